@@ -1,0 +1,1 @@
+"""The Gradio app: what an annotator and a study owner see."""

@@ -1,0 +1,34 @@
+"""What can go wrong, said in one line: what, where, how to mend it.
+
+The library raises these; only `hsfiq.cli` turns them into a message and an exit code.
+"""
+
+
+class HsfiqError(Exception):
+    """An error whose message a person can act on; `exit_code` is the command's."""
+
+    exit_code = 2
+
+
+class UnreadableInput(HsfiqError):
+    """A file or an option that cannot be used as it is."""
+
+    def __init__(self, where: str, what: str, mend: str = "") -> None:
+        """Join the three parts every such message has.
+
+        Args:
+            where: file and place in it, as exact as is known.
+            what: what is wrong there.
+            mend: how to put it right, where that is not plain from `what`.
+        """
+        super().__init__(f"{where}: {what}" + (f"; {mend}" if mend else ""))
+
+
+class NothingToDo(HsfiqError):
+    """The data says no: there is nothing to export, or a check failed."""
+
+    exit_code = 1
+
+
+class Refused(HsfiqError):
+    """An answer or request that does not fit the state of the study; nothing was written."""

@@ -1,0 +1,1 @@
+"""Encoders, scorer, negatives, training and evaluation. torch lives here and nowhere else."""
