@@ -31,4 +31,27 @@ class NothingToDo(HsfiqError):
 
 
 class Refused(HsfiqError):
-    """An answer or request that does not fit the state of the study; nothing was written."""
+    """A request that does not fit the state of the study; nothing was written.
+
+    `status` is the HTTP status by which the page learns of it.
+    """
+
+    status = 422
+
+
+class Forbidden(Refused):
+    """Not this participant's to ask for."""
+
+    status = 403
+
+
+class Conflict(Refused):
+    """The page shows a state that the database has left behind: it must be loaded anew."""
+
+    status = 409
+
+
+class NotOpen(Refused):
+    """The study takes no answers now, or has no room for one more participant."""
+
+    status = 410

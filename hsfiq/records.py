@@ -7,7 +7,7 @@ Ids here are the outside ids of design section 4.8, never database keys.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from hsfiq.errors import HsfiqError
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 LOWEST_SCORE, HIGHEST_SCORE = 1, 5
-
-Preferred = Literal[0, 1, 2]
-"""The preferred set of a question; 0 is a tie, where the study allows one."""
 
 
 class InvalidRecord(HsfiqError, ValueError):
@@ -79,25 +76,29 @@ class Times:
 class Answer:
     """What one participant says of one question: two Likert scores and a preferred set.
 
+    `preferred` is 1 or 2, or 0 for a tie where the study allows one.
+
     Raises:
         InvalidRecord: a score outside 1-5 or a preferred set outside 0-2.
     """
 
     score_1: int
     score_2: int
-    preferred: Preferred
+    preferred: int
     irrelevant: bool = False
     reason: str | None = None
     times: Times = field(default_factory=Times)
 
     def __post_init__(self) -> None:
-        for name, score in (("score 1", self.score_1), ("score 2", self.score_2)):
-            if type(score) is not int or not LOWEST_SCORE <= score <= HIGHEST_SCORE:
-                raise InvalidRecord(
-                    f"{name} is {score!r}, not a whole number from {LOWEST_SCORE} to {HIGHEST_SCORE}"
-                )
-        if type(self.preferred) is not int or self.preferred not in (0, 1, 2):
-            raise InvalidRecord(f"the preferred set is {self.preferred!r}, not 1, 2 or 0 for a tie")
+        require_whole("score 1", self.score_1, LOWEST_SCORE, HIGHEST_SCORE)
+        require_whole("score 2", self.score_2, LOWEST_SCORE, HIGHEST_SCORE)
+        require_whole("the preferred set", self.preferred, 0, 2)
+
+
+def require_whole(name: str, value: object, lowest: int, highest: int) -> None:
+    """Raise `InvalidRecord` unless `value` is a whole number (no bool) in the range."""
+    if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
+        raise InvalidRecord(f"{name} is {value!r}, not a whole number from {lowest} to {highest}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,31 @@
+"""Where an image's file lies: any extension, flat or in folders, or absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
+
+
+class ImageFolder:
+    """The image files below a folder, by image id (the name without extension).
+
+    FashionIQ's images circulate as .png and .jpg, flat and in category folders; CIRR's lie in
+    numbered folders. The folder is read once: an image is only ever found by its id in this
+    list, never by a path that somebody sends.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._files = (
+            {path.stem: path for path in sorted(root.rglob("*")) if path.suffix.lower() in SUFFIXES}
+            if root.is_dir()
+            else {}
+        )
+
+    def find(self, name: str) -> Path | None:
+        """The file of the image with this id, None where it is absent."""
+        return self._files.get(name)
+
+    def __len__(self) -> int:
+        return len(self._files)

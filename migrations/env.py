@@ -1,0 +1,39 @@
+"""Alembic's environment: runs the revisions on the connection that `hsfiq.database` hands over."""
+
+from alembic import context
+
+from hsfiq.database import DEFAULT_URL, connect
+from hsfiq.tables import Base, UtcTime
+
+
+def run() -> None:
+    """Run the revisions asked for, in one transaction."""
+    connection = context.config.attributes.get("connection")
+    if connection is None:  # a developer's own `alembic revision --autogenerate`
+        with connect(
+            context.get_x_argument(as_dictionary=True).get("url", DEFAULT_URL)
+        ).begin() as own:
+            migrate(own)
+    else:
+        migrate(connection)
+
+
+def migrate(connection) -> None:  # type: ignore[no-untyped-def]  # Alembic loads this file by path
+    """Configure Alembic for this connection and run."""
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        render_as_batch=connection.dialect.name == "sqlite",
+        compare_type=True,
+        render_item=plain_time,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def plain_time(kind: str, item: object, _context: object) -> str | bool:
+    """Write our moments as plain columns: a revision must not change when our classes do."""
+    return "sa.DateTime(timezone=True)" if kind == "type" and isinstance(item, UtcTime) else False
+
+
+run()
