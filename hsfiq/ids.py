@@ -1,10 +1,12 @@
 """The ids that outsiders meet (design section 4.8); database keys never leave the database."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from hsfiq.text import joined, shown
 
 REVERSED = "~"
+_NUMBERED = re.compile(r"(?P<triplet>.+)(?P<suffix>#[1-9]\d*)")
 
 
 def triplet_id(category: str, split: str, index: int) -> str:
@@ -37,3 +39,15 @@ def question_id(participant: str, form: str, place: int) -> str:
 def set_id(question: str, side: int) -> str:
     """The id of the set that a question shows at side 1 or 2."""
     return f"{question}.{side}"
+
+
+def split_query_id(query_id: str) -> tuple[str, str]:
+    """The triplet's id and the suffix that make up a query id.
+
+    >>> split_query_id("shirt.val.12~"), split_query_id("shirt.val.12#3")
+    (('shirt.val.12', '~'), ('shirt.val.12', '#3'))
+    """
+    if query_id.endswith(REVERSED):
+        return query_id[: -len(REVERSED)], REVERSED
+    found = _NUMBERED.fullmatch(query_id)
+    return (found["triplet"], found["suffix"]) if found else (query_id, "")

@@ -126,7 +126,7 @@ def require_open(study: Study) -> None:
         raise NotOpen(f"study {study.name} is {study.status}")
 
 
-# ----------------------------------------------------------------------------------- where one stands
+# ------------------------------------------------------------------------------ where one stands
 
 
 def standing(session: Session, participant: Participant) -> Standing:
@@ -176,12 +176,15 @@ def step_of_question(session: Session, participant: Participant, question_id: in
 
 def load_question(session: Session, question_id: int) -> Question:
     """The question with everything that showing it needs, in few queries."""
-    sets = [joinedload(Pair.first), joinedload(Pair.second)]
+    first, second = joinedload(Pair.first), joinedload(Pair.second)
     return session.scalars(
         select(Question)
         .where(Question.id == question_id)
         .options(
-            joinedload(Question.pair).options(*(s.selectinload(RetrievedSet.images) for s in sets))
+            joinedload(Question.pair).options(
+                first.selectinload(RetrievedSet.images),
+                second.selectinload(RetrievedSet.images),
+            )
         )
     ).one()
 

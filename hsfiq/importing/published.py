@@ -1,0 +1,207 @@
+"""A published HP-FashionIQ file into the database, as a finished study."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.importing.datasets import Imported, dataset_named, image_keys, triplet_images
+from hsfiq.importing.queries import QueryFinder
+from hsfiq.readers.hpfiq import K, PublishedStudy, write
+from hsfiq.records import JudgedPair, PublishedForm
+from hsfiq.tables import (
+    Dataset,
+    Form,
+    Pair,
+    Participant,
+    Question,
+    Response,
+    RetrievedImage,
+    RetrievedSet,
+    Study,
+    Triplet,
+)
+
+Track = Callable[[Sequence[PublishedForm]], Iterable[PublishedForm]]
+"""Goes over the forms while it shows how far it is."""
+
+
+def import_published(
+    session: Session, name: str, published: PublishedStudy, track: Track = iter
+) -> Imported:
+    """Import a published file as a finished study of FashionIQ.
+
+    Triplets are found by category, reference and target where FashionIQ has been imported, and
+    made where not. Two questions about the same two sets of a query share their pair.
+
+    Raises:
+        UnreadableInput: a study of this name is there with other answers.
+    """
+    digest = hashlib.sha256(
+        json.dumps([published.image_path, write(published)], sort_keys=True).encode()
+    ).hexdigest()
+    before = session.scalars(select(Study).where(Study.name == name)).one_or_none()
+    if before is not None:
+        if before.source_sha256 == digest:
+            return Imported(0, published.n_questions)
+        raise UnreadableInput(
+            f"study {name}", "is there already with other answers", "choose a name with --study"
+        )
+    dataset = dataset_named(session, "fashioniq")
+    study = Study(
+        name=name, title="Published HP-FashionIQ answers", guidelines="", status="closed",
+        origin="imported", k=K, ties_allowed=False,
+        forms_per_participant=most_forms(published.forms), design={},
+        image_path=published.image_path, source_sha256=digest,
+    )  # fmt: skip
+    session.add(study)
+    session.flush()
+    writer = StudyWriter(session, study, dataset, published.forms)
+    for number, form in enumerate(track(published.forms)):
+        writer.add(number, form)
+    writer.finish()
+    return Imported(published.n_questions, 0)
+
+
+def most_forms(forms: Sequence[PublishedForm]) -> int:
+    """The largest number of forms that one participant has."""
+    counts: dict[str, int] = {}
+    for form in forms:
+        counts[form.participant] = counts.get(form.participant, 0) + 1
+    return max(counts.values())
+
+
+class StudyWriter:
+    """Turns published forms into rows; rows of many are gathered and inserted at once."""
+
+    def __init__(
+        self, session: Session, study: Study, dataset: Dataset, forms: Sequence[PublishedForm]
+    ) -> None:
+        self.session, self.study, self.dataset = session, study, dataset
+        self.images = image_keys(session, dataset, names_in(forms))
+        self.queries = QueryFinder(session, dataset)
+        self.triplets = {triplet_images(t): t for t in self.queries.triplets.values()}
+        self.participants: dict[str, Participant] = {}
+        self.positions: dict[str, int] = {}
+        self.sets: dict[tuple[int, tuple[int, ...]], int] = {}
+        self.pairs: dict[tuple[int, int, int], int] = {}
+        self.retrieved: list[dict[str, int]] = []
+        self.responses: list[dict[str, object]] = []
+
+    def add(self, number: int, form: PublishedForm) -> None:
+        """Add one participant's form with its questions and answers."""
+        participant = self._participant(form)
+        self.positions[form.participant] = self.positions.get(form.participant, 0) + 1
+        row = Form(
+            study_id=self.study.id, number=number, category=form.category,
+            participant_id=participant.id, position=self.positions[form.participant],
+            name=form.name,
+        )  # fmt: skip
+        self.session.add(row)
+        self.session.flush()
+        questions = [
+            self._question(row.id, place, form.category, judged)
+            for place, judged in enumerate(form.questions)
+        ]
+        if questions:
+            keys = self.session.scalars(
+                insert(Question).returning(Question.id, sort_by_parameter_order=True), questions
+            )
+            self.responses += [
+                response_row(key, judged) for key, judged in zip(keys, form.questions, strict=True)
+            ]
+
+    def finish(self) -> None:
+        """Insert what was gathered."""
+        if self.retrieved:
+            self.session.execute(insert(RetrievedImage), self.retrieved)
+        if self.responses:
+            self.session.execute(insert(Response), self.responses)
+
+    def _participant(self, form: PublishedForm) -> Participant:
+        if form.participant not in self.participants:
+            participant = Participant(
+                study_id=self.study.id, name=form.participant, category=form.category or None
+            )
+            self.session.add(participant)
+            self.session.flush()
+            self.participants[form.participant] = participant
+        return self.participants[form.participant]
+
+    def _question(
+        self, form_id: int, place: int, category: str, judged: JudgedPair
+    ) -> dict[str, object]:
+        query = self.queries.by_text(self._triplet(category, judged), judged.text)
+        first, second = (self._set(query.id, names) for names in judged.sets)
+        swapped = (query.id, first, second) not in self.pairs and (
+            query.id, second, first,
+        ) in self.pairs  # fmt: skip
+        pair = self._pair(query.id, *((second, first) if swapped else (first, second)))
+        return {
+            "form_id": form_id,
+            "place": place,
+            "pair_id": pair,
+            "swapped": swapped,
+            "text": None if judged.text == query.text else judged.text,
+        }
+
+    def _triplet(self, category: str, judged: JudgedPair) -> Triplet:
+        key = (category, self.images[judged.reference], self.images[judged.target])
+        if key not in self.triplets:
+            triplet = Triplet(
+                dataset_id=self.dataset.id,
+                external_id=f"{category}.hpfiq.{judged.reference}.{judged.target}",
+                category=category, split=None, reference_id=key[1], target_id=key[2], captions=[],
+            )  # fmt: skip
+            self.session.add(triplet)
+            self.session.flush()
+            self.triplets[key] = triplet
+        return self.triplets[key]
+
+    def _set(self, query_id: int, names: tuple[str, ...]) -> int:
+        images = tuple(self.images[name] for name in names)
+        if (query_id, images) not in self.sets:
+            row = RetrievedSet(query_id=query_id, system_id=None)
+            self.session.add(row)
+            self.session.flush()
+            self.sets[query_id, images] = row.id
+            self.retrieved += [
+                {"set_id": row.id, "rank": rank, "image_id": image}
+                for rank, image in enumerate(images)
+            ]
+        return self.sets[query_id, images]
+
+    def _pair(self, query_id: int, first: int, second: int) -> int:
+        key = (query_id, first, second)
+        if key not in self.pairs:
+            row = Pair(study_id=self.study.id, query_id=query_id, first_id=first, second_id=second)
+            self.session.add(row)
+            self.session.flush()
+            self.pairs[key] = row.id
+        return self.pairs[key]
+
+
+def names_in(forms: Sequence[PublishedForm]) -> Iterable[str]:
+    """Every image id that the forms name."""
+    for form in forms:
+        for question in form.questions:
+            yield question.reference
+            yield question.target
+            yield from question.sets[0]
+            yield from question.sets[1]
+
+
+def response_row(question_id: int, judged: JudgedPair) -> dict[str, object]:
+    """A published answer as the first and only revision."""
+    answer = asdict(judged.answer)
+    times = answer.pop("times")
+    return {
+        "question_id": question_id, "revision": 1, "submit_key": "imported", "skipped": None,
+        **answer, **times,
+    }  # fmt: skip

@@ -1,0 +1,63 @@
+"""Finding a dataset's queries by id or by text, and making them from their triplets when new."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.ids import REVERSED, query_suffix, split_query_id
+from hsfiq.tables import Dataset, Query, Triplet
+from hsfiq.text import joined, shown
+
+
+class QueryFinder:
+    """Queries of a dataset by their outside ids or texts, made from their triplets when new."""
+
+    def __init__(self, session: Session, dataset: Dataset) -> None:
+        self.session = session
+        self.triplets = {
+            triplet.external_id: triplet
+            for triplet in session.scalars(select(Triplet).where(Triplet.dataset_id == dataset.id))
+        }
+        self._queries: dict[int, dict[str, Query]] = {}
+        rows = select(Query).join(Query.triplet).where(Triplet.dataset_id == dataset.id)
+        for query in session.scalars(rows.order_by(Query.id)):
+            self._queries.setdefault(query.triplet_id, {})[query.suffix] = query
+
+    def by_id(self, query_id: str, where: str) -> int:
+        """The key of the query with this outside id.
+
+        Raises:
+            UnreadableInput: no triplet has it, or its text is not known.
+        """
+        triplet_id, suffix = split_query_id(query_id)
+        triplet = self.triplets.get(triplet_id)
+        if triplet is None:
+            raise UnreadableInput(
+                where, f"query {query_id!r} is unknown", "import the dataset's captions first"
+            )
+        known = self._queries.setdefault(triplet.id, {})
+        if suffix in known:
+            return known[suffix].id
+        if suffix not in ("", REVERSED) or not triplet.captions:
+            raise UnreadableInput(where, f"query {query_id!r} is unknown")
+        captions = triplet.captions if suffix == "" else triplet.captions[::-1]
+        return self._make(triplet, suffix, joined(captions))
+
+    def by_text(self, triplet: Triplet, text: str) -> Query:
+        """The triplet's query with this text, whatever its escapes and blanks."""
+        known = self._queries.setdefault(triplet.id, {})
+        for query in known.values():
+            if shown(query.text) == shown(text):
+                return query
+        suffix = query_suffix(triplet.captions, text, known)
+        self._make(triplet, suffix, text)
+        return known[suffix]
+
+    def _make(self, triplet: Triplet, suffix: str, text: str) -> int:
+        query = Query(triplet_id=triplet.id, suffix=suffix, text=text)
+        self.session.add(query)
+        self.session.flush()
+        self._queries[triplet.id][suffix] = query
+        return query.id

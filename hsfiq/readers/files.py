@@ -1,0 +1,169 @@
+"""Reading text and JSON so that whatever is wrong is said with its file and place."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hsfiq.errors import UnreadableInput
+
+LONGEST_NAME = 200
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def read_text(path: Path) -> str:
+    """The file's text.
+
+    Raises:
+        UnreadableInput: it is absent, no file, or not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise UnreadableInput(str(path), "there is no such file") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableInput(f"{path}: byte {error.start}", "this is not UTF-8 text") from error
+    except OSError as error:
+        raise UnreadableInput(str(path), f"cannot be read ({error.strerror})") from error
+
+
+def read_json(path: Path) -> Any:
+    """The file's JSON value.
+
+    Raises:
+        UnreadableInput: it cannot be read, is no JSON, or an object names a key twice (of which
+            a plain reader would silently keep the last).
+    """
+    return parse_json(read_text(path), str(path))
+
+
+def parse_json(text: str, where: str, first_line: int = 1) -> Any:
+    """Parse `text`, which begins at line `first_line` of `where`."""
+    try:
+        return json.loads(text, object_pairs_hook=without_twins, parse_constant=refuse_constant)
+    except json.JSONDecodeError as error:
+        raise UnreadableInput(
+            f"{where}: line {error.lineno + first_line - 1}, column {error.colno}",
+            f"broken JSON ({error.msg})",
+        ) from error
+    except ValueError as error:
+        raise UnreadableInput(
+            where if first_line == 1 else f"{where}: line {first_line}", str(error)
+        ) from error
+    except RecursionError as error:
+        raise UnreadableInput(where, "the JSON is nested too deeply") from error
+
+
+def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make the object, unless it names a key twice."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(
+            f"the key {next(key for key in keys if keys.count(key) > 1)!r} comes twice"
+        )
+    return made
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """NaN and infinities are no JSON, though Python would read them."""
+    raise ValueError(f"{name} is no JSON value")
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The file's lines that are not blank, numbered from 1."""
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        if line.strip():
+            yield number, line
+
+
+class Place:
+    """A JSON value and where it stands, for taking it apart with errors that name the place."""
+
+    def __init__(self, value: Any, where: str) -> None:
+        self.value = value
+        self.where = where
+
+    def wrong(self, what: str, mend: str = "") -> UnreadableInput:
+        """An error about this very place."""
+        return UnreadableInput(self.where, what, mend)
+
+    def items(self) -> Iterator[tuple[str, Place]]:
+        """The members of an object."""
+        if not isinstance(self.value, dict):
+            raise self.wrong(f"expected an object, found {kind(self.value)}")
+        for key, value in self.value.items():
+            yield Place(key, f"{self.where}{key[:40]!r}").name(), Place(value, self._below(key))
+
+    def key(self, name: str) -> Place:
+        """One member of an object."""
+        if not isinstance(self.value, dict):
+            raise self.wrong(f"expected an object, found {kind(self.value)}")
+        if name not in self.value:
+            raise self.wrong(f"the key {name!r} is missing")
+        return Place(self.value[name], self._below(name))
+
+    def only(self, *names: str) -> None:
+        """Refuse keys that would be lost, since nothing here knows them."""
+        unknown = [key for key, _ in self.items() if key not in names]
+        if unknown:
+            raise self.wrong(f"unknown key {unknown[0]!r}", f"known are {', '.join(names)}")
+
+    def list(self) -> list[Place]:
+        """The elements of a list."""
+        if not isinstance(self.value, list):
+            raise self.wrong(f"expected a list, found {kind(self.value)}")
+        return [Place(value, f"{self.where}[{index}]") for index, value in enumerate(self.value)]
+
+    def text(self) -> str:
+        """A string that every database can keep."""
+        if not isinstance(self.value, str):
+            raise self.wrong(f"expected text, found {kind(self.value)}")
+        if _UNSTORABLE.search(self.value):
+            raise self.wrong("the text holds a NUL or half a character, which cannot be stored")
+        return self.value
+
+    def name(self) -> str:
+        """A string that can be an id."""
+        name = self.text()
+        if not 1 <= len(name) <= LONGEST_NAME:
+            raise self.wrong(f"an id has 1 to {LONGEST_NAME} characters, this one {len(name)}")
+        return name
+
+    def whole(self) -> int:
+        """A whole number."""
+        if not isinstance(self.value, int) or isinstance(self.value, bool):
+            raise self.wrong(f"expected a whole number, found {kind(self.value)}")
+        return self.value
+
+    def number(self) -> float:
+        """A number."""
+        if not isinstance(self.value, int | float) or isinstance(self.value, bool):
+            raise self.wrong(f"expected a number, found {kind(self.value)}")
+        return float(self.value)
+
+    def _below(self, key: str) -> str:
+        # The file's name ends with ": ", the keys below it are joined with dots.
+        return f"{self.where}{key}" if self.where.endswith(": ") else f"{self.where}.{key}"
+
+
+def open_place(path: Path) -> Place:
+    """The whole value of a JSON file as a `Place`."""
+    return Place(read_json(path), f"{path}: ")
+
+
+def kind(value: object) -> str:
+    """What a JSON value is, in words, with short ones shown."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."

@@ -1,0 +1,177 @@
+"""The published HP-FashionIQ layout (design section 4.4).
+
+One object: user -> question set -> six parallel lists. Scores and preferences are strings, image
+paths end in `<category>/<image id>.<extension>`. What this reader accepts, `hsfiq.releases`
+can write back as the same JSON value; whatever could not be written back is refused here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.readers.files import Place, open_place
+from hsfiq.records import Answer, JudgedPair, PublishedForm
+
+K = 5
+KEYS = (
+    "ref_img_paths",
+    "targ_img_paths",
+    "sentences",
+    "retrieved_set1",
+    "retrieved_set2",
+    "preferred set",
+)
+SET_KEYS = ("img_path", "user_score")
+
+_PATH = re.compile(
+    r"(?P<root>(?:[^{}]*/)?)(?P<category>[^/{}]+)/(?P<name>[^/{}]+)(?P<extension>\.\w+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedStudy:
+    """A published file: the pattern of its image paths and every participant's forms in order."""
+
+    image_path: str
+    forms: Sequence[PublishedForm]
+
+    @property
+    def n_questions(self) -> int:
+        """How many questions the file holds."""
+        return sum(len(form.questions) for form in self.forms)
+
+
+@dataclass(slots=True)
+class Paths:
+    """The one pattern that all image paths of a file follow, learnt from the first."""
+
+    pattern: str | None = None
+
+    def read(self, place: Place) -> tuple[str, str]:
+        """Category and image id of a path.
+
+        Raises:
+            UnreadableInput: it is no such path, or follows another pattern than the first, so
+                that it could not be written back as it is.
+        """
+        path = place.text()
+        found = _PATH.fullmatch(path)
+        if found is None:
+            raise place.wrong(
+                f"{path!r} is no image path", "expected <folder>/<category>/<image id>.<extension>"
+            )
+        pattern = f"{found['root']}{{category}}/{{name}}{found['extension']}"
+        self.pattern = self.pattern or pattern
+        if pattern != self.pattern:
+            raise place.wrong(
+                f"{path!r} does not follow the file's pattern {self.pattern}",
+                "name all images in one way",
+            )
+        return found["category"], found["name"]
+
+
+def read(path: Path) -> PublishedStudy:
+    """Read a published file whole.
+
+    Raises:
+        UnreadableInput: with the place, at the first thing that is not of the layout.
+    """
+    paths = Paths()
+    top = open_place(path)
+    forms = [
+        read_form(user, name, place, paths)
+        for user, question_sets in top.items()
+        for name, place in question_sets.items()
+    ]
+    if not forms or paths.pattern is None:
+        raise UnreadableInput(str(path), "holds no question")
+    return PublishedStudy(image_path=paths.pattern, forms=forms)
+
+
+def read_form(user: str, name: str, place: Place, paths: Paths) -> PublishedForm:
+    """Read one question set: six parallel lists of any equal length."""
+    place.only(*KEYS)
+    columns = [place.key(key).list() for key in KEYS]
+    lengths = {key: len(column) for key, column in zip(KEYS, columns, strict=True)}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{key} {length}" for key, length in lengths.items())
+        raise place.wrong(f"the parallel lists differ in length ({listed})")
+    categories: set[str] = set()
+    questions = [read_question(row, paths, categories) for row in zip(*columns, strict=True)]
+    if len(categories) > 1:
+        raise place.wrong(f"mixes the categories {', '.join(sorted(categories))}")
+    return PublishedForm(user, name, next(iter(categories), ""), questions)
+
+
+def read_question(row: tuple[Place, ...], paths: Paths, categories: set[str]) -> JudgedPair:
+    """Read one place of the parallel lists."""
+    reference, target, sentence, set_1, set_2, preferred = row
+    names = [read_path(place, paths, categories) for place in (reference, target)]
+    images_1, score_1 = read_set(set_1, paths, categories)
+    images_2, score_2 = read_set(set_2, paths, categories)
+    return JudgedPair(
+        reference=names[0],
+        target=names[1],
+        text=sentence.text(),
+        sets=(images_1, images_2),
+        answer=Answer(score_1, score_2, digit(preferred, "1", "2")),
+    )
+
+
+def read_set(place: Place, paths: Paths, categories: set[str]) -> tuple[tuple[str, ...], int]:
+    """The images of a retrieved set, best first, and its score."""
+    place.only(*SET_KEYS)
+    images = place.key("img_path")
+    names = tuple(read_path(image, paths, categories) for image in images.list())
+    if len(names) != K:
+        raise images.wrong(f"{len(names)} images, a set has {K}")
+    return names, digit(place.key("user_score"), "1", "2", "3", "4", "5")
+
+
+def read_path(place: Place, paths: Paths, categories: set[str]) -> str:
+    """The image id of a path; its category joins `categories`."""
+    category, name = paths.read(place)
+    categories.add(category)
+    return name
+
+
+def digit(place: Place, *allowed: str) -> int:
+    """A number that the layout writes as one of these strings."""
+    value = place.value
+    if not isinstance(value, str) or value not in allowed:
+        raise place.wrong(f"{value!r} is none of the strings {', '.join(allowed)}")
+    return int(value)
+
+
+def write(study: PublishedStudy) -> dict[str, dict[str, dict[str, list[object]]]]:
+    """The study as the JSON value of the layout; `read` of it gives the same study."""
+    users: dict[str, dict[str, dict[str, list[object]]]] = {}
+    for form in study.forms:
+        users.setdefault(form.participant, {})[form.name] = dict(
+            zip(KEYS, write_form(form, study.image_path), strict=True)
+        )
+    return users
+
+
+def write_form(form: PublishedForm, pattern: str) -> Iterator[list[object]]:
+    """The six parallel lists of a form, in the order of `KEYS`."""
+
+    def path(name: str) -> str:
+        return pattern.format(category=form.category, name=name)
+
+    yield [path(question.reference) for question in form.questions]
+    yield [path(question.target) for question in form.questions]
+    yield [question.text for question in form.questions]
+    for side in (0, 1):
+        yield [
+            {
+                "img_path": [path(name) for name in question.sets[side]],
+                "user_score": str((question.answer.score_1, question.answer.score_2)[side]),
+            }
+            for question in form.questions
+        ]
+    yield [str(question.answer.preferred) for question in form.questions]

@@ -1,0 +1,139 @@
+"""Systems' ranked lists: JSONL, TREC run, or one JSON object {query id: [image ids]}.
+
+JSONL: one {"query_id", "images", optional "scores", optional "system"} a line.
+TREC: `query Q0 image rank score system`, blank-separated; the rank decides the order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.readers.files import Place, numbered_lines, parse_json, read_text
+from hsfiq.records import InvalidRecord, RankedList
+
+JSONL_KEYS = ("query_id", "images", "scores", "system")
+TREC_FIELDS = 6
+
+
+def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
+    """Read a run in whichever of the three forms it has, as (place, list) pairs.
+
+    Args:
+        path: the run.
+        system: the system's name; needed where the file does not say it, and stronger than it.
+
+    Raises:
+        UnreadableInput: with file and line.
+    """
+    text = read_text(path)
+    if not text.strip():
+        raise UnreadableInput(str(path), "the run is empty")
+    if not text.lstrip().startswith("{"):
+        lists = read_trec(path, system)
+    elif is_jsonl(text):
+        lists = read_jsonl(path, system)
+    else:
+        lists = read_object(path, text, system)
+    refuse_twins(lists)
+    return lists
+
+
+def is_jsonl(text: str) -> bool:
+    """Whether the first line is an object of its own that names a query."""
+    first = text.lstrip().splitlines()[0]
+    return '"query_id"' in first and first.rstrip().endswith("}")
+
+
+def read_object(path: Path, text: str, system: str | None) -> list[tuple[str, RankedList]]:
+    """{query id: [image ids]}; the file does not name its system."""
+    top = Place(parse_json(text, str(path)), f"{path}: ")
+    lists = []
+    for query_id, place in top.items():
+        images = tuple(image.name() for image in place.list())
+        lists.append(make(place.where, query_id, named(system, None, str(path)), images))
+    return lists
+
+
+def read_jsonl(path: Path, system: str | None) -> list[tuple[str, RankedList]]:
+    """One object a line."""
+    lists = []
+    for number, line in numbered_lines(path):
+        where = f"{path}: line {number}"
+        place = Place(parse_json(line, str(path), number), where)
+        place.only(*JSONL_KEYS)
+        scores = place.value.get("scores")
+        own = place.value.get("system")
+        lists.append(
+            make(
+                where,
+                place.key("query_id").name(),
+                named(system, None if own is None else place.key("system").name(), where),
+                tuple(image.name() for image in place.key("images").list()),
+                None if scores is None else tuple(s.number() for s in place.key("scores").list()),
+            )
+        )
+    return lists
+
+
+def read_trec(path: Path, system: str | None) -> list[tuple[str, RankedList]]:
+    """Six columns a line; a query's lines are put in the order of their ranks."""
+    rows: dict[tuple[str, str], list[tuple[int, str, float, str]]] = defaultdict(list)
+    for number, line in numbered_lines(path):
+        where = f"{path}: line {number}"
+        fields = line.split()
+        if len(fields) != TREC_FIELDS:
+            raise UnreadableInput(
+                where,
+                f"{len(fields)} columns, a TREC run has {TREC_FIELDS}",
+                "known are TREC runs, JSONL, and {query id: [image ids]}",
+            )
+        query_id, _, image, rank, score, tag = fields
+        try:
+            rows[query_id, named(system, tag, where)].append(
+                (int(rank), image, float(score), where)
+            )
+        except ValueError as error:
+            raise UnreadableInput(
+                where, f"rank {rank!r} or score {score!r} is no number"
+            ) from error
+    lists = []
+    for (query_id, name), members in rows.items():
+        members.sort(key=lambda member: member[0])
+        images = tuple(image for _, image, _, _ in members)
+        scores = tuple(score for _, _, score, _ in members)
+        lists.append(make(members[0][3], query_id, name, images, scores))
+    return lists
+
+
+def named(system: str | None, own: str | None, where: str) -> str:
+    """The system's name: the one asked for, else the file's own."""
+    name = system or own
+    if not name:
+        raise UnreadableInput(where, "the run does not name its system", "name it with --system")
+    return name
+
+
+def make(
+    where: str,
+    query_id: str,
+    system: str,
+    images: tuple[str, ...],
+    scores: tuple[float, ...] | None = None,
+) -> tuple[str, RankedList]:
+    """The checked list with its place."""
+    try:
+        return where, RankedList(query_id, system, images, scores)
+    except InvalidRecord as error:
+        raise UnreadableInput(where, str(error)) from error
+
+
+def refuse_twins(lists: list[tuple[str, RankedList]]) -> None:
+    """A query that comes twice would be scored by whichever came last."""
+    seen: set[tuple[str, str]] = set()
+    for where, ranked in lists:
+        key = (ranked.system, ranked.query_id)
+        if key in seen:
+            raise UnreadableInput(where, f"query {ranked.query_id} comes twice for {ranked.system}")
+        seen.add(key)

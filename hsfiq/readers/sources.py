@@ -1,0 +1,18 @@
+"""What the readers of CIR datasets give: triplets with the corpus they are searched in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hsfiq.records import Triplet
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The triplets of one captions file and the images of its corpus, each in the file's order."""
+
+    path: Path
+    corpus: str
+    images: tuple[str, ...]
+    triplets: tuple[Triplet, ...]
