@@ -22,10 +22,13 @@ from hsfiq.tables import (
     Form,
     Pair,
     Participant,
+    Query,
     Question,
     Response,
+    RetrievedImage,
     RetrievedSet,
     Study,
+    Triplet,
 )
 
 LONGEST_REASON = 10_000
@@ -182,8 +185,9 @@ def load_question(session: Session, question_id: int) -> Question:
         .where(Question.id == question_id)
         .options(
             joinedload(Question.pair).options(
-                first.selectinload(RetrievedSet.images),
-                second.selectinload(RetrievedSet.images),
+                first.selectinload(RetrievedSet.images).joinedload(RetrievedImage.image),
+                second.selectinload(RetrievedSet.images).joinedload(RetrievedImage.image),
+                joinedload(Pair.query).joinedload(Query.triplet).joinedload(Triplet.reference),
             )
         )
     ).one()

@@ -82,11 +82,12 @@ def read(path: Path) -> PublishedStudy:
     """
     paths = Paths()
     top = open_place(path)
-    forms = [
-        read_form(user, name, place, paths)
-        for user, question_sets in top.items()
-        for name, place in question_sets.items()
-    ]
+    forms = []
+    for user, question_sets in top.items():
+        named = list(question_sets.items())
+        if not named:
+            raise question_sets.wrong("has no question set")
+        forms += [read_form(user, name, place, paths) for name, place in named]
     if not forms or paths.pattern is None:
         raise UnreadableInput(str(path), "holds no question")
     return PublishedStudy(image_path=paths.pattern, forms=forms)
