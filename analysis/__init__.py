@@ -1,1 +1,1 @@
-"""The statistics: DataFrames in, frozen results and figures out. A leaf that imports no other room."""
+"""The statistics: DataFrames in, frozen results and figures out. A leaf: imports no other room."""

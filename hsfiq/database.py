@@ -17,7 +17,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, inspect
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session
@@ -67,27 +67,29 @@ def open_database(url: str, *, create: bool = True) -> Database:
     """
     engine = connect(url)
     try:
-        if is_fresh_sqlite(engine.url):
-            if not create:
-                raise NothingToDo(
-                    f"{shown_url(url)}: there is no database yet; import something first"
-                )
-            upgrade(engine)
-        found, head = current_revision(engine), head_revision()
-    except DBAPIError as error:
-        engine.dispose()
-        raise unreachable(url, error) from error
-    except NothingToDo:
+        with reachable(url):
+            if is_fresh_sqlite(engine.url):
+                if not create:
+                    raise NothingToDo(
+                        f"{shown_url(url)}: there is no database yet; import something first"
+                    )
+                upgrade(engine)
+            require_current(engine, url)
+    except BaseException:
         engine.dispose()
         raise
+    return Database(engine)
+
+
+def require_current(engine: Engine, url: str) -> None:
+    """Raise `UnreadableInput` unless the database's schema is the newest one."""
+    found, head = current_revision(engine), head_revision()
     if found != head:
-        engine.dispose()
         raise UnreadableInput(
             shown_url(url),
             f"the database is at schema revision {found or 'none'}, this hsfiq needs {head}",
             "run `hsfiq db upgrade` (after a backup)",
         )
-    return Database(engine)
 
 
 def connect(url: str) -> Engine:
@@ -198,12 +200,16 @@ def differences(engine: Engine) -> list[str]:
         return [str(change) for change in compare_metadata(context, Base.metadata)]
 
 
-def is_empty(engine: Engine) -> bool:
-    """Whether the database holds no table at all."""
-    return not inspect(engine).get_table_names()
-
-
 # -------------------------------------------------------------------------------------- messages
+
+
+@contextmanager
+def reachable(url: str) -> Iterator[None]:
+    """Turn the driver's errors inside the block into one line about `url`."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise unreachable(url, error) from error
 
 
 def shown_url(url: str) -> str:

@@ -29,3 +29,9 @@ class ImageFolder:
 
     def __len__(self) -> int:
         return len(self._files)
+
+
+def usual_folder(folder: Path) -> Path | None:
+    """Where a dataset's folder mostly keeps its images, None where none of these is there."""
+    names = ("images", "image_data", "img_raw", "cirr/img_raw")
+    return next((folder / name for name in names if (folder / name).is_dir()), None)

@@ -8,10 +8,11 @@ question again from the participant and the database.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.errors import Conflict, Forbidden, NotOpen, Refused
@@ -324,3 +325,46 @@ def answer_check(
 def studies(session: Session) -> Sequence[Study]:
     """Every study, oldest first."""
     return session.scalars(select(Study).order_by(Study.id)).all()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a study is."""
+
+    study: str
+    title: str
+    status: str
+    origin: str
+    forms: int
+    forms_taken: int
+    participants: int
+    questions: int
+    answered: int
+
+    def facts(self) -> dict[str, Any]:
+        """All of it by name."""
+        return asdict(self)
+
+
+def progress_of(session: Session, study: Study) -> Progress:
+    """Count what a study holds and what of it is done."""
+
+    def count(counted: Select[int]) -> int:
+        return session.scalar(counted) or 0
+
+    forms = select(func.count(Form.id)).where(Form.study_id == study.id)
+    questions = select(func.count(Question.id)).join(Question.form).where(Form.study_id == study.id)
+    answered = select(Response.id).where(Response.question_id == Question.id).exists()
+    return Progress(
+        study=study.name,
+        title=study.title,
+        status=study.status,
+        origin=study.origin,
+        forms=count(forms),
+        forms_taken=count(forms.where(Form.participant_id.is_not(None))),
+        participants=count(
+            select(func.count(Participant.id)).where(Participant.study_id == study.id)
+        ),
+        questions=count(questions),
+        answered=count(questions.where(answered)),
+    )

@@ -43,6 +43,22 @@ def dataset_named(session: Session, name: str, image_root: Path | None = None) -
     return dataset
 
 
+def existing_dataset(session: Session, name: str) -> Dataset:
+    """The dataset of this name.
+
+    Raises:
+        UnreadableInput: there is none.
+    """
+    found = {dataset.name: dataset for dataset in session.scalars(select(Dataset))}
+    if name not in found:
+        raise UnreadableInput(
+            "--dataset",
+            f"no dataset is called {name!r}",
+            f"there are {', '.join(sorted(found))}" if found else "import its captions first",
+        )
+    return found[name]
+
+
 def image_keys(session: Session, dataset: Dataset, names: Iterable[str]) -> dict[str, int]:
     """Database keys of the images with these ids, made where they are new."""
     wanted = list(dict.fromkeys(names))

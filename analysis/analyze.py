@@ -1,0 +1,177 @@
+"""All statistics of a release at once: how well metrics agree with people (design section 4.6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from analysis.correlation import Correlation, spearman
+from analysis.normality import Normality, normality
+from analysis.position import PositionBias, position_bias
+from analysis.preference import PreferenceRates, Rate, given_tie, preference_rates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+
+    from analysis.metrics import Metric
+    from analysis.release import Release
+
+NAMED = 5
+"""How many of the sets without a value are named; all are counted."""
+
+
+@dataclass(frozen=True)
+class ReleaseSummary:
+    """What was analysed.
+
+    Attributes:
+        name: the release's name.
+        version: its version.
+        kind: "hs" or "hp".
+        study: the study it comes from.
+        simulated: whether the answers come from simulated annotators.
+        n_questions: how many questions it holds.
+        n_sets: how many sets: two per question.
+        n_participants: how many participants answered them.
+    """
+
+    name: str
+    version: str
+    kind: str
+    study: str
+    simulated: bool
+    n_questions: int
+    n_sets: int
+    n_participants: int
+
+    def to_json(self) -> dict[str, object]:
+        """Return all of it by the attributes' names."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class MissingSets:
+    """The sets for which a metric has no value.
+
+    Attributes:
+        n: how many.
+        first: the first few, by set_id, in the release's order.
+    """
+
+    n: int
+    first: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return {"n", "first"}."""
+        return {"n": self.n, "first": list(self.first)}
+
+
+@dataclass(frozen=True)
+class MetricAnalysis:
+    """How one metric agrees with people.
+
+    Attributes:
+        normality: of the metric's values.
+        spearman: its correlation with the human scores.
+        preference: its preference rates.
+        missing: the sets it has no value for.
+        given_tie: its preference rate where another metric ties, by that metric's name.
+    """
+
+    normality: Normality
+    spearman: Correlation
+    preference: PreferenceRates
+    missing: MissingSets
+    given_tie: Mapping[str, Rate] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the metric's part of the analysis."""
+        rates = self.preference.to_json()
+        if self.given_tie:
+            rates["given_tie"] = {name: rate.to_json() for name, rate in self.given_tie.items()}
+        return {
+            "normality": self.normality.to_json(),
+            "spearman": self.spearman.to_json(),
+            "preference_rate": rates,
+            "pairs": self.preference.pairs_to_json(),
+            "missing": self.missing.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The figures of one release, in full precision; undefined ones are NaN beside a reason.
+
+    Attributes:
+        release: what was analysed.
+        human_score: normality of the human scores, over all sets.
+        position_bias: P(set 1 preferred).
+        metrics: what was found of each metric, by name, in the order asked for.
+    """
+
+    release: ReleaseSummary
+    human_score: Normality
+    position_bias: PositionBias
+    metrics: Mapping[str, MetricAnalysis]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the analysis as strictly valid JSON: NaN is null, beside a "reason"."""
+        return {
+            "release": self.release.to_json(),
+            "human_score": {"normality": self.human_score.to_json()},
+            "position_bias": self.position_bias.to_json(),
+            "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
+        }
+
+
+def analyze(release: Release, metrics: Sequence[Metric]) -> Analysis:
+    """Measure how well metrics agree with people.
+
+    Args:
+        release: a release; it may be empty.
+        metrics: the metrics; one that comes twice counts once. With two or more, each also gets
+            its preference rate where another one ties.
+
+    Returns:
+        The analysis.
+
+    Raises:
+        AnalysisError: the release does not have a metric, or its scores file does not fit.
+    """
+    # All metrics are found before anything is computed: a wrong name is told at once.
+    values = {str(metric): metric.values(release) for metric in metrics}
+    return Analysis(
+        release=ReleaseSummary(
+            name=release.name,
+            version=release.version,
+            kind=release.kind,
+            study=release.study,
+            simulated=release.simulated,
+            n_questions=len(release.preferences),
+            n_sets=len(release.sets),
+            n_participants=release.n_participants,
+        ),
+        human_score=normality(release.sets["score"]),
+        position_bias=position_bias(release.preferences),
+        metrics={name: _analyze_metric(release, name, values) for name in values},
+    )
+
+
+def _analyze_metric(
+    release: Release, name: str, values: Mapping[str, pd.Series[float]]
+) -> MetricAnalysis:
+    own = values[name]
+    lost = own.index[own.isna()]
+    return MetricAnalysis(
+        normality=normality(own),
+        spearman=spearman(release.sets, own),
+        preference=preference_rates(release.preferences, own),
+        missing=MissingSets(len(lost), tuple(str(set_id) for set_id in lost[:NAMED])),
+        given_tie={
+            other: given_tie(release.preferences, own, theirs)
+            for other, theirs in values.items()
+            if other != name
+        },
+    )

@@ -1,0 +1,115 @@
+"""The command line: the one place that reaches into all rooms, lazily.
+
+`hsfiq --help` imports no room; a command imports what it needs when it runs. Domain errors
+become one line and an exit code here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from hsfiq import __version__
+from hsfiq.cli import analyze, db, demo, export, imports, serve, study
+from hsfiq.errors import HsfiqError, NothingToDo
+
+app = typer.Typer(
+    name="hsfiq",
+    help="Do people agree? Annotate, release and analyse human judgements of retrieved sets.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(db.app, name="db")
+app.add_typer(imports.app, name="import")
+app.add_typer(study.app, name="study")
+demo.register(app)
+serve.register(app)
+export.register(app)
+analyze.register(app)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        typer.echo(f"hsfiq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    database: Annotated[
+        str | None, typer.Option(help="As the commands' own --database.", metavar="URL")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Do people agree? Annotate, release and analyse human judgements of retrieved sets."""
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code: 0 done, 1 the data says no, 2 unusable input."""
+    # --debug may stand anywhere: who has just met an error appends it.
+    debug = "--debug" in arguments
+    rest = [argument for argument in arguments if argument != "--debug"]
+    try:
+        result = app(args=rest, prog_name="hsfiq", standalone_mode=False)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 1
+    except Exception as error:
+        if debug:
+            raise
+        line, code = explain(error)
+        if line is None:
+            raise
+        typer.echo(f"hsfiq: {line}", err=True)
+        return code
+    return result if isinstance(result, int) else 0
+
+
+def explain(error: Exception) -> tuple[str | None, int]:
+    """One line and the exit code for an error a person can act on, (None, 1) for a defect."""
+    if isinstance(error, HsfiqError):
+        return one_line(str(error)), error.exit_code
+    if isinstance(error, typer.Abort):
+        return "aborted", 1
+    show = getattr(error, "format_message", None)
+    if show is not None:  # typer's own: a wrong option or argument
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "hsfiq"
+        return f"{one_line(show())} (see `{command} --help`)", 2
+    if isinstance(error, MemoryError):
+        return "out of memory", NothingToDo.exit_code
+    return explain_elsewhere(error)
+
+
+def explain_elsewhere(error: Exception) -> tuple[str | None, int]:
+    """The same for errors of other rooms and of the database, which may not be installed."""
+    room = type(error).__module__.partition(".")[0]
+    if room == "sqlalchemy" and "sqlalchemy.exc" in sys.modules:
+        orig = getattr(error, "orig", None)
+        if orig is not None and type(error).__name__ == "OperationalError":
+            return f"the database cannot be used ({one_line(str(orig))})", 2
+    if room in ("analysis", "annotate", "model") and hasattr(error, "exit_code"):
+        return one_line(str(error)), int(error.exit_code)
+    return None, 1
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks."""
+    return " ".join(text.split())

@@ -1,0 +1,126 @@
+"""What the commands share: the database option, printing results, reaching into a room."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from hsfiq.database import Database
+    from hsfiq.tables import Study
+
+T = TypeVar("T")
+
+DATABASE_VARIABLE = "HSFIQ_DATABASE_URL"
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help=f"The database; else ${DATABASE_VARIABLE}, else sqlite:///hsfiq.db.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+StudyOption = Annotated[
+    str | None,
+    typer.Option("--study", metavar="NAME", help="Needed where the database holds several."),
+]
+
+
+def database_url(ctx: typer.Context, chosen: str | None) -> str:
+    """The database's URL: the command's option, the root's, the variable, the default."""
+    from hsfiq.database import DEFAULT_URL
+
+    inherited = ctx.find_root().params.get("database")
+    return chosen or inherited or os.environ.get(DATABASE_VARIABLE) or DEFAULT_URL
+
+
+def open_chosen(ctx: typer.Context, chosen: str | None, *, create: bool = True) -> Database:
+    """Open the database that the options name."""
+    from hsfiq.database import open_database
+
+    return open_database(database_url(ctx, chosen), create=create)
+
+
+def chosen_study(session: Session, name: str | None) -> Study:
+    """The study of this name, or the only one.
+
+    Raises:
+        NothingToDo: there is no study.
+        UnreadableInput: no study has the name, or there are several and none was named.
+    """
+    from hsfiq.store import studies
+
+    found = {study.name: study for study in studies(session)}
+    if not found:
+        raise NothingToDo("the database holds no study; import or create one first")
+    if name is None and len(found) == 1:
+        return next(iter(found.values()))
+    if name is None:
+        raise UnreadableInput(
+            "--study", f"there are {len(found)} studies", f"name one of {', '.join(found)}"
+        )
+    if name not in found:
+        raise UnreadableInput(
+            "--study", f"no study is called {name!r}", f"there are {', '.join(found)}"
+        )
+    return found[name]
+
+
+def room(name: str, extra: str) -> ModuleType:
+    """Import a room's module, or say which extra brings what it needs.
+
+    Raises:
+        HsfiqError: a package that the room needs is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        raise HsfiqError(
+            f"{missing} is not installed, and this command needs it: pip install 'hsfiq[{extra}]'"
+        ) from error
+
+
+def print_result(result: dict[str, Any], text: str, *, as_json: bool) -> None:
+    """Print a result for a person, or as JSON for a program."""
+    typer.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)
+
+
+def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:
+    """A bar on the terminal's error stream while a sequence is gone over; nothing elsewhere."""
+
+    def track(rows: Sequence[T]) -> Iterable[T]:
+        if not sys.stderr.isatty():
+            return rows
+        from rich.console import Console
+        from rich.progress import track as rich_track
+
+        return rich_track(rows, description=label, console=Console(stderr=True), transient=True)
+
+    return track
+
+
+def existing_folder(path: Path) -> Path:
+    """The folder itself.
+
+    Raises:
+        UnreadableInput: it is no folder.
+    """
+    if not path.is_dir():
+        raise UnreadableInput(str(path), "there is no such folder")
+    return path

@@ -1,0 +1,57 @@
+"""`hsfiq demo`: a study on the drawn catalogue, served, or finished by simulated annotators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hsfiq.cli.common import progress, room
+from hsfiq.cli.serve import HOST, PORT, PortOption
+from hsfiq.errors import UnreadableInput
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog="Example: hsfiq demo --answers 1000 --seed 1 --dir simulated")(demo)
+
+
+def demo(
+    port: PortOption = PORT,
+    folder: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Holds the demo's database and images.")
+    ] = Path("hsfiq-demo"),
+    answers: Annotated[
+        int | None,
+        typer.Option(help="Do not serve: write a study of N simulated answers.", min=1),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Draws the catalogue, study and answers.")] = 0,
+) -> None:
+    """Serve a ready study on the drawn catalogue, or write one answered by simulation."""
+    room("PIL", "annotate")
+    from hsfiq import demo as demo_room
+    from hsfiq.database import open_database
+
+    url = demo_room.database_url(folder)
+    if folder.exists() and not folder.is_dir():
+        raise UnreadableInput(str(folder), "is there and is no folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    database = open_database(url)
+    with database.reading() as session:
+        is_there = demo_room.demo_study(session) is not None
+    if answers is not None:
+        if is_there:
+            raise UnreadableInput(str(folder), "holds a demo already", "name another with --dir")
+        demo_room.make_answered_study(database, folder, answers, seed, progress("annotators"))
+        typer.echo(f"{url}: {answers:,} answers by simulated annotators (seed {seed})")
+        return
+    app = room("annotate.app", "annotate")
+    if not is_there:
+        typer.echo("drawing the catalogue ...", err=True)
+        design = demo_room.served_design(seed)
+        demo_room.make_study(
+            database, folder, design, demo_room.SERVED_PARTICIPANTS, simulated=False
+        )
+    typer.echo(f"the demo is at http://{HOST}:{port} (its database is {url}); Ctrl-C stops it")
+    app.serve(database, host=HOST, port=port)

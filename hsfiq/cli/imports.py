@@ -1,0 +1,157 @@
+"""`hsfiq import`: outside data into the database, whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hsfiq.cli.common import (
+    DatabaseOption,
+    JsonOption,
+    existing_folder,
+    open_chosen,
+    print_result,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from hsfiq.importing import Imported
+    from hsfiq.readers.sources import Source
+
+app = typer.Typer(
+    help="Bring datasets, systems' runs and published answers into the database.",
+    no_args_is_help=True,
+)
+
+ImagesOption = Annotated[
+    Path | None,
+    typer.Option("--images", metavar="DIR", help="Where the images lie; they may be absent."),
+]
+SplitOption = Annotated[
+    list[str] | None, typer.Option("--split", help="Only this split; may come several times.")
+]
+
+
+@app.command(epilog="Example: hsfiq import hpfiq hpfiq.json")
+def hpfiq(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A file of the published HP-FashionIQ layout.")],
+    study: Annotated[str, typer.Option(help="The name that the study gets.")] = "hpfiq",
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Import the published HP-FashionIQ answers as a finished study."""
+    from hsfiq.importing import import_published
+    from hsfiq.readers import hpfiq as reader
+    from hsfiq.study_names import require_name
+
+    require_name(study)
+    published = reader.read(file)
+    with open_chosen(ctx, database).writing() as session:
+        done = import_published(session, study, published, progress("questions"))
+    report({f"study {study}": done}, "questions", as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq import fashioniq fashion-iq --category shirt --split val")
+def fashioniq(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="Holds captions/ and image_splits/.")],
+    category: Annotated[
+        list[str] | None, typer.Option(help="Only this category; may come several times.")
+    ] = None,
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Import FashionIQ's triplets and split files; images may be absent."""
+    from hsfiq.readers import fashioniq as reader
+
+    sources = reader.read(existing_folder(folder), category or (), split or ())
+    import_sources(ctx, database, "fashioniq", sources, folder, images, as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq import cirr cirr_dataset --split val")
+def cirr(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="Holds captions/ and image_splits/, or cirr/.")],
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Import CIRR's triplets and split files; images may be absent."""
+    from hsfiq.readers import cirr as reader
+
+    sources = reader.read(existing_folder(folder), split or ())
+    import_sources(ctx, database, "cirr", sources, folder, images, as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq import runs sprc.json --system SPRC")
+def runs(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(help="JSONL, TREC run, or {query id: [image ids]}.")],
+    system: Annotated[
+        str | None, typer.Option(help="The system's name, where the file does not say it.")
+    ] = None,
+    dataset: Annotated[
+        str, typer.Option(help="The dataset whose queries these are.")
+    ] = "fashioniq",
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Import systems' ranked lists for queries that are there already."""
+    from hsfiq.importing import existing_dataset, import_runs
+    from hsfiq.readers import runs as reader
+
+    lists = reader.read(file, system)
+    with open_chosen(ctx, database, create=False).writing() as session:
+        done = import_runs(session, existing_dataset(session, dataset), lists)
+    report({f"dataset {dataset}": done}, "ranked lists", as_json=as_json)
+
+
+def import_sources(
+    ctx: typer.Context,
+    database: str | None,
+    dataset_name: str,
+    sources: list[Source],
+    folder: Path,
+    images: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Import a dataset's captions files in one transaction and say how many images are there."""
+    from hsfiq.images import ImageFolder, usual_folder
+    from hsfiq.importing import dataset_named, import_source
+
+    root = existing_folder(images) if images else usual_folder(folder)
+    with open_chosen(ctx, database).writing() as session:
+        dataset = dataset_named(session, dataset_name, root)
+        done = {
+            source.corpus: import_source(session, dataset, source)
+            for source in progress("captions files")(sources)
+        }
+    report(done, "triplets", as_json=as_json)
+    files = ImageFolder(root) if root else None
+    names = {name for source in sources for name in source.images}
+    missing = sum(files is None or files.find(name) is None for name in names)
+    if missing:
+        where = f" below {root}" if root else ", and no image folder is known (--images DIR)"
+        typer.echo(f"{missing:,} of {len(names):,} images are absent{where}", err=True)
+
+
+def report(done: dict[str, Imported], what: str, *, as_json: bool) -> None:
+    """Say what was added and what was there before."""
+    lines = []
+    for name, counts in done.items():
+        if counts.added:
+            there = f", {counts.already:,} were there" if counts.already else ""
+            lines.append(f"{name}: {counts.added:,} {what} added{there}")
+        else:
+            lines.append(f"{name}: nothing new, all {counts.already:,} {what} were there")
+    result = {
+        name: {"added": counts.added, "already": counts.already} for name, counts in done.items()
+    }
+    print_result(result, "\n".join(lines), as_json=as_json)

@@ -1,0 +1,29 @@
+"""`hsfiq serve`: the annotation app on an existing database."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hsfiq.cli.common import DatabaseOption, open_chosen, room
+
+HOST, PORT = "127.0.0.1", 7860
+
+PortOption = Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog="Example: hsfiq serve --port 8000")(serve)
+
+
+def serve(
+    ctx: typer.Context,
+    port: PortOption = PORT,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = HOST,
+    database: DatabaseOption = None,
+) -> None:
+    """Serve the annotation app for the studies of a database."""
+    app = room("annotate.app", "annotate")
+    app.serve(open_chosen(ctx, database, create=False), host=host, port=port)

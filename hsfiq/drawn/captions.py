@@ -1,0 +1,166 @@
+"""Captions in FashionIQ's style, from the attributes in which two garments differ.
+
+Like the real ones they are written by two voices who each say only some of the differences, now
+exactly ("has three quarter sleeves"), now loosely ("has longer sleeves"), and never an untrue one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hsfiq.drawn.garments import VALUES, Attribute, Garment, differences
+from hsfiq.records import InvalidRecord
+
+if TYPE_CHECKING:
+    from random import Random
+
+NOUNS = {"dress": "dress", "shirt": "shirt", "toptee": "top"}
+
+VOICES = (0.75, 0.6)
+"""How likely each of the two voices is to say any one difference (each says at least one)."""
+
+# From dark to light; neighbours are too alike to be called darker or lighter.
+_LIGHTNESS = {
+    "black": 0, "blue": 2, "red": 2, "green": 2, "grey": 3, "pink": 5, "yellow": 5, "white": 6,
+}  # fmt: skip
+_CLEARLY = 2
+
+_SLEEVES = {
+    "none": ("is sleeveless", "has no sleeves", "is without sleeves"),
+    "short": ("has short sleeves", "is short sleeved", "has sleeves that are short"),
+    "three-quarter": (
+        "has three quarter sleeves",
+        "has elbow length sleeves",
+        "has 3/4 length sleeves",
+    ),
+    "long": ("has long sleeves", "is long sleeved", "has full length sleeves"),
+}
+_PATTERNS = {
+    "plain": ("is plain", "is a solid with no pattern", "has no print"),
+    "striped": ("is striped", "has stripes", "has horizontal stripes", "has a striped pattern"),
+    "checked": ("is checkered", "has a plaid pattern", "is plaid", "has checks"),
+    "dotted": ("has polka dots", "is dotted", "has a polka dot print"),
+    "floral": ("has a floral print", "is floral", "has flowers all over", "has a flower pattern"),
+}
+_PATTERN_NOUNS = {
+    "plain": "a plain fabric",
+    "striped": "stripes",
+    "checked": "checks",
+    "dotted": "dots",
+    "floral": "flowers",
+}
+_NECKLINES = {
+    "round": ("has a round neck", "has a crew neck", "has a rounded neckline"),
+    "v": ("has a v neck", "is v-necked", "has a v-shaped neckline", "has a deep v neck"),
+    "collar": ("has a collar", "is collared", "has a folded collar"),
+}
+_LOGOS = {
+    "none": ("has no logo", "has no graphic", "is without a graphic"),
+    "star": ("has a star on it", "has a star graphic", "has a star logo"),
+    "circle": ("has a circle on it", "has a round emblem", "has a circle logo"),
+    "text": ("has text on it", "has lettering", "has a word on the chest", "has a text graphic"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Captions:
+    """The two captions of a triplet, and the attributes that at least one of them mentions."""
+
+    texts: tuple[str, str]
+    mentioned: frozenset[Attribute]
+
+
+def write_captions(rng: Random, reference: Garment, target: Garment) -> Captions:
+    """Write the two captions that lead from the reference to the target.
+
+    Raises:
+        InvalidRecord: the two are the same garment, or of two categories.
+    """
+    different = differences(reference, target)
+    if not different or reference.category != target.category:
+        raise InvalidRecord(
+            f"no caption leads from {reference.image_id} to {target.image_id}: "
+            "two different garments of one category are needed"
+        )
+    # Each voice has phrases of its own, or a single difference would be said twice alike.
+    phrases = {name: _shuffled(rng, _phrases(name, reference, target)) for name in different}
+    said = [_choose(rng, different, openness) for openness in VOICES]
+    first, second = (
+        _sentence(rng, [phrases[name][voice] for name in names], NOUNS[target.category])
+        for voice, names in enumerate(said)
+    )
+    return Captions((first, second), frozenset(said[0]) | frozenset(said[1]))
+
+
+def _shuffled(rng: Random, phrases: list[str]) -> list[str]:
+    return rng.sample(phrases, len(phrases))
+
+
+def _choose(rng: Random, names: tuple[Attribute, ...], openness: float) -> list[Attribute]:
+    """The differences that one voice says, in an order of its own."""
+    kept = [name for name in names if rng.random() < openness] or [rng.choice(names)]
+    return rng.sample(kept, len(kept))
+
+
+def _phrases(attribute: Attribute, reference: Garment, target: Garment) -> list[str]:
+    """All ways to say one difference; each begins with `is` or `has`."""
+    before, after = reference.value(attribute), target.value(attribute)
+    if attribute == "colour":
+        return _colour_phrases(before, after, NOUNS[target.category])
+    if attribute == "sleeve":
+        return [*_SLEEVES[after], *_sleeve_comparisons(before, after)]
+    if attribute == "pattern":
+        return [*_PATTERNS[after], *_pattern_comparisons(before, after)]
+    return list((_NECKLINES if attribute == "neckline" else _LOGOS)[after])
+
+
+def _colour_phrases(before: str, after: str, noun: str) -> list[str]:
+    phrases = [
+        f"is {after}",
+        f"is {after} in color",
+        f"is a {after} {noun}",
+        f"has a {after} color",
+        f"is {after} instead of {before}",
+        f"is {after} and not {before}",
+    ]
+    step = _LIGHTNESS[after] - _LIGHTNESS[before]
+    if abs(step) >= _CLEARLY:
+        phrases.append("is lighter in color" if step > 0 else "is darker")
+    return phrases
+
+
+def _sleeve_comparisons(before: str, after: str) -> list[str]:
+    lengths = VALUES["sleeve"]
+    if after == "none":
+        return []
+    longer = lengths.index(after) > lengths.index(before)
+    return ["has longer sleeves", "is longer sleeved"] if longer else ["has shorter sleeves"]
+
+
+def _pattern_comparisons(before: str, after: str) -> list[str]:
+    if before == "plain":
+        return ["has a busier print"]
+    if after == "plain":
+        return [f"has no {_PATTERN_NOUNS[before]}", "is less patterned"]
+    return [f"has {_PATTERN_NOUNS[after]} instead of {_PATTERN_NOUNS[before]}"]
+
+
+def _sentence(rng: Random, phrases: list[str], noun: str) -> str:
+    """Join what one voice says, as such voices do: mostly lower case, often with no subject."""
+    text = phrases[0]
+    for phrase in phrases[1:]:
+        open_ended = phrase.startswith("has ") and not _CLOSED.intersection(text.split())
+        if open_ended and rng.random() < _WITH:
+            text += " with " + phrase.removeprefix("has ")
+        else:
+            text += rng.choice(_JOINTS) + phrase
+    text = rng.choices(["", "it ", f"the {noun} "], _SUBJECTS)[0] + text
+    return text.capitalize() if rng.random() < _CAPITAL else text
+
+
+_WITH, _CAPITAL = 0.5, 0.06
+# After these words a further "with" would read as part of what they begin.
+_CLOSED = frozenset({"with", "without", "instead", "not", "no"})
+_JOINTS = (" and ", " and ", ", ")
+_SUBJECTS = (88, 4, 8)

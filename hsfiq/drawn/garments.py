@@ -1,0 +1,181 @@
+"""Garments as attributes, and catalogues of them.
+
+A garment is its attributes and nothing else, so two garments with the same attributes are the
+same image. The image id is a fixed scramble of the attributes' place in the space of all garments:
+stable over seeds and catalogue sizes, readable, and telling nobody what is in the picture.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING, Literal, get_args
+
+from hsfiq.errors import HsfiqError
+from hsfiq.records import InvalidRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from random import Random
+
+Category = Literal["dress", "shirt", "toptee"]
+Colour = Literal["black", "white", "grey", "red", "pink", "yellow", "green", "blue"]
+Sleeve = Literal["none", "short", "three-quarter", "long"]
+Pattern = Literal["plain", "striped", "checked", "dotted", "floral"]
+Neckline = Literal["round", "v", "collar"]
+Logo = Literal["none", "star", "circle", "text"]
+Attribute = Literal["colour", "sleeve", "pattern", "neckline", "logo"]
+
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+ATTRIBUTES: tuple[Attribute, ...] = get_args(Attribute)
+VALUES: dict[Attribute, tuple[str, ...]] = {
+    "colour": get_args(Colour),
+    "sleeve": get_args(Sleeve),
+    "pattern": get_args(Pattern),
+    "neckline": get_args(Neckline),
+    "logo": get_args(Logo),
+}
+"""The values of each attribute; sleeves from shortest to longest."""
+
+HELD_OUT: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("black", "floral"),
+        ("white", "dotted"),
+        ("grey", "checked"),
+        ("red", "striped"),
+        ("pink", "checked"),
+        ("yellow", "floral"),
+        ("green", "dotted"),
+        ("blue", "striped"),
+    }
+)
+"""(colour, pattern) combinations that no triplet of `train` or `val` shows on either side."""
+
+PER_CATEGORY = math.prod(len(values) for values in VALUES.values())
+"""How many distinct garments a category has: 1,920."""
+
+_N_GARMENTS = PER_CATEGORY * len(CATEGORIES)
+# Prime to the number of garments, so that place -> number is a permutation.
+_STRIDE, _SHIFT = 2287, 911
+_UNSTRIDE = pow(_STRIDE, -1, _N_GARMENTS)
+
+# Shops have more plain garments without a logo than a uniform draw would give.
+_COMMONNESS = {("pattern", "plain"): 1.6, ("logo", "none"): 3.5}
+
+
+class CatalogueTooSmall(HsfiqError, ValueError):
+    """More garments or triplets are asked for than there are."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Garment:
+    """One drawn garment; see the literal types for what each attribute can be.
+
+    Raises:
+        InvalidRecord: an attribute has a value that it cannot have.
+    """
+
+    category: Category
+    colour: Colour
+    sleeve: Sleeve
+    pattern: Pattern
+    neckline: Neckline
+    logo: Logo
+
+    def __post_init__(self) -> None:
+        if self.category not in CATEGORIES:
+            raise InvalidRecord(f"no garment has the category {self.category!r}")
+        for attribute in ATTRIBUTES:
+            if self.value(attribute) not in VALUES[attribute]:
+                raise InvalidRecord(f"no garment has the {attribute} {self.value(attribute)!r}")
+
+    def value(self, attribute: Attribute) -> str:
+        """The value of one attribute, by the attribute's name."""
+        value: str = getattr(self, attribute)
+        return value
+
+    @property
+    def image_id(self) -> str:
+        """The image's outside id, such as `g0042`."""
+        return _image_id(self)
+
+    @property
+    def held_out(self) -> bool:
+        """Whether only `test` may have this garment as a target."""
+        return (self.colour, self.pattern) in HELD_OUT
+
+
+@cache
+def _image_id(garment: Garment) -> str:
+    place = CATEGORIES.index(garment.category)
+    for attribute in ATTRIBUTES:
+        values = VALUES[attribute]
+        place = place * len(values) + values.index(garment.value(attribute))
+    return f"g{(place * _STRIDE + _SHIFT) % _N_GARMENTS:04d}"
+
+
+def garment_of(image_id: str) -> Garment:
+    """The garment that an image id stands for, with no catalogue at hand.
+
+    Raises:
+        InvalidRecord: no garment has this id.
+    """
+    number = int(image_id[1:]) if re.fullmatch("g[0-9]{4}", image_id) else _N_GARMENTS
+    if number >= _N_GARMENTS:
+        raise InvalidRecord(f"{image_id!r} is no image of the drawn catalogue")
+    place = (number - _SHIFT) * _UNSTRIDE % _N_GARMENTS
+    values: dict[str, str] = {}
+    for attribute in reversed(ATTRIBUTES):
+        place, which = divmod(place, len(VALUES[attribute]))
+        values[attribute] = VALUES[attribute][which]
+    return Garment(CATEGORIES[place], **values)  # type: ignore[arg-type]  # checked by Garment
+
+
+def differences(one: Garment, other: Garment) -> tuple[Attribute, ...]:
+    """The attributes in which two garments differ, in the order of `ATTRIBUTES`."""
+    return tuple(name for name in ATTRIBUTES if one.value(name) != other.value(name))
+
+
+def catalogue(rng: Random, n_per_category: int) -> tuple[Garment, ...]:
+    """Draw distinct garments, as many of each category, in the order of their image ids.
+
+    Args:
+        rng: the generator; the same state gives the same catalogue.
+        n_per_category: garments of each of the three categories, 1 to `PER_CATEGORY`.
+
+    Raises:
+        CatalogueTooSmall: fewer than 1, or more than a category has.
+    """
+    if not 1 <= n_per_category <= PER_CATEGORY:
+        raise CatalogueTooSmall(
+            f"a category has 1 to {PER_CATEGORY} distinct garments, not {n_per_category}"
+        )
+    drawn = (
+        garment
+        for category in CATEGORIES
+        for garment in _draw_category(rng, category, n_per_category)
+    )
+    return tuple(sorted(drawn, key=lambda garment: garment.image_id))
+
+
+def corpus(garments: Iterable[Garment], category: Category) -> tuple[Garment, ...]:
+    """All garments of one category: what a query of that category is ranked against."""
+    return tuple(garment for garment in garments if garment.category == category)
+
+
+def _draw_category(rng: Random, category: Category, n: int) -> list[Garment]:
+    """Draw `n` of a category's garments without replacement, common ones more often."""
+    keyed = []
+    for values in product(*VALUES.values()):
+        garment = Garment(category, *values)  # type: ignore[arg-type]  # from VALUES
+        # Efraimidis and Spirakis: the n largest of u^(1/w) are a weighted draw.
+        keyed.append((rng.random() ** (1 / _commonness(garment)), garment))
+    keyed.sort(reverse=True)
+    return [garment for _, garment in keyed[:n]]
+
+
+def _commonness(garment: Garment) -> float:
+    return math.prod(_COMMONNESS.get((name, garment.value(name)), 1.0) for name in ATTRIBUTES)

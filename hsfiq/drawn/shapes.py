@@ -1,0 +1,284 @@
+"""The cut of a garment: outlines, openings and seams as points in a 360 x 480 frame.
+
+Everything is symmetric about the middle line, so shapes are given for the wearer's left half, as
+seen on the right, by their distance from the middle, and mirrored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hsfiq.drawn.garments import Category, Neckline, Sleeve
+
+WIDTH, HEIGHT = 360, 480
+MIDDLE = WIDTH / 2
+
+Point = tuple[float, float]
+Path = tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Closed outlines, then open lines; `folds` are soft creases, `stitches` are dashed."""
+
+    body: Path
+    sleeves: tuple[Path, ...]
+    inside: Path
+    collar: tuple[Path, ...]
+    seams: tuple[Path, ...]
+    stitches: tuple[Path, ...]
+    folds: tuple[Path, ...]
+    buttons: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What a category's pattern is cut from; distances from the middle, heights from the top."""
+
+    neck: Point
+    shoulder: Point
+    underarm: Point
+    side: Path  # below the underarm, down to the hem's corner
+    hem: Path  # from the corner to the middle
+    folds: tuple[Path, ...]
+
+
+_BLOCKS: dict[Category, _Block] = {
+    "dress": _Block(
+        neck=(33, 66),
+        shoulder=(78, 82),
+        underarm=(68, 152),
+        side=((60, 190), (54, 222), (66, 268), (88, 340), (120, 428)),
+        hem=((84, 440), (42, 446), (0, 447)),
+        folds=(
+            ((8, 236), (14, 330), (20, 436)),
+            ((30, 236), (48, 330), (66, 432)),
+            ((46, 246), (72, 330), (98, 424)),
+            ((52, 196), (34, 214), (10, 220)),
+        ),
+    ),
+    "shirt": _Block(
+        neck=(34, 84),
+        shoulder=(98, 108),
+        underarm=(86, 192),
+        side=((83, 250), (82, 310), (86, 384)),
+        hem=((80, 398), (58, 414), (28, 422), (0, 424)),
+        folds=(
+            ((84, 204), (62, 232), (34, 250)),
+            ((50, 250), (56, 320), (52, 400)),
+            ((80, 300), (66, 330), (40, 344)),
+        ),
+    ),
+    "toptee": _Block(
+        neck=(38, 90),
+        shoulder=(94, 110),
+        underarm=(82, 190),
+        side=((78, 246), (79, 310), (86, 388)),
+        hem=((58, 394), (28, 397), (0, 398)),
+        folds=(
+            ((80, 204), (58, 230), (26, 246)),
+            ((46, 270), (54, 330), (50, 388)),
+            ((78, 296), (60, 320), (30, 330)),
+        ),
+    ),
+}
+
+# Where the outer and the inner end of a sleeve lie, from the shoulder.
+_SLEEVE_ENDS: dict[Sleeve, tuple[Point, Point]] = {
+    "short": ((42, 74), (4, 102)),
+    "three-quarter": ((57, 176), (23, 186)),
+    "long": ((65, 264), (37, 271)),
+}
+_FRONT_DEPTH: dict[Neckline, float] = {"round": 36, "v": 84, "collar": 44}
+_BACK_DEPTH = 9.0
+_WAIST = 222
+_BUTTON_STEP = 47
+
+
+@cache
+def cut(category: Category, sleeve: Sleeve, neckline: Neckline) -> Cut:
+    """The cut of a garment, its lines already smooth."""
+    block = _BLOCKS[category]
+    arm = _armhole(block, sleeveless=sleeve == "none")
+    front = _front(block.neck, neckline)
+    back = smooth(
+        [(0, block.neck[1] + _BACK_DEPTH), (block.neck[0] * 0.6, block.neck[1] + 6), block.neck]
+    )
+    half = [*back, *arm, *smooth([arm[-1], *block.side])[1:], *smooth([block.side[-1], *block.hem])]
+    seams: list[Path] = [*_both(front)]
+    if neckline != "collar":
+        seams += _both(_trim(front))
+    stitches: list[Path] = [*_both(_raised(smooth([block.side[-1], *block.hem]), 9))]
+    sleeves: tuple[Path, ...] = ()
+    folds = [line for fold in block.folds for line in _both(smooth(fold))]
+    if sleeve != "none":
+        outline, cuff, crease = _sleeve(block, sleeve)
+        sleeves = _both(outline)
+        seams += _both(arm)
+        stitches += _both(cuff)
+        folds += _both(crease)
+    else:
+        stitches += _both(_inset(arm))
+    buttons: list[Point] = []
+    _add_opening(category, neckline, block.neck[1] + _FRONT_DEPTH[neckline], seams, buttons)
+    return Cut(
+        body=_closed(half),
+        sleeves=sleeves,
+        inside=_closed([*back, *front]),
+        collar=_collar(block.neck) if neckline == "collar" else (),
+        seams=tuple(seams),
+        stitches=tuple(stitches),
+        folds=tuple(folds),
+        buttons=tuple(buttons),
+    )
+
+
+def smooth(points: Sequence[Point], steps: int = 10) -> list[Point]:
+    """A Catmull-Rom curve through the points."""
+    padded = [points[0], *points, points[-1]]
+    curve = [points[0]]
+    for place in range(len(points) - 1):
+        corners = padded[place : place + 4]
+        for step in range(1, steps + 1):
+            x, y = (_between([corner[axis] for corner in corners], step / steps) for axis in (0, 1))
+            curve.append((x, y))
+    return curve
+
+
+def _between(values: Sequence[float], part: float) -> float:
+    """One coordinate of a Catmull-Rom segment, `part` (0 to 1) of the way along it."""
+    before, start, end, after = values
+    return 0.5 * (
+        2 * start
+        + (end - before) * part
+        + (2 * before - 5 * start + 4 * end - after) * part**2
+        + (3 * start - before - 3 * end + after) * part**3
+    )
+
+
+def _right(points: Sequence[Point]) -> Path:
+    return tuple((MIDDLE + x, y) for x, y in points)
+
+
+def _left(points: Sequence[Point]) -> Path:
+    return tuple((MIDDLE - x, y) for x, y in points)
+
+
+def _both(points: Sequence[Point]) -> tuple[Path, Path]:
+    return _right(points), _left(points)
+
+
+def _closed(half: Sequence[Point]) -> Path:
+    """The whole outline whose half runs from the middle to the middle."""
+    return (*_right(half), *reversed(_left(half)))
+
+
+def _raised(points: Sequence[Point], by: float) -> list[Point]:
+    return [(x * 0.99, y - by) for x, y in points]
+
+
+def _inset(points: Sequence[Point]) -> list[Point]:
+    return [(x - 6, y + 2) for x, y in points]
+
+
+def _armhole(block: _Block, *, sleeveless: bool) -> list[Point]:
+    """From the neck over the shoulder to the underarm."""
+    (neck_x, neck_y), (x, y), (under_x, under_y) = block.neck, block.shoulder, block.underarm
+    if sleeveless:
+        edge = (neck_x + 0.5 * (x - neck_x), neck_y + 0.5 * (y - neck_y))
+        hollow = smooth(
+            [edge, (edge[0] + 1, y + 28), (under_x - 9, under_y - 18), (under_x, under_y)]
+        )
+    else:
+        edge = (x, y)
+        hollow = smooth([edge, (x - 7, y + 34), (under_x, under_y)])
+    return [block.neck, *hollow]
+
+
+def _sleeve(block: _Block, sleeve: Sleeve) -> tuple[list[Point], list[Point], list[Point]]:
+    """A sleeve's outline, the stitching of its cuff, and a crease along it."""
+    (x, y), (under_x, under_y) = block.shoulder, block.underarm
+    outer, inner = ((x + dx, y + dy) for dx, dy in _SLEEVE_ENDS[sleeve])
+    length = outer[1] - y
+    top = smooth([(x - 14, y - 5), (x + 2, y + 2), (x + 20, y + 26), *_elbow(x, y, length), outer])
+    below = smooth([(under_x, under_y), *_crook(under_x, under_y, inner), inner])
+    hollow = [(x - 20, y + 34), (x - 30, y + 4)]
+    back = min(10.0, length * 0.1)
+    cuff = [(outer[0] - back * 0.35, outer[1] - back), (inner[0] - back * 0.35, inner[1] - back)]
+    middle = ((outer[0] + inner[0]) / 2, (outer[1] + inner[1]) / 2)
+    crease = smooth([(x + 2, y + 40), ((x + middle[0]) / 2 + 4, (y + middle[1]) / 2 + 6), middle])
+    return [*top, *reversed(below), *hollow], cuff, crease
+
+
+def _elbow(x: float, y: float, length: float) -> list[Point]:
+    """The outer line bends out at the elbow, if the sleeve gets there."""
+    return [(x + 44, y + 104)] if length > 150 else []
+
+
+def _crook(x: float, y: float, end: Point) -> list[Point]:
+    return [((x + end[0]) / 2 - 1, (y + end[1]) / 2 + 2)] if end[1] - y > 60 else []
+
+
+def _front(neck: Point, neckline: Neckline) -> list[Point]:
+    """The front edge of the neck opening, from the neck to the middle."""
+    x, y = neck
+    depth = _FRONT_DEPTH[neckline]
+    if neckline == "round":
+        return smooth(
+            [(x, y), (x * 0.82, y + depth * 0.55), (x * 0.45, y + depth * 0.9), (0, y + depth)]
+        )
+    return smooth([(x, y), (x * 0.58, y + depth * 0.46), (0, y + depth)])
+
+
+def _trim(front: Sequence[Point]) -> list[Point]:
+    """The lower edge of the ribbing along an open neck."""
+    neck_x = front[0][0]
+    return [(x + 7 * x / neck_x, y + 8 - 5 * x / neck_x) for x, y in front]
+
+
+def _collar(neck: Point) -> tuple[Path, ...]:
+    """Two leaves that fold over the front, and the stand behind the neck."""
+    x, y = neck
+    depth = _FRONT_DEPTH["collar"]
+    leaf = [
+        *smooth([(x - 5, y - 13), (x * 0.62, y + depth * 0.4), (0, y + depth)]),
+        (x * 0.74, y + depth + 25),
+        *smooth([(x + 15, y + 12), (x + 10, y - 4), (x - 5, y - 13)]),
+    ]
+    stand = [
+        *smooth([(0, y - 7), (x * 0.6, y - 9), (x - 5, y - 13)]),
+        (x, y + 7),
+        (0, y + _BACK_DEPTH + 4),
+    ]
+    return (_closed(stand), *_both(leaf))
+
+
+def _add_opening(
+    category: Category,
+    neckline: Neckline,
+    top: float,
+    seams: list[Path],
+    buttons: list[Point],
+) -> None:
+    """Add what a category closes with: a shirt's placket, a polo's, a dress's waist seam."""
+    if category == "dress":
+        seams.extend(_both(smooth([(54, _WAIST), (28, _WAIST + 6), (0, _WAIST + 7)])))
+        return
+    if category == "shirt":
+        bottom, step = 423.0, _BUTTON_STEP
+    elif neckline == "collar":
+        bottom, step = top + 66, 24
+    else:
+        return
+    seams += [((MIDDLE + side, top - 4), (MIDDLE + side, bottom)) for side in (-9, 9)]
+    if category == "toptee":
+        seams.append(((MIDDLE - 9, bottom), (MIDDLE + 9, bottom)))
+    height = top + 14
+    while height < bottom - 14:
+        buttons.append((MIDDLE, height))
+        height += step

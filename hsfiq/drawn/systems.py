@@ -1,0 +1,92 @@
+"""Four systems of known, different quality that rank a category's whole corpus for a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hsfiq.drawn.seeds import generator
+from hsfiq.drawn.utility import kept_utility, reference_likeness, text_utility
+from hsfiq.records import RankedList
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hsfiq.drawn.garments import Garment
+    from hsfiq.drawn.triplets import DrawnTriplet
+
+DEPTH = 50
+"""How many images a ranked list holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnSystem:
+    """A system that scores images by what they are worth, seen through its own faults.
+
+    An image's score is `text` x how far it does what the text says + `kept` x how far it stays as
+    the reference where the text is silent + `near` x how alike it is to the reference altogether
+    (each 0 to 1) + Gaussian noise of standard deviation `noise`.
+    """
+
+    name: str
+    text: float
+    kept: float
+    near: float
+    noise: float
+
+    def rank(
+        self,
+        triplet: DrawnTriplet,
+        corpus: Iterable[Garment],
+        seed: int,
+        *,
+        query_id: str | None = None,
+        depth: int = DEPTH,
+    ) -> RankedList:
+        """Rank a corpus for a query, best first, the reference left out.
+
+        The noise depends on the seed, the system, the query and the corpus, never on what was
+        asked before, nor on the corpus's order.
+
+        Args:
+            triplet: the triplet of the query.
+            corpus: the images to rank.
+            seed: the seed of the whole simulation.
+            query_id: where it is not the triplet's own id (captions in reversed order: `~`).
+            depth: how many images to return at most.
+
+        Raises:
+            InvalidRecord: the corpus holds nothing but the reference.
+        """
+        query_id = query_id or triplet.external_id
+        rng = generator(seed, self.name, query_id)
+        images = sorted((garment.image_id, garment) for garment in corpus)
+        scored = [
+            (-self._score(triplet, garment) - rng.gauss(0, self.noise), image_id)
+            for image_id, garment in images
+            if garment != triplet.reference
+        ]
+        best = sorted(scored)[:depth]
+        return RankedList(
+            query_id=query_id,
+            system=self.name,
+            images=tuple(image_id for _, image_id in best),
+            scores=tuple(round(-score, 6) for score, _ in best),
+        )
+
+    def _score(self, triplet: DrawnTriplet, garment: Garment) -> float:
+        parts = (
+            (self.text, text_utility),
+            (self.kept, kept_utility),
+            (self.near, reference_likeness),
+        )
+        return sum(weight * part(triplet, garment) for weight, part in parts if weight)
+
+
+SYSTEMS = (
+    DrawnSystem("sharp", text=0.5, kept=0.5, near=0.0, noise=0.12),
+    DrawnSystem("blurred", text=0.5, kept=0.5, near=0.0, noise=0.19),
+    DrawnSystem("text-heavy", text=1.0, kept=0.0, near=0.0, noise=0.15),
+    DrawnSystem("image-heavy", text=0.15, kept=0.0, near=0.9, noise=0.12),
+)
+"""Best first by the mean utility of their retrieved sets; the last two are each one-sided."""

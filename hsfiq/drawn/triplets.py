@@ -1,0 +1,170 @@
+"""Triplets drawn from a catalogue, in FashionIQ's three splits.
+
+A garment is a target in one split only: `test` has the held-out combinations, `val` a fixed part of
+the others, `train` the rest. So nothing that a scorer learned to rank first in training comes back
+as an answer, and `test` asks for colours and patterns that training never showed together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal, get_args
+
+from hsfiq.drawn.captions import Captions, write_captions
+from hsfiq.drawn.garments import (
+    ATTRIBUTES,
+    CATEGORIES,
+    Attribute,
+    CatalogueTooSmall,
+    Category,
+    Garment,
+    corpus,
+    differences,
+)
+from hsfiq.ids import triplet_id
+from hsfiq.records import InvalidRecord, Triplet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from random import Random
+
+Split = Literal["train", "val", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+SHARES: dict[Split, float] = {"train": 0.5, "val": 0.3, "test": 0.2}
+"""The share of each split in `draw_triplets`; about the share of the targets that each may use."""
+
+N_DIFFERENCES = (1, 2, 3)
+"""In how many attributes a target may differ from its reference."""
+_DIFFERENCE_WEIGHTS = (25, 45, 30)
+
+_VAL_PART = 0.375  # of the targets that are not held out: 0.3 of all
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnTriplet:
+    """A triplet whose two garments, and so whose truth, are known.
+
+    `mentioned` are the attributes that the captions name: a wanted image has the target's value
+    there and the reference's everywhere else.
+
+    Raises:
+        InvalidRecord: no attribute is mentioned, or none is left to stay as it is.
+    """
+
+    external_id: str
+    split: Split
+    reference: Garment
+    target: Garment
+    captions: tuple[str, str]
+    mentioned: frozenset[Attribute]
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.mentioned) < len(ATTRIBUTES):
+            raise InvalidRecord(f"triplet {self.external_id} mentions no attribute, or every one")
+
+    @property
+    def category(self) -> Category:
+        """The category of both garments."""
+        return self.reference.category
+
+    def record(self) -> Triplet:
+        """The same triplet as every other dataset's, its truth left behind."""
+        return Triplet(
+            external_id=self.external_id,
+            reference=self.reference.image_id,
+            target=self.target.image_id,
+            captions=self.captions,
+            category=self.category,
+            split=self.split,
+        )
+
+
+def target_split(garment: Garment) -> Split:
+    """The one split in which a garment may be a target; the same for every catalogue and seed."""
+    if garment.held_out:
+        return "test"
+    draw = int.from_bytes(sha256(garment.image_id.encode()).digest()[:4], "big") / 2**32
+    return "val" if draw < _VAL_PART else "train"
+
+
+def draw_triplets(rng: Random, garments: Sequence[Garment], n: int) -> tuple[DrawnTriplet, ...]:
+    """Draw about equally many triplets of each category, in the splits by `SHARES`.
+
+    Args:
+        rng: the generator; the same state gives the same triplets.
+        garments: the catalogue.
+        n: how many triplets, all categories and splits together.
+
+    Raises:
+        CatalogueTooSmall: a category and split has not so many (reference, target) pairs.
+    """
+    per_category = [n // len(CATEGORIES)] * len(CATEGORIES)
+    for place in range(n % len(CATEGORIES)):
+        per_category[place] += 1
+    drawn: list[DrawnTriplet] = []
+    for category, wanted in zip(CATEGORIES, per_category, strict=True):
+        n_val, n_test = (round(wanted * SHARES[split]) for split in ("val", "test"))
+        sizes = (wanted - n_val - n_test, n_val, n_test)
+        for split, size in zip(SPLITS, sizes, strict=True):
+            drawn += draw_split(rng, garments, category, split, size)
+    return tuple(drawn)
+
+
+def draw_split(
+    rng: Random, garments: Sequence[Garment], category: Category, split: Split, n: int
+) -> tuple[DrawnTriplet, ...]:
+    """Draw the triplets of one category and split, numbered from 0.
+
+    No target comes a second time before all have come once, and no (reference, target) twice.
+
+    Raises:
+        CatalogueTooSmall: the garments give fewer than `n` triplets.
+    """
+    everything = corpus(garments, category)
+    allowed = [garment for garment in everything if split == "test" or not garment.held_out]
+    targets = [garment for garment in everything if target_split(garment) == split]
+    references = {target: _references_in_turn(rng, allowed, target) for target in targets}
+    drawn: list[DrawnTriplet] = []
+    while references and len(drawn) < n:
+        for target in rng.sample(list(references), len(references)):
+            reference = next(references[target], None)
+            if reference is None:
+                del references[target]
+            elif len(drawn) < n:
+                written = write_captions(rng, reference, target)
+                name = triplet_id(category, split, len(drawn))
+                drawn.append(_triplet(name, split, reference, target, written))
+    if len(drawn) < n:
+        raise CatalogueTooSmall(
+            f"{len(everything)} {category} garments give {len(drawn)} triplets of split {split}, "
+            f"not {n}; draw a larger catalogue"
+        )
+    return tuple(drawn)
+
+
+def _triplet(
+    name: str, split: Split, reference: Garment, target: Garment, written: Captions
+) -> DrawnTriplet:
+    return DrawnTriplet(name, split, reference, target, written.texts, written.mentioned)
+
+
+def _references_in_turn(
+    rng: Random, garments: Sequence[Garment], target: Garment
+) -> Iterator[Garment]:
+    """A target's possible references, each once; the number of differences is drawn first.
+
+    Few garments differ in one attribute alone, so an even draw would hardly ever give one.
+    """
+    by_count: dict[int, list[Garment]] = defaultdict(list)
+    for garment in garments:
+        by_count[len(differences(garment, target))].append(garment)
+    left = {count: by_count[count] for count in N_DIFFERENCES if by_count[count]}
+    while left:
+        weights = [_DIFFERENCE_WEIGHTS[N_DIFFERENCES.index(count)] for count in left]
+        count = rng.choices(list(left), weights)[0]
+        yield left[count].pop(rng.randrange(len(left[count])))
+        if not left[count]:
+            del left[count]

@@ -1,0 +1,22 @@
+"""What a study may be called: its name becomes part of folder names and options."""
+
+import re
+
+from hsfiq.errors import UnreadableInput
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
+
+
+def require_name(name: str) -> str:
+    """The name itself.
+
+    Raises:
+        UnreadableInput: it cannot be the name of a study.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise UnreadableInput(
+            "--study",
+            f"{name!r} cannot name a study",
+            "use letters, digits, '.', '_' and '-', at most 80",
+        )
+    return name

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from analysis_studies import Question, few, make_release, studies
+from hypothesis import given
+
+from analysis.analyze import Analysis, analyze
+from analysis.errors import AnalysisError
+from analysis.metrics import Recall, ScoreColumn
+from analysis.table import to_table
+
+RATE = {"rate", "n", "coverage"}
+
+
+def strict(analysis: Analysis) -> dict[str, Any]:
+    """What a strict JSON reader gets: NaN and numpy's numbers would be errors here."""
+    written: dict[str, Any] = json.loads(json.dumps(analysis.to_json(), allow_nan=False))
+    return written
+
+
+def nulls_without_reason(value: object, path: str = "") -> list[str]:
+    if not isinstance(value, dict):
+        return []
+    found = [f"{path}.{key}" for key in value if value[key] is None and not value.get("reason")]
+    return found + [
+        lost for key in value for lost in nulls_without_reason(value[key], f"{path}.{key}")
+    ]
+
+
+@few
+@given(studies)
+def test_the_shape_that_other_tools_read(study: list[Question]) -> None:
+    result = strict(analyze(make_release(study), [Recall(5), Recall(1)]))
+    assert nulls_without_reason(result) == []
+    assert set(result) == {"release", "human_score", "position_bias", "metrics"}
+    release = result["release"]
+    assert {"name", "kind", "n_questions", "n_sets", "n_participants"} <= set(release)
+    assert release["n_sets"] == 2 * release["n_questions"] == 2 * len(study)
+    assert {"W", "p"} <= set(result["human_score"]["normality"])
+    assert {"rate", "n", "p"} <= set(result["position_bias"])
+    assert list(result["metrics"]) == ["recall@5", "recall@1"]
+    for metric in result["metrics"].values():
+        assert {"W", "p"} <= set(metric["normality"])
+        assert {"rho", "p", "n"} <= set(metric["spearman"])
+        for rate in ("ge", "gt", "symmetric", "tie_half"):
+            assert set(metric["preference_rate"][rate]) >= RATE
+    assert set(result["metrics"]["recall@5"]["preference_rate"]["given_tie"]) == {"recall@1"}
+
+
+def test_an_empty_release_gives_reasons() -> None:
+    analysis = analyze(make_release([]), [Recall(5)])
+    result = strict(analysis)
+    assert result["release"]["n_participants"] == 0
+    assert result["position_bias"]["reason"] == "no question has a preference"
+    assert result["metrics"]["recall@5"]["preference_rate"]["ge"]["rate"] is None
+    assert "no questions" in to_table(analysis)
+
+
+def test_one_metric_has_no_other_to_tie() -> None:
+    result = strict(analyze(make_release([Question(1)]), [Recall(5), Recall(5)]))
+    assert "given_tie" not in result["metrics"]["recall@5"]["preference_rate"]
+
+
+def test_no_metric_is_no_error() -> None:
+    assert strict(analyze(make_release([Question(1)]), []))["metrics"] == {}
+
+
+def test_a_wrong_name_among_others_is_told() -> None:
+    with pytest.raises(AnalysisError, match="no such metric"):
+        analyze(make_release([Question(1)]), [Recall(5), ScoreColumn("recal")])
+
+
+def test_simulated_answers_say_so() -> None:
+    for simulated in (True, False):
+        analysis = analyze(make_release([Question(1)], simulated=simulated), [Recall(5)])
+        assert strict(analysis)["release"]["simulated"] is simulated
+        assert ("SIMULATED" in to_table(analysis)) is simulated
+
+
+def simulate(rng: np.random.Generator, n_participants: int, each: int) -> list[Question]:
+    """Answers that follow a hidden quality, which recall of the sets hints at."""
+    study = []
+    for participant in range(n_participants):
+        for _ in range(each):
+            quality = rng.normal(size=2)
+            one, two = ("tbcde" if rng.random() < 0.3 + 0.1 * q else "abcde" for q in quality)
+            low, high = (int(score) for score in np.clip(np.round(quality + 3), 1, 5))
+            answer = 1 if quality[0] > quality[1] else 2
+            study.append(Question(answer, (low, high), (one, two), "t", f"p{participant}"))
+    return study
+
+
+def test_a_whole_study_of_6100_sets() -> None:
+    release = make_release(simulate(np.random.default_rng(8), 61, 50), folder=Path("whole"))
+    analysis = analyze(release, [Recall(5)])
+    result = strict(analysis)
+    assert result["release"]["n_sets"] == 6_100
+    assert result["release"]["n_participants"] == 61
+    for variable in (result["human_score"], result["metrics"]["recall@5"]):
+        assert variable["normality"]["approximate"] is True
+        assert variable["normality"]["second"]["p"] < 1e-3
+    assert 0.1 < result["metrics"]["recall@5"]["spearman"]["rho"] < 0.4
+    assert result["metrics"]["recall@5"]["preference_rate"]["symmetric"]["rate"] > 0.6
+    assert "approximate beyond N = 5,000" in to_table(analysis)

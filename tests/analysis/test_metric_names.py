@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import analysis_twins as twins
+import pytest
+from analysis_studies import Question, few, make_release, studies
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.errors import AnalysisError
+from analysis.metrics import Metric, Recall, ScoreColumn, known_metrics, parse_metric
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+column_names = st.text(min_size=1).filter(
+    lambda name: name.strip() and not name.lower().startswith("recall@")
+)
+metrics = st.one_of(st.integers(1, 10**6).map(Recall), column_names.map(ScoreColumn))
+
+
+@few
+@given(metrics)
+def test_names_survive_the_round_trip(metric: Metric) -> None:
+    assert parse_metric(str(metric)) == metric
+    assert len({metric, parse_metric(str(metric))}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        ("recall@5", Recall(5)),
+        ("Recall@10", Recall(10)),
+        ("cirqrs", ScoreColumn("cirqrs")),
+        ("my scorer", ScoreColumn("my scorer")),
+        ("recall", ScoreColumn("recall")),
+    ],
+)
+def test_names_as_people_write_them(name: str, metric: Metric) -> None:
+    assert parse_metric(name) == metric
+
+
+@pytest.mark.parametrize(
+    "name", ["recall@", "recall@0", "recall@-1", "recall@05", "recall@5x", "recall@²"]
+)
+def test_a_wrong_k_is_told(name: str) -> None:
+    with pytest.raises(AnalysisError, match="k must be a whole number from 1"):
+        parse_metric(name)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: parse_metric("  "), "the name is empty"),
+        (lambda: Recall(0), "recall@0: k must be 1 or more"),
+        (lambda: ScoreColumn("recall@5"), "counted from the sets"),
+    ],
+)
+def test_impossible_metrics_cannot_be_made(make: Callable[[], Metric], message: str) -> None:
+    with pytest.raises(AnalysisError, match=message):
+        make()
+
+
+@few
+@given(studies, st.integers(1, 5))
+def test_recall_equals_the_definition(study: list[Question], k: int) -> None:
+    values = Recall(k).values(make_release(study))
+    expected = [twins.recall(question, side, k) for question in study for side in (0, 1)]
+    assert [None if math.isnan(value) else value for value in values] == expected
+
+
+def test_recall_counts_in_rank_order() -> None:
+    release = make_release([Question(1, images=("abcde", "eabcd"), target="e")])
+    assert Recall(1).values(release).tolist() == [0.0, 1.0]
+    assert Recall(4).values(release).tolist() == [0.0, 1.0]
+    assert Recall(5).values(release).tolist() == [1.0, 1.0]
+
+
+def test_recall_beyond_the_sets_is_told() -> None:
+    with pytest.raises(AnalysisError) as caught:
+        Recall(7).values(make_release([Question(1)]))
+    assert str(caught.value) == (
+        "recall@7: needs 7 images, but release small has sets of 5; ask for recall@5 or below"
+    )
+
+
+def test_known_metrics() -> None:
+    release = make_release([Question(1)], scores={"cirqrs": Path("cirqrs.parquet")})
+    assert known_metrics(release) == [*(f"recall@{k}" for k in range(1, 6)), "cirqrs"]
+    assert known_metrics(make_release([])) == []
+
+
+def test_an_unknown_name_lists_what_is_known() -> None:
+    release = make_release([Question(1)], scores={"mine": Path("mine.csv")})
+    with pytest.raises(AnalysisError) as caught:
+        ScoreColumn("yours").values(release)
+    assert str(caught.value) == (
+        "yours: no such metric for release small; known are recall@1, recall@2, recall@3, "
+        "recall@4, recall@5, mine; a scores file of your own is named with --scores FILE"
+    )
+
+
+def test_a_scorer_without_scores_names_the_command() -> None:
+    release = make_release([Question(1)], folder=Path("my releases/small"))
+    with pytest.raises(AnalysisError) as caught:
+        ScoreColumn("cirqrs").values(release)
+    assert str(caught.value).endswith(
+        "`hsfiq score 'my releases/small' --scorer CKPT --name cirqrs` makes them"
+    )

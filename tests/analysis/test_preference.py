@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import analysis_twins as twins
+import pandas as pd
+import pytest
+from analysis_studies import Question, few, make_release, studies, values_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.metrics import Recall
+from analysis.preference import RATES, PreferenceRates, Rate, given_tie, preference_rates
+
+
+def rates_of(study: list[Question]) -> PreferenceRates:
+    return preference_rates(make_release(study).preferences, values_of(study))
+
+
+def figures(rate: Rate) -> tuple[object, int]:
+    return pytest.approx(rate.rate, nan_ok=True), rate.n
+
+
+def swap_sides(study: list[Question]) -> list[Question]:
+    """The same answers with set 1 and set 2 exchanged."""
+    return [
+        replace(
+            question,
+            preferred={0: 0, 1: 2, 2: 1}[question.preferred],
+            scores=question.scores[::-1],
+            images=question.images[::-1],
+            values=question.values[::-1],
+        )
+        for question in study
+    ]
+
+
+def test_a_study_that_can_be_counted_by_hand() -> None:
+    study = [
+        Question(preferred=1, values=(2, 1)),  # higher preferred
+        Question(preferred=1, values=(3, 1)),  # higher preferred
+        Question(preferred=2, values=(2, 1)),  # lower preferred
+        Question(preferred=2, values=(1, 2)),  # higher preferred, on the other side
+        Question(preferred=1, values=(1, 1)),  # tie of the metric
+        Question(preferred=0, values=(2, 1)),  # human tie
+        Question(preferred=1, values=(None, 1)),  # no value
+        Question(preferred=2, values=(4, 4)),  # tie of the metric
+    ]
+    rates = rates_of(study)
+    assert rates.ge == Rate(3 / 5, 5, 5 / 8)
+    assert rates.gt == Rate(2 / 3, 3, 3 / 8)
+    assert rates.symmetric == Rate(3 / 4, 4, 4 / 8)
+    assert rates.tie_half == Rate(4 / 6, 6, 6 / 8)
+    assert rates.ge_swapped == Rate(2 / 3, 3, 3 / 8)
+    assert rates.gt_swapped == Rate(1.0, 1, 1 / 8)
+    assert rates.base_rate == Rate(3 / 6, 6, 6 / 8)
+    assert rates.pairs_to_json() == {"n": 6, "metric_ties": 2, "human_ties": 1, "missing": 1}
+
+
+@few
+@given(studies)
+def test_equals_the_definitions(study: list[Question]) -> None:
+    rates = rates_of(study)
+    swapped = swap_sides(study)
+    assert figures(rates.ge) == twins.ge(study)
+    assert figures(rates.gt) == twins.gt(study)
+    assert figures(rates.symmetric) == twins.symmetric(study)
+    assert figures(rates.tie_half) == twins.tie_half(study)
+    assert figures(rates.base_rate) == twins.base_rate(study)
+    assert figures(rates.ge_swapped) == twins.ge(swapped)
+    assert figures(rates.gt_swapped) == twins.gt(swapped)
+    ties = sum(question.preferred == 0 for question in study)
+    assert rates.human_ties == ties
+    assert rates.base_rate.n + ties + rates.missing == len(study)
+    for name in RATES:
+        rate: Rate = getattr(rates, name)
+        assert (rate.reason is None) == (not math.isnan(rate.rate))
+        if study:
+            assert rate.coverage == rate.n / len(study)
+
+
+@few
+@given(studies, st.integers(1, 5))
+def test_given_tie_equals_the_definition(study: list[Question], k: int) -> None:
+    release = make_release(study)
+    rate = given_tie(release.preferences, values_of(study), Recall(k).values(release))
+    assert figures(rate) == twins.given_recall_tie(study, k)
+
+
+@few
+@given(studies)
+def test_swapping_the_sides_gives_the_mirror(study: list[Question]) -> None:
+    rates, mirror = rates_of(study), rates_of(swap_sides(study))
+    assert figures(mirror.ge) == (rates.ge_swapped.rate, rates.ge_swapped.n)
+    assert figures(mirror.gt) == (rates.gt_swapped.rate, rates.gt_swapped.n)
+    assert figures(mirror.symmetric) == (rates.symmetric.rate, rates.symmetric.n)
+    assert figures(mirror.tie_half) == (rates.tie_half.rate, rates.tie_half.n)
+    if rates.base_rate.n:
+        assert mirror.base_rate.rate == pytest.approx(1 - rates.base_rate.rate)
+
+
+@few
+@given(studies)
+def test_a_monotone_transform_changes_nothing(study: list[Question]) -> None:
+    preferences = make_release(study).preferences
+    values = values_of(study)
+    plain, bent = (
+        preference_rates(preferences, values),
+        preference_rates(preferences, values**3 + 7),
+    )
+    assert plain.to_json() == bent.to_json()
+    assert plain.pairs_to_json() == bent.pairs_to_json()
+
+
+@few
+@given(studies)
+def test_every_answer_twice_changes_no_rate(study: list[Question]) -> None:
+    once, twice = rates_of(study), rates_of(study + study)
+    for name in RATES:
+        rate: Rate = getattr(once, name)
+        assert figures(getattr(twice, name)) == (rate.rate, 2 * rate.n)
+
+
+@few
+@given(studies)
+def test_each_tie_enters_ge_twice(study: list[Question]) -> None:
+    """(C + T) / (S + 2 T) over both labellings: facts of the papers' rule, not of people."""
+    rates = rates_of(study)
+    n = rates.ge.n + rates.ge_swapped.n
+    assert n == rates.symmetric.n + 2 * rates.metric_ties
+    hits = sum(round(rate.rate * rate.n) for rate in (rates.ge, rates.ge_swapped) if rate.n)
+    right = round(rates.symmetric.rate * rates.symmetric.n) if rates.symmetric.n else 0
+    assert hits == right + rates.metric_ties
+
+
+def test_a_metric_that_knows_nothing_gets_the_base_rate() -> None:
+    study = [Question(preferred=1)] * 3 + [Question(preferred=2)]
+    rates = rates_of(study)
+    assert rates.ge == rates.base_rate == Rate(0.75, 4, 1.0)
+    assert rates.tie_half == Rate(0.5, 4, 1.0)
+    assert rates.symmetric.to_json() == {
+        "rate": None,
+        "n": 0,
+        "coverage": 0.0,
+        "reason": "no pair has m different",
+    }
+
+
+def test_no_questions_give_reasons() -> None:
+    rates = preference_rates(make_release([]).preferences, pd.Series(dtype="float64"))
+    for name in RATES:
+        rate: Rate = getattr(rates, name)
+        assert rate.to_json() == {
+            "rate": None,
+            "n": 0,
+            "coverage": None,
+            "reason": "the release has no questions",
+        }

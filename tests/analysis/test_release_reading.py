@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from analysis_studies import Question, make_release, write_release
+
+from analysis.analyze import analyze
+from analysis.errors import AnalysisError
+from analysis.metrics import Recall
+from analysis.release import read_release
+
+STUDY = [
+    Question(1, scores=(4, 2), target="a"),
+    Question(2, scores=(1, 5), target=None, participant="p2"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_release(make_release(STUDY), tmp_path / "small-hp-1.0.0")
+
+
+@pytest.mark.parametrize("study", [[], STUDY])
+def test_what_is_read_equals_what_was_written(tmp_path: Path, study: list[Question]) -> None:
+    made = make_release(study, simulated=True)
+    read = read_release(write_release(made, tmp_path / "small"))
+    names = ("name", "version", "kind", "study", "simulated")
+    assert [getattr(read, name) for name in names] == [getattr(made, name) for name in names]
+    assert analyze(read, [Recall(5)]).to_json() == analyze(made, [Recall(5)]).to_json()
+
+
+def test_scores_are_found(folder: Path, tmp_path: Path) -> None:
+    extra = tmp_path / "mine.csv"
+    extra.write_text("set_id,score\n", encoding="utf-8")
+    assert dict(read_release(folder, [extra]).scores) == {"mine": extra}
+
+
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "preferences.parquet", "sets.parquet", "queries.parquet"]
+)
+def test_a_missing_or_broken_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).write_bytes(b"PAR1 \xff\n no")
+    with pytest.raises(AnalysisError, match=f"{name}: .*read.*export the release again") as caught:
+        read_release(folder)
+    assert "\n" not in str(caught.value)
+    (folder / name).unlink()
+    with pytest.raises(AnalysisError, match=f"{name}: no such file"):
+        read_release(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": None}, 'key "name" is missing or no str'),
+        ({"simulated": "no"}, 'key "simulated" is missing or no bool'),
+        ({"kind": "hq"}, 'kind is "hq", not "hs" or "hp"'),
+    ],
+)
+def test_a_wrong_manifest_is_told(folder: Path, change: dict[str, object], message: str) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **change}), "utf-8")
+    with pytest.raises(AnalysisError, match=message):
+        read_release(folder)
+
+
+def test_a_manifest_must_be_an_object(folder: Path) -> None:
+    (folder / "manifest.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(AnalysisError, match="is no JSON object"):
+        read_release(folder)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("preferences", "preferred"), ("sets", "image_ids"), ("queries", "target_id")],
+)
+def test_a_missing_column_is_named(folder: Path, table: str, column: str) -> None:
+    path = folder / f"{table}.parquet"
+    pd.read_parquet(path).drop(columns=column).to_parquet(path)
+    with pytest.raises(AnalysisError, match=rf"{table}\.parquet: column {column} is missing"):
+        read_release(folder)
+
+
+def changed(frame: pd.DataFrame, column: str, values: list[object]) -> pd.DataFrame:
+    return frame.assign(**{column: values})
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "values", "message"),
+    [
+        ("preferences", "preferred", [1, 3], "preferred is 3 in question p2.form_1.1, not 1, 2"),
+        ("preferences", "preferred", ["1", "2"], "column preferred holds str, not whole numbers"),
+        ("preferences", "participant_id", ["p1", None], "column participant_id is null in row 2"),
+        ("preferences", "question_id", ["q", "q"], "question_id occurs twice: q"),
+        ("preferences", "set_1", ["x.1", "y.1"], "lacks the set that other tables name: x.1, y.1"),
+        ("preferences", "set_2", ["p1.form_1.0.1", "p2.form_1.1.2"], "belongs to two questions"),
+        ("sets", "score", [1.0, 2.5, 3.0, 4.0], "column score holds float64, not whole numbers"),
+        ("sets", "set_id", list("aabc"), "set_id occurs twice: a"),
+        ("sets", "image_ids", ["abcde"] * 4, "image_ids holds text, not lists"),
+        ("queries", "query_id", ["x", "y"], "queries.parquet: lacks the query"),
+    ],
+)
+def test_impossible_tables_are_told(
+    table: str, column: str, values: list[object], message: str
+) -> None:
+    release = make_release(STUDY)
+    frame = changed(getattr(release, table), column, values)
+    with pytest.raises(AnalysisError) as caught:
+        replace(release, **{table: frame})
+    assert message in str(caught.value)
+
+
+def test_a_set_without_its_question_is_told() -> None:
+    release = make_release(STUDY)
+    with pytest.raises(AnalysisError, match=r"preferences.parquet: lacks the set .* p2.form_1.1.1"):
+        replace(release, preferences=release.preferences.head(1))

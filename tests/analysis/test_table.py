@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import math
+
+from analysis_studies import Question, few, make_release, studies
+from hypothesis import given
+
+from analysis.analyze import analyze
+from analysis.metrics import Recall
+from analysis.table import FOOTNOTE, to_table
+
+STUDY = [
+    Question(1, scores=(5, 2), images=("abcde", "fghbc"), target="a"),
+    Question(1, scores=(4, 1), images=("abcde", "fghbc"), target="a", participant="p2"),
+    Question(2, scores=(2, 3), images=("fghbc", "abcde"), target="a"),
+    Question(2, scores=(1, 2), images=("abcde", "abcdf"), target="a"),
+    Question(0, scores=(3, 3), images=("abcde", "abcdf"), target="a"),
+    Question(1, scores=(4, 3), images=("abcde", "abcdf"), target=None),
+]
+
+
+def test_what_a_researcher_reads() -> None:
+    text = to_table(analyze(make_release(STUDY), [Recall(5), Recall(1)]))
+    lines = text.splitlines()
+    assert lines[0] == ("small 1.0.0 (hp, study by hand): 6 questions, 12 sets, 2 participants")
+    assert lines[1] == (
+        "position bias    P(set 1 preferred) = 0.6000, binomial p = 1, n = 5, 1 human tie left out"
+    )
+    rows = {line.split("  ")[2]: line.split()[-4:] for line in lines if line.startswith("    ")}
+    assert rows["ge"] == ["0.6667", "3", "50.0%", "0.5000"]
+    assert rows["symmetric"] == ["1.0000", "3", "50.0%", "0.5000"]
+    assert "  no value for   2 sets: p1.form_1.5.1, p1.form_1.5.2" in lines
+    assert any("gt where recall@1 ties" in line and "no pair has" in line for line in lines)
+    assert text.endswith(FOOTNOTE)
+    assert "nan" not in text
+
+
+@few
+@given(studies)
+def test_any_study_can_be_laid_out(study: list[Question]) -> None:
+    analysis = analyze(make_release(study), [Recall(5), Recall(2)])
+    text = to_table(analysis)
+    assert "nan" not in text
+    assert max(map(len, text.splitlines())) <= 100
+    assert not any(line != line.rstrip() for line in text.splitlines())
+    rho = analysis.metrics["recall@5"].spearman.rho
+    assert math.isnan(rho) or f"rho = {rho:.4f}" in text
+
+
+def test_without_metrics_there_is_no_footnote() -> None:
+    assert FOOTNOTE not in to_table(analyze(make_release(STUDY), []))

@@ -1,0 +1,86 @@
+from collections import Counter
+from itertools import product
+from random import Random
+
+import pytest
+
+from hsfiq.drawn.garments import (
+    ATTRIBUTES,
+    CATEGORIES,
+    HELD_OUT,
+    PER_CATEGORY,
+    VALUES,
+    CatalogueTooSmall,
+    Garment,
+    catalogue,
+    corpus,
+    differences,
+    garment_of,
+)
+from hsfiq.records import InvalidRecord
+
+
+def test_every_garment_has_an_image_id_of_its_own_that_leads_back() -> None:
+    everything = [
+        Garment(category, *values)  # type: ignore[arg-type]
+        for category in CATEGORIES
+        for values in product(*VALUES.values())
+    ]
+    ids = {garment.image_id for garment in everything}
+    assert len(ids) == len(everything) == 3 * PER_CATEGORY
+    assert all(garment_of(garment.image_id) == garment for garment in everything)
+
+
+@pytest.mark.parametrize("name", ["g5760", "g12", "0012", "x0012", "g-001", "g00012", "", "g²²²²"])
+def test_a_foreign_image_id_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRecord, match="no image of the drawn catalogue"):
+        garment_of(name)
+
+
+def test_a_garment_refuses_values_it_cannot_have() -> None:
+    with pytest.raises(InvalidRecord, match="colour 'beige'"):
+        Garment("dress", "beige", "none", "plain", "v", "none")  # type: ignore[arg-type]
+    with pytest.raises(InvalidRecord, match="category 'hat'"):
+        Garment("hat", "red", "none", "plain", "v", "none")  # type: ignore[arg-type]
+
+
+def test_a_catalogue_is_distinct_garments_as_many_of_each_category() -> None:
+    garments = catalogue(Random(0), 200)
+    assert len(set(garments)) == 600
+    assert Counter(garment.category for garment in garments) == dict.fromkeys(CATEGORIES, 200)
+    assert {garment.category for garment in corpus(garments, "dress")} == {"dress"}
+    for name in ATTRIBUTES:
+        assert {garment.value(name) for garment in garments} == set(VALUES[name])
+
+
+def test_the_image_id_tells_nothing_of_the_category() -> None:
+    garments = catalogue(Random(0), 200)
+    first = Counter(garment.category for garment in garments[:150])
+    assert min(first.values()) > 30
+
+
+def test_the_seed_decides_the_catalogue() -> None:
+    assert catalogue(Random(4), 20) == catalogue(Random(4), 20)
+    assert catalogue(Random(4), 20) != catalogue(Random(5), 20)
+
+
+@pytest.mark.parametrize("n", [0, PER_CATEGORY + 1])
+def test_an_impossible_catalogue_is_refused(n: int) -> None:
+    with pytest.raises(CatalogueTooSmall, match="1 to 1920"):
+        catalogue(Random(0), n)
+
+
+def test_held_out_combinations_leave_every_colour_and_pattern_something() -> None:
+    kept = set(product(VALUES["colour"], VALUES["pattern"])) - HELD_OUT
+    assert {colour for colour, _ in kept} == set(VALUES["colour"])
+    assert {pattern for _, pattern in kept} == set(VALUES["pattern"])
+    assert all(
+        colour in VALUES["colour"] and kind in VALUES["pattern"] for colour, kind in HELD_OUT
+    )
+
+
+def test_differences_are_the_attributes_that_differ() -> None:
+    one = Garment("shirt", "red", "long", "plain", "v", "none")
+    other = Garment("shirt", "blue", "long", "plain", "v", "star")
+    assert differences(one, other) == ("colour", "logo")
+    assert differences(one, one) == ()

@@ -1,0 +1,63 @@
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+pytest.importorskip("PIL")
+
+from PIL import Image, ImageChops, ImageStat
+
+from hsfiq.drawn.draw import SIZE, draw, write_images
+from hsfiq.drawn.garments import ATTRIBUTES, VALUES, Category, Garment, catalogue
+
+
+@pytest.mark.parametrize("category", ["dress", "shirt", "toptee"])
+def test_a_change_of_any_attribute_is_visible(category: Category) -> None:
+    for garment in (
+        Garment(category, "red", "short", "plain", "round", "none"),
+        Garment(category, "black", "long", "floral", "collar", "text"),
+    ):
+        picture = draw(garment)
+        for name in ATTRIBUTES:
+            for value in set(VALUES[name]) - {garment.value(name)}:
+                other = draw(replace(garment, **{name: value}))  # type: ignore[arg-type]
+                difference = ImageChops.difference(picture, other).convert("L")
+                changed = ImageStat.Stat(difference.point(lambda v: 255 if v > 24 else 0)).mean[0]
+                # Of 360 x 480 pixels at least 150 are clearly another colour.
+                assert changed / 255 * SIZE[0] * SIZE[1] > 150, (garment, name, value)
+
+
+def test_categories_look_different() -> None:
+    garments = [
+        Garment(category, "blue", "short", "plain", "round", "none")
+        for category in ("dress", "shirt", "toptee")
+    ]
+    assert len({draw(garment).tobytes() for garment in garments}) == 3
+
+
+def test_a_picture_is_a_portrait_of_the_size_asked_for() -> None:
+    garment = catalogue(Random(0), 1)[0]
+    assert draw(garment).size == (360, 480)
+    assert draw(garment).mode == "RGB"
+    assert draw(garment, (90, 120)).size == (90, 120)
+
+
+def test_the_garment_is_in_its_colour_on_a_light_ground() -> None:
+    picture = draw(Garment("toptee", "red", "short", "plain", "round", "none"))
+    red, green, blue = picture.getpixel((180, 300))  # type: ignore[misc]
+    assert red > 2 * max(green, blue)
+    for corner in ((0, 0), (359, 0), (0, 479), (359, 479)):
+        assert min(picture.getpixel(corner)) > 215  # type: ignore[arg-type, type-var]
+
+
+def test_files_are_named_by_image_id_and_the_same_every_time(tmp_path: Path) -> None:
+    garments = catalogue(Random(0), 2)
+    write_images(garments, tmp_path / "new" / "images")
+    write_images(reversed(garments), tmp_path / "again")
+    written = sorted((tmp_path / "new" / "images").iterdir())
+    assert [path.name for path in written] == [f"{garment.image_id}.jpg" for garment in garments]
+    for path in written:
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
+        with Image.open(path) as picture:
+            assert picture.size == SIZE
