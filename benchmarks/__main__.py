@@ -1,0 +1,36 @@
+"""Run one benchmark: `python -m benchmarks NAME [--json] [--full] [--seed N]`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+from typing import Any
+
+NAMES = ("commands",)
+"""Each is a module of this package with `run(seed, full) -> result`, a dict with its name."""
+
+
+def main() -> None:
+    """Run the benchmark that the command line names and print its result."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("name", choices=NAMES)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--full", action="store_true", help="the long version")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    module = importlib.import_module(f"benchmarks.{options.name.replace('-', '_')}")
+    result = module.run(seed=options.seed, full=options.full)
+    print(json.dumps(result, indent=2) if options.json else table(result))
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result for a person: its figures, then its cases."""
+    lines = [f"{key}: {value}" for key, value in result.items() if key != "cases"]
+    lines += [
+        "  ".join(f"{key} {value}" for key, value in case.items()) for case in result["cases"]
+    ]
+    return "\n".join(lines)
+
+
+main()

@@ -1,0 +1,111 @@
+"""`make demo` from nothing but the project's files, answered in Chromium, killed, started again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+from sqlalchemy import text
+
+from hsfiq.database import open_database
+
+ROOT = Path(__file__).parent.parent
+INSTALLING, STARTING = 400, 60
+"""Seconds that the first start and a later one may take at most."""
+
+
+@pytest.mark.browser
+def test_a_stranger_answers_and_goes_on_after_a_kill(tmp_path: Path, browser: Browser) -> None:
+    checkout = copy_of_project(tmp_path / "checkout")
+    port = free_port()
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    page = context.new_page()
+    with served(checkout, port, INSTALLING):
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.get_by_role("button", name="Begin").click()
+        answer(page, number=1)
+        page.get_by_text("2 of 20").wait_for()
+    rows = answers(checkout)
+    assert rows == [(4, 2, 1)]
+    with served(checkout, port, STARTING):
+        page.goto(f"http://127.0.0.1:{port}/study/")
+        answer(page, number=2)
+        page.get_by_text("3 of 20").wait_for()
+    assert len(answers(checkout)) == 2
+    context.close()
+
+
+def answer(page: Page, number: int) -> None:
+    page.get_by_text(f"{number} of 20").wait_for()
+    page.keyboard.press("4")
+    page.keyboard.press("Shift+2")
+    page.keyboard.press("q")
+    page.keyboard.press("Enter")
+
+
+def answers(checkout: Path) -> list[tuple[int, int, int]]:
+    database = open_database(f"sqlite:///{checkout}/hsfiq-demo/hsfiq.db")
+    with database.reading() as session:
+        rows = session.execute(text("select score_1, score_2, preferred from responses")).all()
+    database.close()
+    return [tuple(row) for row in rows]
+
+
+def copy_of_project(folder: Path) -> Path:
+    """The files that git knows or would take in: a checkout without anything built."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+@contextmanager
+def served(checkout: Path, port: int, patience: float) -> Iterator[None]:
+    """`make demo` until the block ends; then every process of it is killed on the spot."""
+    process = subprocess.Popen(
+        ["make", "demo", f"ARGS=--port {port}"],
+        cwd=checkout, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        wait_for(f"http://127.0.0.1:{port}/", process, patience)
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_for(address: str, process: subprocess.Popen[bytes], patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            output = process.stdout.read().decode() if process.stdout else ""
+            pytest.fail(f"make demo ended: {output[-2000:]}")
+        try:
+            with urllib.request.urlopen(address) as response:
+                assert response.status == 200
+                return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.2)
+    pytest.fail(f"{address} did not answer within {patience} s")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,0 +1,107 @@
+"""Every command that the README shows does what it says, in the order in which it stands there."""
+
+import json
+import re
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hsfiq.cli import run
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"```bash\n(.*?)```", re.DOTALL)
+COMMANDS = [
+    shlex.split(line, comments=True)
+    for block in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    for line in block.splitlines()
+    if line.strip()
+]
+
+
+def test_every_hsfiq_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_postgres: str
+) -> None:
+    write_inputs(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+    ran = 0
+    for words in COMMANDS:
+        if words[0] == "export":
+            monkeypatch.setenv("HSFIQ_DATABASE_URL", empty_postgres)
+        if words[0] == "hsfiq":
+            arguments = ["20" if word == "1000" else word for word in words[1:]]
+            assert run(arguments) == 0, " ".join(words)
+            ran += 1
+    assert ran >= 8
+    assert (tmp_path / "filtered").is_dir()
+
+
+def test_every_make_target_is_there() -> None:
+    targets = [words[1] for words in COMMANDS if words[0] == "make"]
+    assert targets == ["demo", "test"]
+    for target in targets:
+        subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_every_extra_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [words[2].strip(".[]") for words in COMMANDS if words[:2] == ["pip", "install"]]
+    assert wanted
+    assert set(wanted) <= set(project["optional-dependencies"])
+
+
+def test_every_file_it_points_to_is_there() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", text)
+    files = re.findall(r"`((?:annotate|hsfiq|analysis|model)/[\w/.]+\.\w+)`", text)
+    assert links
+    assert files
+    for path in [*links, *files]:
+        assert (ROOT / path).exists(), path
+
+
+def write_inputs(folder: Path) -> None:
+    """The files that the README's commands name, as small as their formats allow."""
+    images = [f"B{number}" for number in range(12)]
+    captions = [{"candidate": "B0", "target": "B1", "captions": ["is red", "has sleeves"]}]
+    write(folder / "fashion-iq/captions/cap.shirt.val.json", captions)
+    write(folder / "fashion-iq/image_splits/split.shirt.val.json", images)
+    (folder / "fashion-iq/images").mkdir()
+    entry = {"pairid": 7, "reference": "dev-0", "target_hard": "dev-1", "caption": "two dogs"}
+    write(folder / "cirr_dataset/captions/cap.rc2.val.json", [entry])
+    split = {"dev-0": "./dev/dev-0.png", "dev-1": "./dev/dev-1.png"}
+    write(folder / "cirr_dataset/image_splits/split.rc2.val.json", split)
+    write(folder / "sprc.json", {"shirt.val.0": images[1:7]})
+
+    def paths(*names: str) -> list[str]:
+        return [f"/-/image_data/shirt/{name}.jpg" for name in names]
+
+    def retrieved(first: int, scores: str) -> list[dict[str, object]]:
+        return [
+            {"img_path": paths(*images[first : first + 5]), "user_score": score} for score in scores
+        ]
+
+    write(
+        folder / "hpfiq.json",
+        {
+            f"user_{user}": {
+                "question_set_1": {
+                    "ref_img_paths": paths("B0", "B1", "B2"),
+                    "targ_img_paths": paths("B1", "B2", "B3"),
+                    "sentences": ["is red  and has sleeves", "is blue", "is longer"],
+                    "retrieved_set1": retrieved(1, "451"),
+                    "retrieved_set2": retrieved(6, "233"),
+                    "preferred set": ["1", "1", "1"],
+                }
+            }
+            for user in (1, 2)
+        },
+    )
+
+
+def write(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
