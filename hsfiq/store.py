@@ -240,7 +240,7 @@ def submit(
         Forbidden: the question is not the participant's to answer now.
         NotOpen: the study takes no answers.
         Conflict: another tab has answered since the page was loaded.
-        Refused: the study allows no tie, or the reason is too long.
+        Refused: the study allows no tie, or the reason is too long or no text.
     """
     question = session.scalars(
         select(Question).where(Question.id == question_id).with_for_update()
@@ -275,7 +275,7 @@ def values_of(answer: Answer | Skip, study: Study) -> dict[str, object]:
     """The answer as column values.
 
     Raises:
-        Refused: the study allows no tie, or the reason is too long.
+        Refused: the study allows no tie, or the reason is too long or no text.
     """
     if isinstance(answer, Skip):
         return {
@@ -288,6 +288,7 @@ def values_of(answer: Answer | Skip, study: Study) -> dict[str, object]:
         raise Refused("this study asks for one of the two sets; a tie cannot be kept")
     if answer.reason and len(answer.reason) > LONGEST_REASON:
         raise Refused(f"the reason is longer than {LONGEST_REASON:,} characters")
+    require_text("the reason", answer.reason or "")
     times = answer.times
     return {
         "score_1": answer.score_1,
@@ -302,6 +303,12 @@ def values_of(answer: Answer | Skip, study: Study) -> dict[str, object]:
     }
 
 
+def require_text(what: str, text: str) -> None:
+    """Raise `Refused` for what JSON lets through and no database keeps: NUL, half characters."""
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise Refused(f"{what} holds characters that no text has")
+
+
 def answer_check(
     session: Session, participant: Participant, check_id: int, given: str, *, now: datetime
 ) -> bool:
@@ -310,11 +317,13 @@ def answer_check(
     Raises:
         Forbidden: they do not stand before this check.
         NotOpen: the study takes no answers.
+        Refused: what was given is no text.
     """
     current = standing(session, participant).current
     if current is None or current.check_id != check_id:
         raise Forbidden("this check is not asked of you now")
     require_open(participant.study)
+    require_text("what was given", given)
     check = session.get_one(Check, check_id)
     passed = given.strip() == check.expected
     session.add(CheckAnswer(check_id=check_id, given=given[:40], passed=passed, answered_at=now))

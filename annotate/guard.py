@@ -1,0 +1,75 @@
+"""The wall around the mounted Gradio app: no cookie, no answer; and no door that nobody needs.
+
+Gradio answers some of its routes to anybody and takes uploads although no component wants one.
+A plain ASGI wrapper settles both before Gradio is reached.
+"""
+
+from __future__ import annotations
+
+import re
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from annotate.signing import Signer
+from annotate.visitors import token_in
+from annotate.welcome import stranger_page
+
+STUDY = "/study"
+OPEN = re.compile(
+    STUDY + r"/?(?:|assets/.*|static/.*|svelte/.*|theme\.css|config/?|gradio_api/(?:run/predict/?"
+    r"|queue/(?:join|data)/?|heartbeat/\w+|startup-events|info/?))"
+)
+"""What Gradio's page asks for. Everything else of Gradio's stays shut: uploads, files, proxies."""
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+        "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
+        "frame-ancestors 'self'; base-uri 'self'; form-action 'self'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Gradio's page runs inline scripts; what matters is that it can neither load from nor tell
+another site anything."""
+
+
+class Guard:
+    """Lets only known participants reach the study, and only the routes that its page uses."""
+
+    def __init__(self, app: ASGIApp, signer: Signer) -> None:
+        self._app = app
+        self._signer = signer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer for one request or connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        refusal = self._refusal(request)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await (refusal or self._app)(scope, receive, send_with_headers)
+
+    def _refusal(self, request: Request) -> Response | None:
+        """What a request gets that may not pass, None for one that may."""
+        path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+        if path != STUDY and not path.startswith(f"{STUDY}/"):
+            return None
+        if token_in(request.cookies, self._signer) is None:
+            if "text/html" in request.headers.get("accept", ""):
+                return HTMLResponse(stranger_page(), status_code=401)
+            return JSONResponse({"error": "this browser is not known here"}, status_code=401)
+        if not OPEN.fullmatch(path):
+            return JSONResponse({"error": "there is nothing here"}, status_code=404)
+        return None

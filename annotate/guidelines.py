@@ -1,0 +1,53 @@
+"""Guidelines: Markdown read into blocks of plain text, which the page shows as text.
+
+Headings, paragraphs and lists are all that guidelines need; nothing in them becomes HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TypedDict
+
+DEFAULT = (Path(__file__).parent / "static" / "guidelines.md").read_text(encoding="utf-8")
+"""What a study shows that brings no guidelines of its own."""
+
+ITEM = re.compile(r"(?:[-*+]|(\d+)[.)])\s+(.*)")
+HEADING = re.compile(r"#+\s+(.*)")
+
+
+class Block(TypedDict):
+    """One piece of guidelines: a heading or paragraph has one line, a list one for each item."""
+
+    kind: str
+    lines: list[str]
+
+
+def blocks(markdown: str) -> list[Block]:
+    """Read the guidelines into blocks; an empty text gives the default ones."""
+    found: list[Block] = []
+    is_open = False  # whether the next plain line goes on with the block before it
+    for line in (markdown.strip() or DEFAULT).splitlines():
+        stripped = line.strip()
+        if not stripped:
+            is_open = False
+        elif heading := HEADING.fullmatch(stripped):
+            found.append({"kind": "heading", "lines": [plain(heading[1])]})
+            is_open = False
+        elif item := ITEM.fullmatch(stripped):
+            kind = "steps" if item[1] else "list"
+            if not found or found[-1]["kind"] != kind:
+                found.append({"kind": kind, "lines": []})
+            found[-1]["lines"].append(plain(item[2]))
+            is_open = True
+        elif is_open:
+            found[-1]["lines"][-1] += f" {plain(stripped)}"
+        else:
+            found.append({"kind": "paragraph", "lines": [plain(stripped)]})
+            is_open = True
+    return found
+
+
+def plain(text: str) -> str:
+    """The text without the marks for bold type and code."""
+    return re.sub(r"\*\*(.+?)\*\*|`(.+?)`", lambda mark: mark[1] or mark[2], text)

@@ -1,0 +1,96 @@
+// Guidelines, the reason box, and the enlarged images.
+function fillGuidelines() {
+  const tags = { heading: "h3", paragraph: "p", list: "ul", steps: "ol" };
+  $(".guidelines-text").replaceChildren(...state.study.guidelines.map(({ kind, lines }) => {
+    const node = make(tags[kind]);
+    node.dir = "auto";
+    if (kind === "list" || kind === "steps") node.append(...lines.map((line) => make("li", "", line)));
+    else node.textContent = lines[0];
+    return node;
+  }));
+  $(".key-list").replaceChildren(...TEXT.keys.flatMap(([keys, meaning]) => {
+    const term = make("dt");
+    term.append(make("kbd", "", keys));
+    return [term, make("dd", "", meaning)];
+  }));
+}
+
+function openGuidelines() {
+  closeReason();
+  $(".guidelines").showModal();
+  $(".guidelines-text").focus({ preventScroll: true });
+  $(".guidelines").scrollTop = 0;
+  keep("guidelines", true);
+}
+
+function toggleReason() {
+  if (root.dataset.step !== "question") return;
+  if (!$(".reason-panel").hidden) return closeReason();
+  $(".reason-panel").hidden = false;
+  $(".reason").setAttribute("aria-expanded", "true");
+  $("#hsfiq-reason").focus();
+}
+
+function closeReason() {
+  if ($(".reason-panel").hidden) return;
+  $(".reason-panel").hidden = true;
+  $(".reason").setAttribute("aria-expanded", "false");
+  $(".main").focus({ preventScroll: true });
+}
+
+// ------------------------------------------------------------------------------------- zoom
+const zoom = { side: 1, place: 0 };
+
+// The images that the viewer pages through: one set, or the reference alone (side 0).
+const zoomImages = () => (zoom.side === 0 ? [state.view.reference] : state.view.sets[zoom.side - 1]);
+
+function openZoom(side, place) {
+  Object.assign(zoom, { side, place });
+  $(".zoom-reference").hidden = side === 0;
+  if (!state.view.reference.missing) {
+    $(".zoom-reference img").src = imageAddress(state.view.reference.token);
+  }
+  fillStrip();
+  pageZoom(0);
+  if (!$(".zoom").open) $(".zoom").showModal();
+}
+
+function fillStrip() {
+  const images = zoomImages();
+  $(".zoom-strip").replaceChildren(...(images.length < 2 ? [] : images.map((image, place) => {
+    const button = make("button", "thumb");
+    button.type = "button";
+    button.setAttribute("aria-label", TEXT.imageOf(place + 1, images.length, setName(zoom.side)));
+    if (!image.missing) {
+      const picture = make("img");
+      picture.alt = "";
+      picture.src = imageAddress(image.token);
+      button.append(picture);
+    }
+    button.addEventListener("click", () => pageZoom(place - zoom.place));
+    return button;
+  })));
+  for (const arrow of [".zoom .earlier", ".zoom .later"]) $(arrow).hidden = images.length < 2;
+}
+
+function pageZoom(step) {
+  const images = zoomImages();
+  zoom.place = (zoom.place + step + images.length) % images.length;
+  const image = images[zoom.place];
+  const name = zoom.side === 0
+    ? TEXT.original
+    : TEXT.imageOf(zoom.place + 1, images.length, setName(zoom.side));
+  const picture = $(".zoom-image img");
+  picture.hidden = image.missing;
+  if (!image.missing) picture.src = imageAddress(image.token);
+  picture.alt = name;
+  $(".zoom-image figcaption").textContent = image.missing ? `${name}: ${TEXT.missing}` : name;
+  $(".zoom-title").textContent = state.view.text;
+  [...$(".zoom-strip").children].forEach((thumb, place) =>
+    thumb.setAttribute("aria-current", String(place === zoom.place)));
+}
+
+// Up and down go from one set to the other at the same place.
+function turnZoom() {
+  if (zoom.side !== 0) openZoom(3 - zoom.side, zoom.place);
+}

@@ -1,0 +1,135 @@
+"""A browser as far as load tests need one: one kept connection, cookies, and timing of users."""
+
+from __future__ import annotations
+
+import http.client
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from http.cookies import SimpleCookie
+from typing import Protocol
+from urllib.parse import urlencode
+
+
+class Refusal(Exception):
+    """The server answered with another status than was hoped for."""
+
+
+class Browser:
+    """One person's connection to a server on this machine."""
+
+    def __init__(self, port: int, timeout: float = 60) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+        self.cookies: dict[str, str] = {}
+
+    def get(self, path: str) -> bytes:
+        """The body of a page."""
+        return self.send("GET", path)
+
+    def post_form(self, path: str, **fields: str) -> bytes:
+        """Send a form as browsers do."""
+        return self.send(
+            "POST", path, urlencode(fields).encode(), "application/x-www-form-urlencoded"
+        )
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content_type: str | None = None,
+        **headers: str,
+    ) -> bytes:
+        """One request; cookies are kept, redirects are not followed.
+
+        Raises:
+            Refusal: the answer is neither a success nor a redirect.
+        """
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if content_type:
+            sent["Content-Type"] = content_type
+        if self.cookies:
+            sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        self._connection.request(method, path, body, sent)
+        response = self._connection.getresponse()
+        received = response.read()
+        for header in response.headers.get_all("Set-Cookie") or ():
+            for name, morsel in SimpleCookie(header).items():
+                self.cookies[name] = morsel.value
+        if response.status >= 400:
+            raise Refusal(f"{method} {path}: {response.status} {received[:200]!r}")
+        return received
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()
+
+
+class User(Protocol):
+    """Somebody who annotates."""
+
+    def cycle(self) -> None:
+        """Save an answer and get the next question."""
+
+
+def time_cycles(users: Sequence[User], cycles: int, warm_up: int) -> list[float]:
+    """All users at once, each in a thread: the seconds of every cycle after the warm-up ones."""
+    seconds: list[float] = []
+    errors: list[BaseException] = []
+    start = threading.Barrier(len(users))
+
+    def work(user: User) -> None:
+        try:
+            for _ in range(warm_up):
+                user.cycle()
+            start.wait()
+            for _ in range(cycles):
+                before = time.perf_counter()
+                user.cycle()
+                seconds.append(time.perf_counter() - before)
+        except BaseException as error:
+            errors.append(error)
+            start.abort()
+
+    threads = [threading.Thread(target=work, args=(user,)) for user in users]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return seconds
+
+
+def quantiles(seconds: Sequence[float]) -> tuple[float, float]:
+    """Median and 95th percentile in milliseconds."""
+    ordered = sorted(seconds)
+    p95 = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
+    return round(1000 * statistics.median(ordered), 2), round(1000 * p95, 2)
+
+
+def wait_until(is_ready: Callable[[], bool], what: str, patience: float = 60) -> None:
+    """Wait for something to come true.
+
+    Raises:
+        TimeoutError: it did not within `patience` seconds.
+    """
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if is_ready():
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"{what} is not ready after {patience} s")
+
+
+def answers(port: int, path: str) -> bool:
+    """Whether a server answers at this path."""
+    browser = Browser(port, timeout=2)
+    try:
+        browser.get(path)
+    except (OSError, Refusal, http.client.HTTPException):
+        return False
+    finally:
+        browser.close()
+    return True

@@ -1,0 +1,204 @@
+"""A small study with drawn images, and a server that can be killed."""
+
+from __future__ import annotations
+
+import colorsys
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import uvicorn
+from fastapi.testclient import TestClient
+from PIL import Image as Picture
+from PIL import ImageDraw
+
+from annotate.app import server_settings
+from hsfiq import store
+from hsfiq.database import Database, open_database
+from hsfiq.design import Design, draw_study
+from hsfiq.tables import (
+    Dataset,
+    Image,
+    Query,
+    RankedList,
+    System,
+    Triplet,
+)
+
+QUERIES, K = 12, 5
+SYSTEMS = ("telltale-alpha", "telltale-beta", "telltale-gamma")
+TITLE = "Which shop understood you?"
+TEXTS = (
+    "is more green and has 3/4 sleeves",
+    "is darker dotmark and has a  v-neck",
+    "<script>alert(1)</script> is \u202eplain\u202c \N{DRESS}",
+    "has stripes, is longer and looks a good deal more sporty than the one in the picture",
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the study of a test lies."""
+
+    folder: Path
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.file}"
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "study.db"
+
+    @property
+    def images(self) -> Path:
+        return self.folder / "images"
+
+
+def draw_garment(path: Path, number: int) -> None:
+    """A plain garment whose colour and stripes follow from its number."""
+    red, green, blue = colorsys.hsv_to_rgb(number * 0.137 % 1, 0.45, 0.85)
+    tone = (int(255 * red), int(255 * green), int(255 * blue))
+    picture = Picture.new("RGB", (300, 400), "white")
+    pen = ImageDraw.Draw(picture)
+    body = [(90, 60), (130, 80), (170, 80), (210, 60), (270, 150), (225, 175), (215, 150)]
+    pen.polygon([*body, (215, 360), (85, 360), (85, 150), (75, 175), (30, 150)], fill=tone)
+    for stripe in range(number % 5):
+        pen.line([(88, 190 + 34 * stripe), (212, 190 + 34 * stripe)], fill="white", width=7)
+    picture.save(path)
+
+
+def make_study(
+    place: Place,
+    *,
+    queries: int = QUERIES,
+    missing: frozenset[int] = frozenset(),
+    **design: object,
+) -> Database:
+    """Twelve queries, three systems, one open study; images whose files are there but for some."""
+    place.images.mkdir(parents=True)
+    database = open_database(place.url)
+    rng = Random(7)
+    with database.writing() as session:
+        dataset = Dataset(name="telltale-dataset", image_root=str(place.images))
+        session.add(dataset)
+        session.flush()
+        images = [Image(dataset_id=dataset.id, name=f"telltale-{n:03d}") for n in range(60)]
+        systems = [System(name=name) for name in SYSTEMS]
+        session.add_all([*images, *systems])
+        session.flush()
+        for number, image in enumerate(images):
+            if number not in missing:
+                draw_garment(place.images / f"{image.name}.png", number)
+        query_ids = []
+        for number in range(queries):
+            triplet = Triplet(
+                dataset_id=dataset.id,
+                external_id=f"telltale.val.{number}",
+                category="shirt",
+                split="val",
+                reference_id=images[number % 20].id,
+                target_id=images[20 + number % 20].id,
+                captions=[TEXTS[number % len(TEXTS)]],
+            )
+            session.add(triplet)
+            session.flush()
+            query = Query(triplet_id=triplet.id, suffix="", text=TEXTS[number % len(TEXTS)])
+            session.add(query)
+            session.flush()
+            query_ids.append(query.id)
+            for system in systems:
+                found = rng.sample([image.id for image in images[12:]], K)
+                session.add(RankedList(system_id=system.id, query_id=query.id, image_ids=found))
+        session.flush()
+        draw_study(
+            session,
+            "telltale-study",
+            Design(**({"k": K, "questions_per_form": 3, "forms_per_participant": 2} | design)),  # type: ignore[arg-type]
+            query_ids,
+            title=TITLE,
+            guidelines="",
+        )
+    return database
+
+
+def enrol(client: TestClient, database: Database) -> TestClient:
+    with database.reading() as session:
+        study = store.studies(session)[0]
+    assert client.post("/enrol", data={"study": study.id}).status_code == 303
+    return client
+
+
+def set_status(database: Database, status: str) -> None:
+    with database.writing() as session:
+        store.studies(session)[0].status = status
+
+
+# --------------------------------------------------------------------- a server of its own
+
+
+class NearServer:
+    """The app served by a thread of this process."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.database = open_database(place.url)
+        self.server = uvicorn.Server(server_settings(self.database, "127.0.0.1", 0))
+        self.thread = threading.Thread(target=self.server.run)
+
+    def start(self) -> None:
+        self.thread.start()
+        while not self.server.started:
+            if not self.thread.is_alive():
+                raise RuntimeError("the server did not start")
+            time.sleep(0.02)
+        (listening,) = self.server.servers
+        self.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join()
+        self.database.close()
+
+
+class Server:
+    """The app in a process of its own, which can be killed and started again on its port."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        with closing(socket.socket()) as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        code = (
+            "from annotate.app import serve; from hsfiq.database import open_database; "
+            f"serve(open_database({self.place.url!r}), port={self.port})"
+        )
+        self.process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the server ended with {self.process.returncode}")
+            try:
+                with urllib.request.urlopen(f"{self.url}/healthz", timeout=1):
+                    return
+            except OSError:
+                time.sleep(0.1)
+        raise RuntimeError("the server did not start")
+
+    def kill(self) -> None:
+        if self.process:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            self.process = None

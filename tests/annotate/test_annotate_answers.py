@@ -1,0 +1,250 @@
+"""From the page to a row: what is kept, what is refused, and that nothing is kept twice."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from annotate_pages import KEY, answer_body, answer_until, check_body, expected_sum, stored, view
+from annotate_studies import Place, enrol, make_study, set_status
+from fastapi.testclient import TestClient
+from sqlalchemy import select
+
+from annotate.app import build_app
+from hsfiq.database import Database
+from hsfiq.tables import CheckAnswer, Question
+
+
+def send(client: TestClient, body: bytes | str, content_type: str = "application/json") -> int:
+    headers = {"Content-Type": content_type}
+    return client.post("/submit", content=body, headers=headers).status_code
+
+
+def test_an_answer_becomes_a_row(annotator: TestClient, database: Database) -> None:
+    shown = view(annotator)
+    assert (shown["step"], shown["number"], shown["total"], shown["answered"]) == (
+        "question",
+        1,
+        6,
+        0,
+    )
+    body = answer_body(shown, score_1=5, score_2=3, preferred=2, irrelevant=True, reason="<b>why")
+    answer = annotator.post("/submit", json=body).json()
+    assert answer["revision"] == 1
+    assert (answer["view"]["number"], answer["view"]["answered"]) == (2, 1)
+    (row,) = stored(database)
+    assert (row.score_1, row.score_2, row.preferred, row.irrelevant) == (5, 3, 2, True)
+    assert (row.reason, row.revision, row.submit_key) == ("<b>why", 1, KEY)
+    assert row.served_at is not None
+    assert row.submitted_at is not None
+    assert row.served_at <= row.submitted_at
+
+
+def test_the_same_submit_twice_is_one_row(annotator: TestClient, database: Database) -> None:
+    body = answer_body(view(annotator))
+    first, second = (annotator.post("/submit", json=body).json() for _ in range(2))
+    assert first == second
+    assert len(stored(database)) == 1
+
+
+def test_a_stale_revision_is_refused(annotator: TestClient, database: Database) -> None:
+    shown = view(annotator)
+    annotator.post("/submit", json=answer_body(shown))
+    answer = annotator.post("/submit", json=answer_body(shown, "another-key-12345"))
+    assert answer.status_code == 409
+    assert "error" in answer.json()
+    assert len(stored(database)) == 1
+
+
+def test_back_and_revise_is_a_new_revision(annotator: TestClient, database: Database) -> None:
+    annotator.post("/submit", json=answer_body(view(annotator), reason="first"))
+    annotator.post("/submit", json=answer_body(view(annotator)))
+    earlier = view(annotator, 1)
+    assert earlier["earlier"] == {
+        "score_1": 4, "score_2": 2, "preferred": 1, "irrelevant": False, "reason": "first",
+    }  # fmt: skip
+    assert earlier["standing_at"] == 3
+    body = answer_body(earlier, "another-key-12345", score_1=1, preferred=2)
+    answer = annotator.post("/submit", json=body).json()
+    assert answer["revision"] == 2
+    assert answer["view"]["number"] == 2
+    assert [(row.revision, row.score_1) for row in stored(database)] == [(1, 4), (1, 4), (2, 1)]
+
+
+def test_a_whole_run(annotator: TestClient, database: Database) -> None:
+    shown = answer_until(annotator, "check")
+    assert (shown["answered"], shown["number"]) == (3, 4)
+    wrong = annotator.post("/check", json=check_body(shown, "1")).json()
+    assert wrong["passed"] is False
+    assert wrong["view"]["step"] == "check"
+    assert annotator.get("/question/4").status_code == 403
+    right = annotator.post("/check", json=check_body(shown)).json()
+    assert right["passed"] is True
+    assert (right["view"]["step"], right["view"]["number"]) == ("question", 4)
+    assert annotator.post("/check", json=check_body(shown)).status_code == 403
+    done = answer_until(annotator, "done")
+    assert (done["answered"], done["total"], done["back"]) == (6, 6, 6)
+    with database.reading() as session:
+        tries = session.scalars(select(CheckAnswer).order_by(CheckAnswer.id)).all()
+    assert [(one.given, one.passed) for one in tries] == [
+        ("1", False),
+        (expected_sum(shown["prompt"]), True),
+    ]
+
+
+# ----------------------------------------------------------------------------------- refusals
+
+BAD_VALUES: list[dict[str, Any]] = [
+    {"score_1": 9},
+    {"score_1": 0},
+    {"score_2": 2.0},
+    {"score_2": "3"},
+    {"score_1": True},
+    {"score_1": None},
+    {"preferred": 3},
+    {"preferred": 0},  # this study allows no tie
+    {"irrelevant": 1},
+    {"reason": 5},
+    {"reason": "x" * 10_001},
+    {"reason": "a\0b"},
+    {"active_seconds": -1},
+    {"active_seconds": "1"},
+    {"active_seconds": True},
+    {"seconds_since_first_interaction": -0.5},
+    {"system": "telltale-alpha"},
+]
+
+
+@pytest.mark.parametrize("change", BAD_VALUES, ids=str)
+def test_a_bad_value_is_refused(
+    annotator: TestClient, database: Database, change: dict[str, Any]
+) -> None:
+    answer = annotator.post("/submit", json=answer_body(view(annotator), **change))
+    assert answer.status_code == 422
+    assert "\n" not in answer.json()["error"]
+    assert stored(database) == []
+
+
+def test_a_bad_body_is_refused(annotator: TestClient, database: Database) -> None:
+    good = answer_body(view(annotator))
+    text = json.dumps(good)
+    assert send(annotator, text, "text/plain") == 415
+    assert send(annotator, text, "application/x-www-form-urlencoded") == 415
+    assert send(annotator, json.dumps(good | {"submit_key": "x" * 70_000})) == 413
+    assert send(annotator, text[:-1]) == 400
+    assert send(annotator, "[" * 60_000) == 400
+    assert send(annotator, text.replace("0.0", "NaN")) == 400
+    assert send(annotator, b"\xff\xfe") == 400
+    assert send(annotator, "[]") == 400
+    assert send(annotator, text.replace('{"score_1": 4', '{"score_1": 4, "score_1": 5')) == 400
+    assert send(annotator, text.replace("null", '"\\ud800"', 1)) == 422
+    assert send(annotator, text.replace("0.0", "1e999")) == 422
+    assert send(annotator, json.dumps(good | {"extra": 1})) == 422
+    assert send(annotator, json.dumps(good | {"submit_key": "short"})) == 422
+    assert send(annotator, json.dumps(good | {"assignment": 5})) == 422
+    assert send(annotator, json.dumps(good | {"answer": []})) == 422
+    assert stored(database) == []
+    assert send(annotator, text, "application/json; charset=utf-8") == 200
+
+
+def test_a_reason_of_10000_emoji_fits(annotator: TestClient, database: Database) -> None:
+    reason = "\N{DRESS}" * 10_000
+    body = json.dumps(answer_body(view(annotator), reason=reason), ensure_ascii=False)
+    assert send(annotator, body.encode()) == 200
+    assert stored(database)[0].reason == reason
+
+
+# ----------------------------------------------------------------------------------- times
+
+
+def test_no_time_is_longer_than_the_wall_time(annotator: TestClient, database: Database) -> None:
+    shown = view(annotator)
+    with database.writing() as session:
+        served = datetime.now(UTC) - timedelta(seconds=60)
+        session.scalars(
+            select(Question).where(Question.served_at.is_not(None))
+        ).one().served_at = served
+    body = answer_body(shown, active_seconds=1e6, seconds_since_first_interaction=30)
+    assert annotator.post("/submit", json=body).status_code == 200
+    (row,) = stored(database)
+    assert row.active_seconds is not None
+    assert row.submitted_at is not None
+    assert row.first_interaction_at is not None
+    assert 60 <= row.active_seconds < 70
+    assert row.served_at == served
+    assert row.submitted_at - row.first_interaction_at == timedelta(seconds=30)
+
+
+def test_served_is_kept_from_the_first_time(annotator: TestClient, database: Database) -> None:
+    def served() -> list[datetime]:
+        with database.reading() as session:
+            found = session.scalars(
+                select(Question.served_at).where(Question.served_at.is_not(None))
+            )
+            return [moment for moment in found if moment]
+
+    view(annotator)
+    first = served()
+    view(annotator)
+    assert served() == first
+    assert len(first) == 1
+
+
+# ------------------------------------------------------------------------------ studies that rest
+
+
+@pytest.mark.parametrize(("status", "closed"), [("paused", False), ("closed", True)])
+def test_a_study_at_rest_takes_no_answers(
+    annotator: TestClient, database: Database, status: str, closed: bool
+) -> None:
+    shown = view(annotator)
+    set_status(database, status)
+    assert view(annotator)["step"] == "paused"
+    assert view(annotator)["closed"] is closed
+    assert annotator.post("/submit", json=answer_body(shown)).status_code == 410
+    assert stored(database) == []
+    set_status(database, "open")
+    assert annotator.post("/submit", json=answer_body(shown)).status_code == 200
+
+
+def test_who_is_done_is_thanked_in_a_closed_study(
+    annotator: TestClient, database: Database
+) -> None:
+    answer_until(annotator, "done")
+    set_status(database, "closed")
+    assert view(annotator)["step"] == "done"
+
+
+# ----------------------------------------------------------------------------------- missing images
+
+
+def test_only_a_question_with_a_missing_image_can_be_skipped(place: Place) -> None:
+    database = make_study(place, missing=frozenset(range(20)))  # every reference
+    with TestClient(build_app(database), follow_redirects=False) as client:
+        shown = view(enrol(client, database))
+        assert shown["reference"]["missing"] is True
+        assert client.get(f"/image/{shown['reference']['token']}").status_code == 404
+        body = {"assignment": shown["assignment"], "submit_key": KEY, "skip": True}
+        assert client.post("/submit", json=body).json()["view"]["number"] == 2
+        (row,) = stored(database)
+        assert (row.skipped, row.score_1, row.preferred) == ("missing-image", None, None)
+        assert view(client, 1)["earlier"]["score_1"] is None
+    database.close()
+
+
+def test_a_whole_question_cannot_be_skipped(annotator: TestClient, database: Database) -> None:
+    body = {"assignment": view(annotator)["assignment"], "submit_key": KEY, "skip": True}
+    assert annotator.post("/submit", json=body).status_code == 422
+    assert annotator.post("/submit", json=body | {"skip": False}).status_code == 422
+    assert stored(database) == []
+
+
+def test_a_tie_where_the_study_allows_one(place: Place) -> None:
+    database = make_study(place, ties_allowed=True)
+    with TestClient(build_app(database), follow_redirects=False) as client:
+        body = answer_body(view(enrol(client, database)), preferred=0)
+        assert client.post("/submit", json=body).status_code == 200
+        assert stored(database)[0].preferred == 0
+    database.close()

@@ -1,0 +1,83 @@
+"""Nothing that reaches the browser tells a system, a target or an image's name."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from annotate_pages import answer_body, check_body, view
+from fastapi.testclient import TestClient
+
+from annotate.guidelines import blocks
+
+TELLTALE = re.compile(r"telltale|image_root")
+
+
+def opening(client: TestClient) -> dict[str, Any]:
+    """What Gradio gives the page when it is loaded."""
+    config = client.get("/study/config").json()
+    (load,) = config["dependencies"]
+    answer = client.post("/study/gradio_api/run/predict", json={"fn_index": load["id"], "data": []})
+    assert answer.status_code == 200, answer.text
+    (value,) = answer.json()["data"]
+    return dict(value)
+
+
+def tokens_in(shown: dict[str, Any]) -> set[str]:
+    images = [shown["reference"], *shown["sets"][0], *shown["sets"][1]]
+    return {image["token"] for image in images} | set(shown["next_images"])
+
+
+def test_a_whole_run_gives_nothing_away(annotator: TestClient) -> None:
+    seen = [annotator.get(path).text for path in ("/", "/study/config")]
+    shown = opening(annotator)["view"]
+    while shown["step"] != "done":
+        seen.append(json.dumps(shown))
+        if shown["step"] == "check":
+            answer = annotator.post("/check", json=check_body(shown))
+        else:
+            for token in tokens_in(shown):
+                headers = annotator.get(f"/image/{token}").headers
+                seen.append(str(sorted(headers.items())))
+            answer = annotator.post("/submit", json=answer_body(shown))
+        seen += [answer.text, str(sorted(answer.headers.items()))]
+        shown = answer.json()["view"]
+    for text in seen:
+        assert not (found := TELLTALE.search(text)), f"{found}: {text[:300]}"
+
+
+def test_a_view_has_no_other_keys(annotator: TestClient) -> None:
+    shown = view(annotator)
+    assert set(shown) == {
+        "step", "number", "total", "answered", "back", "text", "reference", "sets", "earlier",
+        "standing_at", "assignment", "next_images",
+    }  # fmt: skip
+    assert {key for one in shown["sets"] for image in one for key in image} == {"token", "missing"}
+    assert [len(one) for one in shown["sets"]] == [5, 5]
+
+
+def test_the_next_images_are_those_of_the_next_question(annotator: TestClient) -> None:
+    shown = view(annotator)
+    following = annotator.post("/submit", json=answer_body(shown)).json()["view"]
+    images = [following["reference"], *following["sets"][0], *following["sets"][1]]
+    assert set(shown["next_images"]) == {image["token"] for image in images}
+
+
+def test_the_opening_names_nobody(annotator: TestClient) -> None:
+    config = annotator.get("/study/config").json()
+    assert config.get("username", "participant") == "participant"
+    study = opening(annotator)["study"]
+    assert set(study) == {"title", "guidelines", "set_names", "ties_allowed", "longest_reason"}
+
+
+def test_guidelines_are_blocks_of_text() -> None:
+    markdown = "# A **title**\n\nOne\ntwo <script>\n\n- a\n  more\n- `b`\n1. c\n2) d\n\nEnd"
+    assert blocks(markdown) == [
+        {"kind": "heading", "lines": ["A title"]},
+        {"kind": "paragraph", "lines": ["One two <script>"]},
+        {"kind": "list", "lines": ["a more", "b"]},
+        {"kind": "steps", "lines": ["c", "d"]},
+        {"kind": "paragraph", "lines": ["End"]},
+    ]
+    assert blocks("  \n")[0] == {"kind": "heading", "lines": ["What you see"]}
