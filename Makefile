@@ -32,7 +32,7 @@ demo: $(VENV)/.annotate  ## Serve a ready study at http://127.0.0.1:7860
 	$(BIN)/hsfiq demo $(ARGS)
 
 test: $(VENV)/.test  ## Run the test suite
-	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
 
 lint: $(VENV)/.dev  ## Check style, types and the doors between the rooms
 	$(BIN)/ruff check .

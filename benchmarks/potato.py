@@ -97,7 +97,9 @@ def as_potato(item: Item) -> dict[str, object]:
 class PotatoUser:
     """A person at Potato's page: what the page's own script sends, in its order."""
 
-    _INSTANCE = re.compile(rb'name="instance_id"[^>]*value="([^"]+)"|id="instance_id"[^>]*value="([^"]+)"')
+    _INSTANCE = re.compile(
+        rb'name="instance_id"[^>]*value="([^"]+)"|id="instance_id"[^>]*value="([^"]+)"'
+    )
 
     def __init__(self, port: int, name: str) -> None:
         self._browser = Browser(port)

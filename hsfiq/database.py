@@ -7,9 +7,12 @@ changed only by `upgrade`.
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 from alembic import command
@@ -28,6 +31,9 @@ from hsfiq.tables import Base
 DEFAULT_URL = "sqlite:///hsfiq.db"
 BUSY_SECONDS = 30
 
+_USER_PASSWORD = re.compile(r"(//[^/:@]*:).*@")
+_QUERY_PASSWORD = re.compile(r"([?&]\w*password=)[^&]*", re.IGNORECASE)
+
 
 class Database:
     """An open database whose schema is current.
@@ -39,11 +45,17 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._writers = engine.execution_options(hsfiq_writes=True)
+        # PostgreSQL would show each statement of a transaction the newest state.
+        self._readers = (
+            engine.execution_options(isolation_level="REPEATABLE READ")
+            if engine.dialect.name == "postgresql"
+            else engine
+        )
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """A session that only reads: one consistent state of the database."""
-        with Session(self.engine, expire_on_commit=False) as session:
+        with Session(self._readers, expire_on_commit=False) as session:
             yield session
 
     @contextmanager
@@ -75,6 +87,7 @@ def open_database(url: str, *, create: bool = True) -> Database:
                     )
                 upgrade(engine)
             require_current(engine, url)
+            keep_write_ahead_log(engine, url)
     except BaseException:
         engine.dispose()
         raise
@@ -84,11 +97,24 @@ def open_database(url: str, *, create: bool = True) -> Database:
 def require_current(engine: Engine, url: str) -> None:
     """Raise `UnreadableInput` unless the database's schema is the newest one."""
     found, head = current_revision(engine), head_revision()
+    require_known(found, url)
     if found != head:
         raise UnreadableInput(
             shown_url(url),
             f"the database is at schema revision {found or 'none'}, this hsfiq needs {head}",
             "run `hsfiq db upgrade` (after a backup)",
+        )
+
+
+def require_known(revision: str | None, url: str) -> None:
+    """Raise `UnreadableInput` if this hsfiq has never heard of the schema revision."""
+    revisions = ScriptDirectory.from_config(alembic_config()).walk_revisions()
+    if revision is not None and revision not in {known.revision for known in revisions}:
+        raise UnreadableInput(
+            shown_url(url),
+            f"the database is at schema revision {revision}, which only a newer hsfiq knows "
+            f"(this one knows {head_revision()})",
+            "install the newest hsfiq",
         )
 
 
@@ -102,12 +128,16 @@ def connect(url: str) -> Engine:
         parsed = make_url(url)
         if parsed.drivername in ("postgresql", "postgres"):
             parsed = parsed.set(drivername="postgresql+psycopg")
+        if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+            raise ArgumentError("neither SQLite nor PostgreSQL")
         engine = create_engine(parsed, **engine_options(parsed))
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise UnreadableInput(
-            "--database", f"{shown_url(url)} is no database URL", f"use one like {DEFAULT_URL}"
+            "--database",
+            f"{shown_url(url)} is no database URL",
+            f"use one like {DEFAULT_URL} or postgresql://localhost/hsfiq",
         ) from error
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # the driver itself, or the library that it loads
         raise UnreadableInput(
             "--database",
             f"the driver for {shown_url(url)} is not installed",
@@ -135,18 +165,38 @@ def set_up_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # BEGIN is ours, below
-        for pragma in (
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "foreign_keys=ON",
-            f"busy_timeout={BUSY_SECONDS * 1000}",
-        ):
+        for pragma in ("synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         writes = connection.get_execution_options().get("hsfiq_writes", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def keep_write_ahead_log(engine: Engine, url: str) -> None:
+    """Put a SQLite file into WAL mode, where readers and a writer do not hinder each other.
+
+    The mode is written into the file, so only a database of ours gets it, and only after its
+    first migration: until that is committed the file is empty, and still fresh after a kill.
+    """
+    if engine.dialect.name != "sqlite":
+        return
+    deadline = monotonic() + BUSY_SECONDS
+    connection = engine.raw_connection()
+    try:
+        while True:
+            try:
+                connection.cursor().execute("PRAGMA journal_mode=WAL")
+            except sqlite3.Error as error:
+                # Here SQLite does not wait by itself while others open the file, too.
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > deadline:
+                    raise unusable(url, error) from error
+                sleep(0.01)
+            else:
+                return
+    finally:
+        connection.close()
 
 
 def is_fresh_sqlite(url: URL) -> bool:
@@ -188,7 +238,12 @@ def current_revision(engine: Engine) -> str | None:
 
 
 def upgrade(engine: Engine) -> None:
-    """Bring the database to the newest schema revision, in one transaction."""
+    """Bring the database to the newest schema revision, in one transaction.
+
+    Raises:
+        UnreadableInput: a newer hsfiq has made or upgraded it.
+    """
+    require_known(current_revision(engine), str(engine.url))
     with engine.execution_options(hsfiq_writes=True).begin() as connection:
         command.upgrade(alembic_config(connection), "head")
 
@@ -209,20 +264,19 @@ def reachable(url: str) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise unreachable(url, error) from error
+        raise unusable(url, error.orig) from error
 
 
 def shown_url(url: str) -> str:
-    """The URL without its password."""
+    """The URL without its password, wherever that stands."""
     try:
-        return make_url(url).render_as_string(hide_password=True)
+        url = make_url(url).render_as_string(hide_password=True)
     except (ArgumentError, ValueError):
-        return url
+        url = _USER_PASSWORD.sub(r"\1***@", url)
+    return _QUERY_PASSWORD.sub(r"\1***", url)
 
 
-def unreachable(url: str, error: DBAPIError) -> UnreadableInput:
-    """One line for a database that does not answer or is none."""
-    reason = (
-        str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no reason given"
-    )
-    return UnreadableInput(shown_url(url), f"the database cannot be used ({reason})")
+def unusable(url: str, error: BaseException | None) -> UnreadableInput:
+    """One line for a database that does not answer or is none, from its driver's error."""
+    lines = str(error).strip().splitlines() or ["no reason given"]
+    return UnreadableInput(shown_url(url), f"the database cannot be used ({lines[0]})")

@@ -101,8 +101,8 @@ def make_study(
         generator(design.seed, "catalogue"),
         min(PER_CATEGORY, max(GARMENTS_PER_CATEGORY, per_category // 2)),
     )
-    write_images(garments, folder / IMAGE_FOLDER)
     queries = draw_queries(design.seed, garments, per_category)
+    write_images(garments, folder / IMAGE_FOLDER)
     with database.writing() as session:
         keys = store_queries(session, folder, garments, queries, design.seed)
         draw_study(

@@ -142,6 +142,8 @@ def store_pairs(
     lists: Mapping[int, Mapping[int, list[int]]],
 ) -> list[tuple[int, int]]:
     """Store the two retrieved sets of each pair and the pair; return (pair, query) keys."""
+    if not pairs:
+        return []
     sides = [(query, system) for query, *systems in pairs for system in systems]
     set_ids = session.scalars(
         insert(RetrievedSet).returning(RetrievedSet.id, sort_by_parameter_order=True),
@@ -190,8 +192,11 @@ def deal_forms(
             number += 1
             session.add(form)
             session.flush()
-            sides = [index % 2 == 1 for index in range(len(batch))]
-            rng.shuffle(sides)  # balanced within the form, in an order nobody can guess
+            # Balanced within the form, in an order nobody can guess; of an odd number chance
+            # decides which side has one more.
+            odd_one = rng.randrange(2)
+            sides = [index % 2 == odd_one for index in range(len(batch))]
+            rng.shuffle(sides)
             session.execute(
                 insert(Question),
                 [

@@ -7,13 +7,18 @@ from hsfiq.errors import UnreadableInput
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 
+def is_name(name: str) -> bool:
+    """Whether a study may be called so."""
+    return _NAME.fullmatch(name) is not None
+
+
 def require_name(name: str) -> str:
     """The name itself.
 
     Raises:
         UnreadableInput: it cannot be the name of a study.
     """
-    if _NAME.fullmatch(name) is None:
+    if not is_name(name):
         raise UnreadableInput(
             "--study",
             f"{name!r} cannot name a study",

@@ -26,28 +26,29 @@ INSTALLING, STARTING = 400, 60
 
 
 @pytest.mark.browser
-def test_a_stranger_answers_and_goes_on_after_a_kill(tmp_path: Path, browser: Browser) -> None:
+def test_a_stranger_answers_and_goes_on_after_a_kill(tmp_path: Path, chromium: Browser) -> None:
     checkout = copy_of_project(tmp_path / "checkout")
     port = free_port()
-    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    context = chromium.new_context(viewport={"width": 1280, "height": 720})
     page = context.new_page()
     with served(checkout, port, INSTALLING):
         page.goto(f"http://127.0.0.1:{port}/")
         page.get_by_role("button", name="Begin").click()
+        page.get_by_role("button", name="Go to the question").click()
         answer(page, number=1)
-        page.get_by_text("2 of 20").wait_for()
+        page.get_by_text("2 / 20").wait_for()
     rows = answers(checkout)
     assert rows == [(4, 2, 1)]
     with served(checkout, port, STARTING):
         page.goto(f"http://127.0.0.1:{port}/study/")
         answer(page, number=2)
-        page.get_by_text("3 of 20").wait_for()
+        page.get_by_text("3 / 20").wait_for()
     assert len(answers(checkout)) == 2
     context.close()
 
 
 def answer(page: Page, number: int) -> None:
-    page.get_by_text(f"{number} of 20").wait_for()
+    page.get_by_text(f"{number} / 20").wait_for()
     page.keyboard.press("4")
     page.keyboard.press("Shift+2")
     page.keyboard.press("q")

@@ -6,6 +6,7 @@ become one line and an exit code here and nowhere else.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -69,11 +70,15 @@ def run(arguments: Sequence[str]) -> int:
         result = app(args=rest, prog_name="hsfiq", standalone_mode=False)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
+    except BrokenPipeError:  # whoever read our output has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
         if debug:
             raise
+        if type(error).__name__ == "NoArgsIsHelpError":  # `hsfiq db` alone: its message is the help
+            typer.echo(str(error), err=True)
+            return 2
         line, code = explain(error)
         if line is None:
             raise
@@ -95,6 +100,8 @@ def explain(error: Exception) -> tuple[str | None, int]:
         return f"{one_line(show())} (see `{command} --help`)", 2
     if isinstance(error, MemoryError):
         return "out of memory", NothingToDo.exit_code
+    if isinstance(error, OSError) and error.strerror:
+        return one_line(f"{error.filename or 'the system'}: {error.strerror}"), 2
     return explain_elsewhere(error)
 
 
@@ -103,13 +110,16 @@ def explain_elsewhere(error: Exception) -> tuple[str | None, int]:
     room = type(error).__module__.partition(".")[0]
     if room == "sqlalchemy" and "sqlalchemy.exc" in sys.modules:
         orig = getattr(error, "orig", None)
-        if orig is not None and type(error).__name__ == "OperationalError":
+        if orig is not None and type(error).__name__ in ("OperationalError", "DatabaseError"):
             return f"the database cannot be used ({one_line(str(orig))})", 2
+    if room == "alembic" and type(error).__name__ == "CommandError":
+        return f"the database's schema cannot be changed ({one_line(str(error))})", 2
     if room in ("analysis", "annotate", "model") and hasattr(error, "exit_code"):
         return one_line(str(error)), int(error.exit_code)
     return None, 1
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks."""
-    return " ".join(text.split())
+    """The text without line breaks, and with nothing in it that a terminal would obey."""
+    spaced = " ".join(text.split())
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in spaced)

@@ -19,15 +19,21 @@ def register(app: typer.Typer) -> None:
 def analyze(
     metric: Annotated[
         list[str],
-        typer.Option(help="recall@K or the name of a scores file; may come several times."),
+        typer.Option(
+            metavar="NAME", help="recall@K or the name of a scores file; may come several times."
+        ),
     ],
     release: Annotated[
         Path | None,
-        typer.Argument(help="A release folder; else the newest hp one in releases/."),
+        typer.Argument(
+            metavar="RELEASE", help="A release folder; else the newest hp one in releases/."
+        ),
     ] = None,
     scores: Annotated[
         list[Path] | None,
-        typer.Option(help="A scores file: Parquet, CSV or JSONL; may come several times."),
+        typer.Option(
+            metavar="FILE", help="A scores file: Parquet, CSV or JSONL; may come several times."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

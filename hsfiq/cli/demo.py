@@ -24,9 +24,13 @@ def demo(
     ] = Path("hsfiq-demo"),
     answers: Annotated[
         int | None,
-        typer.Option(help="Do not serve: write a study of N simulated answers.", min=1),
+        typer.Option(
+            metavar="N", help="Do not serve: write a study of N simulated answers.", min=1
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Draws the catalogue, study and answers.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Draws the catalogue, study and answers.")
+    ] = 0,
 ) -> None:
     """Serve a ready study on the drawn catalogue, or write one answered by simulation."""
     room("PIL", "annotate")

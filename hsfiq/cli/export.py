@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -41,7 +42,8 @@ def export(
     ctx: typer.Context,
     study: StudyOption = None,
     release: Annotated[
-        Kind | None, typer.Option(help="Only this one: scores (hs) or preferences (hp).")
+        Kind | None,
+        typer.Option(metavar="hs|hp", help="Only this one: scores (hs) or preferences (hp)."),
     ] = None,
     filter_invalid: Annotated[
         bool,
@@ -56,14 +58,18 @@ def export(
         typer.Option("--drop-failed-checks", help="Drop forms with a check answered wrongly."),
     ] = False,
     min_seconds: Annotated[
-        float | None, typer.Option(help="Drop questions answered in less active time.", min=0)
+        float | None,
+        typer.Option(metavar="N", help="Drop questions answered in less active time.", min=0),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="With --release the release's folder, else their parent [releases]."),
+        typer.Option(
+            metavar="DIR", help="With --release the release's folder, else their parent [releases]."
+        ),
     ] = None,
     version: Annotated[
-        str | None, typer.Option(help="The version, needed when the study has changed.")
+        str | None,
+        typer.Option(metavar="X.Y.Z", help="The version, needed when the study has changed."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False,
     database: DatabaseOption = None,
@@ -82,6 +88,8 @@ def export(
     from hsfiq.releases.folder import require_version
 
     require_version(version)
+    if min_seconds is not None and not math.isfinite(min_seconds):
+        raise UnreadableInput("--min-seconds", f"{min_seconds} is no number of seconds")
     filters = Filters(
         invalid=filter_invalid, failed_checks=drop_failed_checks, min_seconds=min_seconds
     )

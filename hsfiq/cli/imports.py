@@ -30,15 +30,20 @@ ImagesOption = Annotated[
     typer.Option("--images", metavar="DIR", help="Where the images lie; they may be absent."),
 ]
 SplitOption = Annotated[
-    list[str] | None, typer.Option("--split", help="Only this split; may come several times.")
+    list[str] | None,
+    typer.Option("--split", metavar="NAME", help="Only this split; may come several times."),
 ]
 
 
 @app.command(epilog="Example: hsfiq import hpfiq hpfiq.json")
 def hpfiq(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A file of the published HP-FashionIQ layout.")],
-    study: Annotated[str, typer.Option(help="The name that the study gets.")] = "hpfiq",
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file of the published HP-FashionIQ layout.")
+    ],
+    study: Annotated[
+        str, typer.Option(metavar="NAME", help="The name that the study gets.")
+    ] = "hpfiq",
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -57,9 +62,12 @@ def hpfiq(
 @app.command(epilog="Example: hsfiq import fashioniq fashion-iq --category shirt --split val")
 def fashioniq(
     ctx: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="Holds captions/ and image_splits/.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Holds captions/ and image_splits/.")
+    ],
     category: Annotated[
-        list[str] | None, typer.Option(help="Only this category; may come several times.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this category; may come several times."),
     ] = None,
     split: SplitOption = None,
     images: ImagesOption = None,
@@ -76,7 +84,9 @@ def fashioniq(
 @app.command(epilog="Example: hsfiq import cirr cirr_dataset --split val")
 def cirr(
     ctx: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="Holds captions/ and image_splits/, or cirr/.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Holds captions/ and image_splits/, or cirr/.")
+    ],
     split: SplitOption = None,
     images: ImagesOption = None,
     database: DatabaseOption = None,
@@ -92,12 +102,15 @@ def cirr(
 @app.command(epilog="Example: hsfiq import runs sprc.json --system SPRC")
 def runs(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(help="JSONL, TREC run, or {query id: [image ids]}.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSONL, TREC run, or {query id: [image ids]}.")
+    ],
     system: Annotated[
-        str | None, typer.Option(help="The system's name, where the file does not say it.")
+        str | None,
+        typer.Option(metavar="NAME", help="The system's name, where the file does not say it."),
     ] = None,
     dataset: Annotated[
-        str, typer.Option(help="The dataset whose queries these are.")
+        str, typer.Option(metavar="NAME", help="The dataset whose queries these are.")
     ] = "fashioniq",
     database: DatabaseOption = None,
     as_json: JsonOption = False,

@@ -10,7 +10,9 @@ from hsfiq.cli.common import DatabaseOption, open_chosen, room
 
 HOST, PORT = "127.0.0.1", 7860
 
-PortOption = Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)]
+PortOption = Annotated[
+    int, typer.Option(metavar="N", help="The port to listen on.", min=1, max=65535)
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +23,7 @@ def register(app: typer.Typer) -> None:
 def serve(
     ctx: typer.Context,
     port: PortOption = PORT,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = HOST,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = HOST,
     database: DatabaseOption = None,
 ) -> None:
     """Serve the annotation app for the studies of a database."""

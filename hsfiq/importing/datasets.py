@@ -100,24 +100,24 @@ def import_source(session: Session, dataset: Dataset, source: Source) -> Importe
         triplet.external_id: triplet
         for triplet in session.scalars(select(Triplet).where(Triplet.dataset_id == dataset.id))
     }
-    made_before = {triplet_images(t): t for t in known.values() if not t.captions}
-    added, already = [], 0
+    orphans = {triplet_images(t): t for t in known.values() if not t.captions}
+    added, already, taken_over = [], 0, 0
     for index, record in enumerate(source.triplets):
         row = triplet_row(record, dataset, images)
         twin = known.get(record.external_id)
         target = None if record.target is None else images[record.target]
-        orphan = made_before.get((record.category, images[record.reference], target))
+        key = (record.category, images[record.reference], target)
         if twin is not None:
             require_same(twin, row, f"{source.path}: [{index}]")
             already += 1
-        elif orphan is not None:
-            take_over(session, orphan, record)
-            already += 1
+        elif key in orphans:
+            take_over(session, orphans.pop(key), record)
+            taken_over += 1
         else:
             added.append(row)
     if added:
         session.execute(insert(Triplet), added)
-    return Imported(len(added), already)
+    return Imported(len(added) + taken_over, already)
 
 
 def triplet_images(triplet: Triplet) -> tuple[str, int, int | None]:

@@ -86,7 +86,8 @@ class StudyWriter:
         self.session, self.study, self.dataset = session, study, dataset
         self.images = image_keys(session, dataset, names_in(forms))
         self.queries = QueryFinder(session, dataset)
-        self.triplets = {triplet_images(t): t for t in self.queries.triplets.values()}
+        # Of triplets with the same images the first counts, as when their captions come later.
+        self.triplets = {triplet_images(t): t for t in reversed(self.queries.triplets.values())}
         self.participants: dict[str, Participant] = {}
         self.positions: dict[str, int] = {}
         self.sets: dict[tuple[int, tuple[int, ...]], int] = {}

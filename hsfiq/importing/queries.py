@@ -18,7 +18,9 @@ class QueryFinder:
         self.session = session
         self.triplets = {
             triplet.external_id: triplet
-            for triplet in session.scalars(select(Triplet).where(Triplet.dataset_id == dataset.id))
+            for triplet in session.scalars(
+                select(Triplet).where(Triplet.dataset_id == dataset.id).order_by(Triplet.id)
+            )
         }
         self._queries: dict[int, dict[str, Query]] = {}
         rows = select(Query).join(Query.triplet).where(Triplet.dataset_id == dataset.id)

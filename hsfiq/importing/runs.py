@@ -26,9 +26,7 @@ def import_runs(
     systems = system_keys(session, {ranked.system for _, ranked in lists})
     queries = QueryFinder(session, dataset)
     known_images = dict(
-        session.execute(select(Image.name, Image.id).where(Image.dataset_id == dataset.id))
-        .tuples()
-        .all()
+        session.execute(select(Image.name, Image.id).where(Image.dataset_id == dataset.id)).all()
     )
     before = {
         (system, query): image_ids

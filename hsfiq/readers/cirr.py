@@ -50,14 +50,20 @@ def read_split(root: Path, split: str, captions: Path) -> Source:
     corpus = open_place(root / "image_splits" / f"split.rc2.{split}.json")
     images = tuple(name for name, _ in corpus.items())
     known = set(images)
-    triplets = tuple(read_triplet(place, split, known) for place in open_place(captions).list())
-    return Source(captions, split, images, triplets)
+    triplets: dict[str, Triplet] = {}
+    for place in open_place(captions).list():
+        triplet = read_triplet(place, split, known)
+        if triplet.external_id in triplets:
+            raise place.wrong(f"the pairid {triplet.external_id} comes twice")
+        triplets[triplet.external_id] = triplet
+    return Source(captions, split, images, tuple(triplets.values()))
 
 
 def read_triplet(place: Place, split: str, known: set[str]) -> Triplet:
     """One entry of a captions file; its images must be of the split."""
+    pair = place.key("pairid")
     return Triplet(
-        external_id=str(place.key("pairid").whole()),
+        external_id=Place(str(pair.whole()), pair.where).name(),
         reference=known_image(place.key("reference"), known),
         target=known_image(place.key("target_hard"), known)
         if "target_hard" in place.value

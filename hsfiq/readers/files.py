@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,8 +75,11 @@ def refuse_constant(name: str) -> NoReturn:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The file's lines that are not blank, numbered from 1."""
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    """The file's lines that are not blank, numbered from 1.
+
+    Only line feeds end a line: JSON may hold the other separators, which `splitlines` knows.
+    """
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             yield number, line
 
@@ -89,14 +93,15 @@ class Place:
 
     def wrong(self, what: str, mend: str = "") -> UnreadableInput:
         """An error about this very place."""
-        return UnreadableInput(self.where, what, mend)
+        return UnreadableInput(self.where.removesuffix(": "), what, mend)
 
-    def items(self) -> Iterator[tuple[str, Place]]:
-        """The members of an object."""
+    def items(self, longest: int = LONGEST_NAME) -> Iterator[tuple[str, Place]]:
+        """The members of an object, whose keys are ids of at most `longest` characters."""
         if not isinstance(self.value, dict):
             raise self.wrong(f"expected an object, found {kind(self.value)}")
         for key, value in self.value.items():
-            yield Place(key, f"{self.where}{key[:40]!r}").name(), Place(value, self._below(key))
+            name = Place(key, f"{self.where}{key[:40]!r}").name(longest)
+            yield name, Place(value, self._below(key))
 
     def key(self, name: str) -> Place:
         """One member of an object."""
@@ -126,11 +131,11 @@ class Place:
             raise self.wrong("the text holds a NUL or half a character, which cannot be stored")
         return self.value
 
-    def name(self) -> str:
+    def name(self, longest: int = LONGEST_NAME) -> str:
         """A string that can be an id."""
         name = self.text()
-        if not 1 <= len(name) <= LONGEST_NAME:
-            raise self.wrong(f"an id has 1 to {LONGEST_NAME} characters, this one {len(name)}")
+        if not 1 <= len(name) <= longest:
+            raise self.wrong(f"an id here has 1 to {longest} characters, this one {len(name):,}")
         return name
 
     def whole(self) -> int:
@@ -140,10 +145,16 @@ class Place:
         return self.value
 
     def number(self) -> float:
-        """A number."""
+        """A number, neither NaN nor infinite nor beyond what a float holds."""
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
             raise self.wrong(f"expected a number, found {kind(self.value)}")
-        return float(self.value)
+        try:
+            number = float(self.value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise self.wrong(f"{kind(self.value)} is beyond the numbers that can be stored")
+        return number
 
     def _below(self, key: str) -> str:
         # The file's name ends with ": ", the keys below it are joined with dots.

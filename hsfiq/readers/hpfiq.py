@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers.files import Place, open_place
+from hsfiq.readers.files import Place, kind, open_place
 from hsfiq.records import Answer, JudgedPair, PublishedForm
 
 K = 5
@@ -27,8 +27,12 @@ KEYS = (
 )
 SET_KEYS = ("img_path", "user_score")
 
+LONGEST_PERSON = LONGEST_FORM = 80
+LONGEST_CATEGORY, LONGEST_IMAGE = 40, 75
+"""In characters; a category and two images make up the id of a triplet that nobody else named."""
+
 _PATH = re.compile(
-    r"(?P<root>(?:[^{}]*/)?)(?P<category>[^/{}]+)/(?P<name>[^/{}]+)(?P<extension>\.\w+)"
+    r"(?P<root>(?:.*/)?)(?P<category>[^/]+)/(?P<name>[^/]+)(?P<extension>\.\w+)", re.DOTALL
 )
 
 
@@ -64,14 +68,18 @@ class Paths:
             raise place.wrong(
                 f"{path!r} is no image path", "expected <folder>/<category>/<image id>.<extension>"
             )
-        pattern = f"{found['root']}{{category}}/{{name}}{found['extension']}"
+        root = found["root"].replace("{", "{{").replace("}", "}}")
+        pattern = f"{root}{{category}}/{{name}}{found['extension']}"
         self.pattern = self.pattern or pattern
         if pattern != self.pattern:
             raise place.wrong(
                 f"{path!r} does not follow the file's pattern {self.pattern}",
                 "name all images in one way",
             )
-        return found["category"], found["name"]
+        return (
+            Place(found["category"], place.where).name(LONGEST_CATEGORY),
+            Place(found["name"], place.where).name(LONGEST_IMAGE),
+        )
 
 
 def read(path: Path) -> PublishedStudy:
@@ -83,8 +91,8 @@ def read(path: Path) -> PublishedStudy:
     paths = Paths()
     top = open_place(path)
     forms = []
-    for user, question_sets in top.items():
-        named = list(question_sets.items())
+    for user, question_sets in top.items(LONGEST_PERSON):
+        named = list(question_sets.items(LONGEST_FORM))
         if not named:
             raise question_sets.wrong("has no question set")
         forms += [read_form(user, name, place, paths) for name, place in named]
@@ -144,7 +152,7 @@ def digit(place: Place, *allowed: str) -> int:
     """A number that the layout writes as one of these strings."""
     value = place.value
     if not isinstance(value, str) or value not in allowed:
-        raise place.wrong(f"{value!r} is none of the strings {', '.join(allowed)}")
+        raise place.wrong(f"{kind(value)} is none of the strings {', '.join(allowed)}")
     return int(value)
 
 

@@ -7,10 +7,11 @@ TREC: `query Q0 image rank score system`, blank-separated; the rank decides the 
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers.files import Place, numbered_lines, parse_json, read_text
+from hsfiq.readers.files import Place, kind, numbered_lines, parse_json, read_text
 from hsfiq.records import InvalidRecord, RankedList
 
 JSONL_KEYS = ("query_id", "images", "scores", "system")
@@ -27,6 +28,8 @@ def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
     Raises:
         UnreadableInput: with file and line.
     """
+    if system is not None:
+        Place(system, "--system").name()
     text = read_text(path)
     if not text.strip():
         raise UnreadableInput(str(path), "the run is empty")
@@ -42,7 +45,7 @@ def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
 
 def is_jsonl(text: str) -> bool:
     """Whether the first line is an object of its own that names a query."""
-    first = text.lstrip().splitlines()[0]
+    first = text.lstrip().partition("\n")[0]
     return '"query_id"' in first and first.rstrip().endswith("}")
 
 
@@ -90,17 +93,20 @@ def read_trec(path: Path, system: str | None) -> list[tuple[str, RankedList]]:
                 "known are TREC runs, JSONL, and {query id: [image ids]}",
             )
         query_id, _, image, rank, score, tag = fields
+        name = named(system, Place(tag, where).name(), where)
         try:
-            rows[query_id, named(system, tag, where)].append(
-                (int(rank), image, float(score), where)
-            )
+            row = (int(rank), image, Place(float(score), where).number(), where)
         except ValueError as error:
             raise UnreadableInput(
-                where, f"rank {rank!r} or score {score!r} is no number"
+                where, f"rank {kind(rank)} or score {kind(score)} is no number"
             ) from error
+        rows[query_id, name].append(row)
     lists = []
     for (query_id, name), members in rows.items():
         members.sort(key=lambda member: member[0])
+        for (place, *_), (following, *_, where) in pairwise(members):
+            if place == following:
+                raise UnreadableInput(where, f"query {query_id} has rank {place} twice")
         images = tuple(image for _, image, _, _ in members)
         scores = tuple(score for _, _, score, _ in members)
         lists.append(make(members[0][3], query_id, name, images, scores))

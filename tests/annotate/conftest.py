@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,22 +9,10 @@ from pathlib import Path
 import pytest
 from annotate_studies import NearServer, Place, Server, enrol, make_study
 from fastapi.testclient import TestClient
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from annotate.app import build_app
 from hsfiq.database import Database, open_database
-
-NO_BROWSER = (
-    "no Chromium found: install one (`apt-get install chromium`, or `playwright install chromium`)"
-)
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 @pytest.fixture(scope="session")
@@ -100,21 +87,6 @@ def far_server(copied: Place) -> Iterator[Server]:
     server.start()
     yield server
     server.kill()
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """A real Chromium; without one the test is skipped, in CI it fails."""
-    with sync_playwright() as playwright:
-        installed = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-        try:
-            browser = playwright.chromium.launch(executable_path=installed, args=QUIET)
-        except Error as error:
-            if os.environ.get("CI") == "true":
-                pytest.fail(f"{NO_BROWSER}: {error}", pytrace=False)
-            pytest.skip(NO_BROWSER)
-        yield browser
-        browser.close()
 
 
 def elsewhere(home: str, address: str) -> list[str]:

@@ -1,0 +1,57 @@
+"""The command line's reference: `python -m hsfiq.cli.reference > docs/cli.md` (`make docs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from hsfiq.cli import app
+
+if TYPE_CHECKING:
+    from typer.core import TyperCommand, TyperGroup
+
+WIDTH = 80
+
+HEAD = """# The command line
+
+Made from the commands' own help by `make docs`; do not edit. `-h` is short for `--help`.
+Exit codes: 0 done; 1 the data says no (nothing to export, a check failed); 2 wrong usage or
+unreadable input. Errors are one line on the error stream; `--debug` anywhere shows the traceback.
+"""
+
+
+def reference() -> str:
+    """Every command's help as Markdown, the same on every terminal."""
+    root = cast("TyperGroup", typer.main.get_command(app))
+    sections = [
+        f"## {path}\n\n```text\n{help_of(path, command)}\n```\n"
+        for path, command in commands(root, "hsfiq")
+    ]
+    return "\n".join([HEAD, *sections])
+
+
+def commands(
+    command: TyperCommand | TyperGroup, path: str
+) -> Iterator[tuple[str, TyperCommand | TyperGroup]]:
+    """The command and those below it, each with the words that call it."""
+    yield path, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, f"{path} {name}")
+
+
+def help_of(path: str, command: TyperCommand | TyperGroup) -> str:
+    """What `--help` prints on a terminal of `WIDTH` columns."""
+    context = command.context_class(
+        command,
+        info_name=path,
+        terminal_width=WIDTH,
+        max_content_width=WIDTH,
+        help_option_names=["-h", "--help"],
+    )
+    return "\n".join(line.rstrip() for line in command.get_help(context).strip().splitlines())
+
+
+if __name__ == "__main__":
+    print(reference(), end="")  # noqa: T201

@@ -1,0 +1,91 @@
+"""Small inputs, the command line in this process, and what a database holds."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsfiq import cli
+from hsfiq.database import Database
+from hsfiq.importing import dataset_named, import_published, import_source
+from hsfiq.readers import fashioniq, hpfiq
+from hsfiq.releases import Filters, Release, build
+from hsfiq.releases.filters import Kind
+from hsfiq.store import studies
+
+FIXTURES = Path(__file__).parent / "fixtures"
+HPFIQ = FIXTURES / "hpfiq.json"
+FASHIONIQ = FIXTURES / "fashioniq"
+CIRR = FIXTURES / "cirr"
+RUNS = FIXTURES / "runs"
+
+on_sqlite = pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+"""For tests of many cases whose database's kind matters little."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> Any:
+        """Its output as JSON."""
+        return json.loads(self.out)
+
+
+def hsfiq(*arguments: str | Path) -> Ran:
+    """Run a command in this process."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = cli.run([str(argument) for argument in arguments])
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+def dump(path: Path) -> list[str]:
+    """Everything in a SQLite file."""
+    with closing(sqlite3.connect(path)) as connection:
+        return list(connection.iterdump())
+
+
+def published() -> Any:
+    """The hand-made published file as a JSON value of the caller's own."""
+    return json.loads(HPFIQ.read_text(encoding="utf-8"))
+
+
+def import_fashioniq(database: Database, folder: Path = FASHIONIQ) -> None:
+    with database.writing() as session:
+        dataset = dataset_named(session, "fashioniq")
+        for source in fashioniq.read(folder):
+            import_source(session, dataset, source)
+
+
+def import_hpfiq(database: Database, path: Path = HPFIQ, name: str = "hpfiq") -> None:
+    with database.writing() as session:
+        import_published(session, name, hpfiq.read(path))
+
+
+def release_of(
+    database: Database, kind: Kind = "hp", filters: Filters | None = None, version: str = "1.0.0"
+) -> Release:
+    """A release of the database's only study."""
+    with database.reading() as session:
+        (study,) = studies(session)
+        return build(
+            session, study, kind, filters or Filters(), schema_revision="test", version=version
+        )
+
+
+def rows(release: Release, table: str) -> list[dict[str, Any]]:
+    """A table of a release."""
+    return [json.loads(line) for line in release.files[f"{table}.jsonl"].splitlines()]

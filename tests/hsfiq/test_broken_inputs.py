@@ -1,0 +1,369 @@
+"""Broken inputs of every kind: one line that names the file and the place, and nothing changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import CIRR, FASHIONIQ, HPFIQ, RUNS, dump, hsfiq, published
+
+Setup = Callable[[Path], object]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a database that holds FashionIQ, a run and a study, and with a release."""
+    folder = tmp_path_factory.mktemp("filled")
+    url = f"sqlite:///{folder / 'hsfiq.db'}"
+    for arguments in (
+        ["import", "fashioniq", FASHIONIQ],
+        ["import", "runs", RUNS / "sprc.trec"],
+        ["import", "hpfiq", HPFIQ],
+        ["export", "--release", "hp", "--out", folder / "release"],
+    ):
+        assert hsfiq(*arguments, "--database", url).code == 0
+    return folder
+
+
+@pytest.fixture
+def folder(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, to break something in."""
+    folder = tmp_path / "here"
+    shutil.copytree(filled, folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+    return folder
+
+
+@dataclass(frozen=True)
+class Broken:
+    """What is made in the folder, the command, and what its one line says."""
+
+    name: str
+    setup: Setup
+    command: str
+    said: str
+    code: int = 2
+
+
+# ---------------------------------------------------------------------------------- what is made
+
+
+def nothing(_: Path) -> None:
+    """The command is enough."""
+
+
+def file(text: str | bytes, name: str = "it.json") -> Setup:
+    data = text.encode() if isinstance(text, str) else text
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def answers(change: Callable[[Any], object]) -> Setup:
+    """The hand-made published file with something changed in user_1's first question set."""
+
+    def setup(folder: Path) -> None:
+        value = published()
+        change(value["user_1"]["question_set_1"])
+        (folder / "it.json").write_text(json.dumps(value), encoding="utf-8")
+
+    return setup
+
+
+def put(key: str, new: object) -> Setup:
+    return answers(lambda form: form[key].__setitem__(1, new))
+
+
+def dataset(source: Path, name: str, change: Callable[[Any], object] | bytes) -> Setup:
+    """A copy of a dataset with one of its files changed."""
+
+    def setup(folder: Path) -> None:
+        shutil.copytree(source, folder / "data")
+        path = folder / "data" / name
+        if isinstance(change, bytes):
+            path.write_bytes(change)
+            return
+        value = json.loads(path.read_text(encoding="utf-8"))
+        change(value)
+        path.write_text(json.dumps(value), encoding="utf-8")
+
+    return setup
+
+
+def shirts(change: Callable[[Any], object]) -> Setup:
+    return dataset(FASHIONIQ, "captions/cap.shirt.val.json", change)
+
+
+def pairs(change: Callable[[Any], object]) -> Setup:
+    return dataset(CIRR, "captions/cap.rc2.val.json", change)
+
+
+def manifest(change: Callable[[Any], object]) -> Setup:
+    def setup(folder: Path) -> None:
+        path = folder / "release" / "manifest.json"
+        value = json.loads(path.read_text(encoding="utf-8"))
+        change(value)
+        path.write_text(json.dumps(value), encoding="utf-8")
+
+    return setup
+
+
+def revision(number: str) -> Setup:
+    """A database whose schema is of a revision that nobody knows."""
+
+    def setup(folder: Path) -> None:
+        shutil.copyfile(folder / "hsfiq.db", folder / "later.db")
+        with closing(sqlite3.connect(folder / "later.db")) as connection:
+            connection.execute("UPDATE alembic_version SET version_num = ?", [number])
+            connection.commit()
+
+    return setup
+
+
+def cut(folder: Path) -> None:
+    """A database file of which the disk has lost the greater part."""
+    data = (folder / "hsfiq.db").read_bytes()
+    (folder / "cut.db").write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
+
+
+DEEP = "[" * 100_000
+HP = "import hpfiq it.json"
+FIQ = "import fashioniq data"
+PAIRS = "import cirr data"
+RUN = "import runs it.json --system S"
+SPLIT = "image_splits/split.shirt.val.json"
+
+IMPORTS = [
+    # files that are none
+    Broken("json", file('{"user_1":\n  {"a" 1}}'), HP, "it.json: line 2, column 8: broken JSON"),
+    Broken("latin-1", file("{'é'}".encode("latin-1")), HP, "it.json: byte 2: this is not UTF-8"),
+    Broken("utf-16", file("{}".encode("utf-16")), HP, "it.json: byte 0: this is not UTF-8"),
+    Broken("folder", nothing, "import hpfiq release", "release: cannot be read (Is a directory)"),
+    Broken("absent", nothing, "import hpfiq absent.json", "absent.json: there is no such file"),
+    Broken("empty", file(""), HP, "it.json: line 1, column 1: broken JSON"),
+    Broken("no-question", file("{}"), HP, "it.json: holds no question"),
+    Broken("list", file("[]"), HP, "it.json: : expected an object, found a list"),
+    Broken("number", file("3"), HP, "it.json: : expected an object, found 3"),
+    Broken("deep", file(DEEP), HP, "it.json: the JSON is nested too deeply"),
+    Broken("nan", file('{"user_1": NaN}'), HP, "it.json: NaN is no JSON value"),
+    Broken("digits", file("9" * 5000), HP, "it.json: Exceeds the limit"),
+    Broken("twins", file('{"a": {}, "a": {}}'), HP, "it.json: the key 'a' comes twice"),
+    # the published layout
+    Broken("user", file('{"user_1": []}'), HP, "it.json: user_1: expected an object"),
+    Broken("long-user", file(json.dumps({"u" * 99: {}})), HP, "1 to 80 characters, this one 99"),
+    Broken("nul", file('{"a\\u0000": {}}'), HP, "holds a NUL or half a character"),
+    Broken("surrogate", put("sentences", "\ud800"), HP, "sentences[1]: the text holds a NUL or"),
+    Broken(
+        "missing", answers(lambda form: form.pop("sentences")), HP, "user_1.question_set_1: the"
+    ),
+    Broken(
+        "unknown", answers(lambda form: form.update(x=[])), HP, "question_set_1: unknown key 'x'"
+    ),
+    Broken("unequal", answers(lambda form: form["sentences"].pop()), HP, "differ in length"),
+    Broken("no-list", answers(lambda form: form.update(sentences="a")), HP, "found 'a'"),
+    Broken("sentence", put("sentences", 7), HP, "question_set_1.sentences[1]: expected text"),
+    Broken("preferred-3", put("preferred set", "3"), HP, "preferred set[1]: '3' is none of"),
+    Broken("preferred-0", put("preferred set", "0"), HP, "preferred set[1]: '0' is none of"),
+    Broken("preferred-list", put("preferred set", [1] * 10**5), HP, "preferred set[1]: a list is"),
+    Broken("no-category", put("ref_img_paths", "a.jpg"), HP, "ref_img_paths[1]: 'a.jpg' is no"),
+    Broken("no-extension", put("ref_img_paths", "a/b/c"), HP, "ref_img_paths[1]: 'a/b/c' is no"),
+    Broken("two-patterns", put("targ_img_paths", "/a/b.png"), HP, "does not follow the file's"),
+    Broken(
+        "mixed",
+        put("targ_img_paths", "/-/image_data/dress/b.jpg"),
+        HP,
+        "it.json: user_1.question_set_1: mixes the categories dress, shirt",
+    ),
+    *(
+        Broken(
+            f"score-{score!r}",
+            answers(lambda form, score=score: form["retrieved_set1"][1].update(user_score=score)),
+            HP,
+            f"retrieved_set1[1].user_score: {score!r} is none of the strings 1, 2, 3, 4, 5",
+        )
+        for score in ("6", "0", 5, 4.0, "five", "")
+    ),
+    Broken(
+        "four-images",
+        answers(lambda form: form["retrieved_set2"][0]["img_path"].pop()),
+        HP,
+        "user_1.question_set_1.retrieved_set2[0].img_path: 4 images, a set has 5",
+    ),
+    Broken("study-name", nothing, f"import hpfiq {HPFIQ} --study ../up", "cannot name a study"),
+    # FashionIQ
+    Broken("fiq-absent", nothing, "import fashioniq absent", "absent: there is no such folder"),
+    Broken("fiq-other", nothing, "import fashioniq release", "release: no captions/cap."),
+    Broken("fiq-file", nothing, f"import fashioniq {HPFIQ}", "there is no such folder"),
+    Broken("category", nothing, f"import fashioniq {FASHIONIQ} --category hat", "category 'hat'"),
+    Broken("split", nothing, f"import fashioniq {FASHIONIQ} --split x", "no captions of split 'x'"),
+    Broken(
+        "images", nothing, f"import fashioniq {FASHIONIQ} --images no", "no: there is no such f"
+    ),
+    Broken("split-file", dataset(FASHIONIQ, SPLIT, b"{}"), FIQ, "val.json: : expected a list"),
+    Broken("split-json", dataset(FASHIONIQ, SPLIT, b"["), FIQ, "shirt.val.json: line 1, column 2"),
+    Broken("split-ids", dataset(FASHIONIQ, SPLIT, b"[1]"), FIQ, "val.json: [0]: expected text"),
+    Broken("reference", shirts(lambda rows: rows[1].update(candidate="?")), FIQ, "[1].candidate"),
+    Broken("target", shirts(lambda rows: rows[2].update(target="?")), FIQ, "[2].target: image '?'"),
+    Broken("null-target", shirts(lambda rows: rows[2].update(target=None)), FIQ, "found null"),
+    Broken("captions", shirts(lambda rows: rows[0]["captions"].append("")), FIQ, "[0]: 3 captions"),
+    Broken(
+        "caption", shirts(lambda rows: rows[0].update(captions="a")), FIQ, "[0].captions: expec"
+    ),
+    # CIRR
+    Broken("pairid", pairs(lambda rows: rows[1].pop("pairid")), PAIRS, "[1]: the key"),
+    Broken("pair-twice", pairs(lambda rows: rows.append(rows[0])), PAIRS, "[2]: the p"),
+    Broken("pair-huge", pairs(lambda rows: rows[0].update(pairid=10**300)), PAIRS, "301"),
+    Broken("member", pairs(lambda rows: rows[0].update(reference="?")), PAIRS, "'?'"),
+    Broken("cirr-split", nothing, f"import cirr {CIRR} --split dev", "no captions of split 'dev'"),
+    Broken("cirr-other", nothing, f"import cirr {FASHIONIQ}", "no captions/cap.rc2."),
+    # runs
+    Broken("run-empty", file(""), RUN, "it.json: the run is empty"),
+    Broken("run-columns", file("a b c\n"), RUN, "it.json: line 1: 3 columns, a TREC run has 6"),
+    Broken("run-rank", file("q Q0 a x 1 S\n"), RUN, "it.json: line 1: rank 'x'"),
+    Broken("run-nan", file("q Q0 a 1 nan S\n"), RUN, "it.json: line 1: nan is beyond"),
+    Broken("run-list", file('{"q": "a"}'), RUN, "it.json: q: expected a list, found 'a'"),
+    Broken("run-system", file('{"q": ["a"]}'), "import runs it.json", "name it with --system"),
+    Broken("run-twice", file('{"shirt.val.0": ["s1", "s1"]}'), RUN, "holds image s1 twice"),
+    Broken(
+        "run-long", file('{"q": ["a"]}'), f"import runs it.json --system {'S' * 201}", "--system"
+    ),
+]
+
+NEED_DATA = [
+    Broken("conflict", put("sentences", "other"), HP, "study hpfiq: is there already with other"),
+    Broken("run-query", file('{"shirt.val.9": ["s1"]}'), RUN, "query 'shirt.val.9' is unknown"),
+    Broken("run-image", file('{"shirt.val.0": ["zz"]}'), RUN, "image 'zz' is not in dataset"),
+    Broken(
+        "run-other",
+        file('{"shirt.val.0": ["s1"]}'),
+        "import runs it.json --system SPRC",
+        "it.json: shirt.val.0: system SPRC has another list for query shirt.val.0",
+    ),
+    Broken("run-dataset", file('{"q": ["a"]}'), f"{RUN} --dataset x", "--dataset: no dataset is"),
+    Broken(
+        "changed",
+        shirts(lambda rows: rows[1].update(captions=["a", "b"])),
+        FIQ,
+        "cap.shirt.val.json: [1]: triplet shirt.val.1 was imported before with another captions",
+    ),
+    # export
+    Broken("no-study", nothing, "export --study no", "--study: no study is called 'no'"),
+    Broken("version", nothing, "export --version one", "--version: 'one' is no version like 1.0.0"),
+    Broken("kind", nothing, "export --release xx", "Invalid value for '--release'"),
+    Broken("seconds", nothing, "export --min-seconds -1", "Invalid value for '--min-seconds'"),
+    Broken("no-seconds", nothing, "export --min-seconds nan", "'--min-seconds'"),
+    Broken("endless", nothing, "export --min-seconds inf", "--min-seconds: inf is no number"),
+    Broken("unwritable", nothing, "export --out hsfiq.db/x", "cannot be written ("),
+    Broken("occupied", nothing, "export --release hs --out release", "holds another release"),
+    Broken("option", nothing, "export --nope", "No such option: --nope"),
+    Broken("argument", nothing, "export it", "unexpected extra argument"),
+    Broken("command", nothing, "exprot", "No such command 'exprot'"),
+    # analyze
+    Broken("metric", nothing, "analyze release", "Missing option '--metric'"),
+    Broken("metric-name", nothing, "analyze release --metric clip", "clip: no such metric"),
+    Broken("recall@9", nothing, "analyze release --metric recall@9", "recall@9"),
+    Broken("recall@0", nothing, "analyze release --metric recall@0", "recall@0"),
+    Broken("recall@x", nothing, "analyze release --metric recall@x", "recall@x"),
+    Broken(
+        "no-release", nothing, "analyze absent --metric recall@5", "absent/manifest.json: no su"
+    ),
+    Broken("no-releases", nothing, "analyze --metric recall@5", "releases/: holds no hp release"),
+    Broken(
+        "manifest-json",
+        lambda folder: (folder / "release" / "manifest.json").write_text('{"name":'),
+        "analyze release --metric recall@5",
+        "release/manifest.json: cannot be read",
+    ),
+    Broken(
+        "manifest-key",
+        manifest(lambda value: value.pop("kind")),
+        "analyze release --metric recall@5",
+        'release/manifest.json: key "kind" is missing',
+    ),
+    Broken(
+        "table",
+        lambda folder: (folder / "release" / "sets.parquet").write_bytes(b"PAR1"),
+        "analyze release --metric recall@5",
+        "release/sets.parquet: is no readable Parquet file",
+    ),
+    Broken(
+        "no-table",
+        lambda folder: (folder / "release" / "queries.parquet").unlink(),
+        "analyze release --metric recall@5",
+        "release/queries.parquet: no such file",
+    ),
+    Broken("scores", nothing, "analyze release --metric x --scores x.csv", "x.csv"),
+    # databases
+    Broken("url", nothing, "study list --database nonsense", "nonsense is no database URL"),
+    Broken("dialect", nothing, "study list --database oracel://x", "is no database URL"),
+    Broken("port", nothing, "study list --database postgresql://h:x/y", "is no database URL"),
+    Broken(
+        "server",
+        nothing,
+        "study list --database postgresql://nobody:secret@127.0.0.1:9/x",
+        "postgresql://nobody:***@127.0.0.1:9/x: the database cannot be used (",
+    ),
+    Broken(
+        "no-database",
+        lambda folder: (folder / "text.db").write_text("a text of some length" * 100),
+        "study list --database sqlite:///text.db",
+        "sqlite:///text.db: the database cannot be used (file is not a database)",
+    ),
+    Broken("db-folder", nothing, "study list --database sqlite:///release", "unable to open"),
+    Broken("db-absent", nothing, "study list --database sqlite:///no.db", "no database yet", 1),
+    Broken("db-nowhere", nothing, "db upgrade --database sqlite:///no/no.db", "unable to open"),
+    Broken("db-cut", cut, "export --database sqlite:///cut.db", "the database cannot be used ("),
+    Broken("db-later", revision("9"), "export --database sqlite:///later.db", "schema revision 9"),
+    Broken("db-upgrade", revision("9"), "db upgrade --database sqlite:///later.db", "revision"),
+    Broken("db-check", revision("9"), "db check --database sqlite:///later.db", "at 9, not at", 1),
+    Broken(
+        "db-other",
+        lambda folder: sqlite3.connect(folder / "other.db").executescript("CREATE TABLE t (x)"),
+        "study list --database sqlite:///other.db",
+        "sqlite:///other.db: the database is at schema revision none",
+    ),
+    # the demo
+    Broken("answers", nothing, "demo --answers 0", "Invalid value for '--answers'"),
+    Broken("seed", nothing, "demo --answers 1 --seed x", "Invalid value for '--seed'"),
+    Broken("port-range", nothing, "demo --port 99999", "Invalid value for '--port'"),
+    Broken("demo-file", nothing, "demo --answers 1 --dir hsfiq.db", "hsfiq.db: is there and is no"),
+    Broken("demo-below", nothing, "demo --answers 1 --dir hsfiq.db/x", "hsfiq.db/x: Not a direc"),
+    Broken("serve", nothing, "serve --database sqlite:///no.db", "there is no database yet", 1),
+]
+
+
+def named(cases: list[Broken]) -> list[Any]:
+    return [pytest.param(case, id=case.name) for case in cases]
+
+
+def complain(case: Broken, folder: Path) -> None:
+    case.setup(folder)
+    ran = hsfiq(*case.command.split())
+    assert ran.out == ""
+    assert ran.err.startswith("hsfiq: ")
+    assert ran.err.endswith("\n")
+    assert ran.err.count("\n") == 1, ran.err
+    assert case.said in ran.err
+    assert len(ran.err) < 600
+    assert ran.code == case.code
+
+
+@pytest.mark.parametrize("case", named(IMPORTS + NEED_DATA))
+def test_one_line_and_nothing_changed(case: Broken, folder: Path) -> None:
+    before = dump(folder / "hsfiq.db")
+    complain(case, folder)
+    assert dump(folder / "hsfiq.db") == before
+    assert not (folder / "releases").exists()
+
+
+@pytest.mark.parametrize("case", named(IMPORTS))
+def test_a_failed_import_makes_no_database(case: Broken, folder: Path) -> None:
+    (folder / "hsfiq.db").unlink()
+    complain(case, folder)
+    assert list(folder.glob("**/*.db")) == []

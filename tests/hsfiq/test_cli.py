@@ -1,0 +1,299 @@
+"""What holds for every command: help, output, exit codes, which database, any folder."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from samples import FASHIONIQ, HPFIQ, RUNS, hsfiq
+from studies import own_environment
+
+from hsfiq import __version__, cli
+from hsfiq.cli import reference
+from hsfiq.errors import UnreadableInput
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+
+
+def commands() -> Iterator[tuple[str, object]]:
+    root = typer.main.get_command(cli.app)
+    return reference.commands(root, "hsfiq")  # type: ignore[arg-type]
+
+
+COMMANDS = dict(commands())
+LEAVES = {path: command for path, command in COMMANDS.items() if not hasattr(command, "commands")}
+
+
+# ------------------------------------------------------------------------------------------ help
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_has_help(path: str) -> None:
+    for option in ("--help", "-h"):
+        shown = hsfiq(*path.split()[1:], option)
+        assert (shown.code, shown.err) == (0, "")
+        assert shown.out.lstrip().startswith(f"Usage: {path}")
+
+
+@pytest.mark.parametrize("path", LEAVES)
+def test_every_command_has_an_example_that_parses(path: str) -> None:
+    epilog = str(LEAVES[path].epilog)  # type: ignore[attr-defined]
+    assert epilog.startswith(f"Example: {path}")
+    arguments = shlex.split(epilog.removeprefix(f"Example: {path}"))
+    LEAVES[path].make_context(path, arguments)  # type: ignore[attr-defined]
+
+
+def test_a_group_alone_shows_its_help() -> None:
+    for words in ([], ["db"], ["import"], ["study"]):
+        shown = hsfiq(*words)
+        assert (shown.code, shown.out) == (2, "")
+        assert shown.err.lstrip().startswith(" ".join(["Usage: hsfiq", *words]))
+        assert "\nCommands:\n" in shown.err
+
+
+def test_the_version() -> None:
+    assert hsfiq("--version").out == f"hsfiq {__version__}\n"
+
+
+# ------------------------------------------------------------------------------ output and codes
+
+
+def test_results_on_stdout_and_everything_else_on_stderr(need: Callable[..., None]) -> None:
+    imported = hsfiq("import", "fashioniq", FASHIONIQ, "--json")
+    assert imported.result["shirt.val"] == {"added": 3, "already": 0}
+    assert imported.err == (
+        "18 of 18 images are absent, and no image folder is known (--images DIR)\n"
+    )
+    assert hsfiq("import", "hpfiq", HPFIQ, "--json").result == {
+        "study hpfiq": {"added": 5, "already": 0}
+    }
+    assert hsfiq("import", "runs", RUNS / "sprc.trec", "--json").result == {
+        "dataset fashioniq": {"added": 2, "already": 0}
+    }
+    (listed,) = hsfiq("study", "list", "--json").result["studies"]
+    assert (listed["study"], listed["status"], listed["answered"]) == ("hpfiq", "closed", 5)
+    assert hsfiq("study", "status", "--json").result == listed
+    exported = hsfiq("export", "--filter-invalid", "--json")
+    assert exported.err == ""
+    assert [release["kept"] for release in exported.result["releases"]] == [5, 4]
+    need("pandas")
+    analysed = hsfiq("analyze", "--metric", "recall@5", "--json")
+    assert analysed.err == "analysing releases/hpfiq-hp-1.0.0\n"
+    assert analysed.result["release"]["n_questions"] == 4
+
+
+def test_results_for_people() -> None:
+    hsfiq("import", "hpfiq", HPFIQ)
+    assert hsfiq("study", "list").out == (
+        "hpfiq: closed, imported, 5 of 5 questions answered by 2 participants\n"
+    )
+    assert "answered: 5\n" in hsfiq("study", "status").out
+    shown = hsfiq("export", "--release", "hp", "--filter-invalid").out
+    assert shown.splitlines() == [
+        "releases/hpfiq-hp-1.0.0: written",
+        "  handed out                    5",
+        "  unanswered           0        5",
+        "  skipped              0        5",
+        "  irrelevant           0        5",
+        "  contradicts         -1        4",
+    ]
+
+
+def test_one_means_that_the_data_says_no() -> None:
+    assert hsfiq("export").code == 1
+    assert hsfiq("db", "check").code == 1
+    hsfiq("import", "fashioniq", FASHIONIQ)
+    nothing = hsfiq("export")
+    assert (nothing.code, nothing.out) == (1, "")
+    assert nothing.err == "hsfiq: the database holds no study; import or create one first\n"
+    assert hsfiq("db", "check").code == 0
+
+
+def test_the_study_must_be_named_where_there_are_several() -> None:
+    hsfiq("import", "hpfiq", HPFIQ)
+    hsfiq("import", "hpfiq", HPFIQ, "--study", "second")
+    unnamed = hsfiq("export")
+    assert unnamed.code == 2
+    assert unnamed.err == ("hsfiq: --study: there are 2 studies; name one of hpfiq, second\n")
+    assert hsfiq("export", "--study", "second", "--release", "hp").code == 0
+    assert Path("releases/second-hp-1.0.0/hpfiq.json").read_bytes() == HPFIQ.read_bytes()
+
+
+# ----------------------------------------------------------------------------------------- debug
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--debug", "import", "hpfiq", "absent.json"],
+        ["import", "--debug", "hpfiq", "absent.json"],
+        ["import", "hpfiq", "absent.json", "--debug"],
+    ],
+)
+def test_debug_lets_the_error_through_wherever_it_stands(arguments: list[str]) -> None:
+    with pytest.raises(UnreadableInput, match=r"absent\.json: there is no such file"):
+        hsfiq(*arguments)
+
+
+def test_debug_shows_the_traceback() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "hsfiq", "import", "hpfiq", "absent.json", "--debug"],
+        env=own_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown.returncode != 0
+    assert shown.stderr.startswith("Traceback")
+    assert "absent.json: there is no such file" in shown.stderr
+
+
+def test_a_defect_is_no_message() -> None:
+    """What nobody foresaw keeps its traceback, with or without --debug."""
+    assert cli.explain(ZeroDivisionError("a defect")) == (None, 1)
+
+
+def test_messages_hold_nothing_that_a_terminal_obeys() -> None:
+    Path("it.json").write_text(json.dumps({"\x1b[31mred\u202e": 3}))
+    shown = hsfiq("import", "hpfiq", "it.json")
+    assert shown.code == 2
+    assert r"\x1b[31mred\u202e" in shown.err
+
+
+# ----------------------------------------------------------------------------- which database
+
+
+def test_the_command_wins_then_the_root_then_the_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def made(*arguments: str | Path) -> set[str]:
+        assert hsfiq(*arguments).code == 0
+        found = {path.name for path in Path().glob("*.db")}
+        for name in found:
+            Path(name).unlink()
+        return found
+
+    run = ("import", "hpfiq", HPFIQ)
+    assert made(*run) == {"hsfiq.db"}
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", "sqlite:///variable.db")
+    assert made(*run) == {"variable.db"}
+    assert made("--database", "sqlite:///root.db", *run) == {"root.db"}
+    command = (*run, "--database", "sqlite:///command.db")
+    assert made("--database", "sqlite:///root.db", *command) == {"command.db"}
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", "")
+    assert made(*run) == {"hsfiq.db"}
+
+
+def test_the_commands_of_the_schema() -> None:
+    assert hsfiq("db", "current").code == 1
+    assert not Path("hsfiq.db").exists()
+    upgraded = hsfiq("db", "upgrade")
+    assert (upgraded.code, upgraded.err) == (0, "")
+    assert upgraded.out.startswith("sqlite:///hsfiq.db: empty -> ")
+    assert "already at" in hsfiq("db", "upgrade").out
+    assert "(the newest)" in hsfiq("db", "current").out
+    assert "the tables are as they should be" in hsfiq("db", "check").out
+
+
+def test_the_demo_written_by_simulation(need: Callable[..., None]) -> None:
+    need("PIL")
+    done = hsfiq("demo", "--answers", "3", "--seed", "3", "--dir", "simulated")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("simulated/hsfiq.db: 3 answers by simulated annotators (seed 3)\n")
+    url = "sqlite:///simulated/hsfiq.db"
+    (study,) = hsfiq("study", "list", "--database", url, "--json").result["studies"]
+    assert (study["origin"], study["status"], study["answered"]) == ("simulated", "closed", 3)
+    again = hsfiq("demo", "--answers", "3", "--dir", "simulated")
+    assert again.code == 2
+    assert again.err == "hsfiq: simulated: holds a demo already; name another with --dir\n"
+
+
+# ------------------------------------------------------------------------------ in any folder
+
+
+def test_beside_a_strangers_folders(need: Callable[..., None]) -> None:
+    for name in ("model", "analysis", "migrations", "annotate", "typer", "sqlalchemy"):
+        Path(name).mkdir()
+        Path(name, "__init__.py").write_text(f"raise SystemExit('a stranger: {name}')")
+    Path("migrations", "env.py").write_text("raise SystemExit('a stranger')")
+
+    def run(*arguments: str | Path) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "hsfiq", *map(str, arguments)],
+            env=own_environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+
+    assert "5 questions added" in run("import", "hpfiq", HPFIQ)
+    assert "written" in run("export", "--release", "hp")
+    need("pandas")
+    assert "recall@5" in run("analyze", "--metric", "recall@5")
+
+
+def test_whoever_reads_the_output_may_leave() -> None:
+    hsfiq("import", "hpfiq", HPFIQ)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hsfiq", "study", "list"],
+        env=own_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 1
+
+
+def test_the_core_needs_no_extra() -> None:
+    """Import and export work where nothing of the extras can be imported."""
+    script = """
+import sys
+for name in ("gradio", "fastapi", "PIL", "numpy", "pandas", "scipy", "matplotlib", "torch"):
+    sys.modules[name] = None
+from hsfiq.cli import run
+sys.exit(run(["import", "hpfiq", sys.argv[1]]) or run(["export"]) or run(["--help"]))
+"""
+    subprocess.run(
+        [sys.executable, "-c", script, str(HPFIQ)],
+        env=own_environment(),
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    assert Path("releases/hpfiq-hp-1.0.0/hpfiq.json").read_bytes() == HPFIQ.read_bytes()
+
+
+def test_what_an_extra_would_bring_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "analysis"]:
+        monkeypatch.delitem(sys.modules, name)
+    shown = hsfiq("analyze", "releases/mine", "--metric", "recall@5")
+    assert (shown.code, shown.out) == (2, "")
+    assert "pip install 'hsfiq[analysis]'" in shown.err
+
+
+def test_a_database_is_one_file_when_the_command_has_ended() -> None:
+    """Who copies hsfiq.db alone must have all of it."""
+    subprocess.run(
+        [sys.executable, "-m", "hsfiq", "import", "hpfiq", str(HPFIQ)],
+        env=own_environment(),
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    shutil.copyfile("hsfiq.db", "copy.db")
+    assert "5 of 5" in hsfiq("study", "list", "--database", "sqlite:///copy.db").out

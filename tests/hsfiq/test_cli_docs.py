@@ -1,0 +1,22 @@
+"""The committed reference is the commands' own help."""
+
+from __future__ import annotations
+
+import pytest
+from studies import ROOT
+
+from hsfiq.cli.reference import reference
+
+
+def test_the_reference_is_up_to_date() -> None:
+    committed = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert committed == reference(), "run `make docs`"
+
+
+def test_it_is_the_same_on_every_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = reference()
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert reference() == before
+    assert max(map(len, before.splitlines())) <= 100

@@ -1,0 +1,384 @@
+"""Opening databases: their settings, what is refused and how, and transactions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, inspect, select, text
+from sqlalchemy.engine import make_url
+from studies import own_environment
+
+from hsfiq import database as db
+from hsfiq.database import Database, connect, head_revision, open_database, upgrade
+from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
+from hsfiq.tables import Setting
+
+
+def keep(database: Database, key: str, value: str = "kept") -> None:
+    with database.writing() as session:
+        session.add(Setting(key=key, value=value))
+
+
+def kept(database: Database) -> set[str]:
+    with database.reading() as session:
+        return set(session.scalars(select(Setting.key)))
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Database]:
+    database = open_database(url)
+    yield database
+    database.close()
+
+
+@contextmanager
+def changed(url: str, *statements: str) -> Iterator[None]:
+    """Run statements past the tables and settings of ours."""
+    engine = connect(url)
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+    engine.dispose()
+    yield
+
+
+def tables_at(url: str) -> set[str]:
+    engine = connect(url)
+    found = set(inspect(engine).get_table_names())
+    engine.dispose()
+    return found
+
+
+def refusal(url: str, *, create: bool = True) -> str:
+    """The one line by which a URL is refused."""
+    with pytest.raises(HsfiqError) as refused:
+        open_database(url, create=create)
+    line = str(refused.value)
+    assert "\n" not in line
+    return line
+
+
+# ---------------------------------------------------------------------------------------- SQLite
+
+
+def test_every_sqlite_connection_has_the_safe_settings(tmp_path: Path) -> None:
+    with opened(f"sqlite:///{tmp_path / 'a.db'}") as database:
+        for session in (database.reading, database.writing, database.reading):
+            with session() as open_session:
+                found = {
+                    name: open_session.scalar(text(f"PRAGMA {name}"))
+                    for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+                }
+            assert found == {
+                "journal_mode": "wal",
+                "synchronous": 2,  # FULL
+                "foreign_keys": 1,
+                "busy_timeout": 1000 * db.BUSY_SECONDS,
+            }
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["no file", "an empty file"])
+def test_a_fresh_sqlite_file_is_made_and_migrated(tmp_path: Path, there: bool) -> None:
+    path = tmp_path / "a.db"
+    if there:
+        path.touch()
+    with opened(f"sqlite:///{path}") as database:
+        assert db.current_revision(database.engine) == head_revision()
+        assert db.differences(database.engine) == []
+        keep(database, "a")
+    with opened(f"sqlite:///{path}") as database:
+        assert kept(database) == {"a"}
+
+
+def test_a_database_in_memory_is_migrated_too() -> None:
+    with opened("sqlite://") as database:
+        keep(database, "a")
+        assert kept(database) == {"a"}
+
+
+def test_without_leave_to_create_nothing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(NothingToDo, match="there is no database yet; import something first"):
+        open_database(f"sqlite:///{tmp_path / 'a.db'}", create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_may_open_a_fresh_file_at_once(tmp_path: Path) -> None:
+    def first_use(number: int) -> None:
+        time.sleep(0.015 * number)  # a first use takes longer: others come in its midst
+        with opened(f"sqlite:///{tmp_path / 'a.db'}") as database:
+            keep(database, f"a{number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(first_use, range(8)))
+    with opened(f"sqlite:///{tmp_path / 'a.db'}") as database:
+        assert len(kept(database)) == 8
+
+
+CUT_OFF = """
+import os, signal, sys
+from alembic import command
+from hsfiq.database import alembic_config, connect
+with connect(sys.argv[1]).execution_options(hsfiq_writes=True).begin() as connection:
+    command.upgrade(alembic_config(connection), "head")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_first_use_that_was_cut_off_is_made_good(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    subprocess.run([sys.executable, "-c", CUT_OFF, url], env=own_environment(), check=False)
+    assert (tmp_path / "a.db").exists()
+    with pytest.raises(NothingToDo):
+        open_database(url, create=False)
+    with opened(url) as database:
+        keep(database, "a")
+
+
+def test_a_strangers_sqlite_database_is_refused_and_untouched(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'theirs.db'}"
+    with changed(url, "CREATE TABLE theirs (id INTEGER)"):
+        before = (tmp_path / "theirs.db").read_bytes()
+        line = refusal(url)
+    assert "at schema revision none" in line
+    assert "hsfiq db upgrade" in line
+    assert (tmp_path / "theirs.db").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs.db"]
+
+
+def test_a_file_that_is_no_database_is_refused_and_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("buy milk\n" * 1000)
+    line = refusal(f"sqlite:///{path}")
+    assert "notes.txt" in line
+    assert "file is not a database" in line
+    assert path.read_text() == "buy milk\n" * 1000
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_in_no_folder_is_refused(tmp_path: Path) -> None:
+    assert "unable to open database file" in refusal(f"sqlite:///{tmp_path / 'no' / 'a.db'}")
+
+
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    assert "unable to open database file" in refusal(f"sqlite:///{tmp_path}")
+
+
+# ------------------------------------------------------------------------------ URLs and servers
+
+
+@pytest.mark.parametrize("url", ["", "hsfiq.db", "nonsense://localhost/x", "://", "sqlite:/x"])
+def test_what_is_no_database_url_is_refused_with_an_example(url: str) -> None:
+    line = refusal(url)
+    assert "is no database URL" in line
+    assert "use one like sqlite:///hsfiq.db" in line
+
+
+@pytest.mark.parametrize("url", ["mysql://localhost/x", "oracle://localhost/x"])
+def test_other_kinds_of_database_are_refused(url: str) -> None:
+    assert "is no database URL" in refusal(url)
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_a_missing_driver_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    line = refusal(f"{scheme}://localhost/x")
+    assert "the driver for" in line
+    assert "pip install 'hsfiq[postgres]'" in line
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter2@127.0.0.1:1/x",
+        "postgresql://127.0.0.1:1/x?user=me&password=hunter2",
+        "postgresql://me:hunter2@127.0.0.1:port/x",
+        "nonsense://me:hunter2@127.0.0.1/x",
+    ],
+)
+def test_a_password_is_never_shown(url: str) -> None:
+    line = refusal(url)
+    assert "127.0.0.1" in line
+    assert "hunter2" not in line
+
+
+@pytest.mark.postgres
+def test_a_refused_password_is_not_shown(empty_postgres: str) -> None:
+    url = make_url(empty_postgres).set(username="nobody", password="hunter2")
+    line = refusal(url.render_as_string(hide_password=False))
+    assert "hunter2" not in line
+    assert "nobody" in line
+
+
+def test_a_server_that_does_not_answer_is_one_line() -> None:
+    line = refusal("postgresql://postgres@127.0.0.1:1/x")
+    assert "127.0.0.1:1/x: the database cannot be used (" in line
+    assert "refused" in line
+
+
+@pytest.mark.postgres
+def test_a_database_that_a_server_lacks_is_one_line(empty_postgres: str) -> None:
+    url = make_url(empty_postgres).set(database="hsfiq_never_made")
+    line = refusal(url.render_as_string(hide_password=False))
+    assert 'database "hsfiq_never_made" does not exist' in line
+
+
+@pytest.mark.postgres
+def test_a_postgres_without_tables_is_refused_and_not_changed(empty_postgres: str) -> None:
+    line = refusal(empty_postgres)
+    assert f"at schema revision none, this hsfiq needs {head_revision()}" in line
+    assert "hsfiq db upgrade" in line
+    assert tables_at(empty_postgres) == set()
+    engine = connect(empty_postgres)
+    upgrade(engine)
+    engine.dispose()
+    with opened(empty_postgres) as database:
+        keep(database, "a")
+
+
+def test_an_older_database_is_refused_and_untouched(database_url: str) -> None:
+    with changed(database_url, "DELETE FROM alembic_version", "DROP TABLE responses"):
+        before = tables_at(database_url)
+        line = refusal(database_url)
+    assert "at schema revision none" in line
+    assert "run `hsfiq db upgrade` (after a backup)" in line
+    assert tables_at(database_url) == before
+
+
+def test_a_newer_hsfiqs_database_is_refused_and_untouched(database_url: str) -> None:
+    with changed(database_url, "UPDATE alembic_version SET version_num = '9999'"):
+        line = refusal(database_url)
+        assert "at schema revision 9999, which only a newer hsfiq knows" in line
+        assert "install the newest hsfiq" in line
+        engine = connect(database_url)
+        with pytest.raises(UnreadableInput, match="at schema revision 9999, which only a newer"):
+            upgrade(engine)
+        assert db.current_revision(engine) == "9999"
+        engine.dispose()
+
+
+# ------------------------------------------------------------------------------------ transactions
+
+
+def test_a_failed_block_leaves_nothing(database: Database) -> None:
+    def fail_half_way() -> None:
+        with database.writing() as session:
+            session.add(Setting(key="a", value=""))
+            session.flush()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_half_way()
+    assert kept(database) == set()
+    keep(database, "c")
+    assert kept(database) == {"c"}
+
+
+def test_a_finished_block_is_seen_by_everybody(database: Database, database_url: str) -> None:
+    keep(database, "a")
+    with opened(database_url) as another:
+        assert kept(another) == {"a"}
+
+
+def test_reading_sees_one_state(database: Database) -> None:
+    keep(database, "a")
+    count = select(func.count()).select_from(Setting)
+    with database.reading() as session:
+        assert session.scalar(count) == 1
+        keep(database, "b")
+        assert session.scalar(count) == 1
+    assert kept(database) == {"a", "b"}
+
+
+def test_what_is_read_can_be_used_after_the_block(database: Database) -> None:
+    keep(database, "a")
+    with database.reading() as session:
+        setting = session.get_one(Setting, "a")
+    assert setting.value == "kept"
+
+
+def test_two_writers_wait_for_each_other(database: Database) -> None:
+    """A writer that has read first would meet "database is locked" without its early lock."""
+    inside = threading.Event()
+
+    def slow() -> None:
+        with database.writing() as session:
+            session.scalars(select(Setting)).all()
+            inside.set()
+            time.sleep(0.3)
+            session.add(Setting(key="slow", value=""))
+
+    def quick() -> None:
+        inside.wait(10)
+        with database.writing() as session:
+            session.scalars(select(Setting)).all()
+            session.add(Setting(key="quick", value=""))
+
+    with ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(slow), pool.submit(quick)]:
+            future.result()
+    assert kept(database) == {"slow", "quick"}
+
+
+def test_many_threads_lose_no_update(database: Database) -> None:
+    keep(database, "count", "0")
+
+    def add_one(_: int) -> None:
+        with database.writing() as session:
+            row = select(Setting).where(Setting.key == "count").with_for_update()
+            setting = session.scalars(row).one()
+            setting.value = str(int(setting.value) + 1)
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(add_one, range(60)))
+    with database.reading() as session:
+        assert session.get_one(Setting, "count").value == "60"
+
+
+WRITER = """
+import sys
+from hsfiq.database import open_database
+from hsfiq.tables import Setting
+url, name = sys.argv[1:]
+database = open_database(url)
+for number in range(25):
+    with database.writing() as session:
+        session.get(Setting, "nothing")
+        session.add(Setting(key=f"{name}-{number}", value=""))
+database.close()
+"""
+
+
+def test_processes_wait_for_each_other(database: Database, database_url: str) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, database_url, name],
+            env=own_environment(),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("first", "second", "third")
+    ]
+    for number in range(25):
+        keep(database, f"own-{number}")
+    for writer in writers:
+        assert writer.communicate(timeout=60)[1] == ""
+        assert writer.returncode == 0
+    assert len(kept(database)) == 4 * 25
+
+
+def test_a_reader_does_not_wait_for_a_writer(database: Database) -> None:
+    keep(database, "a")
+    with database.writing() as session:
+        session.add(Setting(key="b", value=""))
+        session.flush()
+        assert kept(database) == {"a"}

@@ -1,0 +1,222 @@
+"""The demo's studies: ready to serve, or answered by simulation, and the same by seed."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from hsfiq import demo, store
+from hsfiq.database import Database, head_revision, open_database
+from hsfiq.drawn import SYSTEMS
+from hsfiq.releases import Filters, Release, build
+from hsfiq.tables import (
+    Check,
+    CheckAnswer,
+    Form,
+    Pair,
+    Participant,
+    Question,
+    Response,
+    Study,
+    System,
+)
+
+ONE_WORKER = pytest.mark.xdist_group("answered")
+"""The answered study is made once."""
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test here may ask anything of a network; PostgreSQL's driver has sockets of its own."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the demo reached for the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture
+def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small catalogue, whose pictures are not drawn."""
+    monkeypatch.setattr(demo, "GARMENTS_PER_CATEGORY", 40)
+    monkeypatch.setattr(demo, "write_images", lambda *_: None)
+
+
+def study_of(database: Database) -> Study:
+    with database.reading() as session:
+        study = demo.demo_study(session)
+    assert study is not None
+    return study
+
+
+def count(database: Database, table: type) -> int:
+    with database.reading() as session:
+        return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+def release_of(database: Database, kind: str = "hp") -> Release:
+    with database.reading() as session:
+        study = demo.demo_study(session)
+        assert study is not None
+        return build(session, study, kind, Filters(), schema_revision=head_revision())  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Five hundred answers by simulated annotators, their pictures undrawn."""
+    folder = tmp_path_factory.mktemp("answered")
+    database = open_database(demo.database_url(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "write_images", lambda *_: None)
+        patch.setattr(demo, "GARMENTS_PER_CATEGORY", 40)
+        demo.make_answered_study(database, folder, 500, 3)
+    yield database
+    database.close()
+
+
+# ----------------------------------------------------------------------------------- to be served
+
+
+def test_the_served_study_has_room_and_pictures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(demo, "GARMENTS_PER_CATEGORY", 20)
+    database = open_database(demo.database_url(tmp_path))
+    design = replace(demo.served_design(4), questions_per_form=2)
+    truth = demo.make_study(database, tmp_path, design, 3, simulated=False)
+    study = study_of(database)
+    assert (study.status, study.origin, study.k) == ("open", "collected", 5)
+    with database.writing() as session:
+        participant = store.enrol(session, study.id, now=demo.START)
+        question = store.load_question(
+            session, store.standing(session, participant).steps[0].question_id
+        )
+        assert question.pair.query_id in truth
+        shown = [member.image for one in store.shown_sets(question) for member in one.images]
+        names = [image.name for image in (*shown, question.pair.query.triplet.reference)]
+    for name in names:
+        (picture,) = (tmp_path / demo.IMAGE_FOLDER).rglob(f"{name}.*")
+        assert picture.stat().st_size > 500
+    database.close()
+
+
+def test_the_demos_database_lies_in_its_own_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", "sqlite:////elsewhere/other.db")
+    assert demo.database_url(tmp_path) == f"sqlite:///{tmp_path / 'hsfiq.db'}"
+
+
+# --------------------------------------------------------------------------------------- answered
+
+
+@pytest.mark.parametrize("n_answers", [1, 50, 51])
+@pytest.mark.usefixtures("unseen")
+def test_exactly_so_many_answers_are_given(
+    database: Database, tmp_path: Path, n_answers: int
+) -> None:
+    demo.make_answered_study(database, tmp_path, n_answers, seed=1)
+    assert count(database, Response) == n_answers
+    assert count(database, Participant) == -(-n_answers // 50)
+    assert study_of(database).status == "closed"
+
+
+@ONE_WORKER
+def test_five_hundred_answers_are_ten_whole_participants(answered: Database) -> None:
+    assert count(answered, Response) == 500
+    assert count(answered, Participant) == 10
+    with answered.reading() as session:
+        sizes = session.execute(
+            select(Form.participant_id, func.count())
+            .join(Question.form)
+            .join(Response, Response.question_id == Question.id)
+            .group_by(Form.participant_id)
+        )
+        assert [number for _, number in sizes] == [50] * 10
+
+
+@pytest.mark.usefixtures("unseen")
+def test_a_seed_gives_the_same_rows_on_any_database(database: Database, tmp_path: Path) -> None:
+    demo.make_answered_study(database, tmp_path / "one", 60, seed=7)
+    again = open_database(f"sqlite:///{tmp_path / 'again.db'}")
+    demo.make_answered_study(again, tmp_path / "another", 60, seed=7)
+    other = open_database(f"sqlite:///{tmp_path / 'other.db'}")
+    demo.make_answered_study(other, tmp_path / "other", 60, seed=8)
+    for kind in ("hs", "hp"):
+        assert release_of(database, kind).files == release_of(again, kind).files
+        assert release_of(database, kind).content_sha256 != release_of(other, kind).content_sha256
+    again.close()
+    other.close()
+
+
+@ONE_WORKER
+def test_whatever_is_simulated_says_so(answered: Database) -> None:
+    study = study_of(answered)
+    assert study.origin == "simulated"
+    assert "simulated annotators" in study.title
+    files = release_of(answered).files
+    assert json.loads(files["manifest.json"])["simulated"] is True
+    assert "simulated" in files["README.md"].decode()
+
+
+@ONE_WORKER
+def test_the_annotators_side_bias_shows(answered: Database) -> None:
+    """They favour set 1, as the published annotators do: 0.54 of their answers."""
+    with answered.reading() as session:
+        preferred = Counter(session.scalars(select(Response.preferred)))
+    assert set(preferred) == {1, 2}
+    assert 0.51 < preferred[1] / 500 < 0.60
+
+
+@ONE_WORKER
+def test_better_systems_are_preferred(answered: Database) -> None:
+    """Nothing but the catalogue's attributes tells the annotators which system is good."""
+    wins: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+    with answered.reading() as session:
+        for response in session.scalars(select(Response)):
+            shown = store.shown_sets(session.get_one(Question, response.question_id))
+            for side, retrieved in enumerate(shown, start=1):
+                assert retrieved.system is not None
+                seen[retrieved.system.name] += 1
+                wins[retrieved.system.name] += response.preferred == side
+    shares = [wins[system.name] / seen[system.name] for system in SYSTEMS]
+    assert min(shares) < 0.4
+    assert max(shares) > 0.6
+    assert max(seen.values()) - min(seen.values()) < 50
+
+
+@ONE_WORKER
+def test_answers_come_through_the_same_doors_as_peoples(answered: Database) -> None:
+    with answered.reading() as session:
+        checks = session.scalars(select(CheckAnswer)).all()
+        asked = session.scalars(select(Check.id).join(Check.form).where(Form.position > 1)).all()
+        rows = session.scalars(select(Response)).all()
+    assert {answer.check_id for answer in checks} == set(asked)
+    assert all(answer.passed for answer in checks)
+    for row in rows:
+        assert row.revision == 1
+        assert row.served_at is not None
+        assert row.first_interaction_at is not None
+        assert row.submitted_at is not None
+        assert demo.START <= row.served_at < row.first_interaction_at < row.submitted_at
+        assert row.active_seconds is not None
+        assert row.active_seconds > 0
+    assert 0 < sum(row.irrelevant for row in rows) < 150
+
+
+@ONE_WORKER
+def test_each_query_has_two_systems_and_a_truth(answered: Database) -> None:
+    with answered.reading() as session:
+        names = set(session.scalars(select(System.name)))
+        pairs = session.scalars(select(Pair)).all()
+        assert names == {system.name for system in SYSTEMS}
+        assert all(pair.first.system_id != pair.second.system_id for pair in pairs)

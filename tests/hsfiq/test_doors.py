@@ -1,0 +1,97 @@
+"""Which room may reach into which, and that the command line starts without any of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from studies import ROOT, own_environment
+
+PACKAGES = ("hsfiq", "annotate", "analysis", "model")
+HEAVY = {
+    *("torch", "gradio", "fastapi", "pandas", "numpy", "scipy", "matplotlib", "PIL"),
+    *("sqlalchemy", "alembic", "pyarrow", "psycopg"),
+    *("annotate", "analysis", "model"),
+}
+
+TRESPASSES = {
+    "hsfiq/ids.py": "import analysis.errors",
+    "hsfiq/text.py": "import torch",
+    "analysis/errors.py": "import hsfiq.ids",
+    "annotate/signing.py": "import model",
+}
+"""One for each contract, in their order."""
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Check the contracts on the packages that lie in a folder."""
+    code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "--no-cache"],
+        cwd=folder,
+        env=own_environment(PYTHONPATH=str(folder)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_doors_open_one_way(need: Callable[..., None]) -> None:
+    need("importlinter")
+    done = lint_imports(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(TRESPASSES)} kept, 0 broken" in done.stdout
+
+
+def test_every_door_would_creak(need: Callable[..., None], tmp_path: Path) -> None:
+    need("importlinter")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tmp_path / package)
+    for path, line in TRESPASSES.items():
+        file = tmp_path / path
+        file.write_text(f"{file.read_text()}\n{line}\n")
+    done = lint_imports(tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"0 kept, {len(TRESPASSES)} broken" in done.stdout
+
+
+IMPORTED = """
+import sys
+from hsfiq.cli import run
+code = run(sys.argv[1:])
+print("\\n".join(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--help",
+        "--version",
+        "db --help",
+        "import --help",
+        "import hpfiq --help",
+        "export --help",
+        "analyze --help",
+        "demo --help",
+        "serve --help",
+        "study list --help",
+    ],
+)
+def test_help_imports_no_room_and_nothing_heavy(arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED, *arguments.split()],
+        env=own_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "hsfiq" in done.stdout
+    assert HEAVY & set(done.stderr.split()) == set()

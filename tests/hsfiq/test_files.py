@@ -1,0 +1,99 @@
+"""Whatever is wrong with a file is said with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.readers.files import Place, numbered_lines, open_place, parse_json, read_text
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a": 1,\n "b": }', "line 2, column 7: broken JSON"),
+        ("", "line 1, column 1: broken JSON"),
+        ('{"a": 1, "a": 2}', "the key 'a' comes twice"),
+        ('{"a": NaN}', "NaN is no JSON value"),
+        ("[-Infinity]", "-Infinity is no JSON value"),
+        (f"[{'9' * 5000}]", "4300 digits"),
+        (DEEP, "nested too deeply"),
+    ],
+    ids=["broken", "empty", "twins", "nan", "infinity", "digits", "deep"],
+)
+def test_what_is_no_json(text: str, said: str) -> None:
+    with pytest.raises(UnreadableInput) as error:
+        parse_json(text, "it.json")
+    assert str(error.value).startswith("it.json: ")
+    assert said in str(error.value)
+
+
+def test_a_later_line_is_counted_from_its_place_in_the_file() -> None:
+    with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 7, column 2"):
+        parse_json("{,}", "it.jsonl", first_line=7)
+    with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 7: the key 'a' comes twice"):
+        parse_json('{"a": 1, "a": 2}', "it.jsonl", first_line=7)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    latin = tmp_path / "latin.json"
+    latin.write_bytes('["é"]'.encode("latin-1"))
+    with pytest.raises(UnreadableInput, match=r"latin\.json: byte 2: this is not UTF-8 text"):
+        read_text(latin)
+    with pytest.raises(UnreadableInput, match="there is no such file"):
+        read_text(tmp_path / "absent.json")
+    with pytest.raises(UnreadableInput, match="Is a directory"):
+        read_text(tmp_path)
+
+
+def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_bytes('"a\u2028b"\r\n\n  \n"c\x0bd"\n'.encode())
+    assert list(numbered_lines(path)) == [(1, '"a\u2028b"'), (4, '"c\x0bd"')]
+
+
+def place(value: object) -> Place:
+    return Place(value, "it.json: ")
+
+
+def test_places_are_named_by_keys_and_indexes() -> None:
+    inner = place({"a": {"b": [10, 20]}}).key("a").key("b").list()[1]
+    assert (inner.where, inner.whole()) == ("it.json: a.b[1]", 20)
+
+
+@pytest.mark.parametrize(
+    ("take", "value", "said"),
+    [
+        (Place.text, 3, "expected text, found 3"),
+        (Place.text, "a\0b", "NUL"),
+        (Place.text, "a\ud800b", "half a character"),
+        (Place.name, "", "1 to 200 characters, this one 0"),
+        (Place.name, "x" * 201, "1 to 200 characters, this one 201"),
+        (Place.whole, True, "found true"),
+        (Place.whole, 1.0, "found 1.0"),
+        (Place.number, "1", "found '1'"),
+        (Place.number, 10**400, "beyond the numbers"),
+        (Place.number, float("inf"), "beyond the numbers"),
+        (Place.number, None, "found null"),
+        (Place.list, {}, "expected a list, found an object"),
+        (lambda it: list(it.items()), [], "expected an object, found a list"),
+        (lambda it: it.key("b"), "text", "expected an object, found 'text'"),
+        (lambda it: it.key("b"), {"a": 1}, "the key 'b' is missing"),
+        (lambda it: it.only("a"), {"a": 1, "c": 2}, "unknown key 'c'; known are a"),
+    ],
+)
+def test_values_of_the_wrong_kind(take, value: object, said: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(UnreadableInput) as error:
+        take(place(value))
+    assert str(error.value).startswith("it.json: : ")
+    assert said in str(error.value)
+
+
+def test_the_whole_value_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "it.json"
+    path.write_text('{"a": 1}', encoding="utf-8")
+    assert open_place(path).key("a").where == f"{path}: a"

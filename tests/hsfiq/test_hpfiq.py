@@ -1,0 +1,270 @@
+"""The published HP-FashionIQ layout: what comes in goes out again, to the byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples import HPFIQ, import_fashioniq, import_hpfiq, on_sqlite, published, release_of, rows
+from sqlalchemy.orm import Session
+
+from hsfiq.database import Database, open_database
+from hsfiq.errors import UnreadableInput
+from hsfiq.importing import dataset_named, import_published, import_source
+from hsfiq.readers import hpfiq
+from hsfiq.readers.sources import Source
+from hsfiq.records import Triplet
+from hsfiq.releases import Filters, Release, build
+from hsfiq.store import studies
+
+
+def test_reading_the_hand_made_file() -> None:
+    study = hpfiq.read(HPFIQ)
+    assert study.image_path == "/-/image_data/{category}/{name}.jpg"
+    assert [(form.participant, form.name, len(form.questions)) for form in study.forms] == [
+        ("user_1", "question_set_1", 2),
+        ("user_1", "question_set_2", 1),
+        ("user_2", "question_set_1", 2),
+        ("user_2", "question_set_2", 0),
+    ]
+    first = study.forms[0].questions[0]
+    assert (first.reference, first.target) == ("ref_a", "tgt_a")
+    assert first.sets[0] == ("tgt_a", "s1", "s2", "s3", "s4")
+    assert (first.answer.score_1, first.answer.score_2, first.answer.preferred) == (4, 2, 1)
+
+
+def test_writing_gives_the_file_back() -> None:
+    written = hpfiq.write(hpfiq.read(HPFIQ))
+    assert json.dumps(written, indent=2).encode() == HPFIQ.read_bytes()
+
+
+@pytest.mark.parametrize("with_fashioniq", [False, True])
+def test_through_the_database_byte_for_byte(database: Database, with_fashioniq: bool) -> None:
+    if with_fashioniq:
+        import_fashioniq(database)
+    import_hpfiq(database)
+    assert release_of(database).files["hpfiq.json"] == HPFIQ.read_bytes()
+
+
+def test_queries_are_named_by_fashioniq_and_by_their_captions_order(database: Database) -> None:
+    import_fashioniq(database)
+    import_hpfiq(database)
+    asked = [(r["query_id"], r["text"]) for r in rows(release_of(database), "preferences")]
+    assert asked == [
+        ("shirt.val.0", "is red and has no collar"),
+        ("shirt.val.1~", "is it darkerquestionmark and is longerdotmark"),
+        ("shirt.val.0~", "has no collar and is red"),
+        ("shirt.val.0", "is red  and has no collar"),
+        ("shirt.val.1#1", "something else altogether"),
+    ]
+
+
+@on_sqlite
+def test_without_fashioniq_they_are_named_by_their_images(database: Database) -> None:
+    import_hpfiq(database)
+    assert [r["query_id"] for r in rows(release_of(database), "preferences")] == [
+        "shirt.hpfiq.ref_a.tgt_a#1",
+        "shirt.hpfiq.ref_b.tgt_b#1",
+        "shirt.hpfiq.ref_a.tgt_a#2",
+        "shirt.hpfiq.ref_a.tgt_a#1",
+        "shirt.hpfiq.ref_b.tgt_b#2",
+    ]
+
+
+def test_the_same_two_sets_are_one_pair_whichever_stands_left(database: Database) -> None:
+    import_hpfiq(database)
+    shown = [(r["pair_id"], r["swapped"]) for r in rows(release_of(database), "preferences")]
+    assert shown[0] == ("shirt.hpfiq.ref_a.tgt_a#1/0", False)
+    assert shown[3] == ("shirt.hpfiq.ref_a.tgt_a#1/0", True)
+
+
+# ------------------------------------------------------------------------------- any file at all
+
+few = settings(max_examples=30, deadline=None)
+"""Each example is imported and exported three times."""
+
+TRICKY = "ab1 .~#{}'\"\\%\n\tßé\N{LINE SEPARATOR}\N{DRESS}"
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+ids = st.text(st.sampled_from(TRICKY), min_size=1, max_size=6)
+CAPTIONS = ("is red.", "has  no collar?")
+sentences = texts | st.sampled_from(
+    [
+        "is red. and has  no collar?",
+        "is reddotmark and has no collarquestionmark",
+        "has no collarquestionmark and is red.",
+        "  is red.   and has no collar? ",
+        "andmark starmark",
+        "is red. and has no collar",
+    ]
+)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> dict[str, Any]:
+    """Files of the layout: few images and texts, so that triplets, queries and sets repeat."""
+    root = draw(
+        st.sampled_from(["/-/image_data/", "", "images/", "/{x}/}{/", "https://e.org/a b/"])
+    )
+    extension = draw(st.sampled_from([".jpg", ".png", ".JPEG"]))
+    categories = draw(st.lists(ids, min_size=1, max_size=2, unique=True))
+    names = draw(st.lists(ids, min_size=2, max_size=5, unique=True))
+    sets = [draw(st.lists(st.sampled_from(names), min_size=5, max_size=5)) for _ in range(3)]
+
+    def path(category: str, name: str) -> str:
+        return f"{root}{category}/{name}{extension}"
+
+    def question_set() -> dict[str, list[Any]]:
+        category = draw(st.sampled_from(categories))
+        length = draw(st.integers(0, 4))
+
+        def column(values: st.SearchStrategy[Any]) -> list[Any]:
+            return draw(st.lists(values, min_size=length, max_size=length))
+
+        image = st.sampled_from(names).map(lambda name: path(category, name))
+        retrieved = st.builds(
+            lambda chosen, score: {
+                "img_path": [path(category, name) for name in chosen],
+                "user_score": score,
+            },
+            st.sampled_from(sets),
+            st.sampled_from("12345"),
+        )
+        columns = (image, image, sentences, retrieved, retrieved, st.sampled_from("12"))
+        return dict(zip(hpfiq.KEYS, map(column, columns), strict=True))
+
+    value = {
+        user: {name: question_set() for name in draw(st.lists(ids, min_size=1, unique=True))}
+        for user in draw(st.lists(ids, min_size=1, max_size=3, unique=True))
+    }
+    first = next(iter(value.values()))
+    if not any(form["sentences"] for forms in value.values() for form in forms.values()):
+        only = {"img_path": [path(categories[0], name) for name in sets[0]], "user_score": "3"}
+        one = [path(categories[0], names[0])]
+        columns = (one, one, ["is red"], [only], [only], ["1"])
+        first["filled"] = dict(zip(hpfiq.KEYS, columns, strict=True))
+    return value
+
+
+def read_value(value: Any, folder: Path) -> hpfiq.PublishedStudy:
+    path = folder / "hpfiq.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return hpfiq.read(path)
+
+
+def fashioniq_of(study: hpfiq.PublishedStudy) -> Source:
+    """Every other triplet of the study as FashionIQ would hold it."""
+    found = dict.fromkeys(
+        (form.category, question.reference, question.target)
+        for form in study.forms
+        for question in form.questions
+    )
+    triplets = tuple(
+        Triplet(f"fiq.val.{number}", reference, target, CAPTIONS, category, "val")
+        for number, (category, reference, target) in enumerate(found)
+        if number % 2 == 0
+    )
+    return Source(Path("fiq"), "val", (), triplets)
+
+
+@pytest.fixture(scope="module")
+def scratch() -> Iterator[Database]:
+    """A database in memory, to be left as empty as it was."""
+    database = open_database("sqlite://")
+    yield database
+    database.close()
+
+
+def exported(scratch: Database, *steps: hpfiq.PublishedStudy | Source) -> Release:
+    """The release after these imports, all in a transaction that is never committed."""
+    with Session(scratch.engine) as session:
+        for step in steps:
+            if isinstance(step, Source):
+                import_source(session, dataset_named(session, "fashioniq"), step)
+            else:
+                import_published(session, "hpfiq", step)
+        (study,) = studies(session)
+        return build(session, study, "hp", Filters(), schema_revision="test")
+
+
+@few
+@given(value=files())
+def test_any_file_comes_back(
+    value: Any, scratch: Database, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    study = read_value(value, tmp_path_factory.getbasetemp())
+    fashioniq = fashioniq_of(study)
+    alone = exported(scratch, study)
+    after = exported(scratch, fashioniq, study)
+    before = exported(scratch, study, fashioniq)
+    for release in (alone, after, before):
+        written = json.loads(release.files["hpfiq.json"])
+        assert written == value
+        assert list(written) == list(value)
+    # FashionIQ takes its triplets over: nothing tells which of the two came first.
+    assert after.files == before.files
+
+
+# ------------------------------------------------------------------------------- what is refused
+
+
+def refusal(change: Callable[[Any], object], folder: Path) -> str:
+    value = published()
+    change(value)
+    with pytest.raises(UnreadableInput) as error:
+        read_value(value, folder)
+    return str(error.value).removeprefix(f"{folder / 'hpfiq.json'}: ")
+
+
+def question_set(value: Any) -> Any:
+    return value["user_1"]["question_set_1"]
+
+
+def put(key: str, index: int, new: object) -> Callable[[Any], object]:
+    return lambda value: question_set(value)[key].__setitem__(index, new)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (put("preferred set", 1, "3"), "user_1.question_set_1.preferred set[1]: '3' is none of"),
+        (put("preferred set", 1, 1), "user_1.question_set_1.preferred set[1]: 1 is none of"),
+        (put("preferred set", 1, "0"), "preferred set[1]: '0' is none of"),
+        (put("sentences", 0, None), "sentences[0]: expected text, found null"),
+        (put("sentences", 0, "a\0"), "sentences[0]: the text holds a NUL"),
+        (put("ref_img_paths", 0, "a.jpg"), "ref_img_paths[0]: 'a.jpg' is no image path"),
+        (put("ref_img_paths", 0, "/-/image_data/shirt/a"), "is no image path"),
+        (put("targ_img_paths", 1, "/-/image_data/shirt/a.png"), "does not follow the file's"),
+        (put("targ_img_paths", 1, "/x/shirt/a.jpg"), "does not follow the file's"),
+        (put("targ_img_paths", 1, "/-/image_data/dress/a.jpg"), "mixes the categories dress, s"),
+        (
+            put("targ_img_paths", 1, f"/-/image_data/shirt/{'x' * 76}.jpg"),
+            "an id here has 1 to 75 characters, this one 76",
+        ),
+        (lambda v: v.update({"u" * 81: {}}), "1 to 80 characters, this one 81"),
+        (lambda v: v.update(user_3={}), "user_3: has no question set"),
+        (lambda v: question_set(v).pop("sentences"), "the key 'sentences' is missing"),
+        (lambda v: question_set(v).update(flags=[]), "unknown key 'flags'"),
+        (
+            lambda v: question_set(v)["sentences"].pop(),
+            "the parallel lists differ in length (ref_img_paths 2, targ_img_paths 2, sentences 1",
+        ),
+        (
+            lambda v: question_set(v)["retrieved_set2"][1]["img_path"].pop(),
+            "retrieved_set2[1].img_path: 4 images, a set has 5",
+        ),
+        (
+            lambda v: question_set(v)["retrieved_set1"][0].update(user_score="6"),
+            "retrieved_set1[0].user_score: '6' is none of the strings 1, 2, 3, 4, 5",
+        ),
+        (lambda v: v.clear(), "holds no question"),
+    ],
+)
+def test_what_could_not_be_written_back_is_refused(
+    change: Callable[[Any], object], said: str, tmp_path: Path
+) -> None:
+    assert said in refusal(change, tmp_path)

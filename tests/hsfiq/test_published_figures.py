@@ -1,0 +1,77 @@
+"""From the published answers to the papers' numbers with four commands, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from samples import Ran, dump, hsfiq
+
+pytestmark = pytest.mark.shared
+
+
+@pytest.fixture(scope="module")
+def folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose database holds the published answers."""
+    folder = tmp_path_factory.mktemp("published")
+    answers = shared / "data" / "hpfiq" / "hpfiq_users_1_40.json"
+    done = hsfiq("import", "hpfiq", answers, "--database", f"sqlite:///{folder / 'hsfiq.db'}")
+    assert done.out == "study hpfiq: 2,000 questions added\n"
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+    monkeypatch.chdir(folder)
+
+
+def funnel(done: Ran, kind: str) -> list[tuple[str, int, int]]:
+    (release,) = [it for it in done.result["releases"] if it["kind"] == kind]
+    return [(step["rule"], step["dropped"], step["left"]) for step in release["funnel"]]
+
+
+def test_unfiltered_it_comes_back_byte_for_byte(shared: Path) -> None:
+    assert hsfiq("export", "--release", "hp", "--out", "whole").code == 0
+    answers = shared / "data" / "hpfiq" / "hpfiq_users_1_40.json"
+    assert Path("whole/hpfiq.json").read_bytes() == answers.read_bytes()
+
+
+def test_importing_it_again_changes_nothing(shared: Path) -> None:
+    before = dump(Path("hsfiq.db"))
+    again = hsfiq("import", "hpfiq", shared / "data" / "hpfiq" / "hpfiq_users_1_40.json")
+    assert again.out == "study hpfiq: nothing new, all 2,000 questions were there\n"
+    assert dump(Path("hsfiq.db")) == before
+
+
+def test_filtered_19_contradict_and_none_is_flagged() -> None:
+    done = hsfiq("export", "--filter-invalid", "--out", "filtered", "--json")
+    assert funnel(done, "hp")[2:] == [("irrelevant", 0, 2000), ("contradicts", 19, 1981)]
+    assert funnel(done, "hs")[2:] == [("irrelevant", 0, 2000)]
+
+
+def test_the_papers_figures(need: Callable[..., None]) -> None:
+    need("pandas")
+    assert hsfiq("export").code == 0
+    done = hsfiq("analyze", "--metric", "recall@5", "--json")
+    assert done.err == "analysing releases/hpfiq-hp-1.0.0\n"
+    figures = done.result
+    assert figures["release"]["n_questions"] == 2000
+    assert figures["release"]["n_sets"] == 4000
+    assert figures["release"]["n_participants"] == 40
+    recall = figures["metrics"]["recall@5"]
+    assert round(recall["spearman"]["rho"], 4) == 0.1554
+    rates = {
+        name: (round(rate["rate"], 4), rate["n"])
+        for name, rate in recall["preference_rate"].items()
+        if name in ("ge", "gt", "symmetric")
+    }
+    assert rates == {"ge": (0.5899, 1702), "gt": (0.8125, 304), "symmetric": (0.7774, 602)}
+    assert round(figures["position_bias"]["rate"], 4) == 0.5405
+
+
+def test_for_people_too(need: Callable[..., None]) -> None:
+    need("pandas")
+    assert hsfiq("export").code == 0
+    assert "0.1554" in hsfiq("analyze", "--metric", "recall@5").out

@@ -1,0 +1,292 @@
+"""A release folder is written whole or not at all, and never over another one unasked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+from samples import HPFIQ, hsfiq, published
+from studies import own_environment
+
+from hsfiq.releases.folder import content_of, newest_release
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test starts in a folder that holds a database with the hand-made study."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+    assert hsfiq("import", "hpfiq", HPFIQ).code == 0
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file with the moment it was written."""
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def change_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another database, whose study has the same name and another answer."""
+    value = published()
+    value["user_1"]["question_set_1"]["preferred set"][0] = "2"
+    Path("changed.json").write_text(json.dumps(value))
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", "sqlite:///changed.db")
+    assert hsfiq("import", "hpfiq", "changed.json", "--study", "hpfiq").code == 0
+
+
+# --------------------------------------------------------------------------------- where it lies
+
+
+def test_both_releases_under_releases(tmp_path: Path) -> None:
+    done = hsfiq("export", "--json")
+    assert done.code == 0
+    assert [(it["folder"], it["written"]) for it in done.result["releases"]] == [
+        ("releases/hpfiq-hs-1.0.0", True),
+        ("releases/hpfiq-hp-1.0.0", True),
+    ]
+    assert sorted(path.name for path in Path("releases").iterdir()) == [
+        "hpfiq-hp-1.0.0",
+        "hpfiq-hs-1.0.0",
+    ]
+
+
+def test_out_is_the_folder_itself_with_release_else_the_parent() -> None:
+    assert hsfiq("export", "--release", "hp", "--out", "deep/down/mine").code == 0
+    assert Path("deep/down/mine/hpfiq.json").read_bytes() == HPFIQ.read_bytes()
+    assert hsfiq("export", "--out", "parent").code == 0
+    assert Path("parent/hpfiq-hs-1.0.0/manifest.json").is_file()
+    assert hsfiq("export", "--release", "hs").code == 0
+    assert [path.name for path in Path("releases").iterdir()] == ["hpfiq-hs-1.0.0"]
+
+
+def test_others_may_read_it() -> None:
+    hsfiq("export", "--release", "hp", "--out", "mine")
+    assert Path("mine").stat().st_mode & 0o777 == 0o755
+
+
+def test_an_empty_folder_is_filled() -> None:
+    Path("mine").mkdir()
+    assert hsfiq("export", "--release", "hp", "--out", "mine").code == 0
+    assert Path("mine/manifest.json").is_file()
+
+
+# ----------------------------------------------------------------------------------- again
+
+
+def test_unchanged_content_writes_nothing() -> None:
+    hsfiq("export")
+    hsfiq("export", "--release", "hp", "--out", "mine")
+    before = contents(Path())
+    again = hsfiq("export")
+    assert again.code == 0
+    assert again.out.count("unchanged, nothing written") == 2
+    assert hsfiq("export", "--release", "hp", "--out", "mine", "--force").code == 0
+    assert contents(Path()) == before
+
+
+def test_changed_content_needs_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    hsfiq("export")
+    before = contents(Path("releases"))
+    change_the_study(monkeypatch)
+    refused = hsfiq("export")
+    assert refused.code == 2
+    assert "have changed since this release; name the new release's version" in refused.err
+    assert contents(Path("releases")) == before
+    assert hsfiq("export", "--version", "1.1.0").code == 0
+    assert Path("releases/hpfiq-hp-1.1.0/manifest.json").is_file()
+    assert hsfiq("export").out.count("unchanged") == 2
+
+
+def test_other_filters_are_changed_content() -> None:
+    hsfiq("export", "--release", "hp")
+    assert hsfiq("export", "--release", "hp", "--filter-invalid").code == 2
+
+
+def test_versions_go_forward_by_their_numbers() -> None:
+    hsfiq("export", "--release", "hp", "--version", "1.9.0")
+    assert hsfiq("export", "--release", "hp", "--version", "1.10.0").code == 0
+    back = hsfiq("export", "--release", "hp", "--version", "1.9.1")
+    assert (back.code, back.out) == (2, "")
+    assert "--version: 1.9.1 lies before 1.10.0, the newest one" in back.err
+    found = newest_release(Path("releases"), "hp")
+    assert found == Path("releases/hpfiq-hp-1.10.0")
+
+
+@pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.\u0661", ""])
+def test_what_is_no_version(version: str) -> None:
+    refused = hsfiq("export", "--version", version)
+    assert refused.code == 2
+    assert "is no version like 1.0.0" in refused.err
+    assert not Path("releases").exists()
+
+
+# ----------------------------------------------------------------------------------- refusals
+
+
+def test_another_release_is_replaced_only_with_force() -> None:
+    hsfiq("export", "--release", "hp", "--out", "mine")
+    before = contents(Path("mine"))
+    changed = ("export", "--release", "hp", "--filter-invalid", "--out", "mine")
+    refused = hsfiq(*changed)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == "hsfiq: mine: holds another release; name another folder, or --force\n"
+    assert contents(Path("mine")) == before
+    assert hsfiq(*changed, "--force").code == 0
+    assert contents(Path("mine")) != before
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_damaged_release_is_none() -> None:
+    hsfiq("export", "--release", "hp", "--out", "mine")
+    with Path("mine/sets.jsonl").open("a") as file:
+        file.write("\n")
+    refused = hsfiq("export", "--release", "hp", "--out", "mine")
+    assert "mine: holds something that is no whole release" in refused.err
+    assert hsfiq("export", "--release", "hp", "--out", "mine", "--force").code == 0
+    assert content_of(Path("mine")) is not None
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [None, "", "[]", '{"manifest_version": 3, "name": "an extension", "version": "1.0"}'],
+)
+def test_force_replaces_nothing_but_releases(manifest: str | None) -> None:
+    Path("mine").mkdir()
+    Path("mine/thesis.txt").write_text("years of work")
+    if manifest is not None:
+        Path("mine/manifest.json").write_text(manifest)
+    before = contents(Path("mine"))
+    refused = hsfiq("export", "--release", "hp", "--out", "mine", "--force")
+    assert refused.code == 2
+    assert "mine: holds no release, and --force replaces only releases" in refused.err
+    assert contents(Path("mine")) == before
+
+
+def test_the_folder_one_stands_in_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty" / "below").mkdir(parents=True)
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", f"sqlite:///{tmp_path / 'hsfiq.db'}")
+    monkeypatch.chdir(tmp_path / "empty" / "below")
+    refused = hsfiq("export", "--release", "hp", "--out", ".")
+    assert refused.err == "hsfiq: .: is where this command runs; name another folder\n"
+    assert refused.code == 2
+    assert list((tmp_path / "empty").rglob("*")) == [Path.cwd()]
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    Path("file").touch()
+    Path("elsewhere").mkdir()
+    Path("link").symlink_to("elsewhere")
+    for out, said in (
+        ("file", "file: is there and is no folder"),
+        ("link", "link: is there and is no folder"),
+        ("file/below", "file/below: cannot be written ("),
+        ("/proc/release", "/proc/release: cannot be written ("),
+        (tmp_path / ("x" * 300), "File name too long"),
+    ):
+        refused = hsfiq("export", "--release", "hp", "--out", out)
+        assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+        assert said in refused.err
+    assert list(Path("elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("broken", ["write", "rename"])
+def test_a_full_disk_leaves_nothing(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    if broken == "write":
+        monkeypatch.setattr("hsfiq.releases.folder.os.fsync", full)
+    else:
+        monkeypatch.setattr("hsfiq.releases.folder.swap_in", full)
+    refused = hsfiq("export", "--release", "hp", "--out", "below/mine")
+    assert refused.code == 2
+    assert "cannot be written (No space left on device)" in refused.err
+    assert list(Path("below").iterdir()) == []
+
+
+# ----------------------------------------------------------------------------------- kill -9
+
+SLOWLY = """
+import os, sys, time
+from hsfiq.cli import run
+fsync = os.fsync
+def slow(handle):
+    time.sleep(0.05)
+    fsync(handle)
+os.fsync = slow
+print("ready", flush=True)
+sys.exit(run(["export", "--release", "hp", *sys.argv[1:]]))
+"""
+
+
+def export_slowly(*arguments: str, killed_after: float | None) -> None:
+    """Export slowly, killed so many seconds after it has begun to write (None: let it end)."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOWLY, *arguments],
+        env=own_environment(),
+        stdout=subprocess.DEVNULL,
+    )
+    while process.poll() is None and not list(Path().glob("**/.mine-*")):
+        time.sleep(0.002)
+    if killed_after is not None:
+        time.sleep(killed_after)
+        process.kill()
+    process.wait()
+
+
+def test_killed_at_any_moment_it_is_there_whole_or_not_at_all() -> None:
+    hsfiq("export", "--release", "hp", "--out", "whole")
+    whole = content_of(Path("whole"))
+    random, there = Random(1), []
+    # Twelve files and two folders are flushed, which takes 0.7 seconds.
+    for number, moment in enumerate([None, 0.0, *(random.uniform(0, 0.8) for _ in range(6))]):
+        export_slowly("--out", f"{number}/mine", killed_after=moment)
+        folder = Path(f"{number}/mine")
+        there.append(folder.exists())
+        assert not folder.exists() or content_of(folder) == whole
+    assert there[:2] == [True, False]
+
+
+def test_killed_while_it_replaces_another() -> None:
+    hsfiq("export", "--release", "hp", "--out", "mine")
+    old = content_of(Path("mine"))
+    export_slowly("--out", "mine", "--filter-invalid", "--force", killed_after=0.1)
+    assert content_of(Path("mine")) == old
+    assert hsfiq("export", "--release", "hp", "--out", "mine").code == 0
+
+
+# ----------------------------------------------------------------------------- the newest release
+
+
+def test_strangers_in_releases_are_passed_over() -> None:
+    hsfiq("export")
+    releases = Path("releases")
+    (releases / "notes.txt").touch()
+    for number, manifest in enumerate(
+        ("{", "[]", '{"kind": "hp"}', '{"kind": "hp", "name": 3}', "[" * 100_000)
+    ):
+        (releases / f"odd-{number}").mkdir()
+        (releases / f"odd-{number}" / "manifest.json").write_text(manifest)
+    shutil.copytree(releases / "hpfiq-hp-1.0.0", releases / "a copy")
+    assert newest_release(releases, "hp") == releases / "hpfiq-hp-1.0.0"
+    assert newest_release(releases, "hs") == releases / "hpfiq-hs-1.0.0"
+    assert newest_release(Path("nowhere"), "hp") is None
+
+
+def test_a_manifest_with_strange_files_is_no_whole_release() -> None:
+    hsfiq("export", "--release", "hp", "--out", "mine")
+    manifest = json.loads(Path("mine/manifest.json").read_text())
+    for files in (3, {"sets.jsonl": 3}, {"../database": {"sha256": 1}}):
+        Path("mine/manifest.json").write_text(json.dumps(manifest | {"files": files}))
+        assert content_of(Path("mine")) is None

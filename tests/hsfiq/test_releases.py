@@ -1,0 +1,334 @@
+"""What a release holds: every file, the rows, the funnel, and the same bytes for the same state."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from samples import HPFIQ, hsfiq, import_fashioniq, import_hpfiq, on_sqlite, release_of, rows
+from studies import NOW, Seat, draw, make_queries, own_environment
+
+from hsfiq.database import Database, open_database
+from hsfiq.design import Design
+from hsfiq.errors import NothingToDo
+from hsfiq.records import Answer, Times
+from hsfiq.releases import Filters, Release
+from hsfiq.store import Skip
+from hsfiq.tables import Study
+
+TABLES = ("queries", "sets", "preferences", "exclusions")
+FILES = {
+    "README.md",
+    "manifest.json",
+    "croissant.json",
+    *(f"{table}.{suffix}" for table in TABLES for suffix in ("parquet", "jsonl")),
+}
+
+EVERYTHING = Filters(invalid=True, failed_checks=True, min_seconds=2.0)
+
+
+def answer(score_1: int, score_2: int, preferred: int, seconds: float = 9, **more: Any) -> Answer:
+    times = Times(NOW, NOW, NOW, seconds)
+    return Answer(score_1, score_2, preferred, times=times, **more)
+
+
+@pytest.fixture
+def study(database: Database) -> Database:
+    """Two participants of two forms with two questions; the answers differ in every way.
+
+    p1: form_1 fine, flagged; form_2 contradicting, equal scores
+    p2: form_1 tied, skipped; form_2 (a check answered wrongly) revised and hasty, unanswered
+    """
+    queries = make_queries(database, length=5)
+    design = Design(questions_per_form=2, forms_per_participant=2, ties_allowed=True, seed=1)
+    key = draw(database, queries, design)
+    one, two = Seat.taken(database, key), Seat.taken(database, key)
+    first = one.question_ids
+    one.submit(first[0], answer(4, 2, 1))
+    one.submit(first[1], answer(1, 2, 2, irrelevant=True, reason="two dogs"))
+    one.answer_until(3)
+    one.submit(first[2], answer(2, 4, 1))
+    one.submit(first[3], answer(3, 3, 2))
+    second = two.question_ids
+    two.submit(second[0], answer(5, 5, 0))
+    two.submit(second[1], Skip())
+    check = two.standing().current
+    assert check is not None
+    assert check.check_id is not None
+    assert not two.try_check(check.check_id, "no idea")
+    two.pass_check(check.check_id)
+    two.submit(second[2], answer(1, 5, 1))
+    two.submit(second[2], answer(5, 1, 1, seconds=1.5), revision=1)
+    return database
+
+
+def funnel(release: Release) -> list[tuple[str, int, int]]:
+    return [(step.rule, step.dropped, step.left) for step in release.sifted.funnel]
+
+
+def excluded(release: Release) -> dict[str, tuple[str, str]]:
+    return {row["question_id"]: (row["rule"], row["value"]) for row in rows(release, "exclusions")}
+
+
+# ------------------------------------------------------------------------------------- the funnel
+
+
+@on_sqlite
+def test_hs_drops_what_has_no_scores(study: Database) -> None:
+    release = release_of(study, "hs")
+    assert release.sifted.n_assigned == 8
+    assert funnel(release) == [("unanswered", 1, 7), ("skipped", 1, 6)]
+    assert excluded(release) == {
+        "p2.form_2.1": ("unanswered", "no response"),
+        "p2.form_1.1": ("skipped", "missing-image"),
+    }
+
+
+@on_sqlite
+def test_hs_filtered_drops_the_flagged(study: Database) -> None:
+    release = release_of(study, "hs", Filters(invalid=True))
+    assert funnel(release)[2:] == [("irrelevant", 1, 5)]
+    assert excluded(release)["p1.form_1.1"] == ("irrelevant", "flagged")
+
+
+def test_hp_filtered_drops_the_contradicting_too_but_no_equal_scores(study: Database) -> None:
+    release = release_of(study, "hp", Filters(invalid=True))
+    assert funnel(release)[2:] == [("irrelevant", 1, 5), ("contradicts", 1, 4)]
+    assert excluded(release)["p1.form_2.0"] == ("contradicts", "prefers set 1, scores 2 and 4")
+    assert "p1.form_2.1" in {row["question_id"] for row in rows(release, "preferences")}
+
+
+@on_sqlite
+def test_every_filter_has_its_line_and_names_the_value(study: Database) -> None:
+    release = release_of(study, "hp", EVERYTHING)
+    assert funnel(release)[4:] == [("failed-checks", 1, 3), ("min-seconds", 0, 3)]
+    assert excluded(release)["p2.form_2.0"] == ("failed-checks", "1 wrong try")
+    hasty = release_of(study, "hp", Filters(min_seconds=2.0))
+    assert excluded(hasty)["p2.form_2.0"] == ("min-seconds", "1.5 seconds")
+
+
+@on_sqlite
+def test_kept_and_excluded_are_all_that_was_handed_out(study: Database) -> None:
+    for kind in ("hs", "hp"):
+        release = release_of(study, kind, EVERYTHING)
+        kept = [row["question_id"] for row in rows(release, "preferences")]
+        everything = {f"p{p}.form_{f}.{place}" for p in (1, 2) for f in (1, 2) for place in (0, 1)}
+        assert {*kept, *excluded(release)} == everything
+        assert len(kept) + len(excluded(release)) == 8
+
+
+# --------------------------------------------------------------------------------------- the rows
+
+
+@on_sqlite
+def test_flagged_questions_carry_scores_and_preference(study: Database) -> None:
+    flagged = rows(release_of(study), "preferences")[1]
+    assert (flagged["score_1"], flagged["score_2"], flagged["preferred"]) == (1, 2, 2)
+    assert (flagged["irrelevant"], flagged["reason"]) == (True, "two dogs")
+
+
+def test_the_latest_revision_counts(study: Database) -> None:
+    found = {row["question_id"]: row for row in rows(release_of(study), "preferences")}
+    revised = found["p2.form_2.0"]
+    assert (revised["score_1"], revised["preferred"], revised["revision"]) == (5, 1, 2)
+    assert revised["active_seconds"] == 1.5
+    assert revised["submitted_at"] == NOW.isoformat()
+
+
+@on_sqlite
+def test_each_question_has_two_sets_that_stand_as_they_were_shown(study: Database) -> None:
+    release = release_of(study)
+    sets = {row["set_id"]: row for row in rows(release, "sets")}
+    for row in rows(release, "preferences"):
+        for side in (1, 2):
+            shown = sets.pop(row[f"set_{side}"])
+            assert shown["question_id"] == row["question_id"]
+            assert (shown["side"], shown["score"]) == (side, row[f"score_{side}"])
+            assert shown["system"] == row[f"system_{side}"]
+            assert len(shown["image_ids"]) == 5
+        assert row["system_1"] != row["system_2"]
+    assert sets == {}
+
+
+@on_sqlite
+def test_the_queries_are_those_of_the_kept_questions(study: Database) -> None:
+    release = release_of(study, "hp", EVERYTHING)
+    asked = {row["query_id"] for row in rows(release, "preferences")}
+    assert {row["query_id"] for row in rows(release, "queries")} == asked
+
+
+def comparable(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: value.isoformat() if isinstance(value, datetime) else value
+        for key, value in row.items()
+    }
+
+
+@on_sqlite
+def test_parquet_and_jsonl_hold_the_same_rows(study: Database) -> None:
+    release = release_of(study, "hp", Filters(invalid=True))
+    for table in TABLES:
+        parquet = pq.read_table(io.BytesIO(release.files[f"{table}.parquet"])).to_pylist()
+        assert parquet
+        assert [comparable(row) for row in parquet] == rows(release, table)
+
+
+# -------------------------------------------------------------------------------------- the files
+
+
+@on_sqlite
+def test_every_file_is_there_with_its_digest(database: Database) -> None:
+    import_hpfiq(database)
+    for kind, more in (("hs", set()), ("hp", {"hpfiq.json"})):
+        release = release_of(database, kind)
+        assert set(release.files) == FILES | more
+        manifest = json.loads(release.files["manifest.json"])
+        assert set(manifest["files"]) == FILES - {"manifest.json"} | more
+        for name, facts in manifest["files"].items():
+            data = release.files[name]
+            assert facts == {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+
+
+@on_sqlite
+def test_the_manifest(study: Database) -> None:
+    manifest = json.loads(release_of(study, "hp", Filters(invalid=True)).files["manifest.json"])
+    facts = ("name", "version", "kind", "study", "simulated", "schema_revision")
+    assert [manifest[key] for key in facts] == ["small-hp", "1.0.0", "hp", "small", False, "test"]
+    assert manifest["filters"] == {"invalid": True, "failed_checks": False, "min_seconds": None}
+    assert manifest["funnel"]["steps"][-1] == {"rule": "contradicts", "dropped": 1, "left": 4}
+    assert manifest["counts"] == {"questions": 4, "sets": 8, "queries": 4, "participants": 2}
+
+
+@on_sqlite
+def test_croissant_describes_every_table_and_column(study: Database) -> None:
+    release = release_of(study)
+    croissant = json.loads(release.files["croissant.json"])
+    digests = {file["name"]: file["sha256"] for file in croissant["distribution"]}
+    assert set(digests) == {f"{table}.parquet" for table in TABLES}
+    for name, digest in digests.items():
+        assert digest == hashlib.sha256(release.files[name]).hexdigest()
+    for record_set in croissant["recordSet"]:
+        schema = pq.read_schema(io.BytesIO(release.files[f"{record_set['name']}.parquet"]))
+        assert [field["name"] for field in record_set["field"]] == schema.names
+
+
+def front_matter(release: Release) -> str:
+    return release.files["README.md"].decode().split("---\n")[1]
+
+
+@on_sqlite
+def test_the_card_names_each_table_that_has_rows(database: Database) -> None:
+    import_hpfiq(database)
+    whole, filtered = release_of(database), release_of(database, "hp", Filters(invalid=True))
+    # `datasets.load_dataset` fails on a configuration without rows.
+    assert "exclusions" not in front_matter(whole)
+    assert "data_files: exclusions.parquet" in front_matter(filtered)
+    for table in ("queries", "sets", "preferences"):
+        assert f"- config_name: {table}\n  data_files: {table}.parquet\n" in front_matter(whole)
+    assert "| contradicts | 1 | 4 |" in filtered.files["README.md"].decode()
+
+
+@on_sqlite
+def test_simulated_answers_are_called_so(study: Database) -> None:
+    assert "simulated" not in release_of(study).files["README.md"].decode()
+    with study.writing() as session:
+        session.get_one(Study, 1).origin = "simulated"
+    release = release_of(study)
+    assert "**simulated annotators**" in release.files["README.md"].decode()
+    assert json.loads(release.files["manifest.json"])["simulated"] is True
+
+
+# ----------------------------------------------------------------------- the published layout
+
+
+@on_sqlite
+def test_ties_cannot_be_written_in_the_published_layout(study: Database) -> None:
+    release = release_of(study)
+    assert "hpfiq.json" not in release.files
+    (note,) = release.notes
+    assert note == (
+        "no hpfiq.json: 1 of 6 preferences are ties, and the published layout knows none"
+    )
+    assert note in release.files["README.md"].decode()
+
+
+@on_sqlite
+def test_a_filtered_file_keeps_what_is_left_of_each_form(database: Database) -> None:
+    import_hpfiq(database)
+    value = json.loads(release_of(database, "hp", Filters(invalid=True)).files["hpfiq.json"])
+    kept = {
+        user: {name: len(form["sentences"]) for name, form in value[user].items()} for user in value
+    }
+    # user_1's second form held the contradicting answer alone; user_2's never held any.
+    assert kept == {
+        "user_1": {"question_set_1": 2},
+        "user_2": {"question_set_1": 2, "question_set_2": 0},
+    }
+
+
+@on_sqlite
+def test_a_study_without_categories_has_no_place_in_the_published_paths(
+    database: Database,
+) -> None:
+    queries = make_queries(database, {"": 2}, length=5)
+    key = draw(database, queries, Design(questions_per_form=2, forms_per_participant=1))
+    Seat.taken(database, key).answer_all()
+    release = release_of(database)
+    assert "hpfiq.json" not in release.files
+    assert "no category" in release.notes[0]
+
+
+@on_sqlite
+def test_nothing_to_export(database: Database) -> None:
+    queries = make_queries(database, length=5)
+    draw(database, queries, Design(questions_per_form=2, forms_per_participant=1))
+    with pytest.raises(NothingToDo, match=r"study small: nothing to export \(0 questions"):
+        release_of(database)
+
+
+# ------------------------------------------------------------------------------------ determinism
+
+
+def test_importing_again_elsewhere_gives_the_same_bytes(
+    database: Database, migrated_sqlite: Path, tmp_path: Path
+) -> None:
+    """Whatever keys and tokens a database draws, and of whichever kind it is."""
+    shutil.copyfile(migrated_sqlite, tmp_path / "other.db")
+    other = open_database(f"sqlite:///{tmp_path / 'other.db'}")
+    import_fashioniq(other)
+    import_hpfiq(other)
+    import_fashioniq(database)
+    import_hpfiq(database)
+    assert release_of(database).files == release_of(other).files
+    other.close()
+
+
+def test_every_process_gives_the_same_bytes(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'it.db'}"
+    assert hsfiq("import", "hpfiq", HPFIQ, "--database", url).code == 0
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "hsfiq", "export", "--out", seed, "--database", url],
+            cwd=tmp_path,
+            env=own_environment(PYTHONHASHSEED=seed),
+            stdout=subprocess.DEVNULL,
+        )
+        for seed in ("1", "2")
+    ]
+    assert [run.wait() for run in runs] == [0, 0]
+    one, two = (
+        {path.relative_to(folder): path.read_bytes() for path in folder.glob("*/*")}
+        for folder in (tmp_path / "1", tmp_path / "2")
+    )
+    assert len(one) == 2 * len(FILES) + 1
+    assert one == two

@@ -1,0 +1,161 @@
+"""Systems' ranked lists in their three forms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from samples import RUNS, import_fashioniq, on_sqlite
+from sqlalchemy import select
+
+from hsfiq.database import Database
+from hsfiq.errors import UnreadableInput
+from hsfiq.importing import Imported, existing_dataset, import_runs
+from hsfiq.readers import runs
+from hsfiq.tables import Image, Query, RankedList, System
+
+LISTS = {"shirt.val.0": ("tgt_a", "s1", "s2"), "shirt.val.1~": ("s5", "tgt_b", "s9")}
+
+
+@pytest.mark.parametrize("name", ["sprc.json", "sprc.jsonl", "sprc.trec"])
+def test_the_three_forms_say_the_same(name: str) -> None:
+    lists = runs.read(RUNS / name, "SPRC")
+    assert {ranked.query_id: ranked.images for _, ranked in lists} == LISTS
+    assert {ranked.system for _, ranked in lists} == {"SPRC"}
+
+
+def test_scores_are_kept_in_the_order_of_the_images() -> None:
+    for name in ("sprc.jsonl", "sprc.trec"):
+        assert [ranked.scores for _, ranked in runs.read(RUNS / name)] == [(0.9, 0.5, 0.25)] * 2
+
+
+def test_the_option_is_stronger_than_the_file() -> None:
+    for name in ("sprc.jsonl", "sprc.trec"):
+        assert {ranked.system for _, ranked in runs.read(RUNS / name, "mine")} == {"mine"}
+
+
+def test_a_plain_object_needs_the_option() -> None:
+    with pytest.raises(UnreadableInput, match="does not name its system; name it with --system"):
+        runs.read(RUNS / "sprc.json")
+
+
+def test_jsonl_may_hold_line_separators(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    line = {"query_id": "a\N{LINE SEPARATOR}b", "images": ["x"], "system": "S"}
+    path.write_text(json.dumps(line, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert [ranked.query_id for _, ranked in runs.read(path)] == ["a\N{LINE SEPARATOR}b"]
+
+
+def jsonl(**values: object) -> str:
+    return json.dumps({"query_id": "q", "images": ["a", "b"], "system": "S"} | values)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the run is empty"),
+        (" \n\n", "the run is empty"),
+        ("q Q0 a 1 0.9 S\nq Q0 b 2 0.8\n", "line 2: 5 columns, a TREC run has 6"),
+        ("q Q0 a b 1 0.9 S\n", "line 1: 7 columns"),
+        ("q Q0 a first 0.9 S\n", "line 1: rank 'first' or score '0.9' is no number"),
+        ("q Q0 a 1 nan S\n", "line 1: nan is beyond the numbers"),
+        ("q Q0 a 1 1e999 S\n", "line 1: inf is beyond the numbers"),
+        ("q Q0 a 1 0.9 S\nq Q0 b 1 0.9 S\n", "line 2: query q has rank 1 twice"),
+        ("q Q0 a 1 0.9 S\nq Q0 a 2 0.9 S\n", "line 1: the list of query q holds image a twice"),
+        (f"q Q0 a 1 0.9 {'S' * 201}\n", "line 1: an id here has 1 to 200 characters"),
+        ('["a", "b"]', "known are TREC runs, JSONL, and {query id: [image ids]}"),
+        ('{"q": "a"}', "q: expected a list, found 'a'"),
+        ('{"q": []}', "q: the list of query q is empty"),
+        ('{"q": ["a"], "q": ["b"]}', "the key 'q' comes twice"),
+        ('{"q": ["a", "a"]}', "q: the list of query q holds image a twice"),
+        (jsonl() + "\n{\n", "line 2, column 2: broken JSON"),
+        (jsonl() + "\n" + jsonl(images=["c"]), "line 2: query q comes twice for S"),
+        (jsonl(rank=1), "line 1: unknown key 'rank'"),
+        (jsonl(scores=[1]), "line 1: the list of query q has 2 images but 1 scores"),
+        (jsonl(scores=[1, "2"]), "line 1.scores[1]: expected a number, found '2'"),
+        (jsonl(scores=[1, 10**400]), "line 1.scores[1]: 1000"),
+        (jsonl(system=None), "line 1: the run does not name its system"),
+        (jsonl(system=3), "line 1.system: expected text, found 3"),
+        (jsonl(images=["a", 4]), "line 1.images[1]: expected text, found 4"),
+        (jsonl() + "\n3", "line 2: expected an object, found 3"),
+    ],
+)
+def test_broken_runs(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UnreadableInput) as error:
+        runs.read(path, "mine" if text.startswith('{"q":') else None)
+    assert str(error.value).startswith(str(path))
+    assert said in str(error.value)
+
+
+# ------------------------------------------------------------------------------ into the database
+
+
+def import_run(database: Database, path: Path, system: str | None = None) -> Imported:
+    lists = runs.read(path, system)
+    with database.writing() as session:
+        return import_runs(session, existing_dataset(session, "fashioniq"), lists)
+
+
+def stored(database: Database) -> dict[tuple[str, str], list[str]]:
+    with database.reading() as session:
+        names = dict(session.execute(select(Image.id, Image.name)).all())
+        found = session.execute(
+            select(System.name, Query, RankedList.image_ids)
+            .join(RankedList, RankedList.system_id == System.id)
+            .join(Query, RankedList.query_id == Query.id)
+        )
+        return {
+            (system, query.triplet.external_id + query.suffix): [names[key] for key in keys]
+            for system, query, keys in found
+        }
+
+
+def test_queries_in_either_order_are_made_on_demand(database: Database) -> None:
+    import_fashioniq(database)
+    assert import_run(database, RUNS / "sprc.trec") == Imported(2, 0)
+    assert stored(database) == {("SPRC", query): list(LISTS[query]) for query in LISTS}
+    with database.reading() as session:
+        texts = set(session.scalars(select(Query.text)))
+    assert texts == {"is red and has no collar", "is it darker? and is longer."}
+
+
+def test_the_same_run_in_another_form_adds_nothing(database: Database) -> None:
+    import_fashioniq(database)
+    import_run(database, RUNS / "sprc.trec")
+    before = stored(database)
+    assert import_run(database, RUNS / "sprc.jsonl") == Imported(0, 2)
+    assert import_run(database, RUNS / "sprc.json", "SPRC") == Imported(0, 2)
+    assert stored(database) == before
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("lists", "said"),
+    [
+        ({"shirt.val.9": ["s1"]}, "query 'shirt.val.9' is unknown; import the dataset's captions"),
+        ({"shirt.val.0#1": ["s1"]}, "query 'shirt.val.0#1' is unknown"),
+        ({"shirt.val.0": ["s1", "zz"]}, "image 'zz' is not in dataset fashioniq"),
+        ({"shirt.val.0": ["s1", "s2"]}, "system SPRC has another list for query shirt.val.0"),
+    ],
+)
+def test_a_refused_run_leaves_nothing(
+    database: Database, lists: dict[str, list[str]], said: str, tmp_path: Path
+) -> None:
+    import_fashioniq(database)
+    import_run(database, RUNS / "sprc.trec")
+    before = stored(database)
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({"shirt.val.2": ["s3"]} | lists), encoding="utf-8")
+    with pytest.raises(UnreadableInput) as error:
+        import_run(database, path, "SPRC")
+    assert said in str(error.value)
+    assert stored(database) == before
+
+
+@on_sqlite
+def test_an_unknown_dataset(database: Database) -> None:
+    with pytest.raises(UnreadableInput, match="no dataset is called 'fashioniq'; import its"):
+        import_run(database, RUNS / "sprc.trec")

@@ -1,0 +1,300 @@
+"""The wheel: what it holds, and that it works where the repository is far away."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from studies import ROOT
+
+from hsfiq import __version__
+from hsfiq.database import head_revision
+
+pytestmark = pytest.mark.xdist_group("wheel")  # it is built once
+
+PACKAGES = ("hsfiq", "annotate", "analysis", "model")
+RAISES = 'raise RuntimeError("a stranger\'s package was imported")\n'
+
+
+def run(
+    *command: str | Path, cwd: Path, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command with nothing of this checkout on Python's path."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "HSFIQ_DATABASE_URL")
+    }
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=inherited | ({"PYTHONPATH": str(path)} if path else {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def succeed(*command: str | Path, cwd: Path, path: Path | None = None) -> str:
+    """Run a command that has to end well and give back what it printed."""
+    done = run(*command, cwd=cwd, path=path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def wheel(need: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    need("build")
+    folder = tmp_path_factory.mktemp("wheel")
+    try:
+        import hatchling  # noqa: F401
+
+        isolation = ["--no-isolation"]
+    except ModuleNotFoundError:
+        isolation = []  # build fetches it
+    succeed(
+        *(sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", folder, ROOT),
+        cwd=folder,
+    )
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An installation of the wheel and a stranger's folder to run it in."""
+
+    command: Path
+    folder: Path
+    path: Path | None = None
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run(self.command, *arguments, cwd=self.folder, path=self.path)
+
+    def succeed(self, *arguments: str) -> str:
+        return succeed(self.command, *arguments, cwd=self.folder, path=self.path)
+
+
+def write_published(path: Path, n_questions: int = 3) -> Path:
+    """A file of the published layout, small enough to read."""
+
+    def image(number: int) -> str:
+        return f"/-/image_data/shirt/B{number:04d}.jpg"
+
+    def sets(first: int, score: str) -> list[object]:
+        return [
+            {
+                "img_path": [image(first + 10 * place + rank) for rank in range(5)],
+                "user_score": score,
+            }
+            for place in range(n_questions)
+        ]
+
+    question_set = {
+        "ref_img_paths": [image(100 + place) for place in range(n_questions)],
+        "targ_img_paths": [image(10 * place) for place in range(n_questions)],
+        "sentences": [f"is red and has  {place} dotmark" for place in range(n_questions)],
+        "retrieved_set1": sets(0, "5"),
+        "retrieved_set2": sets(500, "2"),
+        "preferred set": ["1"] * (n_questions - 1) + ["2"],
+    }
+    path.write_text(json.dumps({"user_1": {"question_set_1": question_set}}, indent=2))
+    return path
+
+
+def stranger_folder(folder: Path) -> Path:
+    """A folder with packages of our names, none of which may ever be imported."""
+    for name in ("model", "analysis", "annotate", "migrations", "migrations/versions"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(RAISES)
+    for name in ("migrations/env.py", "migrations/versions/0001_theirs.py", "alembic.py"):
+        (folder / name).write_text(RAISES)
+    (folder / "alembic.ini").write_text("[alembic]\nscript_location = migrations\n")
+    write_published(folder / "published.json")
+    return folder
+
+
+# -------------------------------------------------------------------------------- what is in it
+
+
+def test_it_holds_the_four_packages_and_the_migrations(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    info = f"hsfiq-{__version__}.dist-info"
+    assert {name.partition("/")[0] for name in names} == {*PACKAGES, info}
+    for wanted in ("env.py", "script.py.mako", "versions/0001_the_first_schema.py"):
+        assert f"hsfiq/migrations/{wanted}" in names
+    assert {name.split("/")[1] for name in names if name.startswith(info)} >= {
+        "METADATA", "entry_points.txt", "licenses",
+    }  # fmt: skip
+    strays = ("__pycache__", ".pyc", ".db", "/test_", "conftest")
+    assert [name for name in names if any(stray in name for stray in strays)] == []
+
+
+def test_it_holds_every_file_of_the_packages(wheel: Path) -> None:
+    """Pages, styles and guidelines too, not Python alone."""
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.startswith(PACKAGES)}
+    there = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    there |= {
+        f"hsfiq/{path.relative_to(ROOT).as_posix()}"
+        for path in (ROOT / "migrations").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {name for name in packed if ".dist-info" not in name} == there
+
+
+def test_its_extras_are_as_promised(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(f"hsfiq-{__version__}.dist-info/METADATA").decode()
+    extras = {
+        line.split()[-1] for line in metadata.splitlines() if line.startswith("Provides-Extra:")
+    }
+    assert extras >= {"annotate", "analysis", "postgres", "all", "test", "dev"}
+    core = [
+        line
+        for line in metadata.splitlines()
+        if line.startswith("Requires-Dist:") and "extra ==" not in line
+    ]
+    assert sorted(line.split()[1].split(">")[0].split("<")[0] for line in core) == [
+        "alembic", "pyarrow", "rich", "sqlalchemy", "typer",
+    ]  # fmt: skip
+
+
+# ------------------------------------------------------------------------------ beside a stranger
+
+
+@pytest.fixture(scope="session")
+def target(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which the wheel is installed, with the packages that are there anyway."""
+    folder = tmp_path_factory.mktemp("installed")
+    succeed(
+        *(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet"),
+        *("--target", folder, wheel),
+        cwd=folder,
+    )
+    return folder
+
+
+@pytest.fixture
+def installed(target: Path, tmp_path: Path) -> Installed:
+    """The installed command beside a stranger's packages."""
+    return Installed(target / "bin" / "hsfiq", stranger_folder(tmp_path / "theirs"), target)
+
+
+def test_every_step_works_beside_a_strangers_packages(installed: Installed) -> None:
+    database = "sqlite:///hsfiq.db"
+    assert installed.succeed("db", "upgrade") == f"{database}: empty -> {head_revision()}\n"
+    assert "as they should be" in installed.succeed("db", "check")
+    assert "3 questions added" in installed.succeed("import", "hpfiq", "published.json")
+    exported = json.loads(installed.succeed("export", "--release", "hp", "--out", "hp", "--json"))
+    assert exported["releases"][0]["kept"] == 3
+    assert (installed.folder / "hp" / "hpfiq.json").read_bytes() == (
+        installed.folder / "published.json"
+    ).read_bytes()
+    result = json.loads(installed.succeed("analyze", "hp", "--metric", "recall@5", "--json"))
+    assert result["release"]["n_questions"] == 3
+    shown = installed.succeed("study", "list")
+    assert shown.startswith("hpfiq: closed, imported, 3 of 3 questions")
+
+
+def test_python_m_hsfiq_works_there_too(installed: Installed, target: Path) -> None:
+    module = (sys.executable, "-m", "hsfiq")
+    folder = installed.folder
+    succeed(*module, "import", "hpfiq", "published.json", cwd=folder, path=target)
+    succeed(*module, "export", "--release", "hp", "--out", "hp", cwd=folder, path=target)
+    succeed(*module, "analyze", "hp", "--metric", "recall@5", cwd=folder, path=target)
+
+
+def test_what_runs_there_is_the_installed_wheel(installed: Installed, target: Path) -> None:
+    code = "import hsfiq.database as d; print(d.__file__); print(d.migrations_folder())"
+    said = succeed(sys.executable, "-P", "-c", code, cwd=installed.folder, path=target)
+    assert said.splitlines() == [
+        str(target / "hsfiq" / "database.py"),
+        str(target / "hsfiq" / "migrations"),
+    ]
+
+
+# ---------------------------------------------------------------------------------- the bare core
+
+
+@pytest.fixture(scope="session")
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of commands of a new environment that holds the wheel without any extra."""
+    folder = tmp_path_factory.mktemp("bare")
+    succeed(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
+    scripts = Path(sysconfig.get_path("scripts", "venv", vars={"base": str(folder / "venv")}))
+    tested = ROOT / "constraints.txt"
+    succeed(
+        *(sys.executable, "-m", "pip", "--python", scripts / "python", "--quiet"),
+        *("--disable-pip-version-check", "install", "--no-compile", wheel),
+        *(("--constraint", tested) if tested.is_file() else ()),
+        cwd=folder,
+    )
+    return scripts
+
+
+@pytest.fixture
+def core(bare: Path, tmp_path: Path) -> Installed:
+    """The command without any extra, beside a stranger's packages."""
+    return Installed(bare / "hsfiq", stranger_folder(tmp_path / "theirs"))
+
+
+def test_the_core_is_small(bare: Path, tmp_path: Path) -> None:
+    code = (
+        "from importlib.metadata import distributions; "
+        "print(*sorted(d.name.lower() for d in distributions()))"
+    )
+    there = set(succeed(bare / "python", "-P", "-c", code, cwd=tmp_path).split())
+    assert there >= {"hsfiq", "sqlalchemy", "alembic", "typer", "pyarrow"}
+    assert there & {"numpy", "pandas", "torch", "gradio", "pillow", "psycopg"} == set()
+    assert len(there) < 20
+
+
+def test_the_core_imports_and_exports(core: Installed) -> None:
+    assert "Usage: hsfiq" in core.succeed("--help")
+    assert "3 questions added" in core.succeed("import", "hpfiq", "published.json")
+    assert "nothing new" in core.succeed("import", "hpfiq", "published.json")
+    printed = core.succeed("export", "--filter-invalid")
+    assert "releases/hpfiq-hs-1.0.0: written" in printed
+    assert "releases/hpfiq-hp-1.0.0: written" in printed
+    core.succeed("export", "--release", "hp", "--out", "whole")
+    published = core.folder / "published.json"
+    assert (core.folder / "whole" / "hpfiq.json").read_bytes() == published.read_bytes()
+    assert f"at {head_revision()}" in core.succeed("db", "check")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        ("analyze published.json --metric recall@5", "analysis"),
+        ("serve", "annotate"),
+        ("demo --dir demo", "annotate"),
+        ("db upgrade --database postgresql://localhost/hsfiq", "postgres"),
+        ("study list --database postgresql://localhost/hsfiq", "postgres"),
+    ],
+)
+def test_the_core_says_which_extra_a_command_needs(
+    core: Installed, arguments: str, extra: str
+) -> None:
+    done = core.run(*arguments.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hsfiq: ")
+    assert f"pip install 'hsfiq[{extra}]'" in line
+    assert not (core.folder / "demo").exists()
+    assert not (core.folder / "hsfiq.db").exists()

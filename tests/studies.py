@@ -1,0 +1,207 @@
+"""A small study to test with: a few queries, three systems, two images to a set."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import select
+
+from hsfiq import store
+from hsfiq.database import Database
+from hsfiq.design import Design, draw_study
+from hsfiq.records import Answer
+from hsfiq.store import Skip, Standing
+from hsfiq.tables import (
+    Check,
+    Dataset,
+    Image,
+    Participant,
+    Query,
+    RankedList,
+    Response,
+    Study,
+    System,
+    Triplet,
+)
+
+ROOT = Path(__file__).parent.parent
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+SYSTEMS = ("alpha", "beta", "gamma")
+CAPTIONS = ["is red", "has no sleeves"]
+
+SMALL = Design(k=2, questions_per_form=2, forms_per_participant=2, seed=1)
+"""Four questions for each participant."""
+
+GOOD = Answer(score_1=4, score_2=2, preferred=1)
+OTHER = Answer(score_1=1, score_2=5, preferred=2, irrelevant=True, reason="the second is red")
+
+
+def make_queries(
+    database: Database,
+    triplets: Mapping[str, int] | None = None,
+    *,
+    systems: Sequence[str] = SYSTEMS,
+    both_orders: bool = False,
+    length: int = 3,
+) -> list[int]:
+    """So many triplets of each category with every system's list for them; the queries' keys.
+
+    With `both_orders` each triplet gives two queries, its captions in either order.
+    """
+    made = []
+    with database.writing() as session:
+        dataset = Dataset(name="small")
+        session.add(dataset)
+        session.flush()
+        images = [Image(dataset_id=dataset.id, name=f"image-{n}") for n in range(8)]
+        named = [System(name=name) for name in systems]
+        session.add_all([*images, *named])
+        session.flush()
+        for category, count in (triplets or {"shirt": 8}).items():
+            for number in range(count):
+                triplet = Triplet(
+                    dataset_id=dataset.id,
+                    external_id=f"{category}.val.{number}",
+                    category=category,
+                    split="val",
+                    reference_id=images[number % 8].id,
+                    target_id=images[(number + 1) % 8].id,
+                    captions=CAPTIONS,
+                )
+                session.add(triplet)
+                session.flush()
+                for suffix in ("", "~") if both_orders else ("",):
+                    query = Query(triplet_id=triplet.id, suffix=suffix, text="is red" + suffix)
+                    session.add(query)
+                    session.flush()
+                    made.append(query.id)
+                    session.add_all(
+                        RankedList(
+                            system_id=system.id,
+                            query_id=query.id,
+                            image_ids=[
+                                images[(number + place + rank) % 8].id for rank in range(length)
+                            ],
+                        )
+                        for place, system in enumerate(named)
+                    )
+    return made
+
+
+def draw(
+    database: Database, query_ids: Sequence[int], design: Design = SMALL, name: str = "small"
+) -> int:
+    """Draw a study over these queries; its key."""
+    with database.writing() as session:
+        study = draw_study(
+            session, name, design, query_ids, title="Which set fits?", guidelines="Look twice."
+        )
+        return study.id
+
+
+def small_study(database: Database, **design: object) -> int:
+    """An open study of eight queries: room for two participants of four questions."""
+    return draw(database, make_queries(database), replace(SMALL, **design))  # type: ignore[arg-type]
+
+
+def set_status(database: Database, study_id: int, status: str) -> None:
+    with database.writing() as session:
+        session.get_one(Study, study_id).status = status
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A participant before the database: each call is a transaction of its own, as in the app."""
+
+    database: Database
+    participant_id: int
+
+    @classmethod
+    def taken(cls, database: Database, study_id: int) -> Seat:
+        with database.writing() as session:
+            return cls(database, store.enrol(session, study_id, now=NOW).id)
+
+    def standing(self) -> Standing:
+        with self.database.reading() as session:
+            return store.standing(session, session.get_one(Participant, self.participant_id))
+
+    @property
+    def question_ids(self) -> list[int]:
+        return [step.question_id for step in self.standing().steps if step.check_id is None]
+
+    def submit(
+        self,
+        question_id: int,
+        answer: Answer | Skip = GOOD,
+        *,
+        revision: int = 0,
+        key: str | None = None,
+    ) -> int:
+        """Submit on a page that shows `revision`; the revision that was stored."""
+        with self.database.writing() as session:
+            return store.submit(
+                session,
+                session.get_one(Participant, self.participant_id),
+                question_id,
+                answer,
+                expected_revision=revision,
+                submit_key=key or secrets.token_hex(8),
+            ).revision
+
+    def try_check(self, check_id: int, given: str) -> bool:
+        with self.database.writing() as session:
+            participant = session.get_one(Participant, self.participant_id)
+            return store.answer_check(session, participant, check_id, given, now=NOW)
+
+    def pass_check(self, check_id: int) -> None:
+        with self.database.reading() as session:
+            expected = session.get_one(Check, check_id).expected
+        assert self.try_check(check_id, expected)
+
+    def answer_until(self, number: int) -> None:
+        """Do whatever comes before the step that question `number` (from 1) is."""
+        while (step := self.standing().current) and (step.number < number or step.check_id):
+            if step.check_id is not None:
+                self.pass_check(step.check_id)
+            else:
+                self.submit(step.question_id)
+
+    def answer_all(self) -> None:
+        self.answer_until(10**6)
+
+
+def responses(database: Database, question_id: int) -> list[Response]:
+    """Every revision of the answer to a question, oldest first."""
+    with database.reading() as session:
+        return list(
+            session.scalars(
+                select(Response)
+                .where(Response.question_id == question_id)
+                .order_by(Response.revision, Response.id)
+            )
+        )
+
+
+def values(response: Response) -> Answer:
+    """What the row says, as an answer without times."""
+    assert response.score_1 is not None
+    assert response.score_2 is not None
+    assert response.preferred is not None
+    return Answer(
+        response.score_1,
+        response.score_2,
+        response.preferred,
+        response.irrelevant,
+        response.reason,
+    )
+
+
+def own_environment(**more: str) -> dict[str, str]:
+    """The environment for a Python process that imports this checkout from any folder."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
