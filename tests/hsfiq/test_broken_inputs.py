@@ -148,8 +148,8 @@ IMPORTS = [
     Broken("absent", nothing, "import hpfiq absent.json", "absent.json: there is no such file"),
     Broken("empty", file(""), HP, "it.json: line 1, column 1: broken JSON"),
     Broken("no-question", file("{}"), HP, "it.json: holds no question"),
-    Broken("list", file("[]"), HP, "it.json: : expected an object, found a list"),
-    Broken("number", file("3"), HP, "it.json: : expected an object, found 3"),
+    Broken("list", file("[]"), HP, "it.json: expected an object, found a list"),
+    Broken("number", file("3"), HP, "it.json: expected an object, found 3"),
     Broken("deep", file(DEEP), HP, "it.json: the JSON is nested too deeply"),
     Broken("nan", file('{"user_1": NaN}'), HP, "it.json: NaN is no JSON value"),
     Broken("digits", file("9" * 5000), HP, "it.json: Exceeds the limit"),
@@ -205,7 +205,7 @@ IMPORTS = [
     Broken(
         "images", nothing, f"import fashioniq {FASHIONIQ} --images no", "no: there is no such f"
     ),
-    Broken("split-file", dataset(FASHIONIQ, SPLIT, b"{}"), FIQ, "val.json: : expected a list"),
+    Broken("split-file", dataset(FASHIONIQ, SPLIT, b"{}"), FIQ, "val.json: expected a list"),
     Broken("split-json", dataset(FASHIONIQ, SPLIT, b"["), FIQ, "shirt.val.json: line 1, column 2"),
     Broken("split-ids", dataset(FASHIONIQ, SPLIT, b"[1]"), FIQ, "val.json: [0]: expected text"),
     Broken("reference", shirts(lambda rows: rows[1].update(candidate="?")), FIQ, "[1].candidate"),

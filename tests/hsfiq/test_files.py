@@ -89,7 +89,7 @@ def test_places_are_named_by_keys_and_indexes() -> None:
 def test_values_of_the_wrong_kind(take, value: object, said: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(UnreadableInput) as error:
         take(place(value))
-    assert str(error.value).startswith("it.json: : ")
+    assert str(error.value).startswith("it.json: ")
     assert said in str(error.value)
 
 
