@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from threading import Lock
 from time import monotonic, sleep
 from typing import Any
 
@@ -30,6 +31,8 @@ from hsfiq.tables import Base
 
 DEFAULT_URL = "sqlite:///hsfiq.db"
 BUSY_SECONDS = 30
+CONNECTIONS = 40
+"""As many as the app has threads: none of them waits for a connection."""
 
 _USER_PASSWORD = re.compile(r"(//[^/:@]*:).*@")
 _QUERY_PASSWORD = re.compile(r"([?&]\w*password=)[^&]*", re.IGNORECASE)
@@ -45,6 +48,9 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._writers = engine.execution_options(hsfiq_writes=True)
+        # SQLite takes one writer at a time and lets the others poll, some of them very long;
+        # within a process a lock hands the turn on at once.
+        self._turn = Lock() if engine.dialect.name == "sqlite" else nullcontext()
         # PostgreSQL would show each statement of a transaction the newest state.
         self._readers = (
             engine.execution_options(isolation_level="REPEATABLE READ")
@@ -61,7 +67,11 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """A session whose work is committed whole when the block ends, else not at all."""
-        with Session(self._writers, expire_on_commit=False) as session, session.begin():
+        with (
+            self._turn,
+            Session(self._writers, expire_on_commit=False) as session,
+            session.begin(),
+        ):
             yield session
 
     def close(self) -> None:
@@ -151,8 +161,8 @@ def connect(url: str) -> Engine:
 def engine_options(url: URL) -> dict[str, Any]:
     """Settings for the kind of database that `url` names."""
     if url.get_backend_name() == "sqlite":
-        return {"connect_args": {"timeout": BUSY_SECONDS}}
-    return {"pool_pre_ping": True, "pool_size": 20}
+        return {"connect_args": {"timeout": BUSY_SECONDS}, "pool_size": CONNECTIONS}
+    return {"pool_pre_ping": True, "pool_size": CONNECTIONS}
 
 
 def set_up_sqlite(engine: Engine) -> None:
@@ -241,11 +251,48 @@ def upgrade(engine: Engine) -> None:
     """Bring the database to the newest schema revision, in one transaction.
 
     Raises:
-        UnreadableInput: a newer hsfiq has made or upgraded it.
+        UnreadableInput: a newer hsfiq has made or upgraded it, or a row would lose what it
+            refers to; nothing is changed then.
     """
     require_known(current_revision(engine), str(engine.url))
-    with engine.execution_options(hsfiq_writes=True).begin() as connection:
-        command.upgrade(alembic_config(connection), "head")
+    with engine.execution_options(hsfiq_writes=True).connect() as connection:
+        if engine.dialect.name != "sqlite":
+            with connection.begin():
+                command.upgrade(alembic_config(connection), "head")
+            return
+        with foreign_keys_off(connection), connection.begin():
+            command.upgrade(alembic_config(connection), "head")
+            require_whole(connection)
+
+
+@contextmanager
+def foreign_keys_off(connection: Connection) -> Iterator[None]:
+    """Let SQLite replace a table that others refer to, which is how it alters one.
+
+    The setting belongs to the connection and cannot change within a transaction. A connection
+    that does not take it back is thrown away: it must not be lent again without its keys.
+    """
+    raw = connection.connection.driver_connection
+    if raw is None:
+        raise TypeError("a connection without a driver's connection")
+    raw.execute("PRAGMA foreign_keys=OFF")
+    try:
+        yield
+    finally:
+        raw.execute("PRAGMA foreign_keys=ON")
+        if raw.execute("PRAGMA foreign_keys").fetchone() != (1,):
+            connection.invalidate()
+
+
+def require_whole(connection: Connection) -> None:
+    """Raise `UnreadableInput` if a row refers to one that is not there."""
+    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+    if broken:
+        raise UnreadableInput(
+            str(connection.engine.url),
+            f"{len(broken):,} rows would refer to rows that are not there (the first in "
+            f"{broken[0][0]}); nothing was changed",
+        )
 
 
 def differences(engine: Engine) -> list[str]:

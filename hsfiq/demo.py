@@ -13,9 +13,9 @@ from typing import Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq import store
+from hsfiq import participants, store
 from hsfiq.database import Database
-from hsfiq.design import Design, draw_study
+from hsfiq.design import draw_study
 from hsfiq.drawn import (
     SYSTEMS,
     DrawnTriplet,
@@ -37,6 +37,7 @@ from hsfiq.importing import dataset_named, import_runs, import_source
 from hsfiq.importing.queries import QueryFinder
 from hsfiq.readers.sources import Source
 from hsfiq.records import Answer, Times
+from hsfiq.study_config import Design, Presentation, StudyConfig
 from hsfiq.tables import Check, Participant, RetrievedSet, Study
 
 NAME = "drawn"
@@ -49,6 +50,8 @@ GARMENTS_PER_CATEGORY = 160
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """When simulated annotators begin: a fixed moment, so that a seed gives the same study."""
+
+SIMULATED_TITLE = "Drawn catalogue, answered by simulated annotators"
 
 SERVED_PARTICIPANTS = 12
 """The study that `hsfiq demo` serves has room for a dozen visitors."""
@@ -105,15 +108,9 @@ def make_study(
     write_images(garments, folder / IMAGE_FOLDER)
     with database.writing() as session:
         keys = store_queries(session, folder, garments, queries, design.seed)
-        draw_study(
-            session,
-            NAME,
-            design,
-            keys,
-            title="Which shop understood you?",
-            guidelines="",
-            origin="simulated" if simulated else "collected",
-        )
+        title = SIMULATED_TITLE if simulated else "Which shop understood you?"
+        config = StudyConfig(study=Presentation(name=NAME, title=title), design=design)
+        draw_study(session, config, keys, origin="simulated" if simulated else "collected")
     return {key: query.triplet for key, query in zip(keys, queries, strict=True)}
 
 
@@ -180,11 +177,11 @@ def make_answered_study(
         study = demo_study(session)
         if study is None:
             raise UnreadableInput(str(folder), "the demo's study is gone")
-        study.title = "Drawn catalogue, answered by simulated annotators"
         left = n_answers
         for number, annotator in enumerate(track(annotators)):
             now = START + timedelta(hours=number)
-            participant = store.enrol(session, study.id, now=now)
+            participant = participants.enrol(session, study.id, now=now)
+            participants.consent(participant, now=now)
             answering = generator(seed, "answers", participant.name)
             left -= answer_all(session, participant, annotator, answering, triplets, now, left)
         study.status = "closed"
@@ -205,7 +202,7 @@ def answer_all(
         if answered == most:
             break
         if step.check_id is not None:
-            expected = session.get_one(Check, step.check_id).expected
+            expected = session.get_one(Check, step.check_id).expected or ""
             store.answer_check(session, participant, step.check_id, expected, now=now)
             continue
         served_at = store.mark_served(session, step.question_id, now)

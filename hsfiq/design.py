@@ -1,124 +1,145 @@
-"""Study design: which two systems each query is judged on, which side, in which form.
+"""Study design: which two systems each query is judged on, by how many, on which side.
 
 Everything is drawn once, from a seeded generator, and stored; nothing is drawn again when a page
-is shown.
+is shown. A portion is what one participant answers: its forms hold no triplet twice. A query that
+several participants judge stands in as many portions, so an overlap is exact by construction.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from random import Random
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from hsfiq.errors import UnreadableInput
+from hsfiq.errors import Mistake
+from hsfiq.forms import FormWriter, QueryFacts
+from hsfiq.study_config import StudyConfig, stored_config
 from hsfiq.tables import (
-    Check,
-    Form,
     Pair,
     Query,
-    Question,
     RankedList,
     RetrievedImage,
     RetrievedSet,
     Study,
+    System,
     Triplet,
 )
 
 PUBLISHED_IMAGE_PATH = "/-/image_data/{category}/{name}.jpg"
 """How the published HP-FashionIQ file names its images."""
 
+Lists = Mapping[int, Mapping[int, list[int]]]
+"""Top-k image keys by query key and system key."""
+
 
 @dataclass(frozen=True, slots=True)
-class Design:
-    """What is fixed before the first annotator comes; the defaults are the papers'.
+class DrawnPair:
+    """A stored pair with what dealing it needs to know."""
 
-    `seed` draws pairs, sides, places and sums. Each query is judged once, by one participant.
-    """
-
-    k: int = 5
-    questions_per_form: int = 25
-    forms_per_participant: int = 2
-    ties_allowed: bool = False
-    seed: int = 0
+    pair_id: int
+    query_id: int
+    triplet_id: int
+    category: str
 
 
 def draw_study(
     session: Session,
-    name: str,
-    design: Design,
+    config: StudyConfig,
     query_ids: Sequence[int],
     *,
-    title: str,
-    guidelines: str,
     origin: str = "collected",
     status: str = "open",
 ) -> Study:
     """Draw a whole study over these queries and store it.
 
-    Forms hold one category each; no participant's forms hold a triplet twice, because each
-    triplet's queries are dealt to different forms of which a participant takes neighbours.
-
     Args:
+        session: of a writing transaction.
+        config: the owner's wishes.
         query_ids: database keys of the queries; each needs ranked lists of two systems or more.
+        origin: whose answers these will be.
+        status: whether it takes answers at once.
 
     Raises:
-        UnreadableInput: a query with fewer than two systems' lists of at least k images, or too
-            few queries for one participant.
+        Mistake: a study has this name; there is no query; a query has fewer than two systems'
+            lists of at least k images; there are too few queries or images for a gold pair.
     """
+    if session.scalars(select(Study).where(Study.name == config.study.name)).first() is not None:
+        raise Mistake(
+            "study.name", f"a study called {config.study.name!r} is there already", "choose another"
+        )
+    design = config.design
     rng = Random(f"study:{design.seed}")  # noqa: S311 (a seeded draw, not a secret)
-    lists = ranked_lists(session, query_ids, design.k)
+    if not query_ids:
+        raise Mistake("queries", "there is no query to ask about", "import runs first")
+    lists = ranked_lists(session, query_ids, design.k, config.queries.systems)
     study = Study(
-        name=name,
-        title=title,
-        guidelines=guidelines,
+        name=config.study.name,
+        title=config.study.title,
+        guidelines=config.study.guidelines,
+        consent=config.study.consent,
         status=status,
         origin=origin,
         k=design.k,
-        ties_allowed=design.ties_allowed,
+        ties_allowed=design.preference_ties,
         forms_per_participant=design.forms_per_participant,
-        design=asdict(design),
+        design=stored_config(config),
         image_path=PUBLISHED_IMAGE_PATH,
         source_sha256=None,
     )
     session.add(study)
     session.flush()
-    pairs = store_pairs(session, study, draw_pairs(rng, lists), lists)
-    deal_forms(session, study, design, pairs, rng)
+    facts = query_facts(session, query_ids)
+    pairs = store_pairs(session, study, draw_pairs(rng, lists), lists, facts)
+    writer = FormWriter(session, study, config, facts, lists, rng)
+    for number, portion in enumerate(portions(pairs, config, rng)):
+        category = "" if design.categories == "mixed" else portion[0].category
+        writer.write(number, category, [(pair.pair_id, pair.triplet_id) for pair in portion])
     return study
 
 
+def query_facts(session: Session, query_ids: Sequence[int]) -> dict[int, QueryFacts]:
+    """What dealing has to know of each query, by key."""
+    wanted = set(query_ids)
+    rows = session.execute(
+        select(
+            Query.id, Query.triplet_id, Triplet.category, Triplet.reference_id, Triplet.target_id
+        ).join(Query.triplet)
+    )
+    return {row[0]: QueryFacts(*row) for row in rows if row[0] in wanted}
+
+
+# ------------------------------------------------------------------------------------------- pairs
+
+
 def ranked_lists(
-    session: Session, query_ids: Sequence[int], k: int
+    session: Session, query_ids: Sequence[int], k: int, systems: Sequence[str] = ()
 ) -> dict[int, dict[int, list[int]]]:
     """For each query the top-k image keys of each system, {query: {system: [image]}}."""
-    wanted = set(query_ids)
     found: dict[int, dict[int, list[int]]] = {query: {} for query in query_ids}
-    rows = session.execute(
-        select(RankedList.query_id, RankedList.system_id, RankedList.image_ids).order_by(
-            RankedList.query_id, RankedList.system_id
-        )
+    rows = select(RankedList.query_id, RankedList.system_id, RankedList.image_ids).order_by(
+        RankedList.query_id, RankedList.system_id
     )
-    for query_id, system_id, image_ids in rows:
-        if query_id in wanted and len(image_ids) >= k:
+    if systems:
+        rows = rows.join(System, RankedList.system_id == System.id).where(System.name.in_(systems))
+    for query_id, system_id, image_ids in session.execute(rows):
+        if query_id in found and len(image_ids) >= k:
             found[query_id][system_id] = image_ids[:k]
-    poor = [query for query, systems in found.items() if len(systems) < 2]
+    poor = [query for query, those in found.items() if len(those) < 2]
     if poor:
-        raise UnreadableInput(
-            "study",
+        raise Mistake(
+            "queries",
             f"{len(poor)} queries have lists of at least {k} images from fewer than two systems",
             "import the runs of two systems or more with `hsfiq import runs`",
         )
     return found
 
 
-def draw_pairs(
-    rng: Random, lists: Mapping[int, Mapping[int, list[int]]]
-) -> list[tuple[int, int, int]]:
+def draw_pairs(rng: Random, lists: Lists) -> list[tuple[int, int, int]]:
     """Give each query two different systems, (query, first, second), balanced over the pairs.
 
     Among the pairs of systems that a query has, the one drawn least so far is taken, and chance
@@ -139,9 +160,10 @@ def store_pairs(
     session: Session,
     study: Study,
     pairs: Sequence[tuple[int, int, int]],
-    lists: Mapping[int, Mapping[int, list[int]]],
-) -> list[tuple[int, int]]:
-    """Store the two retrieved sets of each pair and the pair; return (pair, query) keys."""
+    lists: Lists,
+    facts: Mapping[int, QueryFacts],
+) -> list[DrawnPair]:
+    """Store the two retrieved sets of each pair and the pair."""
     if not pairs:
         return []
     sides = [(query, system) for query, *systems in pairs for system in systems]
@@ -164,91 +186,68 @@ def store_pairs(
             for (query, _, _), first, second in zip(pairs, set_ids[::2], set_ids[1::2], strict=True)
         ],
     ).all()
-    return [(pair_id, query) for pair_id, (query, _, _) in zip(pair_ids, pairs, strict=True)]
-
-
-def deal_forms(
-    session: Session,
-    study: Study,
-    design: Design,
-    pairs: Sequence[tuple[int, int]],
-    rng: Random,
-) -> None:
-    """Deal the pairs into forms, each with its side drawn, and draw the sum asked before a form."""
-    facts = {
-        query: (triplet, category)
-        for query, triplet, category in session.execute(
-            select(Query.id, Query.triplet_id, Triplet.category).join(Query.triplet)
-        )
-    }
-    by_category: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for pair_id, query in pairs:
-        triplet, category = facts[query]
-        by_category[category].append((pair_id, triplet))
-    number = 0
-    for category in sorted(by_category):
-        for batch in batches(by_category[category], design, rng):
-            form = Form(study_id=study.id, number=number, category=category)
-            number += 1
-            session.add(form)
-            session.flush()
-            # Balanced within the form, in an order nobody can guess; of an odd number chance
-            # decides which side has one more.
-            odd_one = rng.randrange(2)
-            sides = [index % 2 == odd_one for index in range(len(batch))]
-            rng.shuffle(sides)
-            session.execute(
-                insert(Question),
-                [
-                    {"form_id": form.id, "place": place, "pair_id": pair_id, "swapped": swapped}
-                    for place, (pair_id, swapped) in enumerate(zip(batch, sides, strict=True))
-                ],
-            )
-            left, right = rng.randint(3, 9), rng.randint(3, 9)
-            session.add(
-                Check(
-                    form_id=form.id,
-                    place=0,
-                    kind="arithmetic",
-                    prompt=f"{left} + {right}",
-                    expected=str(left + right),
-                )
-            )
-    if number == 0:
-        wanted = design.questions_per_form * design.forms_per_participant
-        raise UnreadableInput(
-            "study",
-            f"no category has the {wanted} queries that one participant answers",
-            "use smaller forms or more queries",
-        )
-    session.flush()
-
-
-def batches(pairs: Sequence[tuple[int, int]], design: Design, rng: Random) -> list[list[int]]:
-    """Split (pair, triplet) keys of one category into forms, filled for whole participants.
-
-    A participant takes `forms_per_participant` forms that follow each other, so no such group
-    may hold a triplet twice; what fills no whole group is left out.
-    """
-    size = design.questions_per_form * design.forms_per_participant
-    shuffled = list(pairs)
-    rng.shuffle(shuffled)
-    groups: list[tuple[list[int], set[int]]] = []
-    first_open = 0
-    for pair_id, triplet in shuffled:
-        for members, triplets in groups[first_open:]:
-            if len(members) < size and triplet not in triplets:
-                break
-        else:
-            members, triplets = [], set()
-            groups.append((members, triplets))
-        members.append(pair_id)
-        triplets.add(triplet)
-        while first_open < len(groups) and len(groups[first_open][0]) == size:
-            first_open += 1
     return [
-        members[start : start + design.questions_per_form]
-        for members, _ in groups
-        if len(members) == size
-        for start in range(0, size, design.questions_per_form)
+        DrawnPair(pair_id, query, facts[query].triplet_id, facts[query].category)
+        for pair_id, (query, _, _) in zip(pair_ids, pairs, strict=True)
     ]
+
+
+# ---------------------------------------------------------------------------------------- portions
+
+
+def portions(pairs: Sequence[DrawnPair], config: StudyConfig, rng: Random) -> list[list[DrawnPair]]:
+    """Deal the pairs into portions: one category each (unless mixed), no triplet twice.
+
+    Pairs are dealt pass by pass, each pass holding a pair once, so that the copies of a pair
+    come to stand in different portions. The last portions may be smaller: no answer that the
+    design wants is left out.
+    """
+    design = config.design
+    size = design.questions_per_form * design.forms_per_participant
+    by_category: dict[str, list[DrawnPair]] = defaultdict(list)
+    for pair in pairs:
+        by_category["" if design.categories == "mixed" else pair.category].append(pair)
+    dealt: list[list[DrawnPair]] = []
+    for category in sorted(by_category):
+        members = by_category[category]
+        shared = rng.sample(members, round(design.overlap_share * len(members)))
+        packer = Packer(size)
+        for copy in range(design.annotators_per_query):
+            packer.deal(rng.sample(members, len(members)) if copy == 0 else shuffled(rng, shared))
+        dealt += packer.portions
+    return dealt
+
+
+def shuffled(rng: Random, pairs: Sequence[DrawnPair]) -> list[DrawnPair]:
+    """The pairs in a drawn order."""
+    return rng.sample(pairs, len(pairs))
+
+
+class Packer:
+    """Fills portions of a size, each holding a triplet at most once."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.portions: list[list[DrawnPair]] = []
+        self._triplets: list[set[int]] = []
+        self._first_open = 0
+
+    def deal(self, pairs: Sequence[DrawnPair]) -> None:
+        """Put each pair into the first portion with room that does not hold its triplet."""
+        for pair in pairs:
+            index = self._place_for(pair.triplet_id)
+            self.portions[index].append(pair)
+            self._triplets[index].add(pair.triplet_id)
+            while self._first_open < len(self.portions) and self._is_full(self._first_open):
+                self._first_open += 1
+
+    def _place_for(self, triplet_id: int) -> int:
+        for index in range(self._first_open, len(self.portions)):
+            if not self._is_full(index) and triplet_id not in self._triplets[index]:
+                return index
+        self.portions.append([])
+        self._triplets.append(set())
+        return len(self.portions) - 1
+
+    def _is_full(self, index: int) -> bool:
+        return len(self.portions[index]) == self.size

@@ -3,6 +3,13 @@
 The library raises these; only `hsfiq.cli` turns them into a message and an exit code.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 class HsfiqError(Exception):
     """An error whose message a person can act on; `exit_code` is the command's."""
@@ -22,6 +29,22 @@ class UnreadableInput(HsfiqError):
             mend: how to put it right, where that is not plain from `what`.
         """
         super().__init__(f"{where}: {what}" + (f"; {mend}" if mend else ""))
+
+
+class Mistake(UnreadableInput):
+    """What a study's file asks for under `key` cannot be done; its reader knows the line."""
+
+    def __init__(self, key: str, what: str, mend: str = "") -> None:
+        super().__init__(key, what, mend)
+        self.key = key
+
+
+class Mistakes(HsfiqError):
+    """Everything that is wrong with a study's file: `lines` are as many messages."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
 
 
 class NothingToDo(HsfiqError):

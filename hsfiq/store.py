@@ -1,4 +1,4 @@
-"""A study in progress: taking forms, where a participant stands, and keeping answers.
+"""A study in progress: where a participant stands, and keeping answers.
 
 Every function takes a session of `Database.writing` or `.reading` and does one thing in it; the
 caller's block is the transaction. What the browser claims is never trusted: each call finds the
@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.errors import Conflict, Forbidden, NotOpen, Refused
+from hsfiq.participants import lock_participant, require_open, touch
 from hsfiq.records import Answer
 from hsfiq.tables import (
     Check,
@@ -46,10 +48,11 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing a participant is asked: a question, or the check before one.
+    """One thing a participant is asked: a question, or the sum before one.
 
-    `number` counts the questions from 1; a check carries the number of the question it guards.
-    `done` is an answered question or a passed check.
+    `number` counts the questions from 1; a sum carries the number of the question it guards.
+    Gold and repeated pairs are questions like all others here. `done` is an answered question or
+    a passed sum.
     """
 
     number: int
@@ -68,88 +71,12 @@ class Standing:
     total: int
 
 
-# ----------------------------------------------------------------------------------- participants
-
-
-def enrol(session: Session, study_id: int, *, now: datetime) -> Participant:
-    """Make a participant and hand them free forms of one category, the one with most left.
-
-    Raises:
-        NotOpen: the study is not open, or has no free forms left for one more.
-    """
-    # The lock makes enrolments take turns: no form can be handed to two people.
-    study = session.scalars(select(Study).where(Study.id == study_id).with_for_update()).one()
-    require_open(study)
-    free = (Form.study_id == study_id, Form.participant_id.is_(None))
-    category = session.scalar(
-        select(Form.category)
-        .where(*free)
-        .group_by(Form.category)
-        .having(func.count() >= study.forms_per_participant)
-        .order_by(func.count().desc(), func.min(Form.number))
-        .limit(1)
-    )
-    if category is None:
-        raise NotOpen(f"study {study.name}: every form is taken")
-    forms = session.scalars(
-        select(Form)
-        .where(*free, Form.category == category)
-        .order_by(Form.number)
-        .limit(study.forms_per_participant)
-    ).all()
-    participant = Participant(
-        study_id=study_id, name=next_name(session, study_id), category=category, created_at=now
-    )
-    session.add(participant)
-    session.flush()
-    for position, form in enumerate(forms, start=1):
-        form.participant_id = participant.id
-        form.position, form.name = position, f"form_{position}"
-    session.flush()
-    return participant
-
-
-def next_name(session: Session, study_id: int) -> str:
-    """The pseudonym of the study's next participant: `p1`, `p2`, ..."""
-    count = session.scalar(
-        select(func.count()).select_from(Participant).where(Participant.study_id == study_id)
-    )
-    return f"p{(count or 0) + 1}"
-
-
-def participant_by_token(session: Session, token: str) -> Participant | None:
-    """The participant whom this token names, with their study."""
-    return session.scalars(
-        select(Participant).options(joinedload(Participant.study)).where(Participant.token == token)
-    ).one_or_none()
-
-
-def require_open(study: Study) -> None:
-    """Raise `NotOpen` unless the study takes answers now."""
-    if study.status != "open":
-        raise NotOpen(f"study {study.name} is {study.status}")
-
-
 # ------------------------------------------------------------------------------ where one stands
 
 
 def standing(session: Session, participant: Participant) -> Standing:
     """Derive from the rows alone where the participant stands."""
-    answered = select(Response.id).where(Response.question_id == Question.id).exists()
-    passed = (
-        select(CheckAnswer.id).where(CheckAnswer.check_id == Check.id, CheckAnswer.passed).exists()
-    )
-    rows = session.execute(
-        select(Question.id, answered, Check.id, passed)
-        .join(Form, Question.form_id == Form.id)
-        # A check stands between forms: the first form begins at once.
-        .outerjoin(
-            Check,
-            (Check.form_id == Form.id) & (Check.place == Question.place) & (Form.position > 1),
-        )
-        .where(Form.participant_id == participant.id)
-        .order_by(Form.position, Question.place)
-    ).all()
+    rows = session.execute(_own_questions(), {"participant": participant.id}).all()
     steps: list[Step] = []
     for number, (question_id, is_answered, check_id, is_passed) in enumerate(rows, start=1):
         if check_id is not None:
@@ -163,27 +90,39 @@ def standing(session: Session, participant: Participant) -> Standing:
     )
 
 
-def step_of_question(session: Session, participant: Participant, question_id: int) -> Step:
-    """The step that this question is, if the participant may see it now.
-
-    Raises:
-        Forbidden: it is not theirs, or lies beyond the first thing they have still to do.
-    """
-    now_at = standing(session, participant)
-    for step in now_at.steps:
-        if step.question_id == question_id and step.check_id is None:
-            return step
-        if step == now_at.current:
-            break
-    raise Forbidden("this question is not yours to answer now")
+# Building these statements takes as long as running them, and every submit needs them: once each.
 
 
-def load_question(session: Session, question_id: int) -> Question:
-    """The question with everything that showing it needs, in few queries."""
+@cache
+def _own_questions() -> Select[int, bool, int | None, bool]:
+    """A participant's questions in their order, with the sums before them."""
+    answered = select(Response.id).where(Response.question_id == Question.id).exists()
+    passed = (
+        select(CheckAnswer.id).where(CheckAnswer.check_id == Check.id, CheckAnswer.passed).exists()
+    )
+    return (
+        select(Question.id, answered, Check.id, passed)
+        .join(Form, Question.form_id == Form.id)
+        # A sum stands between forms: the first form begins at once.
+        .outerjoin(
+            Check,
+            (Check.form_id == Form.id)
+            & (Check.place == Question.place)
+            & (Check.kind == "arithmetic")
+            & (Form.position > 1),
+        )
+        .where(Form.participant_id == bindparam("participant"), Question.handed_on.is_(False))
+        .order_by(Form.position, Question.place)
+    )
+
+
+@cache
+def _question_as_shown() -> Select[Question]:
+    """A question with everything that showing it needs."""
     first, second = joinedload(Pair.first), joinedload(Pair.second)
-    return session.scalars(
+    return (
         select(Question)
-        .where(Question.id == question_id)
+        .where(Question.id == bindparam("question"))
         .options(
             joinedload(Question.pair).options(
                 first.selectinload(RetrievedSet.images).joinedload(RetrievedImage.image),
@@ -191,7 +130,53 @@ def load_question(session: Session, question_id: int) -> Question:
                 joinedload(Pair.query).joinedload(Query.triplet).joinedload(Triplet.reference),
             )
         )
-    ).one()
+    )
+
+
+@cache
+def _newest_revision() -> Select[Response]:
+    """The latest response to a question."""
+    return (
+        select(Response)
+        .where(Response.question_id == bindparam("question"))
+        .order_by(Response.revision.desc())
+        .limit(1)
+    )
+
+
+def require_reached(session: Session, participant: Participant, question_id: int) -> None:
+    """Make sure that the participant may answer this question now.
+
+    Raises:
+        Forbidden: they have not consented, or it is not theirs (any more), or it lies beyond the
+            first thing they have still to do.
+    """
+    if participant.consented_at is None:
+        raise Forbidden("the consent page comes before the first question")
+    now_at = standing(session, participant)
+    for step in now_at.steps:
+        if step.question_id == question_id and step.check_id is None:
+            return
+        if step == now_at.current:
+            break
+    left = (
+        select(Question.id)
+        .join(Form, Question.form_id == Form.id)
+        .where(
+            Question.id == question_id, Form.participant_id == participant.id, Question.handed_on
+        )
+    )
+    if session.scalar(left) is not None:
+        raise Forbidden(
+            "you were away for a while, and this question has gone to somebody else; "
+            "what you have answered is kept"
+        )
+    raise Forbidden("this question is not yours to answer now")
+
+
+def load_question(session: Session, question_id: int) -> Question:
+    """The question with everything that showing it needs, in few queries."""
+    return session.scalars(_question_as_shown(), {"question": question_id}).one()
 
 
 def shown_sets(question: Question) -> tuple[RetrievedSet, RetrievedSet]:
@@ -202,19 +187,23 @@ def shown_sets(question: Question) -> tuple[RetrievedSet, RetrievedSet]:
 
 def latest_response(session: Session, question_id: int) -> Response | None:
     """The revision that counts, None where the question is unanswered."""
-    return session.scalars(
-        select(Response)
-        .where(Response.question_id == question_id)
-        .order_by(Response.revision.desc())
-        .limit(1)
-    ).one_or_none()
+    return session.scalars(_newest_revision(), {"question": question_id}).one_or_none()
+
+
+def shown_images(question: Question, side: int) -> list[RetrievedImage]:
+    """The images of set 1 or 2 in the order in which this question shows them."""
+    images = shown_sets(question)[side - 1].images
+    order = (question.order_1, question.order_2)[side - 1]
+    return list(images) if order is None else [images[place] for place in order]
 
 
 def mark_served(session: Session, question_id: int, now: datetime) -> datetime:
-    """Keep when the question was first served and return it."""
+    """Keep when the question was first served and return it; this is a sign of life, too."""
     question = session.get_one(Question, question_id)
     if question.served_at is None:
         question.served_at = now
+    if question.form.participant is not None:
+        touch(question.form.participant, now)
     return question.served_at
 
 
@@ -242,12 +231,10 @@ def submit(
         Conflict: another tab has answered since the page was loaded.
         Refused: the study allows no tie, or the reason is too long or no text.
     """
-    question = session.scalars(
-        select(Question).where(Question.id == question_id).with_for_update()
-    ).one_or_none()
-    if question is None:
-        raise Forbidden("this question is not yours to answer now")
-    step_of_question(session, participant, question_id)
+    lock_participant(session, participant)
+    # An enrolment that hands the question on holds its lock, and has marked it when we get it.
+    session.execute(select(Question.id).where(Question.id == question_id).with_for_update())
+    require_reached(session, participant, question_id)
     latest = latest_response(session, question_id)
     repeated = session.scalars(
         select(Response).where(
@@ -256,7 +243,7 @@ def submit(
     ).one_or_none()
     if repeated is not None:
         return repeated
-    require_open(participant.study)
+    require_answering(participant)
     revision = latest.revision if latest else 0
     if revision != expected_revision:
         raise Conflict("this question was answered elsewhere since the page was loaded")
@@ -267,6 +254,8 @@ def submit(
         **values_of(answer, participant.study),
     )
     session.add(response)
+    if response.submitted_at is not None:
+        touch(participant, response.submitted_at)
     session.flush()
     return response
 
@@ -322,13 +311,21 @@ def answer_check(
     current = standing(session, participant).current
     if current is None or current.check_id != check_id:
         raise Forbidden("this check is not asked of you now")
-    require_open(participant.study)
+    require_answering(participant)
     require_text("what was given", given)
+    touch(participant, now)
     check = session.get_one(Check, check_id)
     passed = given.strip() == check.expected
     session.add(CheckAnswer(check_id=check_id, given=given[:40], passed=passed, answered_at=now))
     session.flush()
     return passed
+
+
+def require_answering(participant: Participant) -> None:
+    """Raise `NotOpen` unless both the study and the participant are active."""
+    require_open(participant.study)
+    if participant.status != "active":
+        raise NotOpen(f"participant {participant.name} is {participant.status}")
 
 
 def studies(session: Session) -> Sequence[Study]:
@@ -356,14 +353,26 @@ class Progress:
 
 
 def progress_of(session: Session, study: Study) -> Progress:
-    """Count what a study holds and what of it is done."""
+    """Count what a study holds and what of it is done.
+
+    Questions are those that the design wants answered: checks come on top of them, one that was
+    left lives on where it was handed on to, and the answers of excluded participants do not count.
+    """
 
     def count(counted: Select[int]) -> int:
         return session.scalar(counted) or 0
 
     forms = select(func.count(Form.id)).where(Form.study_id == study.id)
-    questions = select(func.count(Question.id)).join(Question.form).where(Form.study_id == study.id)
-    answered = select(Response.id).where(Response.question_id == Question.id).exists()
+    is_check = select(Check.id).where(Check.question_id == Question.id).exists()
+    questions = (
+        select(func.count(Question.id))
+        .join(Form, Question.form_id == Form.id)
+        .where(Form.study_id == study.id, Question.handed_on.is_(False), ~is_check)
+    )
+    is_answered = select(Response.id).where(Response.question_id == Question.id).exists()
+    answered = questions.join(Participant, Form.participant_id == Participant.id).where(
+        is_answered, Participant.status != "excluded"
+    )
     return Progress(
         study=study.name,
         title=study.title,
@@ -375,5 +384,5 @@ def progress_of(session: Session, study: Study) -> Progress:
             select(func.count(Participant.id)).where(Participant.study_id == study.id)
         ),
         questions=count(questions),
-        answered=count(questions.where(answered)),
+        answered=count(answered),
     )

@@ -7,193 +7,54 @@ Responses are append-only: a changed answer is a row with the next revision, the
 from __future__ import annotations
 
 import secrets
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    CheckConstraint,
-    Column,
-    DateTime,
-    ForeignKey,
-    ForeignKeyConstraint,
-    MetaData,
-    String,
-    Table,
-    Text,
-    TypeDecorator,
-    UniqueConstraint,
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from hsfiq.columns import Base, UtcTime
+from hsfiq.source_tables import (
+    Corpus,
+    Dataset,
+    Image,
+    Query,
+    RankedList,
+    Setting,
+    System,
+    Triplet,
+    corpus_images,
 )
-from sqlalchemy.engine import Dialect
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-NAMING = {
-    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    "ck": "ck_%(table_name)s_%(constraint_name)s",
-    "fk": "fk_%(table_name)s_%(column_0_name)s",
-    "pk": "pk_%(table_name)s",
-}
-
-
-class UtcTime(TypeDecorator[datetime]):
-    """An aware moment, kept as UTC; SQLite forgets zones, so the zone is put back on reading."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """Refuse a moment without a zone: it would be stored as whatever zone is read later."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"a moment without a time zone: {value}")
-        return value.astimezone(UTC)
-
-    def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """Give the moment back in UTC."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class Base(DeclarativeBase):
-    """What all tables share: named constraints, so that migrations can speak of them."""
-
-    metadata = MetaData(naming_convention=NAMING)
-    type_annotation_map = {  # noqa: RUF012 (SQLAlchemy reads it as a plain class attribute)
-        datetime: UtcTime(),
-        dict[str, Any]: JSON(),
-        list[str]: JSON(),
-        list[int]: JSON(),
-        list[float]: JSON(none_as_null=True),
-        str: Text(),
-    }
-
-
-# --------------------------------------------------------------------------------------- sources
-
-
-class Setting(Base):
-    """One value that belongs to this database, such as the key that signs its pages."""
-
-    __tablename__ = "settings"
-
-    key: Mapped[str] = mapped_column(String(40), primary_key=True)
-    value: Mapped[str]
-
-
-class Dataset(Base):
-    """A CIR dataset: whose triplets and images these are, and where its images lie, if anywhere."""
-
-    __tablename__ = "datasets"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(40), unique=True)
-    image_root: Mapped[str | None]
-
-
-class Image(Base):
-    """An image of a dataset; its file may be absent.
-
-    `token` is all that a browser learns of it: random, so that neither its name nor the order of
-    import (a reference next to its target) can be read from an address.
-    """
-
-    __tablename__ = "images"
-    __table_args__ = (UniqueConstraint("dataset_id", "name"),)
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    dataset_id: Mapped[int] = mapped_column(ForeignKey("datasets.id"))
-    name: Mapped[str] = mapped_column(String(200))
-    token: Mapped[str] = mapped_column(
-        String(32), unique=True, default=lambda: secrets.token_hex(16)
-    )
-
-    dataset: Mapped[Dataset] = relationship()
-
-
-class Corpus(Base):
-    """The images that a split file names: the candidates of its queries."""
-
-    __tablename__ = "corpora"
-    __table_args__ = (UniqueConstraint("dataset_id", "name"),)
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    dataset_id: Mapped[int] = mapped_column(ForeignKey("datasets.id"))
-    name: Mapped[str] = mapped_column(String(80))
-
-
-corpus_images = Table(
+__all__ = [
+    "Base",
+    "Check",
+    "CheckAnswer",
+    "Corpus",
+    "Dataset",
+    "Form",
+    "Image",
+    "Pair",
+    "Participant",
+    "Query",
+    "Question",
+    "RankedList",
+    "Response",
+    "RetrievedImage",
+    "RetrievedSet",
+    "Setting",
+    "Study",
+    "System",
+    "Triplet",
+    "UtcTime",
     "corpus_images",
-    Base.metadata,
-    Column("corpus_id", ForeignKey("corpora.id"), primary_key=True),
-    Column("image_id", ForeignKey("images.id"), primary_key=True, index=True),
-)
-
-
-class Triplet(Base):
-    """A reference, a target (None where it is withheld) and the captions between them."""
-
-    __tablename__ = "triplets"
-    __table_args__ = (UniqueConstraint("dataset_id", "external_id"),)
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    dataset_id: Mapped[int] = mapped_column(ForeignKey("datasets.id"))
-    external_id: Mapped[str] = mapped_column(String(200))
-    category: Mapped[str] = mapped_column(String(40))
-    split: Mapped[str | None] = mapped_column(String(40))
-    reference_id: Mapped[int] = mapped_column(ForeignKey("images.id"), index=True)
-    target_id: Mapped[int | None] = mapped_column(ForeignKey("images.id"), index=True)
-    captions: Mapped[list[str]]
-
-    dataset: Mapped[Dataset] = relationship()
-    reference: Mapped[Image] = relationship(foreign_keys=[reference_id])
-    target: Mapped[Image | None] = relationship(foreign_keys=[target_id])
-
-
-class Query(Base):
-    """A triplet with the text as shown; its outside id is the triplet's plus `suffix`."""
-
-    __tablename__ = "queries"
-    __table_args__ = (UniqueConstraint("triplet_id", "suffix"),)
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    triplet_id: Mapped[int] = mapped_column(ForeignKey("triplets.id"))
-    suffix: Mapped[str] = mapped_column(String(20))
-    text: Mapped[str]
-
-    triplet: Mapped[Triplet] = relationship()
-
-
-class System(Base):
-    """A retrieval model whose results are judged; its name never reaches an annotator."""
-
-    __tablename__ = "systems"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(200), unique=True)
-
-
-class RankedList(Base):
-    """What a system returned for a query, best first, as long as its run gave it."""
-
-    __tablename__ = "ranked_lists"
-    __table_args__ = (UniqueConstraint("system_id", "query_id"),)
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    system_id: Mapped[int] = mapped_column(ForeignKey("systems.id"))
-    query_id: Mapped[int] = mapped_column(ForeignKey("queries.id"), index=True)
-    image_ids: Mapped[list[int]]
-    scores: Mapped[list[float] | None]
-
-
-# ----------------------------------------------------------------------------------------- study
+]
 
 
 class Study(Base):
     """Queries, pairs, guidelines and design under one name.
 
+    `design` is the owner's file as `hsfiq.study_config` reads it back; empty for imported studies.
     `origin` says whose answers it holds: people's (`collected`, `imported`) or `simulated` ones.
     `image_path` is the pattern by which the published layout names its images; `source_sha256`
     identifies the file that an imported study came from.
@@ -210,6 +71,7 @@ class Study(Base):
     name: Mapped[str] = mapped_column(String(80), unique=True)
     title: Mapped[str]
     guidelines: Mapped[str]
+    consent: Mapped[str]
     status: Mapped[str] = mapped_column(String(10))
     origin: Mapped[str] = mapped_column(String(10))
     k: Mapped[int]
@@ -277,10 +139,24 @@ class Pair(Base):
 
 
 class Participant(Base):
-    """An annotator, known by a random token only; `name` is the public pseudonym of releases."""
+    """An annotator, known by a random token only; `name` is the public pseudonym of releases.
+
+    `external_id` is the id that a recruitment platform gives, and the only other thing known.
+    `seen_at` is the last sign of life: with the study's lease it says how long the questions not
+    yet answered stay theirs.
+    """
 
     __tablename__ = "participants"
-    __table_args__ = (UniqueConstraint("study_id", "name"),)
+    __table_args__ = (
+        UniqueConstraint("study_id", "name"),
+        UniqueConstraint("study_id", "external_id"),
+        CheckConstraint(
+            "status in ('active', 'paused', 'returned', 'screened-out', 'excluded')", name="status"
+        ),
+        CheckConstraint(
+            "source in ('open', 'invitation', 'prolific', 'mturk', 'imported')", name="source"
+        ),
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
@@ -289,7 +165,14 @@ class Participant(Base):
         String(64), unique=True, default=lambda: secrets.token_urlsafe(24)
     )
     category: Mapped[str | None] = mapped_column(String(40))
+    status: Mapped[str] = mapped_column(String(20), default="active")
+    source: Mapped[str] = mapped_column(String(20), default="open")
+    external_id: Mapped[str | None] = mapped_column(String(200))
     created_at: Mapped[datetime | None]
+    consented_at: Mapped[datetime | None]
+    practised_at: Mapped[datetime | None]
+    enrolled_at: Mapped[datetime | None]
+    seen_at: Mapped[datetime | None]
 
     study: Mapped[Study] = relationship()
 
@@ -297,7 +180,8 @@ class Participant(Base):
 class Form(Base):
     """An ordered batch of questions; without a participant until somebody takes it.
 
-    `number` is its place in the study's pool, `position` its place before its participant.
+    Forms of one `portion` go to one participant together, and hold no triplet twice. `number` is
+    the form's place in the study, `position` its place before its participant.
     """
 
     __tablename__ = "forms"
@@ -315,6 +199,7 @@ class Form(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
     number: Mapped[int]
+    portion: Mapped[int]
     category: Mapped[str] = mapped_column(String(40))
     participant_id: Mapped[int | None] = mapped_column(ForeignKey("participants.id"))
     position: Mapped[int | None]
@@ -326,6 +211,8 @@ class Form(Base):
 class Question(Base):
     """One pair at one place of one form, as drawn: `swapped` puts the pair's second set first.
 
+    `order_1` and `order_2` are the places of the sets' images as shown, None where they are shown
+    as ranked. `handed_on` marks a question that its participant left: another one has got it.
     `text` is set only where this question's source spells its query's text in another way
     (double spaces, escapes): releases give back what was shown, to the letter.
     """
@@ -341,6 +228,9 @@ class Question(Base):
     place: Mapped[int]
     pair_id: Mapped[int] = mapped_column(ForeignKey("pairs.id"), index=True)
     swapped: Mapped[bool]
+    order_1: Mapped[list[int] | None]
+    order_2: Mapped[list[int] | None]
+    handed_on: Mapped[bool] = mapped_column(default=False)
     text: Mapped[str | None]
     served_at: Mapped[datetime | None]
 
@@ -390,20 +280,33 @@ class Response(Base):
 
 
 class Check(Base):
-    """Something that shows attention, drawn with the form: here the sum asked before a place."""
+    """Something that shows attention, drawn with the form.
+
+    `arithmetic` is a sum asked before a place. `gold` and `repeat` are questions of the form: a
+    pair with a planted winner (`expected` is its side), and the pair of another question of the
+    form with the sides swapped.
+    """
 
     __tablename__ = "checks"
     __table_args__ = (
         UniqueConstraint("form_id", "place", "kind"),
-        CheckConstraint("kind in ('arithmetic')", name="kind"),
+        CheckConstraint("kind in ('arithmetic', 'gold', 'repeat')", name="kind"),
+        CheckConstraint(
+            "(kind = 'arithmetic' and prompt is not null and expected is not null) or "
+            "(kind = 'gold' and question_id is not null and expected is not null) or "
+            "(kind = 'repeat' and question_id is not null and repeats_id is not null)",
+            name="whole",
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     form_id: Mapped[int] = mapped_column(ForeignKey("forms.id"))
     place: Mapped[int]
     kind: Mapped[str] = mapped_column(String(20))
-    prompt: Mapped[str]
-    expected: Mapped[str]
+    prompt: Mapped[str | None]
+    expected: Mapped[str | None]
+    question_id: Mapped[int | None] = mapped_column(ForeignKey("questions.id"), unique=True)
+    repeats_id: Mapped[int | None] = mapped_column(ForeignKey("questions.id"))
 
     form: Mapped[Form] = relationship()
 

@@ -11,11 +11,19 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from hsfiq import store
+from hsfiq import participants, store
 from hsfiq.database import Database
-from hsfiq.design import Design, draw_study
+from hsfiq.design import draw_study
 from hsfiq.records import Answer
 from hsfiq.store import Skip, Standing
+from hsfiq.study_config import (
+    Checks,
+    Design,
+    Presentation,
+    Queries,
+    Recruitment,
+    StudyConfig,
+)
 from hsfiq.tables import (
     Check,
     Dataset,
@@ -49,24 +57,30 @@ def make_queries(
     systems: Sequence[str] = SYSTEMS,
     both_orders: bool = False,
     length: int = 3,
+    dataset: str = "small",
+    separate: bool = False,
 ) -> list[int]:
     """So many triplets of each category with every system's list for them; the queries' keys.
 
-    With `both_orders` each triplet gives two queries, its captions in either order.
+    With `both_orders` each triplet gives two queries, its captions in either order. With
+    `separate` each category has eight images of its own, named after it.
     """
     made = []
     with database.writing() as session:
-        dataset = Dataset(name="small")
-        session.add(dataset)
+        source = Dataset(name=dataset)
+        session.add(source)
         session.flush()
-        images = [Image(dataset_id=dataset.id, name=f"image-{n}") for n in range(8)]
         named = [System(name=name) for name in systems]
-        session.add_all([*images, *named])
-        session.flush()
+        session.add_all(named)
         for category, count in (triplets or {"shirt": 8}).items():
+            if separate or not made:
+                name = category if separate else "image"
+                images = [Image(dataset_id=source.id, name=f"{name}-{n}") for n in range(8)]
+                session.add_all(images)
+                session.flush()
             for number in range(count):
                 triplet = Triplet(
-                    dataset_id=dataset.id,
+                    dataset_id=source.id,
                     external_id=f"{category}.val.{number}",
                     category=category,
                     split="val",
@@ -94,15 +108,35 @@ def make_queries(
     return made
 
 
+def config(
+    design: Design = SMALL,
+    name: str = "small",
+    checks: Checks | None = None,
+    recruitment: Recruitment | None = None,
+    queries: Queries | None = None,
+) -> StudyConfig:
+    """What an owner wants, without gold or repeated pairs unless `checks` asks for them."""
+    return StudyConfig(
+        study=Presentation(name=name, title="Which set fits?", guidelines="Look twice."),
+        design=design,
+        checks=checks or Checks(),
+        queries=queries or Queries(dataset="small"),
+        recruitment=recruitment or Recruitment(),
+    )
+
+
 def draw(
-    database: Database, query_ids: Sequence[int], design: Design = SMALL, name: str = "small"
+    database: Database,
+    query_ids: Sequence[int],
+    design: Design = SMALL,
+    name: str = "small",
+    checks: Checks | None = None,
+    recruitment: Recruitment | None = None,
 ) -> int:
     """Draw a study over these queries; its key."""
     with database.writing() as session:
-        study = draw_study(
-            session, name, design, query_ids, title="Which set fits?", guidelines="Look twice."
-        )
-        return study.id
+        wanted = config(design, name, checks, recruitment)
+        return draw_study(session, wanted, query_ids).id
 
 
 def small_study(database: Database, **design: object) -> int:
@@ -123,9 +157,19 @@ class Seat:
     participant_id: int
 
     @classmethod
-    def taken(cls, database: Database, study_id: int) -> Seat:
+    def taken(cls, database: Database, study_id: int, now: datetime = NOW) -> Seat:
         with database.writing() as session:
-            return cls(database, store.enrol(session, study_id, now=NOW).id)
+            participant = participants.enrol(session, study_id, now=now)
+            participants.consent(participant, now=now)
+            return cls(database, participant.id)
+
+    def participant(self) -> Participant:
+        with self.database.reading() as session:
+            return session.get_one(Participant, self.participant_id)
+
+    def set_status(self, status: str) -> None:
+        with self.database.writing() as session:
+            participants.set_status(session.get_one(Participant, self.participant_id), status)
 
     def standing(self) -> Standing:
         with self.database.reading() as session:

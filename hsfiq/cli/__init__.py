@@ -14,8 +14,8 @@ from typing import Annotated
 import typer
 
 from hsfiq import __version__
-from hsfiq.cli import analyze, db, demo, export, imports, serve, study
-from hsfiq.errors import HsfiqError, NothingToDo
+from hsfiq.cli import analyze, db, demo, export, imports, owner, participant, serve, study
+from hsfiq.errors import HsfiqError, Mistakes, NothingToDo
 
 app = typer.Typer(
     name="hsfiq",
@@ -29,6 +29,8 @@ app = typer.Typer(
 app.add_typer(db.app, name="db")
 app.add_typer(imports.app, name="import")
 app.add_typer(study.app, name="study")
+app.add_typer(participant.app, name="participant")
+app.add_typer(owner.app, name="owner")
 demo.register(app)
 serve.register(app)
 export.register(app)
@@ -79,18 +81,23 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":  # `hsfiq db` alone: its message is the help
             typer.echo(str(error), err=True)
             return 2
-        line, code = explain(error)
-        if line is None:
+        said, code = explain(error)
+        if said is None:
             raise
-        typer.echo(f"hsfiq: {line}", err=True)
+        for line in said.split("\n"):
+            typer.echo(f"hsfiq: {line}", err=True)
         return code
     return result if isinstance(result, int) else 0
 
 
 def explain(error: Exception) -> tuple[str | None, int]:
-    """One line and the exit code for an error a person can act on, (None, 1) for a defect."""
+    """One line and the exit code for an error a person can act on, (None, 1) for a defect.
+
+    The mistakes of a study's file have a line each.
+    """
     if isinstance(error, HsfiqError):
-        return one_line(str(error)), error.exit_code
+        lines = error.lines if isinstance(error, Mistakes) else [str(error)]
+        return "\n".join(map(one_line, lines)), error.exit_code
     if isinstance(error, typer.Abort):
         return "aborted", 1
     show = getattr(error, "format_message", None)

@@ -50,10 +50,12 @@ def database_url(ctx: typer.Context, chosen: str | None) -> str:
 
 
 def open_chosen(ctx: typer.Context, chosen: str | None, *, create: bool = True) -> Database:
-    """Open the database that the options name."""
+    """Open the database that the options name; it is closed when the command has ended."""
     from hsfiq.database import open_database
 
-    return open_database(database_url(ctx, chosen), create=create)
+    opened = open_database(database_url(ctx, chosen), create=create)
+    ctx.call_on_close(opened.close)
+    return opened
 
 
 def chosen_study(session: Session, name: str | None) -> Study:

@@ -1,6 +1,13 @@
-"""`hsfiq study`: the studies of a database."""
+"""`hsfiq study`: making studies, inviting people, opening and closing."""
 
 from __future__ import annotations
+
+import csv
+import os
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -12,8 +19,16 @@ from hsfiq.cli.common import (
     open_chosen,
     print_result,
 )
+from hsfiq.errors import Mistake, UnreadableInput
 
-app = typer.Typer(help="Look at the studies of the database.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from hsfiq.tables import Study
+
+app = typer.Typer(
+    help="Make, open and close studies, invite people, see how far they are.", no_args_is_help=True
+)
 
 
 @app.command("list", epilog="Example: hsfiq study list")
@@ -44,3 +59,130 @@ def status(
     with open_chosen(ctx, database, create=False).reading() as session:
         row = progress_of(session, chosen_study(session, study)).facts()
     print_result(row, "\n".join(f"{key}: {value}" for key, value in row.items()), as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq study create study.toml")
+def create(
+    ctx: typer.Context,
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The study's file.")],
+    draft: Annotated[bool, typer.Option("--draft", help="Do not open it yet.")] = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw a study from its file and open it; every mistake in the file is named at once."""
+    from hsfiq.design import draw_study
+    from hsfiq.query_choice import chosen_queries
+    from hsfiq.readers.config import located, read_config
+    from hsfiq.store import progress_of
+
+    wanted = read_config(config)
+    try:
+        with open_chosen(ctx, database, create=False).writing() as session:
+            queries = chosen_queries(session, wanted)
+            study = draw_study(session, wanted, queries, status="draft" if draft else "open")
+            row = progress_of(session, study).facts()
+    except Mistake as mistake:
+        raise located(config, mistake) from mistake
+    line = (
+        f"study {row['study']}: {row['questions']:,} questions about {len(queries):,} queries in "
+        f"{row['forms']:,} forms; it is {row['status']}"
+    )
+    print_result(row, line, as_json=as_json)
+
+
+@app.command("open", epilog="Example: hsfiq study open --study autumn")
+def open_(ctx: typer.Context, study: StudyOption = None, database: DatabaseOption = None) -> None:
+    """Let a study take participants and answers."""
+    change_status(ctx, study, database, "open")
+
+
+@app.command(epilog="Example: hsfiq study pause --study autumn")
+def pause(ctx: typer.Context, study: StudyOption = None, database: DatabaseOption = None) -> None:
+    """Stop a study for a while: who is on the page sees why and can come back."""
+    change_status(ctx, study, database, "paused")
+
+
+@app.command(epilog="Example: hsfiq study close --study autumn")
+def close(ctx: typer.Context, study: StudyOption = None, database: DatabaseOption = None) -> None:
+    """End a study: who comes later gets a kind page and their completion code."""
+    change_status(ctx, study, database, "closed")
+
+
+def change_status(ctx: typer.Context, name: str | None, database: str | None, status: str) -> None:
+    """Change a study's status and say so."""
+    with open_chosen(ctx, database, create=False).writing() as session:
+        study = running_study(session, name)
+        before, study.status = study.status, status
+        typer.echo(f"study {study.name}: {before} -> {status}")
+
+
+def running_study(session: Session, name: str | None) -> Study:
+    """The chosen study, if people answer it here.
+
+    Raises:
+        UnreadableInput: its answers were imported or simulated.
+    """
+    study = chosen_study(session, name)
+    if study.origin != "collected":
+        raise UnreadableInput(
+            f"study {study.name}", f"holds {study.origin} answers and is finished for good"
+        )
+    return study
+
+
+@app.command(epilog="Example: hsfiq study invite --count 61 --url https://study.example.org")
+def invite(
+    ctx: typer.Context,
+    count: Annotated[int, typer.Option(help="How many invitations.", min=1, max=100_000)],
+    url: Annotated[str, typer.Option(help="Where the app is reached from outside.")] = (
+        "http://127.0.0.1:7860"
+    ),
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="The CSV of participants and their links.")
+    ] = Path("invitations.csv"),
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make personal links; each works in any browser and leads back to where one stood."""
+    from hsfiq.participants import invite as make
+
+    if not url.startswith(("http://", "https://")):
+        raise UnreadableInput("--url", f"{url!r} is no http(s) address")
+    if out.exists():
+        raise UnreadableInput(str(out), "is there already", "name another file with --out")
+    with ExitStack() as if_it_fails:
+        with open_chosen(ctx, database, create=False).writing() as session:
+            chosen = running_study(session, study)
+            made = make(session, chosen.id, count, now=datetime.now(UTC))
+            # Within the transaction: links that could not be written were never made.
+            with open_private(out) as file:
+                if_it_fails.callback(out.unlink)
+                writer = csv.writer(file)
+                writer.writerow(["participant", "link"])
+                writer.writerows([p.name, f"{url.rstrip('/')}/start/{p.token}"] for p in made)
+        if_it_fails.pop_all()
+    result = {"study": chosen.name, "invitations": count, "file": str(out)}
+    print_result(result, f"study {chosen.name}: {count:,} invitations in {out}", as_json=as_json)
+
+
+def open_private(path: Path) -> TextIO:
+    """A new file that only its owner can read: whoever has a link is that participant."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    return os.fdopen(handle, "w", newline="", encoding="utf-8")
+
+
+@app.command(epilog="Example: hsfiq study assign p7")
+def assign(
+    ctx: typer.Context,
+    participant: Annotated[str, typer.Argument(help="The pseudonym, such as p7.")],
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Give a participant's unanswered questions to whoever comes next, the lease not awaited."""
+    from hsfiq.participants import by_name, give_back
+
+    with open_chosen(ctx, database, create=False).writing() as session:
+        chosen = running_study(session, study)
+        give_back(by_name(session, chosen, participant))
+    typer.echo(f"study {chosen.name}: the questions {participant} left go to the next to come")

@@ -55,7 +55,8 @@ def import_published(
         )
     dataset = dataset_named(session, "fashioniq")
     study = Study(
-        name=name, title="Published HP-FashionIQ answers", guidelines="", status="closed",
+        name=name, title="Published HP-FashionIQ answers", guidelines="", consent="",
+        status="closed",
         origin="imported", k=K, ties_allowed=False,
         forms_per_participant=most_forms(published.forms), design={},
         image_path=published.image_path, source_sha256=digest,
@@ -100,7 +101,7 @@ class StudyWriter:
         participant = self._participant(form)
         self.positions[form.participant] = self.positions.get(form.participant, 0) + 1
         row = Form(
-            study_id=self.study.id, number=number, category=form.category,
+            study_id=self.study.id, number=number, portion=participant.id, category=form.category,
             participant_id=participant.id, position=self.positions[form.participant],
             name=form.name,
         )  # fmt: skip
@@ -128,7 +129,10 @@ class StudyWriter:
     def _participant(self, form: PublishedForm) -> Participant:
         if form.participant not in self.participants:
             participant = Participant(
-                study_id=self.study.id, name=form.participant, category=form.category or None
+                study_id=self.study.id,
+                name=form.participant,
+                category=form.category or None,
+                source="imported",
             )
             self.session.add(participant)
             self.session.flush()

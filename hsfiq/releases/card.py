@@ -23,6 +23,7 @@ _CROISSANT_TYPES = {
     pa.float64(): "sc:Float",
     pa.timestamp("us", tz="UTC"): "sc:DateTime",
     pa.list_(pa.string()): "sc:Text",
+    pa.list_(pa.int32()): "sc:Integer",
 }
 
 # The context that Croissant 1.0 prescribes (docs.mlcommons.org/croissant/docs/croissant-spec.html).

@@ -154,6 +154,7 @@ def set_rows(question: QuestionRow) -> Iterable[dict[str, Any]]:
             "query_id": question.query.query_id,
             "system": retrieved.system,
             "image_ids": retrieved.image_ids,
+            "shown_order": question.orders[side - 1],
             "score": score,
         }
 

@@ -17,6 +17,9 @@ Kind = Literal["hs", "hp"]
 Rule = Callable[[QuestionRow], str | None]
 """Gives the value that drops a question, None where the question stays."""
 
+ONLY_WHERE_MET = {"handed-on", "check", "excluded"}
+"""Rules that most studies never meet; the funnel has a line for them only where it drops one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Filters:
@@ -69,14 +72,18 @@ def sift(questions: Sequence[QuestionRow], kind: Kind, filters: Filters) -> Sift
         gone = {exclusion.question.question_id for exclusion in dropped}
         kept = [question for question in kept if question.question_id not in gone]
         excluded += dropped
-        funnel.append(FunnelStep(name, len(dropped), len(kept)))
+        if dropped or name not in ONLY_WHERE_MET:
+            funnel.append(FunnelStep(name, len(dropped), len(kept)))
     return Sifted(len(questions), kept, excluded, funnel)
 
 
 def rules(kind: Kind, filters: Filters) -> Iterator[tuple[str, Rule]]:
     """The rules in their order, by the names that `exclusions` and the funnel use."""
+    yield "handed-on", handed_on
+    yield "check", check
     yield "unanswered", unanswered
     yield "skipped", skipped
+    yield "excluded", excluded
     if filters.invalid:
         yield "irrelevant", irrelevant
     if filters.invalid and kind == "hp":
@@ -85,6 +92,21 @@ def rules(kind: Kind, filters: Filters) -> Iterator[tuple[str, Rule]]:
         yield "failed-checks", failed_checks
     if filters.min_seconds is not None:
         yield "min-seconds", faster_than(filters.min_seconds)
+
+
+def handed_on(question: QuestionRow) -> str | None:
+    """Left by its participant; it stands again in the form of whoever came after."""
+    return "left by its participant" if question.handed_on else None
+
+
+def check(question: QuestionRow) -> str | None:
+    """Asked to see whether somebody pays attention: a gold or repeated pair."""
+    return question.check
+
+
+def excluded(question: QuestionRow) -> str | None:
+    """Answered by somebody whom the study's owner has excluded."""
+    return "participant excluded" if question.participant_status == "excluded" else None
 
 
 def unanswered(question: QuestionRow) -> str | None:
@@ -115,9 +137,8 @@ def contradicts(question: QuestionRow) -> str | None:
 
 
 def failed_checks(question: QuestionRow) -> str | None:
-    """A check of its form was answered wrongly at least once."""
-    tries = question.failed_tries
-    return f"{tries} wrong {'try' if tries == 1 else 'tries'}" if tries else None
+    """A check of its form was failed: a wrong sum, a gold pair missed, a repeat contradicted."""
+    return f"{question.failed_checks} failed" if question.failed_checks else None
 
 
 def faster_than(seconds: float) -> Rule:

@@ -202,3 +202,30 @@ def newest_release(parent: Path, kind: str) -> Path | None:
         key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns,
         default=None,
     )
+
+
+def releases_holding(parent: Path, study: str, participant: str) -> list[Path]:
+    """The releases in `parent` that hold answers of this participant of this study.
+
+    What a release has dropped counts as well: its exclusions tell of the answers.
+    """
+    found = []
+    for folder in sorted(parent.iterdir() if parent.is_dir() else ()):
+        manifest = read_manifest(folder)
+        if manifest is not None and manifest.get("study") == study:
+            rows = [*rows_of(folder / "preferences.jsonl"), *rows_of(folder / "exclusions.jsonl")]
+            if any(
+                row.get("participant_id") == participant and row.get("rule") != "unanswered"
+                for row in rows
+            ):
+                found.append(folder)
+    return found
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table of a release; none where the file is gone or is no table."""
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError):
+        return []
+    return [row for row in rows if isinstance(row, dict)]

@@ -9,11 +9,11 @@ from typing import cast
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
+from hsfiq.check_results import check_results
 from hsfiq.ids import question_id
 from hsfiq.records import Answer, Times
 from hsfiq.tables import (
     Check,
-    CheckAnswer,
     Dataset,
     Form,
     Image,
@@ -60,7 +60,9 @@ class QuestionRow:
 
     `text` is spelled as its source spells it. `answer` is None for an unanswered or a skipped
     question; `skipped` gives the reason for the latter. `pair_id` is equal for questions about
-    the same two sets. `failed_tries` counts the wrong answers to the checks of its form.
+    the same two sets. `check` is the kind of check that the question is,
+    if one; `failed_checks` counts the checks of its form that were failed. `orders` are the places
+    of the sets' images as shown, None for the ranked order.
     """
 
     question_id: str
@@ -73,10 +75,14 @@ class QuestionRow:
     query: QueryRow
     text: str
     sets: tuple[SetRow, SetRow]
+    orders: tuple[list[int] | None, list[int] | None]
+    participant_status: str
+    handed_on: bool
+    check: str | None
     answer: Answer | None
     skipped: str | None
     revision: int
-    failed_tries: int
+    failed_checks: int
 
     @property
     def given(self) -> Answer:
@@ -105,14 +111,15 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
     queries = read_queries(session, study)
     sets = read_sets(session, study)
     pair_ids = read_pair_ids(session, study, queries)
-    failed = read_failed_tries(session, study)
+    checks = read_checks(session, study)
+    failed = read_failed_checks(session, study)
     latest = (
         select(Response.question_id, func.max(Response.revision).label("revision"))
         .group_by(Response.question_id)
         .subquery()
     )
     rows = session.execute(
-        select(Question, Pair, Form, Participant.name, Response)
+        select(Question, Pair, Form, Participant.name, Participant.status, Response)
         .join(Pair, Question.pair_id == Pair.id)
         .join(Form, Question.form_id == Form.id)
         .join(Participant, Form.participant_id == Participant.id)
@@ -125,7 +132,7 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
         .order_by(Participant.id, Form.position, Question.place)
     )
     found = []
-    for question, pair, form, participant, response in rows:
+    for question, pair, form, participant, status, response in rows:
         query = queries[pair.query_id]
         form_name = cast("str", form.name)  # the tables see to it that taken forms are named
         first, second = sets[pair.first_id], sets[pair.second_id]
@@ -141,10 +148,14 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
                 query=query,
                 text=query.text if question.text is None else question.text,
                 sets=(second, first) if question.swapped else (first, second),
+                orders=(question.order_1, question.order_2),
+                participant_status=status,
+                handed_on=question.handed_on,
+                check=checks.get(question.id),
                 answer=answer_of(response),
                 skipped=response.skipped if response else None,
                 revision=response.revision if response else 0,
-                failed_tries=failed.get(form.id, 0),
+                failed_checks=failed.get(form.id, 0),
             )
         )
     return found
@@ -252,13 +263,19 @@ def read_pair_ids(session: Session, study: Study, queries: dict[int, QueryRow]) 
     return ids
 
 
-def read_failed_tries(session: Session, study: Study) -> dict[int, int]:
-    """How often the checks of each form were answered wrongly, by the form's database key."""
+def read_checks(session: Session, study: Study) -> dict[int, str]:
+    """The kind of check of each question that is one, by the question's database key."""
     rows = session.execute(
-        select(Check.form_id, func.count())
-        .join(CheckAnswer, CheckAnswer.check_id == Check.id)
+        select(Check.question_id, Check.kind)
         .join(Form, Check.form_id == Form.id)
-        .where(Form.study_id == study.id, CheckAnswer.passed.is_(False))
-        .group_by(Check.form_id)
+        .where(Form.study_id == study.id, Check.question_id.is_not(None))
     )
-    return dict(rows.all())
+    return {question_id: kind for question_id, kind in rows if question_id is not None}
+
+
+def read_failed_checks(session: Session, study: Study) -> dict[int, int]:
+    """How many checks of each form were failed, by the form's database key."""
+    failed: dict[int, int] = defaultdict(int)
+    for result in check_results(session, study):
+        failed[result.form_id] += not result.passed
+    return dict(failed)

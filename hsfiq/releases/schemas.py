@@ -35,6 +35,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         query_id=_TEXT,
         system=_TEXT,
         image_ids=_TEXTS,
+        shown_order=pa.list_(pa.int32()),
         score=pa.int8(),
     ),
     "preferences": columns(

@@ -32,6 +32,7 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=80), nullable=False),
         sa.Column("title", sa.Text(), nullable=False),
         sa.Column("guidelines", sa.Text(), nullable=False),
+        sa.Column("consent", sa.Text(), nullable=False),
         sa.Column("status", sa.String(length=10), nullable=False),
         sa.Column("origin", sa.String(length=10), nullable=False),
         sa.Column("k", sa.Integer(), nullable=False),
@@ -86,11 +87,29 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=80), nullable=False),
         sa.Column("token", sa.String(length=64), nullable=False),
         sa.Column("category", sa.String(length=40), nullable=True),
+        sa.Column("status", sa.String(length=20), nullable=False),
+        sa.Column("source", sa.String(length=20), nullable=False),
+        sa.Column("external_id", sa.String(length=200), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("consented_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("practised_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("enrolled_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("seen_at", sa.DateTime(timezone=True), nullable=True),
+        sa.CheckConstraint(
+            "source in ('open', 'invitation', 'prolific', 'mturk', 'imported')",
+            name=op.f("ck_participants_source"),
+        ),
+        sa.CheckConstraint(
+            "status in ('active', 'paused', 'returned', 'screened-out', 'excluded')",
+            name=op.f("ck_participants_status"),
+        ),
         sa.ForeignKeyConstraint(
             ["study_id"], ["studies.id"], name=op.f("fk_participants_study_id")
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_participants")),
+        sa.UniqueConstraint(
+            "study_id", "external_id", name=op.f("uq_participants_study_id_external_id")
+        ),
         sa.UniqueConstraint("study_id", "name", name=op.f("uq_participants_study_id_name")),
         sa.UniqueConstraint("token", name=op.f("uq_participants_token")),
     )
@@ -114,6 +133,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("study_id", sa.Integer(), nullable=False),
         sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("portion", sa.Integer(), nullable=False),
         sa.Column("category", sa.String(length=40), nullable=False),
         sa.Column("participant_id", sa.Integer(), nullable=True),
         sa.Column("position", sa.Integer(), nullable=True),
@@ -162,19 +182,6 @@ def upgrade() -> None:
         batch_op.create_index(batch_op.f("ix_triplets_target_id"), ["target_id"], unique=False)
 
     op.create_table(
-        "checks",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("form_id", sa.Integer(), nullable=False),
-        sa.Column("place", sa.Integer(), nullable=False),
-        sa.Column("kind", sa.String(length=20), nullable=False),
-        sa.Column("prompt", sa.Text(), nullable=False),
-        sa.Column("expected", sa.Text(), nullable=False),
-        sa.CheckConstraint("kind in ('arithmetic')", name=op.f("ck_checks_kind")),
-        sa.ForeignKeyConstraint(["form_id"], ["forms.id"], name=op.f("fk_checks_form_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_checks")),
-        sa.UniqueConstraint("form_id", "place", "kind", name=op.f("uq_checks_form_id_place_kind")),
-    )
-    op.create_table(
         "queries",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("triplet_id", sa.Integer(), nullable=False),
@@ -187,27 +194,12 @@ def upgrade() -> None:
         sa.UniqueConstraint("triplet_id", "suffix", name=op.f("uq_queries_triplet_id_suffix")),
     )
     op.create_table(
-        "check_answers",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("check_id", sa.Integer(), nullable=False),
-        sa.Column("given", sa.Text(), nullable=False),
-        sa.Column("passed", sa.Boolean(), nullable=False),
-        sa.Column("answered_at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["check_id"], ["checks.id"], name=op.f("fk_check_answers_check_id")
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_check_answers")),
-    )
-    with op.batch_alter_table("check_answers", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_check_answers_check_id"), ["check_id"], unique=False)
-
-    op.create_table(
         "ranked_lists",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("system_id", sa.Integer(), nullable=False),
         sa.Column("query_id", sa.Integer(), nullable=False),
         sa.Column("image_ids", sa.JSON(), nullable=False),
-        sa.Column("scores", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("scores", sa.JSON(), nullable=True),
         sa.ForeignKeyConstraint(
             ["query_id"], ["queries.id"], name=op.f("fk_ranked_lists_query_id")
         ),
@@ -285,6 +277,9 @@ def upgrade() -> None:
         sa.Column("place", sa.Integer(), nullable=False),
         sa.Column("pair_id", sa.Integer(), nullable=False),
         sa.Column("swapped", sa.Boolean(), nullable=False),
+        sa.Column("order_1", sa.JSON(), nullable=True),
+        sa.Column("order_2", sa.JSON(), nullable=True),
+        sa.Column("handed_on", sa.Boolean(), nullable=False),
         sa.Column("text", sa.Text(), nullable=True),
         sa.Column("served_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("place >= 0", name=op.f("ck_questions_place")),
@@ -296,6 +291,32 @@ def upgrade() -> None:
     with op.batch_alter_table("questions", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_questions_pair_id"), ["pair_id"], unique=False)
 
+    op.create_table(
+        "checks",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("form_id", sa.Integer(), nullable=False),
+        sa.Column("place", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.String(length=20), nullable=False),
+        sa.Column("prompt", sa.Text(), nullable=True),
+        sa.Column("expected", sa.Text(), nullable=True),
+        sa.Column("question_id", sa.Integer(), nullable=True),
+        sa.Column("repeats_id", sa.Integer(), nullable=True),
+        sa.CheckConstraint(
+            "(kind = 'arithmetic' and prompt is not null and expected is not null) or (kind = 'gold' and question_id is not null and expected is not null) or (kind = 'repeat' and question_id is not null and repeats_id is not null)",
+            name=op.f("ck_checks_whole"),
+        ),
+        sa.CheckConstraint("kind in ('arithmetic', 'gold', 'repeat')", name=op.f("ck_checks_kind")),
+        sa.ForeignKeyConstraint(["form_id"], ["forms.id"], name=op.f("fk_checks_form_id")),
+        sa.ForeignKeyConstraint(
+            ["question_id"], ["questions.id"], name=op.f("fk_checks_question_id")
+        ),
+        sa.ForeignKeyConstraint(
+            ["repeats_id"], ["questions.id"], name=op.f("fk_checks_repeats_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_checks")),
+        sa.UniqueConstraint("form_id", "place", "kind", name=op.f("uq_checks_form_id_place_kind")),
+        sa.UniqueConstraint("question_id", name=op.f("uq_checks_question_id")),
+    )
     op.create_table(
         "responses",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -332,10 +353,29 @@ def upgrade() -> None:
             "question_id", "submit_key", name=op.f("uq_responses_question_id_submit_key")
         ),
     )
+    op.create_table(
+        "check_answers",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("check_id", sa.Integer(), nullable=False),
+        sa.Column("given", sa.Text(), nullable=False),
+        sa.Column("passed", sa.Boolean(), nullable=False),
+        sa.Column("answered_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["check_id"], ["checks.id"], name=op.f("fk_check_answers_check_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_check_answers")),
+    )
+    with op.batch_alter_table("check_answers", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_check_answers_check_id"), ["check_id"], unique=False)
 
 
 def downgrade() -> None:
+    with op.batch_alter_table("check_answers", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_check_answers_check_id"))
+
+    op.drop_table("check_answers")
     op.drop_table("responses")
+    op.drop_table("checks")
     with op.batch_alter_table("questions", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_questions_pair_id"))
 
@@ -354,12 +394,7 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_ranked_lists_query_id"))
 
     op.drop_table("ranked_lists")
-    with op.batch_alter_table("check_answers", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_check_answers_check_id"))
-
-    op.drop_table("check_answers")
     op.drop_table("queries")
-    op.drop_table("checks")
     with op.batch_alter_table("triplets", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_triplets_target_id"))
         batch_op.drop_index(batch_op.f("ix_triplets_reference_id"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from hsfiq import demo, store
+from hsfiq import demo, participants, store
 from hsfiq.database import Database, head_revision, open_database
 from hsfiq.drawn import SYSTEMS
 from hsfiq.releases import Filters, Release, build
@@ -95,7 +95,7 @@ def test_the_served_study_has_room_and_pictures(
     study = study_of(database)
     assert (study.status, study.origin, study.k) == ("open", "collected", 5)
     with database.writing() as session:
-        participant = store.enrol(session, study.id, now=demo.START)
+        participant = participants.enrol(session, study.id, now=demo.START)
         question = store.load_question(
             session, store.standing(session, participant).steps[0].question_id
         )
@@ -169,11 +169,14 @@ def test_whatever_is_simulated_says_so(answered: Database) -> None:
 
 @ONE_WORKER
 def test_the_annotators_side_bias_shows(answered: Database) -> None:
-    """They favour set 1, as the published annotators do: 0.54 of their answers."""
+    """They favour set 1, as the published annotators do: 0.54 of their answers.
+
+    Of 500 answers that share lies within 0.07 of it, three standard errors.
+    """
     with answered.reading() as session:
         preferred = Counter(session.scalars(select(Response.preferred)))
     assert set(preferred) == {1, 2}
-    assert 0.51 < preferred[1] / 500 < 0.60
+    assert 0.50 < preferred[1] / 500 < 0.61
 
 
 @ONE_WORKER

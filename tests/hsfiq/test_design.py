@@ -6,18 +6,35 @@ from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 from random import Random
+from time import monotonic
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import on_sqlite
 from sqlalchemy import select
-from studies import SMALL, SYSTEMS, Seat, draw, make_queries
+from studies import SMALL, SYSTEMS, Seat, config, draw, make_queries
 
 from hsfiq import store
 from hsfiq.database import Database
-from hsfiq.design import Design, batches, draw_pairs, draw_study
-from hsfiq.errors import NotOpen, UnreadableInput
-from hsfiq.tables import Check, Form, Pair, Question, RankedList, Study
+from hsfiq.design import DrawnPair, draw_pairs, draw_study, portions
+from hsfiq.errors import Mistake, NotOpen
+from hsfiq.query_choice import chosen_queries
+from hsfiq.study_config import Checks, Design, Queries, config_of
+from hsfiq.tables import (
+    Check,
+    Dataset,
+    Form,
+    Image,
+    Pair,
+    Query,
+    Question,
+    RankedList,
+    Study,
+    System,
+    Triplet,
+)
 
 Drawn = list[tuple[int, str, int, int, bool]]
 
@@ -137,13 +154,15 @@ def test_the_order_of_sides_is_drawn(database: Database) -> None:
 # ------------------------------------------------------------------------------------------ forms
 
 
-def test_every_form_is_full_and_of_one_category(database: Database) -> None:
+def test_forms_are_full_but_for_the_last_and_of_one_category(database: Database) -> None:
     queries = make_queries(database, {"dress": 9, "shirt": 8, "toptee": 3})
     rows = drawn(database, draw(database, queries))
     sizes = Counter((number, category) for number, category, *_ in rows)
     assert sizes == {
         (0, "dress"): 2, (1, "dress"): 2, (2, "dress"): 2, (3, "dress"): 2,
-        (4, "shirt"): 2, (5, "shirt"): 2, (6, "shirt"): 2, (7, "shirt"): 2,
+        (4, "dress"): 1,
+        (5, "shirt"): 2, (6, "shirt"): 2, (7, "shirt"): 2, (8, "shirt"): 2,
+        (9, "toptee"): 2, (10, "toptee"): 1,
     }  # fmt: skip
     assert all(place in (0, 1) for _, _, place, _, _ in rows)
 
@@ -165,32 +184,92 @@ def test_each_form_begins_with_its_sum(database: Database) -> None:
         assert int(left) + int(right) == int(check.expected)
 
 
+def test_categories_may_be_mixed(database: Database) -> None:
+    queries = make_queries(database, {"dress": 8, "shirt": 8, "toptee": 8})
+    study = draw(database, queries, replace(SMALL, categories="mixed"))
+    rows = drawn(database, study)
+    assert {category for _, category, *_ in rows} == {""}
+    assert len({number for number, *_ in rows}) == 12
+    with database.reading() as session:
+        kinds = session.execute(select(Query.id, Triplet.category).join(Query.triplet))
+        of_query = dict(kinds.all())
+    seat = Seat.taken(database, study)
+    assert seat.participant().category is None
+    met = {tuple(of_query[row[3]] for row in rows if row[0] == number) for number in range(12)}
+    assert any(len(set(categories)) > 1 for categories in met)
+
+
+def test_each_form_but_the_first_begins_with_its_sum_if_the_study_asks(database: Database) -> None:
+    draw(database, make_queries(database), checks=Checks(arithmetic=False))
+    with database.reading() as session:
+        assert session.scalars(select(Check)).all() == []
+
+
 @given(
     n_triplets=st.integers(1, 25),
     twice=st.floats(0, 1),
     per_form=st.integers(1, 5),
     forms=st.integers(1, 3),
+    annotators=st.integers(1, 5),
+    share=st.floats(0, 1),
+    categories=st.sampled_from(["one", "mixed"]),
     seed=st.integers(),
 )
 @settings(deadline=None)
-def test_nobody_is_dealt_a_triplet_twice(
-    n_triplets: int, twice: float, per_form: int, forms: int, seed: int
+def test_overlap_is_exact_and_nobody_is_dealt_a_triplet_twice(
+    n_triplets: int,
+    twice: float,
+    per_form: int,
+    forms: int,
+    annotators: int,
+    share: float,
+    categories: Any,
+    seed: int,
 ) -> None:
     rng = Random(seed)
     triplets = [n for n in range(n_triplets) for _ in range(1 + (rng.random() < twice))]
-    triplet_of = dict(enumerate(triplets))
-    design = Design(questions_per_form=per_form, forms_per_participant=forms)
-    dealt = batches(list(triplet_of.items()), design, rng)
-    assert all(len(form) == per_form for form in dealt)
-    assert len(dealt) % forms == 0
-    for start in range(0, len(dealt), forms):
-        seen = [triplet_of[pair] for form in dealt[start : start + forms] for pair in form]
-        assert len(set(seen)) == len(seen)
-    everything = [pair for form in dealt for pair in form]
-    assert len(set(everything)) == len(everything)
-    if len(set(triplets)) == len(triplets):  # nothing stands in the way of full groups
-        size = per_form * forms
-        assert len(everything) == len(triplets) // size * size
+    pairs = [
+        DrawnPair(number, number, triplet, "dress" if triplet % 3 else "shirt")
+        for number, triplet in enumerate(triplets)
+    ]
+    design = Design(
+        questions_per_form=per_form,
+        forms_per_participant=forms,
+        annotators_per_query=annotators,
+        overlap_share=share,
+        categories=categories,
+    )
+    dealt = portions(pairs, config(design), rng)
+    for portion in dealt:
+        seen = [pair.triplet_id for pair in portion]
+        assert 1 <= len(seen) == len(set(seen)) <= per_form * forms
+        assert categories == "mixed" or len({pair.category for pair in portion}) == 1
+    copies = Counter(pair.pair_id for portion in dealt for pair in portion)
+    assert set(copies) == set(range(len(pairs)))
+    groups = [pairs] if categories == "mixed" else [
+        [pair for pair in pairs if pair.category == category] for category in ("dress", "shirt")
+    ]  # fmt: skip
+    for group in groups:
+        shared = sum(copies[pair.pair_id] == annotators for pair in group)
+        if annotators > 1:
+            assert shared == round(share * len(group))
+            assert sum(copies[pair.pair_id] == 1 for pair in group) == len(group) - shared
+        else:
+            assert shared == len(group)
+    if len(set(triplets)) == len(triplets) and categories == "mixed" and annotators == 1:
+        assert len(dealt) == -(-len(pairs) // (per_form * forms))  # only the last has room
+
+
+def test_copies_of_a_pair_share_it_and_go_to_different_people(database: Database) -> None:
+    design = replace(SMALL, annotators_per_query=3, overlap_share=0.5)
+    study = draw(database, make_queries(database), design)
+    with database.reading() as session:
+        rows = session.execute(
+            select(Question.pair_id, Form.portion).join(Question.form).where(Form.study_id == study)
+        ).all()
+        assert len(session.scalars(select(Pair)).all()) == 8
+    assert sorted(Counter(pair for pair, _ in rows).values()) == [1] * 4 + [3] * 4
+    assert len({tuple(row) for row in rows}) == len(rows) == 16
 
 
 def test_both_orders_of_a_triplet_go_to_different_people(database: Database) -> None:
@@ -216,11 +295,21 @@ def test_both_orders_of_a_triplet_go_to_different_people(database: Database) -> 
 
 def test_a_seed_draws_the_same_study_again(database: Database) -> None:
     queries = make_queries(database, {"dress": 8, "shirt": 12})
+    checks = Checks(gold=1, repeated=1)
     studies = [
-        draw(database, queries, replace(SMALL, seed=seed), name=f"study-{number}")
+        draw(
+            database,
+            queries,
+            replace(SMALL, seed=seed, image_order="shuffled"),
+            name=f"study-{number}",
+            checks=checks,
+        )
         for number, seed in enumerate((5, 5, 6))
     ]
-    first, again, other = (drawn(database, study) for study in studies)
+    first, again, other = (
+        (drawn(database, study), checks_of(database, study), orders_of(database, study))
+        for study in studies
+    )
     assert first == again
     assert first != other
     pairs = [systems_of(database, study) for study in studies]
@@ -232,21 +321,257 @@ def test_the_design_is_kept_with_the_study(database: Database) -> None:
     key = draw(database, make_queries(database))
     with database.reading() as session:
         study = session.get_one(Study, key)
-    assert Design(**study.design) == SMALL
+    assert config_of(study) == config()
     assert (study.k, study.ties_allowed, study.forms_per_participant) == (2, False, 2)
     assert (study.status, study.origin, study.source_sha256) == ("open", "collected", None)
+
+
+# -------------------------------------------------------------------------------- orders of images
+
+
+def orders_of(database: Database, study: int) -> list[tuple[list[int] | None, list[int] | None]]:
+    with database.reading() as session:
+        rows = session.execute(
+            select(Question.order_1, Question.order_2)
+            .join(Question.form)
+            .where(Form.study_id == study)
+            .order_by(Form.number, Question.place)
+        )
+        return [tuple(row) for row in rows]  # type: ignore[misc]
+
+
+def test_ranked_images_have_no_order_of_their_own(database: Database) -> None:
+    assert set(orders_of(database, draw(database, make_queries(database)))) == {(None, None)}
+
+
+def test_shuffled_images_are_stored_permutations(database: Database) -> None:
+    queries = make_queries(database, {"shirt": 24}, length=4)
+    study = draw(database, queries, replace(SMALL, k=4, image_order="shuffled"))
+    orders = [order for both in orders_of(database, study) for order in both]
+    assert all(sorted(order or []) == [0, 1, 2, 3] for order in orders)
+    assert len({tuple(order or []) for order in orders}) > 12
+    with database.reading() as session:
+        for key in session.scalars(select(Question.id)):
+            question = store.load_question(session, key)
+            for side, order in ((1, question.order_1), (2, question.order_2)):
+                shown = store.shown_images(question, side)
+                assert [image.rank for image in shown] == order
+
+
+# ------------------------------------------------------------------------------------------ checks
+
+
+def checks_of(database: Database, study: int) -> list[tuple[int, int, str, str | None]]:
+    with database.reading() as session:
+        rows = session.execute(
+            select(Form.number, Check.place, Check.kind, Check.expected)
+            .join(Check.form)
+            .where(Form.study_id == study)
+            .order_by(Form.number, Check.place, Check.kind)
+        )
+        return [tuple(row) for row in rows]  # type: ignore[misc]
+
+
+def test_gold_pairs_have_an_obvious_winner(database: Database) -> None:
+    queries = make_queries(database, {"dress": 30, "shirt": 30}, separate=True)
+    study = draw(database, queries, replace(SMALL, questions_per_form=5), checks=Checks(gold=2))
+    with database.reading() as session:
+        gold = session.scalars(select(Check).join(Check.form).where(Check.kind == "gold")).all()
+        assert len(gold) == 2 * 12
+        forms = session.scalars(select(Form).where(Form.study_id == study)).all()
+        met = {form.portion: Counter[int]() for form in forms}
+        for question in session.scalars(select(Question)):
+            met[question.form.portion][question.pair.query.triplet_id] += 1
+        for check in gold:
+            assert check.question_id is not None
+            question = session.get_one(Question, check.question_id)
+            assert question.place == check.place
+            triplet = question.pair.query.triplet
+            assert triplet.category == check.form.category
+            assert met[check.form.portion][triplet.id] == 1
+            shown = store.shown_sets(question)
+            winner, loser = shown if check.expected == "1" else shown[::-1]
+            assert winner.system_id is loser.system_id is None
+            assert winner.images[0].image_id == triplet.target_id
+            found = {triplet.reference_id, triplet.target_id}
+            for images in session.scalars(
+                select(RankedList.image_ids).where(RankedList.query_id == question.pair.query_id)
+            ):
+                found.update(images)
+            assert len({member.image_id for member in loser.images}) == 2
+            assert not found.intersection(member.image_id for member in loser.images)
+            assert all(
+                member.image.name.partition("-")[0] != triplet.category for member in loser.images
+            )
+    assert 2 < sum(check.expected == "1" for check in gold) < 22
+
+
+@pytest.mark.parametrize(("size", "repeated"), [(2, 1), (3, 3), (10, 1), (10, 5)])
+def test_repeated_pairs_come_again_later_with_the_sides_swapped(
+    database: Database, size: int, repeated: int
+) -> None:
+    queries = make_queries(database, {"shirt": 4 * size})
+    design = replace(SMALL, questions_per_form=size, image_order="shuffled")
+    draw(database, queries, design, checks=Checks(repeated=repeated))
+    with database.reading() as session:
+        repeats = session.scalars(select(Check).where(Check.kind == "repeat")).all()
+        assert len(repeats) == 4 * repeated
+        assert len({check.repeats_id for check in repeats}) == len(repeats)
+        for check in repeats:
+            assert check.question_id is not None
+            assert check.repeats_id is not None
+            again = session.get_one(Question, check.question_id)
+            first = session.get_one(Question, check.repeats_id)
+            assert again.place == check.place
+            assert (again.form_id, again.pair_id) == (first.form_id, first.pair_id)
+            assert again.swapped is not first.swapped
+            assert (again.order_1, again.order_2) == (first.order_2, first.order_1)
+            assert again.place > first.place
+            if size == 10:
+                assert again.place - first.place >= 3
+
+
+# ------------------------------------------------------------------------------------ which queries
+
+
+def chosen(database: Database, **wanted: Any) -> list[int]:
+    with database.reading() as session:
+        queries = Queries(**({"dataset": "small"} | wanted))
+        return chosen_queries(session, config(queries=queries))
+
+
+def test_all_queries_are_taken_unless_the_owner_says_which(database: Database) -> None:
+    queries = make_queries(database, {"dress": 4, "shirt": 4})
+    assert chosen(database) == queries
+    assert chosen(database, categories=("shirt",)) == queries[4:]
+    assert chosen(database, splits=("val",)) == queries
+    assert chosen(database, systems=("alpha", "beta")) == queries
+
+
+def test_a_sample_is_drawn_by_the_seed(database: Database) -> None:
+    queries = make_queries(database, {"shirt": 40})
+    sample = chosen(database, sample=8)
+    assert sample == chosen(database, sample=8) == sorted(sample)
+    assert len(set(sample)) == 8
+    assert set(sample) <= set(queries)
+    with database.reading() as session:
+        other = config(replace(SMALL, seed=7), queries=Queries(dataset="small", sample=8))
+        assert chosen_queries(session, other) != sample
+
+
+def test_only_queries_with_every_systems_list_are_taken(database: Database) -> None:
+    queries = make_queries(database)
+    with database.writing() as session:
+        late = System(name="late")
+        session.add(late)
+        session.flush()
+        images = session.scalars(select(RankedList.image_ids)).first()
+        session.add(RankedList(system_id=late.id, query_id=queries[3], image_ids=images))
+    assert chosen(database) == [queries[3]]
+    assert chosen(database, systems=SYSTEMS) == queries
+
+
+def test_systems_of_other_datasets_are_none_of_this_studys(database: Database) -> None:
+    queries = make_queries(database)
+    other = make_queries(database, systems=("delta", "epsilon"), dataset="other")
+    assert chosen(database) == queries
+    assert chosen(database, dataset="other") == other
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"dataset": "big"}, "queries.dataset: no dataset is called 'big'; there are small"),
+        ({"systems": ("alpha", "omega")}, "queries.systems: no system is called 'omega'; there"),
+        ({"categories": ("shirt", "hat")}, "queries.categories: no triplet of the dataset has 'h"),
+        ({"splits": ("val", "dev")}, "queries.splits: no triplet of the dataset has 'dev'; there"),
+        ({"sample": 9}, "queries.sample: 9 are asked for, 8 are there"),
+    ],
+)
+def test_what_is_not_there_is_named(database: Database, wanted: dict[str, Any], said: str) -> None:
+    make_queries(database)
+    with pytest.raises(Mistake) as refused:
+        chosen(database, **wanted)
+    assert str(refused.value).startswith(said)
+    assert said.startswith(refused.value.key)
+
+
+@pytest.mark.parametrize("systems", [(), ("alone",)])
+def test_a_choice_needs_two_systems(database: Database, systems: tuple[str, ...]) -> None:
+    make_queries(database, systems=systems)
+    with pytest.raises(Mistake, match=r"queries\.systems: a pair needs the ranked lists of two"):
+        chosen(database)
+
+
+# ------------------------------------------------------------------------------------------- size
+
+
+@on_sqlite
+def test_the_papers_size_is_drawn_in_seconds(database: Database) -> None:
+    """3,050 of 6,000 queries with every check, where a plain loop would take minutes."""
+    with database.writing() as session:
+        source = Dataset(name="large")
+        systems = [System(name=name) for name in SYSTEMS]
+        session.add_all([source, *systems])
+        session.flush()
+        images = [Image(dataset_id=source.id, name=f"image-{n}") for n in range(3_000)]
+        session.add_all(images)
+        session.flush()
+        triplets = [
+            Triplet(
+                dataset_id=source.id, external_id=f"val.{n}", category=("dress", "shirt")[n % 2],
+                split="val", reference_id=images[n % 3_000].id, target_id=images[-1 - n % 2].id,
+                captions=[],
+            )
+            for n in range(6_000)
+        ]  # fmt: skip
+        session.add_all(triplets)
+        session.flush()
+        queries = [Query(triplet_id=triplet.id, suffix="", text="") for triplet in triplets]
+        session.add_all(queries)
+        session.flush()
+        rng = Random(1)
+        session.add_all(
+            RankedList(
+                system_id=system.id,
+                query_id=query.id,
+                image_ids=[image.id for image in rng.sample(images[n % 2 : 2_900 : 2], 10)],
+            )
+            for n, query in enumerate(queries)
+            for system in systems
+        )
+    wanted = config(
+        Design(image_order="shuffled", annotators_per_query=2, overlap_share=0.1),
+        checks=Checks(gold=2, repeated=2),
+        queries=Queries(dataset="large", sample=3_050),
+    )
+    began = monotonic()
+    with database.writing() as session:
+        study = draw_study(session, wanted, chosen_queries(session, wanted))
+    assert monotonic() - began < 30
+    with database.reading() as session:
+        progress = store.progress_of(session, session.get_one(Study, study.id))
+    assert progress.questions == 3_050 + 305
 
 
 # ----------------------------------------------------------------------------------------- errors
 
 
-def refusal(database: Database, queries: list[int], design: Design = SMALL) -> str:
+def refusal(
+    database: Database,
+    queries: list[int],
+    design: Design = SMALL,
+    checks: Checks | None = None,
+    name: str = "small",
+) -> str:
     """The one line by which a design is refused; nothing of it may be left."""
-    with pytest.raises(UnreadableInput) as refused, database.writing() as session:
-        draw_study(session, "refused", design, queries, title="", guidelines="")
     with database.reading() as session:
-        assert session.scalars(select(Study)).all() == []
-        assert session.scalars(select(Pair)).all() == []
+        before = [len(session.scalars(select(table)).all()) for table in (Study, Pair, Question)]
+    with pytest.raises(Mistake) as refused, database.writing() as session:
+        draw_study(session, config(design, name, checks), queries)
+    with database.reading() as session:
+        after = [len(session.scalars(select(table)).all()) for table in (Study, Pair, Question)]
+    assert after == before
     line = str(refused.value)
     assert "\n" not in line
     return line
@@ -266,19 +591,27 @@ def test_lists_shorter_than_a_set_do_not_count(database: Database) -> None:
     assert "hsfiq import runs" in line
 
 
-@pytest.mark.parametrize("category_sizes", [{"shirt": 3}, {"shirt": 3, "dress": 3}])
-def test_too_few_queries_for_one_participant(
-    database: Database, category_sizes: dict[str, int]
-) -> None:
-    queries = make_queries(database, category_sizes)
-    assert "no category has the 4 queries that one participant answers" in refusal(
-        database, queries
-    )
-
-
 def test_no_queries_at_all(database: Database) -> None:
-    assert "no category has the 4 queries" in refusal(database, [])
+    assert "queries: there is no query to ask about" in refusal(database, [])
 
 
 def test_a_query_that_is_not_there(database: Database) -> None:
     assert "1 queries have lists" in refusal(database, [*make_queries(database), 10**6])
+
+
+def test_a_name_is_given_once(database: Database) -> None:
+    queries = make_queries(database)
+    draw(database, queries)
+    assert "study.name: a study called 'small' is there already" in refusal(database, queries)
+
+
+def test_gold_pairs_need_queries_to_spare(database: Database) -> None:
+    queries = make_queries(database, {"shirt": 4})
+    line = refusal(database, queries, checks=Checks(gold=1))
+    assert "checks.gold: no query of shirt is left for a gold pair" in line
+
+
+def test_gold_pairs_need_images_to_lose(database: Database) -> None:
+    queries = make_queries(database, length=8)
+    line = refusal(database, queries, replace(SMALL, k=4), checks=Checks(gold=1))
+    assert "checks.gold: there are too few other images" in line

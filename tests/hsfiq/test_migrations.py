@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, inspect
+from sqlalchemy import Engine, delete, inspect, select
 from sqlalchemy.engine import Inspector
+from sqlalchemy.exc import IntegrityError
+from studies import Seat, draw, make_queries
 
 from hsfiq.database import (
+    Database,
     alembic_config,
     connect,
     current_revision,
     differences,
+    foreign_keys_off,
     head_revision,
     migrations_folder,
     upgrade,
 )
-from hsfiq.tables import Base
+from hsfiq.errors import UnreadableInput
+from hsfiq.study_config import Checks
+from hsfiq.tables import Base, Question
 
 REVISIONS = sorted((Path(__file__).parents[2] / "migrations" / "versions").glob("*.py"))
 
@@ -167,3 +175,130 @@ def test_revisions_do_not_lean_on_the_models(path: Path) -> None:
         )
     }
     assert not {name for name in imported if name.partition(".")[0] == "hsfiq"}
+
+
+# ------------------------------------------------------------------------- revisions yet to come
+
+NEXT = '''
+"""A revision of tomorrow."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "next"
+down_revision = "{head}"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    for table in {tables!r}:
+        with op.batch_alter_table(table, recreate="{recreate}") as batch:
+            batch.add_column(sa.Column("tomorrow", sa.Integer(), server_default="7"))
+    {more}
+
+
+def downgrade() -> None:
+    for table in {tables!r}:
+        with op.batch_alter_table(table) as batch:
+            batch.drop_column("tomorrow")
+'''
+
+REFERRED_TO = ["studies", "participants", "forms", "pairs", "questions", "retrieved_sets", "images"]
+
+
+@pytest.fixture
+def tomorrow(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Puts one more revision behind ours, in a folder of the test's own."""
+
+    def come(more: str = "pass") -> None:
+        head, folder = head_revision(), tmp_path / "migrations"
+        shutil.copytree(migrations_folder(), folder, ignore=shutil.ignore_patterns("__pycache__"))
+        # PostgreSQL alters tables in place.
+        recreate = "always" if kind == "sqlite" else "auto"
+        text = NEXT.format(head=head, tables=REFERRED_TO, more=more, recreate=recreate)
+        (folder / "versions" / "0999_next.py").write_text(text)
+        monkeypatch.setattr("hsfiq.database.migrations_folder", lambda: folder)
+
+    return come
+
+
+def everything(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table, without what a revision of tomorrow adds."""
+    with engine.connect() as connection:
+        return {
+            name: [
+                tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key))
+            ]
+            for name, table in Base.metadata.tables.items()
+        }
+
+
+def keys_are_on(engine: Engine) -> bool:
+    with engine.connect() as connection:
+        return connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+
+
+def answered(database: Database) -> None:
+    """Fill a database with a study, participants, answers and checks."""
+    seat = Seat.taken(database, draw(database, make_queries(database), checks=Checks(repeated=1)))
+    seat.answer_all()
+
+
+def test_a_revision_may_alter_tables_that_others_refer_to(
+    database: Database, kind: str, tomorrow: Callable[..., None]
+) -> None:
+    answered(database)
+    before = everything(database.engine)
+    assert sum(map(len, before.values())) > 100
+    tomorrow()
+    upgrade(database.engine)
+    assert current_revision(database.engine) == "next"
+    assert everything(database.engine) == before
+    columns = {column["name"] for column in inspect(database.engine).get_columns("questions")}
+    assert "tomorrow" in columns
+    with pytest.raises(IntegrityError), database.writing() as session:
+        session.execute(delete(Question))
+    if kind == "sqlite":
+        assert keys_are_on(database.engine)
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_a_revision_that_would_lose_what_others_refer_to_changes_nothing(
+    database: Database, tomorrow: Callable[..., None]
+) -> None:
+    answered(database)
+    before = everything(database.engine)
+    at = current_revision(database.engine)
+    tomorrow("op.execute('DELETE FROM participants')")
+    with pytest.raises(UnreadableInput, match=r"2 rows would refer .* forms\); nothing was ch"):
+        upgrade(database.engine)
+    assert everything(database.engine) == before
+    assert current_revision(database.engine) == at
+    assert "tomorrow" not in str(inspect(database.engine).get_columns("questions"))
+    assert keys_are_on(database.engine)
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_a_revision_that_fails_leaves_the_keys_on(
+    database: Database, tomorrow: Callable[..., None]
+) -> None:
+    answered(database)
+    before = everything(database.engine)
+    tomorrow("raise ZeroDivisionError")
+    with pytest.raises(ZeroDivisionError):
+        upgrade(database.engine)
+    assert everything(database.engine) == before
+    assert keys_are_on(database.engine)
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_a_connection_that_keeps_its_keys_off_is_thrown_away(database: Database) -> None:
+    with database.engine.connect() as connection:
+        raw = connection.connection.driver_connection
+        with foreign_keys_off(connection):
+            connection.begin()  # within a transaction the setting cannot change
+        assert connection.invalidated
+    with pytest.raises(sqlite3.ProgrammingError):
+        raw.execute("SELECT 1")  # type: ignore[union-attr]
+    assert keys_are_on(database.engine)

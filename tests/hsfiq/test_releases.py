@@ -19,11 +19,11 @@ from samples import HPFIQ, hsfiq, import_fashioniq, import_hpfiq, on_sqlite, rel
 from studies import NOW, Seat, draw, make_queries, own_environment
 
 from hsfiq.database import Database, open_database
-from hsfiq.design import Design
 from hsfiq.errors import NothingToDo
 from hsfiq.records import Answer, Times
 from hsfiq.releases import Filters, Release
 from hsfiq.store import Skip
+from hsfiq.study_config import Design
 from hsfiq.tables import Study
 
 TABLES = ("queries", "sets", "preferences", "exclusions")
@@ -50,7 +50,7 @@ def study(database: Database) -> Database:
     p2: form_1 tied, skipped; form_2 (a check answered wrongly) revised and hasty, unanswered
     """
     queries = make_queries(database, length=5)
-    design = Design(questions_per_form=2, forms_per_participant=2, ties_allowed=True, seed=1)
+    design = Design(questions_per_form=2, forms_per_participant=2, preference_ties=True, seed=1)
     key = draw(database, queries, design)
     one, two = Seat.taken(database, key), Seat.taken(database, key)
     first = one.question_ids
@@ -112,7 +112,7 @@ def test_hp_filtered_drops_the_contradicting_too_but_no_equal_scores(study: Data
 def test_every_filter_has_its_line_and_names_the_value(study: Database) -> None:
     release = release_of(study, "hp", EVERYTHING)
     assert funnel(release)[4:] == [("failed-checks", 1, 3), ("min-seconds", 0, 3)]
-    assert excluded(release)["p2.form_2.0"] == ("failed-checks", "1 wrong try")
+    assert excluded(release)["p2.form_2.0"] == ("failed-checks", "1 failed")
     hasty = release_of(study, "hp", Filters(min_seconds=2.0))
     assert excluded(hasty)["p2.form_2.0"] == ("min-seconds", "1.5 seconds")
 

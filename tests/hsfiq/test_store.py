@@ -32,7 +32,7 @@ from studies import (
     values,
 )
 
-from hsfiq import store
+from hsfiq import participants, store
 from hsfiq.database import Database
 from hsfiq.errors import Conflict, Forbidden, NotOpen, Refused
 from hsfiq.records import Answer, Times
@@ -145,11 +145,11 @@ def test_twenty_at_once_share_no_form(database: Database) -> None:
 def test_a_token_finds_its_participant(database: Database, seat: Seat) -> None:
     token = participant(database, seat.participant_id).token
     with database.reading() as session:
-        found = store.participant_by_token(session, token)
+        found = participants.by_token(session, token)
         assert found is not None
         assert found.id == seat.participant_id
-        assert store.participant_by_token(session, token.swapcase()) is None
-        assert store.participant_by_token(session, "") is None
+        assert participants.by_token(session, token.swapcase()) is None
+        assert participants.by_token(session, "") is None
     assert found.study.name == "small"  # loaded with them
 
 
@@ -373,7 +373,7 @@ def test_a_tie_is_refused_unless_the_study_allows_it(database: Database, seat: S
 
 
 def test_a_tie_is_kept_where_the_study_allows_it(database: Database) -> None:
-    seat = Seat.taken(database, small_study(database, ties_allowed=True))
+    seat = Seat.taken(database, small_study(database, preference_ties=True))
     tie = replace(GOOD, preferred=0)
     seat.submit(seat.question_ids[0], tie)
     assert values(responses(database, seat.question_ids[0])[0]) == tie
@@ -592,7 +592,7 @@ def test_many_participants_answer_at_once(database: Database) -> None:
 SUBMIT_AND_DIE = """
 import os, signal, sys
 from sqlalchemy import select
-from hsfiq import store
+from hsfiq import participants, store
 from hsfiq.database import open_database
 from hsfiq.tables import Participant
 from studies import GOOD

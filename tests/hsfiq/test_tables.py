@@ -49,6 +49,10 @@ def keys(database: Database) -> Keys:
     seat = Seat.taken(database, study)
     question, unanswered, *_ = seat.question_ids
     seat.submit(question, key="first press")
+    with database.writing() as session:
+        session.get_one(Participant, seat.participant_id).external_id = "known"
+        form = session.get_one(Question, question).form_id
+        session.add(Check(form_id=form, place=0, kind="gold", question_id=question, expected="1"))
     with database.reading() as session:
         first, second = session.scalars(select(Pair).order_by(Pair.id).limit(2))
         return Keys(
@@ -90,6 +94,7 @@ def study(**changed: Any) -> Study:
         "name": "another",
         "title": "",
         "guidelines": "",
+        "consent": "",
         "status": "draft",
         "origin": "collected",
         "k": 5,
@@ -155,11 +160,13 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
             form_id=k.form, place=9, pair_id=10**6, swapped=False
         ),
         ("a form number twice", "uq_forms_study_id_number"): Form(
-            study_id=k.study, number=0, category="shirt"
+            study_id=k.study, number=0, portion=0, category="shirt"
         ),
+        ("a form of no portion", "portion"): Form(study_id=k.study, number=99, category="shirt"),
         ("two forms at one position", "uq_forms_participant_id_position"): Form(
             study_id=k.study,
             number=99,
+            portion=99,
             category="shirt",
             participant_id=k.participant,
             position=1,
@@ -168,6 +175,7 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
         ("two forms of one name", "uq_forms_participant_id_name"): Form(
             study_id=k.study,
             number=99,
+            portion=99,
             category="shirt",
             participant_id=k.participant,
             position=9,
@@ -176,16 +184,18 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
         ("a taken form without a position", "ck_forms_taken"): Form(
             study_id=k.study,
             number=99,
+            portion=99,
             category="shirt",
             participant_id=k.participant,
             name="form_9",
         ),
         ("a free form with a position", "ck_forms_taken"): Form(
-            study_id=k.study, number=99, category="shirt", position=1, name="form_1"
+            study_id=k.study, number=99, portion=99, category="shirt", position=1, name="form_1"
         ),
         ("a form taken by nobody known", "fk_forms_participant_id"): Form(
             study_id=k.study,
             number=99,
+            portion=99,
             category="shirt",
             participant_id=10**6,
             position=1,
@@ -226,14 +236,36 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
         ("answers from nowhere", "ck_studies_origin"): study(origin="invented"),
         ("a study of empty sets", "ck_studies_k"): study(k=0),
         ("a study without a title", "title"): study(title=None),
+        ("a study whose consent is unknown", "consent"): study(consent=None),
         ("a pseudonym twice", "uq_participants_study_id_name"): Participant(
             study_id=k.study, name="p1"
         ),
         ("a participant of no study", "fk_participants_study_id"): Participant(
             study_id=10**6, name="p9"
         ),
+        ("a platform's id twice", "uq_participants_study_id_external_id"): Participant(
+            study_id=k.study, name="p9", external_id="known"
+        ),
+        ("a participant of no status known", "ck_participants_status"): Participant(
+            study_id=k.study, name="p9", status="asleep"
+        ),
+        ("a participant from nowhere", "ck_participants_source"): Participant(
+            study_id=k.study, name="p9", source="the street"
+        ),
         ("an unknown kind of check", "ck_checks_kind"): Check(
             form_id=k.form, place=1, kind="riddle", prompt="?", expected="!"
+        ),
+        ("a sum without a solution", "ck_checks_whole"): Check(
+            form_id=k.form, place=1, kind="arithmetic", prompt="1 + 1"
+        ),
+        ("a gold pair without a winner", "ck_checks_whole"): Check(
+            form_id=k.form, place=1, kind="gold", question_id=k.unanswered
+        ),
+        ("a repeat of nothing", "ck_checks_whole"): Check(
+            form_id=k.form, place=1, kind="repeat", question_id=k.unanswered
+        ),
+        ("a question that is two checks", "uq_checks_question_id"): Check(
+            form_id=k.form, place=1, kind="gold", question_id=k.question, expected="1"
         ),
         ("two sums at one place", "uq_checks_form_id_place_kind"): Check(
             form_id=k.form, place=0, kind="arithmetic", prompt="1 + 1", expected="2"

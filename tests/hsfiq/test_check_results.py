@@ -1,0 +1,163 @@
+"""What the checks say of participants, and what releases make of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from samples import on_sqlite, release_of, rows
+from sqlalchemy import select
+from studies import GOOD, SMALL, Seat, draw, make_queries
+
+from hsfiq.check_results import CheckResult, check_results
+from hsfiq.database import Database
+from hsfiq.releases import Filters
+from hsfiq.store import Skip
+from hsfiq.study_config import Checks
+from hsfiq.tables import Check, Form, Study
+
+
+def make_seat(database: Database, checks: Checks) -> Seat:
+    """A participant of two forms with two questions and these checks each; ties are allowed."""
+    queries = make_queries(database, {"shirt": 16})
+    return Seat.taken(
+        database, draw(database, queries, replace(SMALL, preference_ties=True), checks=checks)
+    )
+
+
+def results(database: Database) -> list[CheckResult]:
+    with database.reading() as session:
+        return list(check_results(session, session.scalars(select(Study)).one()))
+
+
+def outcomes(database: Database) -> list[tuple[str, bool]]:
+    return [(result.kind, result.passed) for result in results(database)]
+
+
+def checks_of(database: Database, seat: Seat, kind: str) -> list[Check]:
+    with database.reading() as session:
+        mine = (
+            select(Check)
+            .join(Form, Check.form_id == Form.id)
+            .where(Form.participant_id == seat.participant_id, Check.kind == kind)
+            .order_by(Form.position)
+        )
+        return list(session.scalars(mine))
+
+
+def answer(seat: Seat, preferences: dict[int, int]) -> None:
+    """Answer everything, preferring set 1 where nothing else is said."""
+    while current := seat.standing().current:
+        if current.check_id is not None:
+            seat.pass_check(current.check_id)
+        else:
+            preferred = preferences.get(current.question_id, 1)
+            seat.submit(current.question_id, replace(GOOD, preferred=preferred))
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2])
+def test_a_gold_pair_is_passed_by_its_winner_alone(database: Database, offset: int) -> None:
+    seat = make_seat(database, Checks(gold=1))
+    gold = checks_of(database, seat, "gold")
+    winners = {check.question_id: int(check.expected or 0) for check in gold}
+    given = {key: (winner + offset) % 3 for key, winner in winners.items() if key}
+    answer(seat, given)
+    assert outcomes(database) == [("arithmetic", True)] + [("gold", offset == 0)] * 2
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("first", "again", "passed"),
+    [(1, 2, True), (2, 1, True), (0, 0, True), (1, 1, False), (2, 2, False), (0, 1, False),
+     (2, 0, False)],
+)  # fmt: skip
+def test_a_repeated_pair_is_passed_by_the_same_set_again(
+    database: Database, first: int, again: int, *, passed: bool
+) -> None:
+    seat = make_seat(database, Checks(arithmetic=False, repeated=1))
+    one, other = checks_of(database, seat, "repeat")
+    assert one.repeats_id and one.question_id and other.repeats_id and other.question_id  # noqa: PT018
+    given = {one.repeats_id: first, one.question_id: again}
+    answer(seat, given | {other.repeats_id: 1, other.question_id: 2})
+    assert outcomes(database) == [("repeat", passed), ("repeat", True)]
+    assert [result.form_id for result in results(database)] == [one.form_id, other.form_id]
+
+
+@on_sqlite
+def test_every_try_at_a_sum_is_a_result(database: Database) -> None:
+    seat = make_seat(database, Checks())
+    seat.answer_until(2)
+    seat.submit(seat.question_ids[1])
+    check = seat.standing().current
+    assert check is not None
+    assert check.check_id is not None
+    assert outcomes(database) == []
+    seat.try_check(check.check_id, "wrong")
+    seat.pass_check(check.check_id)
+    assert outcomes(database) == [("arithmetic", False), ("arithmetic", True)]
+
+
+@on_sqlite
+def test_what_has_no_answer_yet_is_no_result(database: Database) -> None:
+    seat = make_seat(database, Checks(gold=1, repeated=1))
+    assert outcomes(database) == []
+    gold, repeat = (checks_of(database, seat, kind)[0] for kind in ("gold", "repeat"))
+    skipped = {gold.question_id, repeat.repeats_id}
+    for key in seat.question_ids[:4]:
+        seat.submit(key, Skip() if key in skipped else GOOD)
+    assert outcomes(database) == []
+    assert gold.question_id is not None
+    seat.submit(gold.question_id, replace(GOOD, preferred=int(gold.expected or 0)), revision=1)
+    assert outcomes(database) == [("gold", True)]
+    seat.submit(gold.question_id, Skip(), revision=2)  # the latest counts
+    assert outcomes(database) == []
+
+
+# -------------------------------------------------------------------------------------- releases
+
+
+def fail_gold_of_the_second_form(database: Database) -> Seat:
+    seat = make_seat(database, Checks(gold=1, repeated=1))
+    first, second = checks_of(database, seat, "gold")
+    repeats = checks_of(database, seat, "repeat")
+    given = {check.question_id: 2 for check in repeats} | {
+        first.question_id: int(first.expected or 0),
+        second.question_id: 3 - int(second.expected or 0),
+    }
+    answer(seat, {key: preferred for key, preferred in given.items() if key is not None})
+    return seat
+
+
+def test_checks_are_no_part_of_a_release(database: Database) -> None:
+    fail_gold_of_the_second_form(database)
+    release = release_of(database)
+    assert [(step.rule, step.dropped, step.left) for step in release.sifted.funnel] == [
+        ("check", 4, 4), ("unanswered", 0, 4), ("skipped", 0, 4),
+    ]  # fmt: skip
+    dropped = [(row["rule"], row["value"]) for row in rows(release, "exclusions")]
+    assert sorted(dropped) == [("check", "gold")] * 2 + [("check", "repeat")] * 2
+    pairs = [row["pair_id"] for row in rows(release, "preferences")]
+    assert len(set(pairs)) == len(pairs) == 4
+    assert all(row["system"] for row in rows(release, "sets"))
+
+
+@on_sqlite
+def test_forms_with_failed_checks_can_be_dropped(database: Database) -> None:
+    fail_gold_of_the_second_form(database)
+    release = release_of(database, "hs", Filters(failed_checks=True))
+    assert [(step.rule, step.dropped, step.left) for step in release.sifted.funnel][-1] == (
+        "failed-checks", 2, 2,
+    )  # fmt: skip
+    assert {row["form"] for row in rows(release, "preferences")} == {"form_1"}
+    values = {row["value"] for row in rows(release, "exclusions") if row["rule"] != "check"}
+    assert values == {"1 failed"}
+
+
+@on_sqlite
+def test_a_release_keeps_the_orders_in_which_images_were_shown(database: Database) -> None:
+    design = replace(SMALL, image_order="shuffled", k=3)
+    seat = Seat.taken(database, draw(database, make_queries(database), design))
+    seat.answer_all()
+    found = rows(release_of(database), "sets")
+    assert all(sorted(row["shown_order"]) == [0, 1, 2] for row in found)
+    assert len({tuple(row["shown_order"]) for row in found}) > 1

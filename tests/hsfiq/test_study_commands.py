@@ -1,0 +1,375 @@
+"""`hsfiq study` and `hsfiq participant`: what an owner types, what it says, what it leaves."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from samples import HPFIQ, Ran, hsfiq, on_sqlite
+from sqlalchemy import func, select
+from studies import SMALL, Seat, make_queries
+
+from hsfiq import participants
+from hsfiq.database import Database
+from hsfiq.tables import CheckAnswer, Form, Participant, Question, Response, Study
+
+CONFIG = """\
+[study]
+name = "autumn"
+title = "Which shop understood you?"
+guidelines = "guidelines.md"
+
+[design]
+k = 2
+questions_per_form = 2
+
+[queries]
+dataset = "small"
+"""
+
+
+@pytest.fixture(autouse=True)
+def owners_folder(
+    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with a study's file, beside a database with queries to ask."""
+    folder = tmp_path / "owner"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
+    make_queries(database)
+    Path("study.toml").write_text(CONFIG, encoding="utf-8")
+    Path("guidelines.md").write_text("# Look twice", encoding="utf-8")
+
+
+def done(*arguments: str | Path) -> str:
+    """What a command prints that has nothing to complain about."""
+    ran = hsfiq(*arguments)
+    assert (ran.code, ran.err) == (0, "")
+    return ran.out
+
+
+def complaint(ran: Ran, code: int = 2) -> str:
+    """The one line of a command that refuses."""
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.startswith("hsfiq: ")
+    assert ran.err.count("\n") == 1
+    return ran.err.removeprefix("hsfiq: ").rstrip("\n")
+
+
+def the_study(database: Database) -> Study:
+    with database.reading() as session:
+        return session.scalars(select(Study)).one()
+
+
+def count(database: Database, table: type) -> int:
+    with database.reading() as session:
+        return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+# -------------------------------------------------------------------------------------- creating
+
+
+def test_a_study_is_drawn_from_its_file(database: Database) -> None:
+    assert done("study", "create", "study.toml") == (
+        "study autumn: 8 questions about 8 queries in 4 forms; it is open\n"
+    )
+    study = the_study(database)
+    assert (study.title, study.guidelines) == ("Which shop understood you?", "# Look twice")
+    assert (study.status, study.origin, study.k) == ("open", "collected", 2)
+
+
+@on_sqlite
+def test_a_study_as_json_and_as_a_draft(database: Database) -> None:
+    made = json.loads(done("study", "create", "study.toml", "--draft", "--json"))
+    assert made == {
+        "study": "autumn", "title": "Which shop understood you?", "status": "draft",
+        "origin": "collected", "forms": 4, "forms_taken": 0, "participants": 0, "questions": 8,
+        "answered": 0,
+    }  # fmt: skip
+    assert json.loads(done("study", "status", "--json")) == made
+
+
+@on_sqlite
+def test_every_mistake_is_a_line_of_its_own(database: Database) -> None:
+    Path("study.toml").write_text(CONFIG.replace("k = 2", "k = 0").replace("title", "titel"))
+    ran = hsfiq("study", "create", "study.toml")
+    assert (ran.code, ran.out) == (2, "")
+    first, second, third = ran.err.splitlines()
+    assert first == "hsfiq: study.toml: line 1: study.title: is missing"
+    assert second.startswith("hsfiq: study.toml: line 3: study.titel: is no key here; there are")
+    assert third == "hsfiq: study.toml: line 7: design.k: 0 is not from 1 to 100"
+    assert count(database, Study) == 0
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('"small"', '"big"'), "line 11: queries.dataset: no dataset is called 'big'; there are s"),
+        (('"small"', '"small"\nsample = 9'), "line 12: queries.sample: 9 are asked for, 8 are"),
+        (("k = 2", "k = 4"), "line 10: queries: 8 queries have lists of at least 4 images"),
+        (('"small"', '"small"\n[checks]\ngold = 9'), "line 13: checks.gold: no query of shirt is"),
+        (("guidelines.md", "no.md"), "line 4: study.guidelines: no.md: there is no such file"),
+        (("k = 2", "k = two"), "line 7, column 5: broken TOML (Invalid value)"),
+    ],
+)
+def test_what_the_database_does_not_have_is_named_with_its_line(
+    database: Database, change: tuple[str, str], said: str
+) -> None:
+    Path("study.toml").write_text(CONFIG.replace(*change))
+    line = complaint(hsfiq("study", "create", "study.toml"))
+    assert line.startswith(f"study.toml: {said}")
+    assert (count(database, Study), count(database, Form)) == (0, 0)
+
+
+@on_sqlite
+def test_a_name_is_taken_once() -> None:
+    done("study", "create", "study.toml")
+    assert complaint(hsfiq("study", "create", "study.toml")) == (
+        "study.toml: line 2: study.name: a study called 'autumn' is there already; choose another"
+    )
+    assert complaint(hsfiq("study", "create", "no.toml")) == "no.toml: there is no such file"
+
+
+# ---------------------------------------------------------------------------- opening and closing
+
+
+@on_sqlite
+def test_a_study_opens_pauses_and_closes(database: Database) -> None:
+    done("study", "create", "study.toml", "--draft")
+    said = [done("study", *words) for words in (["open"], ["pause"], ["open"], ["close"])]
+    assert said == [
+        "study autumn: draft -> open\n",
+        "study autumn: open -> paused\n",
+        "study autumn: paused -> open\n",
+        "study autumn: open -> closed\n",
+    ]
+    assert the_study(database).status == "closed"
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    "words", [["open"], ["pause"], ["close"], ["invite", "--count", "2"], ["assign", "user_1"]]
+)
+def test_an_imported_study_is_finished_for_good(words: list[str]) -> None:
+    hsfiq("import", "hpfiq", HPFIQ)
+    line = complaint(hsfiq("study", *words))
+    assert line == "study hpfiq: holds imported answers and is finished for good"
+    assert not Path("invitations.csv").exists()
+
+
+# -------------------------------------------------------------------------------------- inviting
+
+
+def test_invitations_are_links_that_only_their_owner_can_read(database: Database) -> None:
+    done("study", "create", "study.toml")
+    said = done("study", "invite", "--count", "3", "--url", "https://study.example.org/")
+    assert said == "study autumn: 3 invitations in invitations.csv\n"
+    path = Path("invitations.csv")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["participant"] for row in rows] == ["p1", "p2", "p3"]
+    with database.reading() as session:
+        for row in rows:
+            found = re.fullmatch(r"https://study\.example\.org/start/(\S+)", row["link"])
+            assert found is not None
+            person = participants.by_token(session, found[1])
+            assert person is not None
+            assert (person.name, person.source) == (row["participant"], "invitation")
+
+
+@on_sqlite
+def test_more_invitations_go_to_another_file() -> None:
+    done("study", "create", "study.toml")
+    result = json.loads(done("study", "invite", "--count", "1", "--json"))
+    assert result == {"study": "autumn", "invitations": 1, "file": "invitations.csv"}
+    before = Path("invitations.csv").read_bytes()
+    assert complaint(hsfiq("study", "invite", "--count", "1")) == (
+        "invitations.csv: is there already; name another file with --out"
+    )
+    assert Path("invitations.csv").read_bytes() == before
+    done("study", "invite", "--count", "1", "--out", "more.csv")
+    assert "p2,http://127.0.0.1:7860/start/" in Path("more.csv").read_text()
+
+
+@on_sqlite
+def test_links_that_cannot_be_written_are_never_made(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done("study", "create", "study.toml")
+    assert "No such file" in complaint(hsfiq("study", "invite", "--count", "2", "--out", "no/it"))
+    assert "http(s)" in complaint(hsfiq("study", "invite", "--count", "2", "--url", "x.org"))
+    assert complaint(hsfiq("study", "invite", "--count", "0")).startswith("Invalid value")
+    assert count(database, Participant) == 0
+
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device", "invitations.csv")
+
+    monkeypatch.setattr("hsfiq.cli.study.csv.writer", full_disk)
+    assert "No space left" in complaint(hsfiq("study", "invite", "--count", "2"))
+    assert count(database, Participant) == 0
+    assert not Path("invitations.csv").exists()
+
+
+@on_sqlite
+def test_a_link_to_a_file_is_not_followed() -> None:
+    done("study", "create", "study.toml")
+    Path("invitations.csv").symlink_to("elsewhere.csv")
+    complaint(hsfiq("study", "invite", "--count", "1"))
+    assert not Path("elsewhere.csv").exists()
+
+
+# ---------------------------------------------------------------------------------- participants
+
+
+def seats(database: Database, number: int) -> list[Seat]:
+    done("study", "create", "study.toml")
+    study = the_study(database)
+    return [Seat.taken(database, study.id) for _ in range(number)]
+
+
+@on_sqlite
+def test_what_a_participant_left_is_assigned_anew(database: Database) -> None:
+    first, second = seats(database, 2)
+    second.answer_all()
+    first.submit(first.question_ids[0])
+    assert done("study", "assign", "p1") == (
+        "study autumn: the questions p1 left go to the next to come\n"
+    )
+    assert Seat.taken(database, the_study(database).id).standing().total == 3
+    assert complaint(hsfiq("study", "assign", "p9")) == "study autumn: has no participant 'p9'"
+
+
+@on_sqlite
+def test_participants_are_listed(database: Database) -> None:
+    done("study", "create", "study.toml")
+    assert done("participant", "list") == "nobody yet\n"
+    seat = Seat.taken(database, the_study(database).id)
+    seat.answer_until(4)
+    assert done("participant", "list").startswith("p1: active, 3 of 4 answered")
+    (row,) = json.loads(done("participant", "list", "--json"))["participants"]
+    assert (row["participant"], row["status"], row["answered"]) == ("p1", "active", 3)
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("pause", "paused"),
+        ("exclude", "excluded"),
+        ("returned", "returned"),
+        ("screened-out", "screened-out"),
+    ],
+)
+def test_a_participants_status_changes_and_changes_back(
+    database: Database, command: str, status: str
+) -> None:
+    (seat,) = seats(database, 1)
+    assert done("participant", command, "p1") == f"participant p1: active -> {status}\n"
+    assert seat.participant().status == status
+    assert done("participant", "resume", "p1") == f"participant p1: {status} -> active\n"
+    assert "has no participant 'p2'" in complaint(hsfiq("participant", command, "p2"))
+
+
+# -------------------------------------------------------------------------------------- forgetting
+
+
+@on_sqlite
+@pytest.mark.parametrize("by", ["token", "name"])
+def test_forgetting_names_the_releases_and_alters_none(database: Database, by: str) -> None:
+    for seat in seats(database, 2):
+        seat.answer_all()
+    done("export")
+    done("export", "--out", "elsewhere", "--release", "hs")
+    before = contents()
+    token = seat.participant().token
+    name = seat.participant().name
+    said = done("participant", "forget", token if by == "token" else name, "--yes")
+    assert said.splitlines() == [
+        f"participant {name} of study autumn: 4 answers deleted",
+        f"releases/autumn-hp-1.0.0 still holds answers of {name}; it was not altered",
+        f"releases/autumn-hs-1.0.0 still holds answers of {name}; it was not altered",
+    ]
+    assert contents() == before
+    with database.reading() as session:
+        assert session.scalar(select(func.count(Response.id))) == 4
+        assert session.scalar(select(func.count(CheckAnswer.id))) == 1
+        assert participants.by_token(session, token) is None
+    again = json.loads(done("participant", "forget", name, "--yes", "--json", "--releases", "."))
+    assert again == {
+        "participant": name, "study": "autumn", "deleted": 0, "releases": ["elsewhere"],
+    }  # fmt: skip
+    assert "has no participant" in complaint(hsfiq("participant", "forget", token, "--yes"))
+
+
+def contents() -> dict[Path, bytes]:
+    return {
+        path: path.read_bytes()
+        for folder in ("releases", "elsewhere")
+        for path in Path(folder).rglob("*")
+        if path.is_file()
+    }
+
+
+@on_sqlite
+def test_a_release_that_dropped_the_answers_holds_them_too(database: Database) -> None:
+    one, other = seats(database, 2)
+    for seat in (one, other):
+        seat.submit(seat.question_ids[0])
+    one.set_status("excluded")
+    done("export", "--release", "hp")
+    said = done("participant", "forget", "p1", "--yes").splitlines()
+    assert said[1:] == ["releases/autumn-hp-1.0.0 still holds answers of p1; it was not altered"]
+
+
+@on_sqlite
+def test_who_answered_nothing_is_in_no_release(database: Database) -> None:
+    one, _ = seats(database, 2)
+    one.submit(one.question_ids[0])
+    done("export", "--release", "hp")
+    Path("releases/autumn-hp-1.0.0/preferences.jsonl").chmod(0o600)
+    assert done("participant", "forget", "p2", "--yes").splitlines() == [
+        "participant p2 of study autumn: 0 answers deleted"
+    ]
+
+
+@on_sqlite
+def test_broken_releases_do_not_stop_it(database: Database) -> None:
+    (seat,) = seats(database, 1)
+    seat.answer_all()
+    done("export")
+    Path("releases/autumn-hp-1.0.0/preferences.jsonl").unlink()
+    Path("releases/autumn-hs-1.0.0/preferences.jsonl").write_bytes(b"\xff{")
+    Path("releases/other").mkdir()
+    assert "4 answers deleted" in done("participant", "forget", "p1", "--yes")
+
+
+@on_sqlite
+@pytest.mark.parametrize("answer", [False, True])
+def test_forgetting_asks_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch, *, answer: bool
+) -> None:
+    (seat,) = seats(database, 1)
+    seat.answer_all()
+
+    def confirm(question: str, **_: Any) -> bool:
+        assert question == "Delete all answers of p1?"
+        return answer
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+    ran = hsfiq("participant", "forget", "p1")
+    assert ran.code == (0 if answer else 2)
+    assert count(database, Response) == (0 if answer else 4)
+    assert count(database, Question) == 8
+
+
+def test_small_is_the_files_design() -> None:
+    assert (SMALL.k, SMALL.questions_per_form, SMALL.forms_per_participant) == (2, 2, 2)

@@ -1,0 +1,382 @@
+"""CONFIG.toml: every key, the papers' defaults, and all mistakes at once, each with its line."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import select
+from studies import make_queries
+
+from hsfiq.database import Database
+from hsfiq.design import draw_study
+from hsfiq.errors import Mistakes, UnreadableInput
+from hsfiq.readers.config import RANGES, read_config
+from hsfiq.study_config import (
+    Checks,
+    Design,
+    Presentation,
+    Queries,
+    Recruitment,
+    StudyConfig,
+    config_of,
+)
+from hsfiq.tables import Study
+
+SHORTEST = '[study]\nname = "autumn"\ntitle = "Which shop?"\n'
+
+EVERY_KEY = """
+[study]
+name = "autumn-2026"
+title = "어느 가게?"
+guidelines = '''
+# Look twice
+
+[design]
+k = 9
+name = "no table, no key: this is text"
+'''
+consent = "I take part."
+language = "ko"
+set_names = ["Set A", "Set B"]
+
+[design]
+k = 3
+questions_per_form = 10
+forms_per_participant = 4
+annotators_per_query = 3
+overlap_share = 0.25
+categories = "mixed"
+image_order = "shuffled"
+preference_ties = true
+reason_every = 5
+lease_minutes = 45
+seed = 17
+
+[checks]
+arithmetic = false
+gold = 2
+repeated = 1
+
+[queries]
+dataset = "cirr"
+categories = ["a", "b"]
+splits = ["val"]
+systems = ["CLIP4CIR", "SPRC"]
+sample = 400
+
+[recruitment]
+mode = "prolific"
+participants = 61
+completion_code = "C0DE"
+completion_url = "https://app.prolific.com/submissions/complete?cc=C0DE"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "study.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def mistakes(folder: Path, text: str) -> list[str]:
+    """What is wrong with a file, without its path."""
+    path = written(folder, text)
+    with pytest.raises(Mistakes) as refused:
+        read_config(path)
+    assert str(refused.value) == "\n".join(refused.value.lines)
+    for line in refused.value.lines:
+        assert line.startswith(f"{path}: ")
+        assert "\n" not in line
+    return [line.removeprefix(f"{path}: ") for line in refused.value.lines]
+
+
+# --------------------------------------------------------------------------------- what is right
+
+
+def test_the_shortest_file_is_the_papers_design(tmp_path: Path) -> None:
+    config = read_config(written(tmp_path, SHORTEST))
+    assert config == StudyConfig(study=Presentation("autumn", "Which shop?"))
+    assert config.study.set_names == ("Shopping Mall 1", "Shopping Mall 2")
+    design = config.design
+    assert (design.k, design.forms_per_participant, design.questions_per_form) == (5, 2, 25)
+    assert (design.annotators_per_query, design.categories) == (1, "one")
+    assert (design.image_order, design.preference_ties) == ("ranked", False)
+    assert (config.checks.arithmetic, config.checks.gold, config.checks.repeated) == (True, 0, 0)
+
+
+def test_every_key_is_read(tmp_path: Path) -> None:
+    config = read_config(written(tmp_path, EVERY_KEY))
+    content = tomllib.loads(EVERY_KEY)
+    for table in fields(StudyConfig):
+        kind = get_type_hints(StudyConfig)[table.name]
+        assert set(content[table.name]) == {key.name for key in fields(kind)}
+        default = asdict(kind(name="", title="") if kind is Presentation else kind())
+        read = asdict(getattr(config, table.name))
+        for key, value in content[table.name].items():
+            assert read[key] == (tuple(value) if isinstance(value, list) else value)
+            assert read[key] != default[key], f"{table.name}.{key} shows nothing"
+
+
+def test_texts_may_lie_in_files_beside_the_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/guidelines.md").write_text("# Look\n\ntwice 옷", encoding="utf-8")
+    (tmp_path / "consent.md").write_text("I do.", encoding="utf-8")
+    more = 'guidelines = "texts/guidelines.md"\nconsent = "consent.md"\n'
+    config = read_config(written(tmp_path, SHORTEST + more))
+    assert config.study.guidelines == "# Look\n\ntwice 옷"
+    assert config.study.consent == "I do."
+
+
+@pytest.mark.parametrize("text", ["Look at notes.md\nfirst.md", "Look twice", "a.markdown"])
+def test_a_text_that_names_no_file_is_itself(tmp_path: Path, text: str) -> None:
+    config = read_config(written(tmp_path, SHORTEST + f"guidelines = '''{text}'''"))
+    assert config.study.guidelines == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'study.name = "autumn"\nstudy . title = "Which shop?"\n',
+        'study = {name = "autumn", title = "Which shop?"}\n',
+        '# [design]\n  [ study ]\n  name="autumn"\n  title = "Which shop?" # \'\'\'\n',
+    ],
+)
+def test_toml_may_be_written_in_other_ways(tmp_path: Path, text: str) -> None:
+    assert read_config(written(tmp_path, text)).study == Presentation("autumn", "Which shop?")
+
+
+# --------------------------------------------------------------------------------- what is wrong
+
+ALL_WRONG = """\
+[study]
+name = "../up"
+guidelines = \"\"\"
+[recruitment]
+mode = "text"
+\"\"\"
+set_names = ["Same", "Same"]
+titel = "misspelt"
+
+[desing]
+k = 3
+
+[design]
+k = 0
+overlap_share = 1.5
+questions_per_form = "25"
+preference_ties = 1
+lease_minutes = true
+categories = "two"
+
+[checks]
+gold = -1
+repeated = 9000
+systems = "SPRC"
+
+[queries]
+categories = "shirt"
+systems = ["SPRC"]
+sample = 1.5
+
+[recruitment]
+mode = "mturk"
+completion_url = "javascript:alert(1)"
+participants = -2
+"""
+
+
+def test_all_mistakes_are_named_at_once_each_with_its_line(tmp_path: Path) -> None:
+    study, design = ", ".join(f.name for f in fields(Presentation)), "'one', 'mixed'"
+    assert mistakes(tmp_path, ALL_WRONG) == [
+        f"line {line}"
+        for line in (
+            "1: study.title: is missing",
+            "2: study.name: '../up' is not 1 to 80 letters, digits, '.', '_', '-'",
+            "7: study.set_names: must be two different names",
+            f"8: study.titel: is no key here; there are {study}",
+            "10: desing: is no table; there are study, design, checks, queries, recruitment",
+            "14: design.k: 0 is not from 1 to 100",
+            "15: design.overlap_share: 1.5 is not from 0 to 1",
+            "16: design.questions_per_form: '25' is not a whole number",
+            "17: design.preference_ties: 1 is not true or false",
+            "18: design.lease_minutes: True is not a whole number",
+            f"19: design.categories: 'two' is none of {design}",
+            "22: checks.gold: -1 is not from 0 to 1,000",
+            "23: checks.repeated: 9000 is not from 0 to 1,000",
+            "24: checks.systems: is no key here; there are arithmetic, gold, repeated",
+            "27: queries.categories: 'shirt' is no list of texts",
+            "28: queries.systems: a pair needs two systems; name two or leave it out",
+            "29: queries.sample: 1.5 is not a whole number",
+            "33: recruitment.completion_url: 'javascript:alert(1)' is no http(s) address",
+            "34: recruitment.participants: -2 is not 0 or more",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ["line 1: study.name: is missing", "line 1: study.title: is missing"]),
+        ('[study]\nname = "a"\ntitle = "  "', ["line 3: study.title: is empty"]),
+        (f"{SHORTEST}[design]\noverlap_share = nan", ["line 5: design.overlap_share: nan is n"]),
+        (f"{SHORTEST}[design]\nlease_minutes = 999999", ["line 5: design.lease_minutes: 9"]),
+        (f"{SHORTEST}[design]\nquestions_per_form = 2\n[checks]\nrepeated = 3", ["line 7: check"]),
+        (f"{SHORTEST}[queries]\nsystems = ['a', 'a']", ["line 5: queries.systems: a pair needs"]),
+        (f"{SHORTEST}[queries]\nsplits = [1]", ["line 5: queries.splits: [1] is no list of texts"]),
+        (
+            f"{SHORTEST}[recruitment]\nmode = 'prolific'",
+            ["line 4: recruitment.completion_code: is missing: prolific pays by it"],
+        ),
+        (f"{SHORTEST}set_names = ['A', ' ']", ["line 4: study.set_names: must be two different"]),
+        (f'{SHORTEST}consent = "a\\u0000"', ["line 4: study.consent: holds a NUL"]),
+        (f'{SHORTEST}set_names = ["a\\u0000", "b"]', ["line 4: study.set_names: holds a NUL"]),
+        (f"{SHORTEST}guidelines = 'no.md'", ["line 4: study.guidelines: "]),
+        ("study = 3", ["line 1: study: must be a table"]),
+        ("[[study]]\nname = 'a'", ["line 1: study: must be a table"]),
+        ("[study]\nname = ", ["line 2: broken TOML (Invalid value)"]),
+        ("[study]\nname = 'a'\nname = 'b'", ["line 3: broken TOML (Cannot overwrite"]),
+        ("[study", ["line 1: broken TOML ("]),
+        ("[study]\nname = 'a' b\n", ["line 2, column 12: broken TOML (Expected newline"]),
+        ("a = " + "[" * 10_000, [""]),
+    ],
+)  # fmt: skip
+def test_mistakes_one_by_one(tmp_path: Path, text: str, said: list[str]) -> None:
+    found = mistakes(tmp_path, text)
+    assert len(found) == len(said)
+    for line, beginning in zip(found, said, strict=True):
+        assert beginning in line
+
+
+def test_a_missing_text_is_named_with_its_file(tmp_path: Path) -> None:
+    (line,) = mistakes(tmp_path, SHORTEST + "guidelines = 'no.md'")
+    assert line == f"line 4: study.guidelines: {tmp_path / 'no.md'}: there is no such file"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "there is no such file"), (b"\xff\xfe", "this is not UTF-8")]
+)
+def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None, said: str) -> None:
+    if content is not None:
+        (tmp_path / "study.toml").write_bytes(content)
+    with pytest.raises(UnreadableInput, match=said):
+        read_config(tmp_path / "study.toml")
+
+
+def test_every_number_has_its_range() -> None:
+    numbers = {
+        f"{table}.{key}"
+        for table, kind in get_type_hints(StudyConfig).items()
+        for key, hint in get_type_hints(kind).items()
+        if hint in (int, float)
+    }
+    assert numbers - set(RANGES) == {"design.seed"}
+    assert set(RANGES) <= numbers
+
+
+# ----------------------------------------------------------------------------------- round trips
+
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+configs = st.builds(
+    StudyConfig,
+    study=st.builds(
+        Presentation,
+        name=st.just("small"),
+        title=texts,
+        guidelines=texts,
+        consent=texts,
+        language=st.sampled_from(["en", "ko"]),
+        set_names=st.tuples(texts, texts),
+    ),
+    design=st.builds(
+        Design,
+        k=st.integers(1, 3),
+        questions_per_form=st.integers(1, 5),
+        forms_per_participant=st.integers(1, 3),
+        annotators_per_query=st.integers(1, 3),
+        overlap_share=st.floats(0, 1),
+        categories=st.sampled_from(["one", "mixed"]),
+        image_order=st.sampled_from(["ranked", "shuffled"]),
+        preference_ties=st.booleans(),
+        reason_every=st.integers(0, 9),
+        lease_minutes=st.integers(1, 525_600),
+        seed=st.integers(-(2**70), 2**70),
+    ),
+    checks=st.builds(Checks, arithmetic=st.booleans(), gold=st.just(0), repeated=st.integers(0, 1)),
+    queries=st.builds(Queries, categories=st.lists(texts).map(tuple), sample=st.integers(0)),
+    recruitment=st.builds(
+        Recruitment,
+        mode=st.sampled_from(["open", "invitation", "prolific", "mturk"]),
+        participants=st.integers(0),
+        completion_code=texts,
+        completion_url=texts,
+    ),
+)
+
+
+def test_a_config_comes_back_from_the_database(database: Database) -> None:
+    queries = make_queries(database)
+
+    @settings(max_examples=30, deadline=None)
+    @given(config=configs)
+    def comes_back(config: StudyConfig) -> None:
+        with database.writing() as session:
+            draw_study(session, config, queries)
+            session.flush()
+            session.expire_all()
+            assert config_of(session.scalars(select(Study)).one()) == config
+            session.rollback()
+
+    comes_back()
+
+
+def test_an_imported_study_has_a_config_too(database: Database) -> None:
+    with database.writing() as session:
+        row = Study(
+            name="hpfiq", title="Published", guidelines="", consent="", status="closed",
+            origin="imported", k=5, ties_allowed=False, forms_per_participant=2, design={},
+            image_path="",
+        )  # fmt: skip
+        session.add(row)
+        session.flush()
+        assert config_of(row) == StudyConfig(study=Presentation("hpfiq", "Published"))
+
+
+def as_toml(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(as_toml, value))}]"
+    if isinstance(value, str):
+        return '"' + "".join(f"\\U{ord(letter):08x}" for letter in value) + '"'
+    return repr(value)
+
+
+def test_a_config_comes_back_from_its_file(tmp_path: Path) -> None:
+    @settings(max_examples=30, deadline=None)
+    @given(config=configs)
+    def comes_back(config: StudyConfig) -> None:
+        sound = replace(
+            config,
+            study=replace(config.study, title="t", set_names=("a", "b")),
+            recruitment=replace(config.recruitment, completion_url="", completion_code="x"),
+        )
+        tables = asdict(sound).items()
+        text = "".join(
+            f"[{table}]\n" + "".join(f"{key} = {as_toml(value)}\n" for key, value in values.items())
+            for table, values in tables
+        )
+        if sound.study.guidelines.endswith(".md") or sound.study.consent.endswith(".md"):
+            return
+        assert read_config(written(tmp_path, text)) == sound
+
+    comes_back()

@@ -1,0 +1,117 @@
+"""docs/study.md: its commands run in their order, and its file holds every key there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from dataclasses import asdict, fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_type_hints
+
+import pytest
+from samples import hsfiq
+from sqlalchemy import select
+from studies import NOW, ROOT, Seat
+
+from hsfiq import participants
+from hsfiq.database import open_database
+from hsfiq.readers.config import read_config
+from hsfiq.study_config import Presentation, StudyConfig
+from hsfiq.tables import Participant
+
+TEXT = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
+(CONFIG,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+COMMANDS = [
+    shlex.split(line, comments=True)
+    for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+def test_its_file_holds_every_key_and_marks_what_is_no_default(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(CONFIG, encoding="utf-8")
+    (tmp_path / "guidelines.md").write_text("Look twice.", encoding="utf-8")
+    config = read_config(tmp_path / "study.toml")
+    content = tomllib.loads(CONFIG)
+    for table in fields(StudyConfig):
+        kind = get_type_hints(StudyConfig)[table.name]
+        assert list(content[table.name]) == [key.name for key in fields(kind)]
+        required = {"name": "autumn", "title": content["study"]["title"]}
+        default = asdict(kind(**required) if kind is Presentation else kind())
+        for key, value in asdict(getattr(config, table.name)).items():
+            (line,) = (line for line in table_of(table.name) if re.match(rf"{key} *=", line))
+            comment = line.partition("  #")[2]
+            assert comment
+            assert ("<-" in comment) == (value != default[key]), line
+
+
+def table_of(name: str) -> list[str]:
+    """The lines of one table of the file."""
+    return CONFIG.partition(f"[{name}]")[2].partition("\n[")[0].splitlines()
+
+
+def test_its_commands_lead_from_import_to_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+    monkeypatch.setattr("hsfiq.cli.serve.room", lambda *_: SimpleNamespace(serve=people_come))
+    write_inputs()
+    ran = 0
+    for words in COMMANDS:
+        if words:
+            assert words[0] == "hsfiq"
+            done = hsfiq(*words[1:])
+            assert done.code == 0, (" ".join(words), done.err)
+            ran += 1
+    assert ran == len([words for words in COMMANDS if words]) >= 15
+    folders = sorted(path.name for path in Path().glob("*/autumn-*"))
+    assert folders == ["autumn-hp-1.0.0"] * 2 + ["autumn-hs-1.0.0"] * 2
+    assert "still holds answers of p1" in done.out
+
+
+def people_come(_: object, **__: object) -> None:
+    """Instead of a served app: the first three invited people come and answer."""
+    database = open_database("sqlite:///hsfiq.db")
+    for name in ("p1", "p2", "p3"):
+        with database.writing() as session:
+            person = session.scalars(select(Participant).where(Participant.name == name)).one()
+            participants.welcome_invited(session, person, now=NOW)
+            participants.consent(person, now=NOW)
+            seat = Seat(database, person.id)
+        seat.answer_until(3)
+    database.close()
+
+
+def write_inputs() -> None:
+    """The files that the commands name, as small as their formats allow."""
+    for category in ("dress", "shirt"):
+        images = [f"{category}-{number}" for number in range(12)]
+        captions = [
+            {"candidate": images[n], "target": images[n + 1], "captions": ["is red", "is long"]}
+            for n in range(6)
+        ]
+        write(f"fashion-iq/captions/cap.{category}.val.json", captions)
+        write(f"fashion-iq/image_splits/split.{category}.val.json", images)
+    Path("fashion-iq/images").mkdir()
+    for system, first in (("sprc", 0), ("clip4cir", 5)):
+        lists = {
+            f"{category}.val.{n}": [f"{category}-{first + rank}" for rank in range(6)]
+            for category in ("dress", "shirt")
+            for n in range(6)
+        }
+        write(f"{system}.json", lists)
+    # A form as short as twelve queries allow.
+    small = CONFIG.replace("questions_per_form = 25", "questions_per_form = 2")
+    Path("study.toml").write_text(small, encoding="utf-8")
+    Path("guidelines.md").write_text("# Look twice", encoding="utf-8")
+    Path("password.txt").write_text("a password of some length\n", encoding="utf-8")
+
+
+def write(name: str, value: Any) -> None:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
