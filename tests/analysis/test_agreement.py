@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from itertools import permutations
+
+import krippendorff
+import numpy as np
+import pandas as pd
+import pytest
+from analysis_studies import few
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.agreement import (
+    Agreement,
+    Level,
+    agreement,
+    coincidences,
+    exact_share,
+    resampled,
+)
+
+COLUMNS = ["rater", "unit", "cluster", "value"]
+LEVELS: tuple[Level, Level] = ("nominal", "ordinal")
+
+judgements = st.dictionaries(
+    st.tuples(st.integers(0, 4), st.integers(0, 7)), st.integers(1, 5), max_size=40
+)
+"""{(rater, unit): value}; two units make a cluster."""
+
+
+def frame(rows: dict[tuple[int, int], int]) -> pd.DataFrame:
+    flat = [(f"p{rater}", unit, unit // 2, value) for (rater, unit), value in rows.items()]
+    return pd.DataFrame(flat, columns=COLUMNS)
+
+
+def distance(values: list[float], one: float, two: float, level: Level) -> float:
+    """Krippendorff's squared distance, counted value by value."""
+    if one == two:
+        return 0.0
+    if level == "nominal":
+        return 1.0
+    low, high = min(one, two), max(one, two)
+    between = sum(1 for value in values if low < value < high)
+    ends = sum(0.5 for value in values if value in (low, high))
+    return float((between + ends) ** 2)
+
+
+def slow_alpha(units: list[list[float]], level: Level) -> float:
+    """1 - observed / expected disagreement, every pair of judgements taken in turn."""
+    pairable = [unit for unit in units if len(unit) > 1]
+    values = [value for unit in pairable for value in unit]
+    n = len(values)
+    if len(set(values)) < 2:
+        return math.nan
+    observed = 0.0
+    for unit in pairable:
+        for one, two in permutations(unit, 2):
+            observed += distance(values, one, two, level) / (len(unit) - 1)
+    expected = 0.0
+    for one, two in permutations(values, 2):
+        expected += distance(values, one, two, level)
+    return 1 - (observed / n) / (expected / (n * (n - 1)))
+
+
+def units_of(table: pd.DataFrame) -> dict[int, list[list[float]]]:
+    """The judgements of each unit, by cluster."""
+    found: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in table.itertuples():
+        found[row.cluster][row.unit].append(float(row.value))
+    return {cluster: list(units.values()) for cluster, units in found.items()}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@few
+@given(rows=judgements)
+def test_equals_the_definition_and_another_package(
+    level: Level, rows: dict[tuple[int, int], int]
+) -> None:
+    table = frame(rows)
+    result = agreement(table, level, resamples=5)
+    units = [unit for those in units_of(table).values() for unit in those]
+    pairable = [unit for unit in units if len(unit) > 1]
+    assert (result.n_units, result.n_ratings) == (len(pairable), sum(map(len, pairable)))
+    wanted = slow_alpha(units, level)
+    if math.isnan(wanted):
+        assert math.isnan(result.alpha)
+        assert result.reason
+        assert result.to_json()["alpha"] is None
+        return
+    assert result.alpha == pytest.approx(wanted, abs=1e-12)
+    matrix = table.pivot_table(index="rater", columns="unit", values="value").to_numpy(float)
+    theirs = krippendorff.alpha(reliability_data=matrix, level_of_measurement=level)
+    assert result.alpha == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_resample_equals_the_definition_on_the_drawn_clusters(level: Level) -> None:
+    rng = np.random.default_rng(3)
+    rows = {
+        (rater, unit): int(rng.integers(1, 6))
+        for unit in range(24)
+        for rater in rng.choice(9, size=int(rng.integers(2, 5)), replace=False)
+    }
+    table = frame(rows)
+    drawn = resampled(coincidences(table), level, 40, seed=7)
+    by_cluster = units_of(table)
+    clusters = [by_cluster[cluster] for cluster in sorted(by_cluster)]
+    again = np.random.default_rng(7)
+    weights = again.multinomial(12, np.full(12, 1 / 12), size=40)
+    for value, weight in zip(drawn, weights, strict=True):
+        units = [
+            unit for own, times in zip(clusters, weight, strict=True) for unit in own * int(times)
+        ]
+        assert value == pytest.approx(slow_alpha(units, level), abs=1e-9)
+    result = agreement(table, level, resamples=40, seed=7)
+    assert result.ci == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
+    assert agreement(table, level, resamples=40, seed=7) == result
+
+
+def test_full_agreement_is_one_and_chance_is_near_nought() -> None:
+    same = {(rater, unit): unit % 5 for rater in range(3) for unit in range(20)}
+    assert agreement(frame(same), "ordinal").alpha == 1
+    rng = np.random.default_rng(0)
+    chance = {(rater, unit): int(rng.integers(1, 6)) for rater in range(3) for unit in range(400)}
+    result = agreement(frame(chance), "ordinal")
+    assert result.ci[0] < 0 < result.ci[1]
+
+
+@pytest.mark.parametrize(("rows", "reason"), [
+    ({}, "nothing has been judged by two people"),
+    ({(0, 0): 3, (0, 1): 4, (1, 2): 4}, "nothing has been judged by two people"),
+    ({(0, 0): 3, (1, 0): 3, (0, 3): 3, (1, 3): 3}, "all judgements are the same, so chance"),
+    ({(0, 0): 3, (1, 0): 4, (0, 1): 4, (1, 1): 4}, "one query alone gives no interval"),
+])  # fmt: skip
+def test_undefined_is_nan_with_its_reason(rows: dict[tuple[int, int], int], reason: str) -> None:
+    result = agreement(frame(rows), "nominal")
+    assert all(map(math.isnan, result.ci))
+    assert result.reason is not None
+    assert result.reason.startswith(reason)
+    assert math.isnan(result.alpha) is not reason.startswith("one query")
+    assert result.to_json()["ci"] == [None, None]
+
+
+def test_a_second_judgement_of_the_same_person_does_not_count() -> None:
+    rows = frame({(0, 0): 1, (1, 0): 1, (0, 2): 2, (1, 2): 3})
+    twice = pd.concat([rows, pd.DataFrame([("p0", 0, 0, 5)], columns=COLUMNS)])
+    assert agreement(twice, "nominal") == agreement(rows, "nominal")
+    alone = pd.DataFrame([("p0", 0, 0, 5), ("p0", 0, 0, 4)], columns=COLUMNS)
+    nobody = agreement(alone, "nominal")
+    assert isinstance(nobody, Agreement)
+    assert nobody.n_units == 0
+
+
+def binomial_tail(least: int, n: int, p: float) -> float:
+    return sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(least, n + 1))
+
+
+@pytest.mark.parametrize(("hits", "n"), [(3, 10), (1, 2), (40, 90)])
+def test_the_exact_interval_leaves_a_fortieth_on_either_side(hits: int, n: int) -> None:
+    share = exact_share(hits, n)
+    assert (share.rate, share.n) == (hits / n, n)
+    assert binomial_tail(hits, n, share.ci[0]) == pytest.approx(0.025)
+    assert 1 - binomial_tail(hits + 1, n, share.ci[1]) == pytest.approx(0.025)
+
+
+def test_the_exact_interval_at_the_ends() -> None:
+    assert exact_share(0, 5).ci[0] == 0
+    assert exact_share(5, 5).ci[1] == 1
+    nothing = exact_share(0, 0)
+    assert math.isnan(nothing.rate)
+    assert nothing.reason == "there is nothing to count"
