@@ -5,27 +5,27 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Annotated
 
 import gradio as gr
 import uvicorn
-from fastapi import Depends, FastAPI, Form, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
-from sqlalchemy.orm import Session
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 
 from annotate import study
+from annotate.arrivals import add_arrivals
 from annotate.blocks import look, question_page
-from annotate.bodies import limited_body, read_check, read_submit
+from annotate.bodies import limited_body, read_check, read_consent, read_nothing, read_submit
 from annotate.guard import STUDY, Guard
-from annotate.page import View, open_studies
+from annotate.owner.mount import add_owner
+from annotate.page import View
 from annotate.shelf import image_response
-from annotate.study import Site
-from annotate.visitors import participant_in, remember, required_participant, token_in
-from annotate.welcome import welcome_page
-from hsfiq import store
+from annotate.study import HandedOn, Site
+from annotate.texts import preferred_language, texts
+from annotate.thumbnails import Kind
+from annotate.visitors import required_participant, token_in
 from hsfiq.database import Database
-from hsfiq.errors import NotOpen, Refused
+from hsfiq.errors import Refused
 from hsfiq.records import InvalidRecord
 
 Body = Annotated[bytes, Depends(limited_body)]
@@ -34,13 +34,20 @@ Body = Annotated[bytes, Depends(limited_body)]
 def build_app(database: Database) -> FastAPI:
     """The annotation app over this database."""
     site = Site.over(database)
+    app = plain_app(site)
+    mount_question_page(app, site)
+    add_owner(app, site.database, site.signer)
+    app.add_middleware(Guard, signer=site.signer)
+    return app
+
+
+def plain_app(site: Site) -> FastAPI:
+    """The routes beside Gradio's: the ways in, and what the question page calls."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    add_front_door(app, site)
+    add_arrivals(app, site)
     add_study_routes(app, site)
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(InvalidRecord, refused)
-    mount_question_page(app, site)
-    app.add_middleware(Guard, signer=site.signer)
     return app
 
 
@@ -67,56 +74,34 @@ def server_settings(database: Database, host: str, port: int) -> uvicorn.Config:
 def refused(_request: Request, error: Exception) -> Response:
     """Every refusal is one line with a status that is no success."""
     status = error.status if isinstance(error, Refused) else 422
-    return JSONResponse({"error": str(error)}, status_code=status)
-
-
-def add_front_door(app: FastAPI, site: Site) -> None:
-    """Welcome and enrolment: what a browser reaches without a cookie."""
-
-    @app.get("/")
-    def welcome(request: Request) -> Response:
-        with site.database.reading() as session:
-            participant = participant_in(session, request.cookies, site.signer)
-            known = participant.study if participant else None
-            return HTMLResponse(welcome_page(open_studies(session), known))
-
-    @app.post("/enrol")
-    def enrol(request: Request, study: Annotated[int, Form()]) -> Response:
-        try:
-            with site.database.writing() as session:
-                participant = participant_in(session, request.cookies, site.signer)
-                if participant is None or participant.study_id != study:
-                    require_listed(session, study)
-                    participant = store.enrol(session, study, now=datetime.now(UTC))
-        except NotOpen:
-            with site.database.reading() as session:
-                others = [other for other in open_studies(session) if other.id != study]
-            notice = "This study takes no new participants at the moment. Thank you for coming."
-            return HTMLResponse(welcome_page(others, None, notice), status_code=NotOpen.status)
-        response = RedirectResponse("study/", status_code=303)
-        secure = request.url.scheme == "https"
-        remember(response, participant, site.signer, secure=secure)
-        return response
-
-    @app.get("/healthz")
-    def healthy() -> dict[str, bool]:
-        return {"ok": True}
-
-
-def require_listed(session: Session, study_id: int) -> None:
-    """Raise `NotOpen` unless the welcome page offers this study."""
-    if study_id not in {study.id for study in open_studies(session)}:
-        raise NotOpen("this study takes no participants")
+    answer = {"error": str(error)} | ({"handed_on": True} if isinstance(error, HandedOn) else {})
+    return JSONResponse(answer, status_code=status)
 
 
 def add_study_routes(app: FastAPI, site: Site) -> None:
     """What the question page calls; plain sync functions, which run in threads."""
 
-    @app.get("/image/{token}")
-    def image(request: Request, token: str) -> Response:
+    def picture(request: Request, token: str, kind: Kind) -> Response:
         with site.database.reading() as session:
             required_participant(session, request.cookies, site.signer)
-            return image_response(session, site.shelf, token)
+            return image_response(session, site.shelf, token, kind)
+
+    @app.get("/image/{token}")
+    def thumbnail(request: Request, token: str) -> Response:
+        return picture(request, token, "thumbnail")
+
+    @app.get("/image/{token}/full")
+    def full(request: Request, token: str) -> Response:
+        return picture(request, token, "full")
+
+    @app.post("/consent")
+    def consent(request: Request, body: Body) -> Response:
+        return fresh(study.consent(site, request.cookies, agrees=read_consent(body)))
+
+    @app.post("/practice")
+    def practice(request: Request, body: Body) -> Response:
+        read_nothing(body)
+        return fresh(study.finish_practice(site, request.cookies))
 
     @app.get("/question")
     def current(request: Request) -> Response:
@@ -151,7 +136,8 @@ def mount_question_page(app: FastAPI, site: Site) -> None:
         try:
             return study.opening(site, request.cookies)
         except Refused as error:  # Gradio would swallow it: the page has to say it
-            return {"error": str(error)}
+            language = preferred_language(request.headers.get("accept-language", ""))
+            return {"error": str(error), "language": language, "texts": texts(language)["page"]}
 
     async def mount() -> None:
         gr.mount_gradio_app(

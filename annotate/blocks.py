@@ -11,7 +11,7 @@ import gradio as gr
 from annotate.page import View
 
 STATIC = Path(__file__).parent / "static"
-SCRIPTS = ("text.js", "show.js", "answer.js", "send.js", "dialogs.js", "keys.js")
+SCRIPTS = ("text.js", "show.js", "stages.js", "answer.js", "send.js", "dialogs.js", "keys.js")
 """In this order they make up the body of one function, and share its names."""
 
 PAPER, PAPER_DARK = "#f6f5f2", "#171716"

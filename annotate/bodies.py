@@ -115,6 +115,28 @@ def read_check(body: bytes) -> CheckTry:
     return CheckTry(text(values, "assignment"), text(values, "given"))
 
 
+def read_consent(body: bytes) -> bool:
+    """Read what is said on the consent page: whether they take part.
+
+    Raises:
+        Refused: anything in it is not as the page sends it.
+    """
+    values = read_object(body)
+    require_keys(values, {"agrees"})
+    if not isinstance(values["agrees"], bool):
+        raise Refused("agrees is neither true nor false")
+    return values["agrees"]
+
+
+def read_nothing(body: bytes) -> None:
+    """Read a body that says nothing but that it comes from our page.
+
+    Raises:
+        Refused: it says something.
+    """
+    require_keys(read_object(body), set())
+
+
 def read_answer(values: object) -> GivenAnswer:
     """Read the answer within a submit."""
     if not isinstance(values, dict):
@@ -131,7 +153,7 @@ def read_answer(values: object) -> GivenAnswer:
         score_2=values["score_2"],
         preferred=values["preferred"],
         irrelevant=values["irrelevant"],
-        reason=None if values["reason"] is None else clean(values, "reason"),
+        reason=None if values["reason"] is None else clean(values, "reason").strip(),
         active_seconds=seconds(values, "active_seconds"),
         seconds_since_first_interaction=(
             None if since is None else seconds(values, "seconds_since_first_interaction")

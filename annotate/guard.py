@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from annotate.signing import Signer
+from annotate.texts import preferred_language
 from annotate.visitors import token_in
 from annotate.welcome import stranger_page
 
@@ -68,7 +69,8 @@ class Guard:
             return None
         if token_in(request.cookies, self._signer) is None:
             if "text/html" in request.headers.get("accept", ""):
-                return HTMLResponse(stranger_page(), status_code=401)
+                language = preferred_language(request.headers.get("accept-language", ""))
+                return HTMLResponse(stranger_page(language), status_code=401)
             return JSONResponse({"error": "this browser is not known here"}, status_code=401)
         if not OPEN.fullmatch(path):
             return JSONResponse({"error": "there is nothing here"}, status_code=404)

@@ -1,33 +1,29 @@
-"""Guidelines: Markdown read into blocks of plain text, which the page shows as text.
+"""Guidelines and consent: Markdown read into blocks of plain text, which the page shows as text.
 
-Headings, paragraphs and lists are all that guidelines need; nothing in them becomes HTML.
+Headings, paragraphs and lists are all that they need; nothing in them becomes HTML.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TypedDict
-
-DEFAULT = (Path(__file__).parent / "static" / "guidelines.md").read_text(encoding="utf-8")
-"""What a study shows that brings no guidelines of its own."""
 
 ITEM = re.compile(r"(?:[-*+]|(\d+)[.)])\s+(.*)")
 HEADING = re.compile(r"#+\s+(.*)")
 
 
 class Block(TypedDict):
-    """One piece of guidelines: a heading or paragraph has one line, a list one for each item."""
+    """One piece of such a text: a heading or paragraph has one line, a list one for each item."""
 
     kind: str
     lines: list[str]
 
 
 def blocks(markdown: str) -> list[Block]:
-    """Read the guidelines into blocks; an empty text gives the default ones."""
+    """Read Markdown into blocks."""
     found: list[Block] = []
     is_open = False  # whether the next plain line goes on with the block before it
-    for line in (markdown.strip() or DEFAULT).splitlines():
+    for line in markdown.splitlines():
         stripped = line.strip()
         if not stripped:
             is_open = False

@@ -10,11 +10,12 @@ from fastapi import Response
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from annotate import practice
+from annotate.thumbnails import Kind, Thumbnails
 from hsfiq.images import ImageFolder
 from hsfiq.tables import Dataset, Image
 
 TOKEN = re.compile(r"[0-9a-f]{32}")
-MEDIA_TYPES = {".png": "image/png", ".webp": "image/webp", ".jpg": "image/jpeg"}
 HEADERS = {
     "Cache-Control": "private, max-age=31536000, immutable",
     "X-Content-Type-Options": "nosniff",
@@ -24,15 +25,16 @@ HEADERS = {
 class Shelf:
     """The image folders of all datasets; each is listed once, when it is first asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, thumbnails: Thumbnails) -> None:
+        self._thumbnails = thumbnails
         self._folders: dict[int, ImageFolder | None] = {}
         self._lock = Lock()
 
-    def file(self, session: Session, image: Image) -> Path | None:
-        """The file of this image, None where it is missing."""
+    def picture(self, session: Session, image: Image, kind: Kind = "thumbnail") -> Path | None:
+        """The picture to serve, None where the image's file is missing or no image."""
         folder = self._folder(session, image.dataset_id)
         path = folder.find(image.name) if folder else None
-        return path if path and path.is_file() else None
+        return self._thumbnails.of(path, kind) if path and path.is_file() else None
 
     def _folder(self, session: Session, dataset_id: int) -> ImageFolder | None:
         with self._lock:
@@ -42,16 +44,16 @@ class Shelf:
             return self._folders[dataset_id]
 
 
-def image_response(session: Session, shelf: Shelf, token: str) -> Response:
+def image_response(session: Session, shelf: Shelf, token: str, kind: Kind) -> Response:
     """The image with this token, 404 where there is none.
 
     No ETag and no Last-Modified: a file's date may tell what its name would.
     """
-    image = None
-    if TOKEN.fullmatch(token):
+    content = practice.picture(token)
+    if content is None and TOKEN.fullmatch(token):
         image = session.scalars(select(Image).where(Image.token == token)).one_or_none()
-    path = shelf.file(session, image) if image else None
-    if path is None:
+        path = shelf.picture(session, image, kind) if image else None
+        content = path.read_bytes() if path else None
+    if content is None:
         return Response(status_code=404, headers={"Cache-Control": "no-store"})
-    media_type = MEDIA_TYPES.get(path.suffix.lower(), "image/jpeg")
-    return Response(path.read_bytes(), media_type=media_type, headers=HEADERS)
+    return Response(content, media_type="image/webp", headers=HEADERS)

@@ -16,14 +16,22 @@ from annotate.bodies import CheckTry, GivenAnswer, Submit
 from annotate.page import Turn, View, Viewer, turn_past, turn_to, turn_to_current
 from annotate.shelf import Shelf
 from annotate.signing import Signer, read_assignment, signer_of
+from annotate.stages import decide, wants_reason
+from annotate.thumbnails import Thumbnails, cache_folder
 from annotate.visitors import required_participant
-from hsfiq import store
+from hsfiq import participants, store
 from hsfiq.database import Database
-from hsfiq.errors import Refused
+from hsfiq.errors import Forbidden, Refused
 from hsfiq.records import Answer, Times
 from hsfiq.tables import Participant, Question
 
 Cookies = Mapping[str, str]
+
+SHORTEST_REASON = 3
+
+
+class HandedOn(Forbidden):
+    """The participant was away for so long that somebody else has got the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,8 @@ class Site:
     @classmethod
     def over(cls, database: Database) -> Site:
         """The site of this database."""
-        return cls(database, signer_of(database), Shelf())
+        thumbnails = Thumbnails(cache_folder(database))
+        return cls(database, signer_of(database), Shelf(thumbnails))
 
     @property
     def viewer(self) -> Viewer:
@@ -88,13 +97,42 @@ def submit(site: Site, cookies: Cookies, given: Submit) -> View:
             session,
             participant,
             assignment.key,
-            kept_answer(site, session, assignment.key, given.answer, now),
+            kept_answer(site, session, participant, assignment.key, given.answer, now),
             expected_revision=assignment.revision,
             submit_key=given.submit_key,
         )
         revision = response.revision
         turn = turn_past(session, participant, assignment.key, now)
     return {"revision": revision, "view": view_of(site, participant, turn)}
+
+
+def consent(site: Site, cookies: Cookies, *, agrees: bool) -> View:
+    """Keep whether the participant takes part; what to show now.
+
+    Raises:
+        Refused: the cookies name nobody, or they decline what they have agreed to.
+    """
+    now = datetime.now(UTC)
+    with site.database.writing() as session:
+        participant = required_participant(session, cookies, site.signer)
+        decide(session, participant, agrees=agrees, now=now)
+        turn = turn_to_current(session, participant, now)
+    return view_of(site, participant, turn)
+
+
+def finish_practice(site: Site, cookies: Cookies) -> View:
+    """Keep that the participant has been through the practice question; what to show now.
+
+    Raises:
+        Refused: the cookies name nobody.
+    """
+    now = datetime.now(UTC)
+    with site.database.writing() as session:
+        participant = required_participant(session, cookies, site.signer)
+        if turn_to_current(session, participant, now).stage == "practice":
+            participants.finish_practice(participant, now=now)
+        turn = turn_to_current(session, participant, now)
+    return view_of(site, participant, turn)
 
 
 def check(site: Site, cookies: Cookies, given: CheckTry) -> View:
@@ -119,18 +157,28 @@ def view_of(site: Site, participant: Participant, turn: Turn) -> View:
 
 
 def kept_answer(
-    site: Site, session: Session, question_id: int, given: GivenAnswer | None, now: datetime
+    site: Site,
+    session: Session,
+    participant: Participant,
+    question_id: int,
+    given: GivenAnswer | None,
+    now: datetime,
 ) -> Answer | store.Skip:
     """The answer as it is stored, its times reckoned by the server's clock.
 
     Raises:
-        Refused: a skip although no image is missing.
+        HandedOn: somebody else has got the question.
+        Refused: a skip although no image is missing, or no reason where one is asked for.
     """
     question = session.get_one(Question, question_id)
+    if question.handed_on:
+        raise HandedOn("this question has gone to somebody else")
     if given is None:
         if not site.viewer.lacks_images(session, question):
             raise Refused("only a question with a missing image can be skipped")
         return store.Skip(served_at=question.served_at, submitted_at=now)
+    if wants_reason(question, participant) and len(given.reason or "") < SHORTEST_REASON:
+        raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
     return Answer(
         given.score_1,
         given.score_2,

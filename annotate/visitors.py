@@ -8,7 +8,7 @@ from fastapi import Response
 from sqlalchemy.orm import Session
 
 from annotate.signing import Signer
-from hsfiq import store
+from hsfiq import participants
 from hsfiq.errors import Refused
 from hsfiq.tables import Participant
 
@@ -33,7 +33,7 @@ def participant_in(
 ) -> Participant | None:
     """The participant whom these cookies name, None for a stranger."""
     token = token_in(cookies, signer)
-    return store.participant_by_token(session, token) if token else None
+    return participants.by_token(session, token) if token else None
 
 
 def required_participant(

@@ -1,4 +1,4 @@
-"""The plain pages before the study: welcome, and the way back for a browser that is not known."""
+"""The plain pages before the study: welcome, late-comers, and links that lead nowhere."""
 
 from __future__ import annotations
 
@@ -7,71 +7,116 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+from annotate.texts import front, language_of
+from hsfiq.study_config import config_of
 from hsfiq.tables import Study
 
-TASK = (
-    "You will see an image, a wish that changes it, and two sets of images that two searches"
-    " found. Say how well each set matches, and which one you prefer."
-)
 FRAME = Template((Path(__file__).parent / "static" / "welcome.html").read_text(encoding="utf-8"))
 
 
-def welcome_page(studies: Sequence[Study], known: Study | None, notice: str = "") -> str:
+def welcome_page(
+    studies: Sequence[Study], known: Study | None, language: str, *, is_full: bool = False
+) -> str:
     """The page at `/`: continue, begin, or that nothing is open.
 
     Args:
         studies: those that anybody may join now.
         known: the study of the participant whom this browser is known as.
-        notice: one line on what just went wrong.
+        language: for what is no study's own.
+        is_full: whether a study has just refused to take one more.
     """
-    parts = [f'<p class="notice" role="alert">{escape(notice)}</p>'] if notice else []
     if known:
-        parts += [
+        language = language_of(known)
+        text = front(language)
+        parts = [
             f"<h1>{escape(known.title)}</h1>",
-            "<p>Welcome back. Your answers are kept; you go on where you stood.</p>",
-            '<p><a class="primary" href="study/">Continue where you stood</a></p>',
+            paragraph(text["welcome_back"]),
+            link("study/", text["continue"]),
         ]
-        return page(known.title, parts)
-    if not studies:
-        parts += [
-            "<h1>Nothing to judge at the moment</h1>",
-            "<p>No study is open here. Please come back later.</p>",
-        ]
-        return page("Welcome", parts)
+        return page(known.title, language, parts)
+    languages = {language_of(study) for study in studies}
+    language = languages.pop() if len(languages) == 1 else language
+    text = front(language)
+    parts = [f'<p class="notice" role="alert">{escape(text["full"])}</p>'] if is_full else []
     for study in studies:
         parts += invitation(study)
-    return page(studies[0].title, parts)
+    if not studies:
+        parts += [f"<h1>{escape(text['nothing_title'])}</h1>", paragraph(text["nothing"])]
+    return page(studies[0].title if studies else text["welcome"], language, parts)
 
 
 def invitation(study: Study) -> list[str]:
     """What one open study is about, with its Begin button."""
-    questions = study.design.get("questions_per_form", 0) * study.forms_per_participant
+    text = front(language_of(study))
+    design = config_of(study).design
+    questions = design.questions_per_form * design.forms_per_participant
+    about = (text["questions"].format(questions=questions), text["come_back"], text["kept"])
     return [
+        f'<section lang="{language_of(study)}">',
         f"<h1>{escape(study.title)}</h1>",
-        f"<p>{TASK}</p>",
+        paragraph(text["task"]),
         "<ul>",
-        f"<li>{questions} questions, with guidelines at the start</li>" if questions else "",
-        "<li>Stop and come back in this browser at any time</li>",
-        "<li>We keep your answers and when you gave them, and nothing else about you</li>",
+        *(f"<li>{escape(line)}</li>" for line in about),
         "</ul>",
         '<form method="post" action="enrol" onsubmit="this.begin.disabled = true">',
         f'<input type="hidden" name="study" value="{study.id}">',
-        '<button class="primary" name="begin" type="submit">Begin</button></form>',
+        f'<button class="primary" name="begin" type="submit">{escape(text["begin"])}</button>',
+        "</form></section>",
     ]
 
 
-def stranger_page() -> str:
+def late_page(study: Study) -> str:
+    """For somebody whom the study cannot take (any more): thanks, and the code they are due."""
+    language = language_of(study)
+    text, recruitment = front(language), config_of(study).recruitment
+    if study.status in ("paused", "draft"):
+        parts = [f"<h1>{escape(text['rest_title'])}</h1>", paragraph(text["rest"])]
+        return page(study.title, language, parts)
+    parts = [f"<h1>{escape(text['late_title'])}</h1>", paragraph(text["late"])]
+    if recruitment.completion_code:
+        code = f"<strong>{escape(recruitment.completion_code)}</strong>"
+        parts.append(f'<p class="code">{escape(text["code"])} {code}</p>')
+    if recruitment.completion_url:
+        parts.append(link(recruitment.completion_url, text["finish"]))
+    return page(study.title, language, parts)
+
+
+def preview_page(study: Study) -> str:
+    """For a worker who only looks at the task: what it is, without taking part."""
+    language = language_of(study)
+    text = front(language)
+    parts = [f"<h1>{escape(study.title)}</h1>", paragraph(text["task"]), paragraph(text["preview"])]
+    return page(study.title, language, parts)
+
+
+def unknown_link_page(language: str) -> str:
+    """For a link that is incomplete or none of ours."""
+    text = front(language)
+    parts = [f"<h1>{escape(text['unknown_title'])}</h1>", paragraph(text["unknown"])]
+    return page(text["welcome"], language, parts)
+
+
+def stranger_page(language: str) -> str:
     """What a browser without our cookie gets where only participants may go."""
-    return page(
-        "Welcome",
-        [
-            "<h1>We do not know this browser yet</h1>",
-            "<p>Please begin at the welcome page, in the browser you started with.</p>",
-            '<p><a class="primary" href="../">To the welcome page</a></p>',
-        ],
-    )
+    text = front(language)
+    parts = [
+        f"<h1>{escape(text['stranger_title'])}</h1>",
+        paragraph(text["stranger"]),
+        link("../", text["to_welcome"]),
+    ]
+    return page(text["welcome"], language, parts)
 
 
-def page(title: str, parts: Sequence[str]) -> str:
+def paragraph(text: str) -> str:
+    """A text as a paragraph."""
+    return f"<p>{escape(text)}</p>"
+
+
+def link(address: str, text: str) -> str:
+    """The one thing to do next."""
+    return f'<p><a class="primary" href="{escape(address)}">{escape(text)}</a></p>'
+
+
+def page(title: str, language: str, parts: Sequence[str]) -> str:
     """The parts in the frame that these pages share."""
-    return FRAME.substitute(title=escape(title), body="\n".join(part for part in parts if part))
+    return FRAME.substitute(title=escape(title), language=language, body="\n".join(parts))

@@ -61,23 +61,38 @@ function set(field, value) {
 
 function refresh() {
   $(".next").setAttribute("aria-disabled", String(lacking().length > 0));
-  $(".reason-label").textContent = state.answer.reason.trim() ? TEXT.hasReason : TEXT.reason;
+  const asked = state.view.reason_asked;
+  const reason = state.answer.reason.trim() ? "reason_done" : asked ? "reason_needed" : "reason";
+  $(".reason-label").textContent = t(reason);
+  $(".reason-why").textContent = t(asked ? "why_needed" : "why");
+  $(".reason").classList.toggle("asked", reason === "reason_needed");
   if (lacking().length === 0 && state.lackShown) {
     state.lackShown = false;
     notify("");
   }
 }
 
+const SHORTEST_REASON = 3;
+
 function lacking() {
-  return ["score_1", "score_2", "preferred"].filter((field) => state.answer[field] === null);
+  const fields = ["score_1", "score_2", "preferred"].filter((field) => state.answer[field] === null);
+  const lacksReason = state.view.reason_asked && state.answer.reason.trim().length < SHORTEST_REASON;
+  return lacksReason ? [...fields, "reason"] : fields;
 }
 
 function showLacking() {
-  const names = { score_1: TEXT.scoreFor(setName(1)), score_2: TEXT.scoreFor(setName(2)), preferred: TEXT.preference };
-  for (const field of lacking()) $(`[data-field="${field}"]`).classList.add("wanted");
-  notify(TEXT.lacking(lacking().map((field) => names[field]).join(", ")));
+  const fields = lacking();
+  const names = {
+    score_1: t("score_for", { set: setName(1) }),
+    score_2: t("score_for", { set: setName(2) }),
+    preferred: t("preference"),
+    reason: t("a_reason"),
+  };
+  for (const field of fields) $(`[data-field="${field}"]`).classList.add("wanted");
+  if (fields[0] === "reason" && $(".reason-panel").hidden) toggleReason();
+  notify(t("lacking", { things: fields.map((field) => names[field]).join(", ") }));
   state.lackShown = true;
-  $(".wanted").scrollIntoView({ block: "nearest" });
+  if (fields[0] !== "reason") $(".wanted").scrollIntoView({ block: "nearest" });
 }
 
 const isChanged = () =>

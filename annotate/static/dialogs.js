@@ -1,16 +1,22 @@
 // Guidelines, the reason box, and the enlarged images.
-function fillGuidelines() {
+function prose(blocks) {
   const tags = { heading: "h3", paragraph: "p", list: "ul", steps: "ol" };
-  $(".guidelines-text").replaceChildren(...state.study.guidelines.map(({ kind, lines }) => {
+  return blocks.map(({ kind, lines }) => {
     const node = make(tags[kind]);
     node.dir = "auto";
     if (kind === "list" || kind === "steps") node.append(...lines.map((line) => make("li", "", line)));
     else node.textContent = lines[0];
     return node;
-  }));
-  $(".key-list").replaceChildren(...TEXT.keys.flatMap(([keys, meaning]) => {
+  });
+}
+
+function fillGuidelines() {
+  $(".guidelines-text").replaceChildren(...prose(state.study.guidelines));
+  const keys = [...texts.keys];
+  if (state.study.ties_allowed) keys.splice(3, 0, texts.key_tie);
+  $(".key-list").replaceChildren(...keys.flatMap(([names, meaning]) => {
     const term = make("dt");
-    term.append(make("kbd", "", keys));
+    term.append(make("kbd", "", names));
     return [term, make("dd", "", meaning)];
   }));
 }
@@ -47,12 +53,25 @@ const zoomImages = () => (zoom.side === 0 ? [state.view.reference] : state.view.
 function openZoom(side, place) {
   Object.assign(zoom, { side, place });
   $(".zoom-reference").hidden = side === 0;
-  if (!state.view.reference.missing) {
-    $(".zoom-reference img").src = imageAddress(state.view.reference.token);
-  }
+  if (!state.view.reference.missing) showFull($(".zoom-reference img"), state.view.reference.token);
   fillStrip();
   pageZoom(0);
-  if (!$(".zoom").open) $(".zoom").showModal();
+  if (!$(".zoom").open) {
+    $(".zoom").showModal();
+    $(".zoom .close").focus();
+  }
+  reachable($(".zoom-title"));
+}
+
+// The thumbnail is there at once; the full picture takes its place when it has come.
+function showFull(picture, token) {
+  picture.dataset.token = token;
+  picture.src = imageAddress(token);
+  const full = new Image();
+  full.addEventListener("load", () => {
+    if (picture.dataset.token === token) picture.src = full.src;
+  });
+  full.src = `${imageAddress(token)}/full`;
 }
 
 function fillStrip() {
@@ -60,7 +79,7 @@ function fillStrip() {
   $(".zoom-strip").replaceChildren(...(images.length < 2 ? [] : images.map((image, place) => {
     const button = make("button", "thumb");
     button.type = "button";
-    button.setAttribute("aria-label", TEXT.imageOf(place + 1, images.length, setName(zoom.side)));
+    button.setAttribute("aria-label", imageName(place, images.length, zoom.side));
     if (!image.missing) {
       const picture = make("img");
       picture.alt = "";
@@ -78,13 +97,13 @@ function pageZoom(step) {
   zoom.place = (zoom.place + step + images.length) % images.length;
   const image = images[zoom.place];
   const name = zoom.side === 0
-    ? TEXT.original
-    : TEXT.imageOf(zoom.place + 1, images.length, setName(zoom.side));
+    ? t("original")
+    : imageName(zoom.place, images.length, zoom.side);
   const picture = $(".zoom-image img");
   picture.hidden = image.missing;
-  if (!image.missing) picture.src = imageAddress(image.token);
+  if (!image.missing) showFull(picture, image.token);
   picture.alt = name;
-  $(".zoom-image figcaption").textContent = image.missing ? `${name}: ${TEXT.missing}` : name;
+  $(".zoom-image figcaption").textContent = image.missing ? `${name}: ${t("missing")}` : name;
   $(".zoom-title").textContent = state.view.text;
   [...$(".zoom-strip").children].forEach((thumb, place) =>
     thumb.setAttribute("aria-current", String(place === zoom.place)));

@@ -10,9 +10,18 @@ const isWriting = (node) =>
 const letterOf = (event) =>
   /^[a-z]$/i.test(event.key) ? event.key.toLowerCase() : event.code.replace(/^Key/, "").toLowerCase();
 
+// A held key is one press: it neither answers again nor presses the button that has come up since.
+function onRepeat(event) {
+  const isPress = event.key === "Enter" || (event.key === " " && event.target instanceof HTMLButtonElement);
+  if (isPress && !(event.target instanceof HTMLTextAreaElement)) event.preventDefault();
+}
+
 function onKey(event) {
-  if (event.repeat || event.isComposing || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (event.repeat) return onRepeat(event);
+  if (event.isComposing || event.keyCode === 229) return;
+  if (event.ctrlKey || event.altKey || event.metaKey) return;
   if ($(".zoom").open) return onZoomKey(event);
+  if ($(".feedback").open) return;
   if ($(".guidelines").open) {
     // Its scrolling text holds the focus: Enter closes it as the button says.
     if (event.key === "Enter" && !(event.target instanceof HTMLButtonElement)) closeWith(event, ".guidelines");
@@ -20,7 +29,7 @@ function onKey(event) {
   }
   if (event.key === "Escape") return closeReason();
   if (isWriting(event.target)) return;
-  if (event.key === "?") return take(event, openGuidelines);
+  if (event.key === "?" && state.study) return take(event, openGuidelines);
   if (root.dataset.step === "question") onQuestionKey(event);
 }
 
@@ -92,7 +101,10 @@ function start() {
   listen(".go-back", "click", back);
   listen(".try-again", "click", () => turnTo(null));
   listen(".reason", "click", toggleReason);
-  listen(".reason-done", "click", closeReason);
+  listen(".reason-close", "click", closeReason);
+  listen(".agree", "click", () => decide(true));
+  listen(".decline", "click", () => decide(false));
+  listen(".begin", "click", begin);
   listen(".open-guidelines", "click", openGuidelines);
   listen(".check", "submit", sendSum);
   listen("#hsfiq-reason", "input", (event) => set("reason", event.target.value));

@@ -1,9 +1,9 @@
 // Talking to the server. The page moves on only with a stored revision in hand; whatever fails,
 // nothing that was chosen is lost.
 class Refusal extends Error {
-  constructor(status, message) {
-    super(message);
-    this.status = status;
+  constructor(status, { error, handed_on: isHandedOn }) {
+    super(error ?? String(status));
+    Object.assign(this, { status, isHandedOn });
   }
 }
 
@@ -16,7 +16,7 @@ async function ask(path, body) {
   }
   const response = await fetch(`../${path}`, { ...options, signal: AbortSignal.timeout(20000) });
   const values = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Refusal(response.status, values.error ?? response.statusText);
+  if (!response.ok) throw new Refusal(response.status, values);
   return values;
 }
 
@@ -36,25 +36,28 @@ async function once(work, again) {
 }
 
 async function explain(error, again) {
-  if (!(error instanceof Refusal)) return notify(TEXT.offline, TEXT.retry, again);
-  if (error.status >= 500) return notify(TEXT.broken, TEXT.retry, again);
-  if ([403, 409, 410].includes(error.status)) {
-    try {
-      show(await ask("question"));
-      if (error.status !== 410) notify(error.status === 409 ? TEXT.elsewhere : TEXT.movedOn);
-    } catch (second) {
-      if (second instanceof Refusal) notify(TEXT.refused(second.message));
-      else notify(TEXT.offline, TEXT.retry, again);
-    }
-    return;
+  if (!(error instanceof Refusal)) return notify(t("offline"), t("retry"), again);
+  if (error.status === 401) return void (root.dataset.step = "lost");
+  if (error.status >= 500) return notify(t("broken"), t("retry"), again);
+  if (![403, 409, 410].includes(error.status)) {
+    return notify(t("refused", { why: error.message }), t("retry"), again);
   }
-  notify(TEXT.refused(error.message), TEXT.retry, again);
+  // The page shows what is no longer so: it is loaded anew, never written to another question.
+  try {
+    show(await ask("question"));
+    if (error.isHandedOn) notify(t("passed"));
+    else if (error.status !== 410) notify(t(error.status === 409 ? "elsewhere" : "moved_on"));
+  } catch (second) {
+    if (second instanceof Refusal) notify(t("refused", { why: second.message }));
+    else notify(t("offline"), t("retry"), again);
+  }
 }
 
 function next() {
   if (root.dataset.step !== "question" || state.busy) return;
   if (lacking().length) return showLacking();
   const { view } = state;
+  if (view.step === "practice") return showFeedback();
   if (view.earlier && !isChanged()) {
     const isLast = view.number === view.total || view.number + 1 === view.standing_at;
     return turnTo(isLast ? null : view.number + 1);
@@ -83,17 +86,3 @@ function turnTo(number) {
 }
 
 const back = () => state.view?.back && turnTo(state.view.back);
-
-function sendSum(event) {
-  event?.preventDefault();
-  const given = $("#hsfiq-sum").value.trim();
-  if (!given) return void ($(".sum-note").textContent = TEXT.noSum);
-  const work = async () => {
-    const answer = await ask("check", { assignment: state.view.assignment, given });
-    if (answer.passed) return show(answer.view);
-    $(".sum-note").textContent = TEXT.wrong;
-    $("#hsfiq-sum").select();
-    $("#hsfiq-sum").focus();
-  };
-  once(work, sendSum);
-}

@@ -16,11 +16,12 @@ const setName = (side) => state.study.set_names[side - 1];
 function openWith(opening) {
   if (!opening || state.study) return;
   if (opening.error) {
-    $(".lost-text").textContent = opening.error;
+    speak(opening.language, opening.texts);
     root.dataset.step = "lost";
     return;
   }
   state.study = opening.study;
+  speak(opening.study.language, opening.texts);
   document.title = opening.study.title;
   $(".title").textContent = opening.study.title;
   $("#hsfiq-reason").maxLength = opening.study.longest_reason;
@@ -28,32 +29,40 @@ function openWith(opening) {
   buildSets();
   buildPreference();
   show(opening.view);
-  if (opening.view.step === "question" && opening.view.answered === 0 && !recall("guidelines")) {
-    openGuidelines();
-  }
 }
+
+const STEPS = {
+  consent: showConsent,
+  practice: showPractice,
+  question: showQuestion,
+  check: showCheck,
+  done: showDone,
+  farewell: showFarewell,
+};
 
 function show(view) {
   state.view = view;
   closeReason();
   say("");
-  root.dataset.step = view.step;
-  $(".progress").max = view.total;
+  root.dataset.step = view.step === "practice" ? "question" : view.step;
+  root.dataset.view = view.step;
+  $(".progress").max = view.total || 1;
   $(".progress").value = view.answered;
-  ({ question: showQuestion, check: showCheck, done: showDone, paused: showPaused })[view.step](view);
-  $(".back").disabled = !view.back;
+  $(".time-left").textContent = view.minutes_left ? t("time_left", { minutes: view.minutes_left }) : "";
   if (view.step !== "check") $(".main").focus({ preventScroll: true });
+  STEPS[view.step](view);
+  $(".back").disabled = !view.back;
   window.scrollTo(0, 0);
 }
 
 function showQuestion(view) {
-  const where = TEXT.where(view.number, view.total);
-  $(".where").textContent = where;
-  $(".count").textContent = `${view.number} / ${view.total}`;
-  $(".count").title = where;
+  const where = t("where", view);
+  fillWhere(where);
+  $(".count").textContent = t("count", view);
   $(".wish").textContent = view.text;
   $(".wish").classList.toggle("long", view.text.length > 140);
-  $(".reference").replaceChildren(frame(view.reference, TEXT.original, 0, 0));
+  $(".wish").scrollTop = 0;
+  $(".reference").replaceChildren(frame(view.reference, t("original"), 0, 0));
   for (const side of [1, 2]) {
     const images = view.sets[side - 1];
     const row = $(`.set[data-side="${side}"] .row`);
@@ -61,7 +70,7 @@ function showQuestion(view) {
     row.scrollLeft = 0;
     row.replaceChildren(
       ...images.map((image, place) =>
-        frame(image, TEXT.imageOf(place + 1, images.length, setName(side)), side, place)),
+        frame(image, imageName(place, images.length, side), side, place)),
     );
   }
   const isMissing = [view.reference, ...view.sets.flat()].some((image) => image.missing);
@@ -69,25 +78,44 @@ function showQuestion(view) {
   startAnswer(view);
   if (view.earlier) {
     const there = view.standing_at;
-    notify(TEXT.revising(view.number), there ? TEXT.returnTo(there) : TEXT.returnToEnd, () => turnTo(null), "info");
+    const label = there ? t("return_to", { number: there }) : t("return_to_end");
+    notify(t("revising", view), label, () => turnTo(null), "info");
   } else if (isMissing) {
-    notify(TEXT.skippable, null, null, "info");
+    notify(t("skippable"), null, null, "info");
+  } else if (view.reason_asked) {
+    notify(t("reason_asked"), null, null, "info");
   }
   say(where);
+  reachable($(".wish"));
   prefetch(view.next_images);
 }
+
+// A text too long for its place scrolls, by keyboard too.
+function reachable(node) {
+  node.tabIndex = -1;
+  if (node.scrollHeight > node.clientHeight + 1) node.tabIndex = 0;
+}
+
+// The heading that says where one is, for those who hear the page.
+function fillWhere(text) {
+  $(".where").textContent = text;
+  $(".where").hidden = !text;
+}
+
+const imageName = (place, total, side) =>
+  t("image_of", { number: place + 1, total, set: setName(side) });
 
 // A fixed box with one image: nothing moves when it arrives, nothing is cropped.
 function frame(image, name, side, place) {
   if (image.missing) {
-    const box = make("div", "frame missing", TEXT.missing);
+    const box = make("div", "frame missing", t("missing"));
     box.setAttribute("role", "img");
-    box.setAttribute("aria-label", `${name}: ${TEXT.missing}`);
+    box.setAttribute("aria-label", `${name}: ${t("missing")}`);
     return box;
   }
   const box = make("button", "frame");
   box.type = "button";
-  box.setAttribute("aria-label", TEXT.enlarge(name));
+  box.setAttribute("aria-label", t("enlarge", { name }));
   const picture = make("img");
   picture.alt = name;
   picture.decoding = "async";
@@ -95,7 +123,7 @@ function frame(image, name, side, place) {
   picture.addEventListener("load", () => box.classList.remove("failed"));
   picture.addEventListener("error", () => {
     box.classList.add("failed");
-    box.dataset.note = TEXT.failed;
+    box.dataset.note = t("failed");
   });
   picture.src = imageAddress(image.token);
   box.append(picture);
@@ -122,7 +150,7 @@ function buildSets() {
     card.dataset.side = side;
     card.setAttribute("aria-label", setName(side));
     const head = make("h3");
-    head.append(make("span", "", setName(side)), make("span", "label", TEXT.anyOrder),
+    head.append(make("span", "", setName(side)), make("span", "label", t("any_order")),
       make("kbd", "", side === 1 ? "1 – 5" : "Shift 1 – 5"));
     card.append(head, make("div", "row"), likert(side));
     return card;
@@ -132,9 +160,9 @@ function buildSets() {
 function likert(side) {
   const field = make("fieldset", "likert");
   field.dataset.field = `score_${side}`;
-  const legend = make("legend", "", TEXT.howWell);
+  const legend = make("legend", "", t("how_well"));
   legend.append(make("span", "sr", ` ${setName(side)}`));
-  field.append(legend, ...TEXT.anchors.map((anchor, index) => {
+  field.append(legend, ...texts.anchors.map((anchor, index) => {
     const option = choice(`score_${side}`, index + 1);
     option.append(make("b", "", String(index + 1)), make("span", "", anchor));
     return option;
@@ -144,9 +172,10 @@ function likert(side) {
 
 function buildPreference() {
   const picks = [[1, setName(1), "Q"], [2, setName(2), "W"]];
-  if (state.study.ties_allowed) picks.push([0, TEXT.tie, "E"]);
+  if (state.study.ties_allowed) picks.push([0, t("tie"), "E"]);
   $(".picks").replaceChildren(...picks.map(([value, name, key]) => {
     const option = choice("preferred", value);
+    option.title = name;
     option.append(make("span", "", name), make("kbd", "", key));
     return option;
   }));
@@ -158,31 +187,6 @@ function choice(name, value) {
   Object.assign(input, { type: "radio", name, value: String(value) });
   option.append(input);
   return option;
-}
-
-function showCheck(view) {
-  $(".where").textContent = TEXT.check;
-  $(".count").textContent = `${view.answered} / ${view.total}`;
-  $(".sum label").textContent = TEXT.prompt(view.prompt);
-  $("#hsfiq-sum").value = "";
-  $(".sum-note").textContent = "";
-  $("#hsfiq-sum").focus();
-}
-
-function showDone(view) {
-  $(".where").textContent = "";
-  $(".count").textContent = TEXT.finished(view.total);
-  $(".totals").textContent = TEXT.totals(view.answered, view.minutes);
-  say(`${$(".done h2").textContent} ${$(".totals").textContent}`);
-}
-
-function showPaused(view) {
-  const [title, text] = view.closed ? TEXT.closed : TEXT.paused;
-  $(".where").textContent = "";
-  $(".count").textContent = `${view.answered} / ${view.total}`;
-  $(".paused-title").textContent = title;
-  $(".paused-text").textContent = text;
-  say(`${title}. ${text}`);
 }
 
 // One line above the buttons, spoken too, with at most one thing to do about it.

@@ -1,48 +1,21 @@
-// Every text that the page makes itself, so that it can be translated in one place.
-const TEXT = {
-  anchors: ["Not at all", "Poorly", "Partly", "Well", "Very well"],
-  howWell: "How well does this set match?",
-  anyOrder: "order does not matter",
-  original: "Original image",
-  imageOf: (number, total, set) => `Image ${number} of ${total}, ${set}`,
-  enlarge: (name) => `Enlarge: ${name}`,
-  missing: "Image missing",
-  failed: "Did not load. Try again",
-  tie: "Neither",
-  where: (number, total) => `Question ${number} of ${total}`,
-  check: "A small sum before you go on",
-  prompt: (sum) => `How much is ${sum}?`,
-  wrong: "Not quite, please try again.",
-  noSum: "Please type the result.",
-  finished: (count) => `${count} of ${count} questions`,
-  totals: (answered, minutes) =>
-    `You answered ${answered} questions` + (minutes ? ` in about ${minutes} minutes.` : "."),
-  paused: ["A short pause", "The study rests at the moment. Your answers are kept: come back later, in this browser, and go on where you stood."],
-  closed: ["This study has ended", "No more answers are needed. Everything you answered is kept. Thank you very much for your help!"],
-  scoreFor: (set) => `a score for ${set}`,
-  preference: "your preference",
-  lacking: (things) => `Still missing: ${things}.`,
-  revising: (number) => `You are looking at your earlier answer to question ${number}.`,
-  returnTo: (number) => `Return to question ${number}`,
-  returnToEnd: "Return to the end",
-  offline: "Your answer could not be sent: the server does not answer. Everything you chose is kept here.",
-  retry: "Try again",
-  elsewhere: "This question was answered in another window. Here is where you stand now.",
-  movedOn: "This page was out of date. Here is where you stand now.",
-  refused: (why) => `The server did not take this: ${why}`,
-  broken: "Something went wrong on the server. Everything you chose is kept here.",
-  skippable: "An image of this question is missing. Answer if you can, or skip the question.",
-  reason: "Reason",
-  hasReason: "Reason ✓",
-  keys: [
-    ["1 – 5", "score the first set"],
-    ["Shift + 1 – 5", "score the second set"],
-    ["Q   W", "prefer the first, the second set"],
-    ["X", "irrelevant to image or text"],
-    ["R", "write a reason"],
-    ["Z", "enlarge the images"],
-    ["Enter", "next"],
-    ["B", "back to the question before"],
-    ["?", "these guidelines"],
-  ],
-};
+// The page's texts come with the study, in its language; here they are put in their places.
+let texts = {};
+
+// The text of this name, its {gaps} filled.
+function t(name, values = {}) {
+  return fill(texts[name] ?? name, values);
+}
+
+function fill(text, values) {
+  return text.replace(/[{](\w+)[}]/g, (_gap, name) => String(values[name]));
+}
+
+function speak(language, given) {
+  texts = given;
+  document.documentElement.lang = language;
+  root.lang = language;
+  for (const node of root.querySelectorAll("[data-text]")) node.textContent = t(node.dataset.text);
+  for (const node of root.querySelectorAll("[data-label]")) node.setAttribute("aria-label", t(node.dataset.label));
+  for (const node of root.querySelectorAll("[data-title]")) node.title = t(node.dataset.title);
+  for (const node of root.querySelectorAll("[data-alt]")) node.alt = t(node.dataset.alt);
+}

@@ -10,10 +10,13 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import uvicorn
 from fastapi.testclient import TestClient
@@ -21,9 +24,10 @@ from PIL import Image as Picture
 from PIL import ImageDraw
 
 from annotate.app import server_settings
-from hsfiq import store
+from hsfiq import participants, store
 from hsfiq.database import Database, open_database
-from hsfiq.design import Design, draw_study
+from hsfiq.design import draw_study
+from hsfiq.study_config import Design, Presentation, Recruitment, StudyConfig
 from hsfiq.tables import (
     Dataset,
     Image,
@@ -81,7 +85,10 @@ def make_study(
     *,
     queries: int = QUERIES,
     missing: frozenset[int] = frozenset(),
-    **design: object,
+    texts: Sequence[str] = TEXTS,
+    presentation: Mapping[str, Any] | None = None,
+    recruitment: Mapping[str, Any] | None = None,
+    **design: Any,
 ) -> Database:
     """Twelve queries, three systems, one open study; images whose files are there but for some."""
     place.images.mkdir(parents=True)
@@ -107,11 +114,11 @@ def make_study(
                 split="val",
                 reference_id=images[number % 20].id,
                 target_id=images[20 + number % 20].id,
-                captions=[TEXTS[number % len(TEXTS)]],
+                captions=[texts[number % len(texts)]],
             )
             session.add(triplet)
             session.flush()
-            query = Query(triplet_id=triplet.id, suffix="", text=TEXTS[number % len(TEXTS)])
+            query = Query(triplet_id=triplet.id, suffix="", text=texts[number % len(texts)])
             session.add(query)
             session.flush()
             query_ids.append(query.id)
@@ -121,20 +128,48 @@ def make_study(
         session.flush()
         draw_study(
             session,
-            "telltale-study",
-            Design(**({"k": K, "questions_per_form": 3, "forms_per_participant": 2} | design)),  # type: ignore[arg-type]
+            StudyConfig(
+                study=Presentation(
+                    **({"name": "telltale-study", "title": TITLE} | dict(presentation or {}))
+                ),
+                design=Design(
+                    **({"k": K, "questions_per_form": 3, "forms_per_participant": 2} | design)
+                ),
+                recruitment=Recruitment(**dict(recruitment or {})),
+            ),
             query_ids,
-            title=TITLE,
-            guidelines="",
         )
     return database
 
 
-def enrol(client: TestClient, database: Database) -> TestClient:
+def begin(client: TestClient, database: Database) -> TestClient:
+    """Press Begin on the welcome page."""
     with database.reading() as session:
         study = store.studies(session)[0]
     assert client.post("/enrol", data={"study": study.id}).status_code == 303
     return client
+
+
+def enrol(client: TestClient, database: Database) -> TestClient:
+    """Press Begin, agree, and go through the practice question."""
+    begin(client, database)
+    assert client.post("/consent", json={"agrees": True}).status_code == 200
+    assert client.post("/practice", json={}).status_code == 200
+    return client
+
+
+def newcomer(place: Place, *, is_ready: bool = True) -> str:
+    """The token of a new participant, who has agreed and practised if they are ready."""
+    database, now = open_database(place.url), datetime.now(UTC)
+    with database.writing() as session:
+        study = store.studies(session)[0]
+        (participant,) = participants.invite(session, study.id, 1, now=now)
+        if is_ready:
+            participants.welcome_invited(session, participant, now=now)
+            participants.consent(participant, now=now)
+            participants.finish_practice(participant, now=now)
+    database.close()
+    return participant.token
 
 
 def set_status(database: Database, status: str) -> None:

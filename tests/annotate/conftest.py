@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from annotate_studies import NearServer, Place, Server, enrol, make_study
+from annotate_studies import NearServer, Place, Server, enrol, make_study, newcomer
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from annotate.app import build_app
 from hsfiq.database import Database, open_database
@@ -44,15 +46,21 @@ def database(copied: Place) -> Iterator[Database]:
 
 
 @pytest.fixture
-def stranger(database: Database) -> Iterator[TestClient]:
+def app(database: Database) -> FastAPI:
+    """The app over the usual study; modules that need no Gradio take `plain_app` instead."""
+    return build_app(database)
+
+
+@pytest.fixture
+def stranger(app: FastAPI) -> Iterator[TestClient]:
     """A browser that has no cookie yet."""
-    with TestClient(build_app(database), follow_redirects=False) as client:
+    with TestClient(app, follow_redirects=False) as client:
         yield client
 
 
 @pytest.fixture
 def annotator(stranger: TestClient, database: Database) -> TestClient:
-    """A browser that has pressed Begin."""
+    """A browser that has come to the first question."""
     return enrol(stranger, database)
 
 
@@ -96,20 +104,29 @@ def elsewhere(home: str, address: str) -> list[str]:
 
 @pytest.fixture
 def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
-    """A new participant's page, past the guidelines; no script fails, no other site is asked."""
+    """A new participant's page; no script fails, no other site is asked.
+
+    It is at the first question, or where one stands who has just followed their link.
+    """
     errors: list[str] = []
     contexts = []
 
-    def begin(server: NearServer | Server, width: int = 1280, height: int = 720) -> Page:
-        context = chromium.new_context(viewport={"width": width, "height": height})
+    def begin(
+        server: NearServer | Server,
+        width: int = 1280,
+        height: int = 720,
+        *,
+        is_ready: bool = True,
+        **options: Any,
+    ) -> Page:
+        viewport: ViewportSize = {"width": width, "height": height}
+        context = chromium.new_context(viewport=viewport, **options)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: errors.extend(elsewhere(server.url, request.url)))
-        page.goto(server.url)
-        page.get_by_role("button", name="Begin").click()
-        page.get_by_role("dialog", name="Guidelines").wait_for()
-        page.keyboard.press("Enter")
+        page.goto(f"{server.url}/start/{newcomer(server.place, is_ready=is_ready)}")
+        page.locator('.page:not([data-step="loading"])').wait_for()
         return page
 
     yield begin

@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 from annotate_pages import KEY, answer_body, answer_until, check_body, expected_sum, stored, view
 from annotate_studies import Place, enrol, make_study, set_status
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from annotate.app import build_app
+from annotate.app import plain_app
+from annotate.study import Site
 from hsfiq.database import Database
 from hsfiq.tables import CheckAnswer, Question
+
+
+@pytest.fixture
+def app(database: Database) -> FastAPI:
+    """The app without Gradio, which takes its time to be mounted."""
+    return plain_app(Site.over(database))
 
 
 def send(client: TestClient, body: bytes | str, content_type: str = "application/json") -> int:
@@ -195,14 +203,14 @@ def test_served_is_kept_from_the_first_time(annotator: TestClient, database: Dat
 # ------------------------------------------------------------------------------ studies that rest
 
 
-@pytest.mark.parametrize(("status", "closed"), [("paused", False), ("closed", True)])
+@pytest.mark.parametrize("status", ["paused", "closed"])
 def test_a_study_at_rest_takes_no_answers(
-    annotator: TestClient, database: Database, status: str, closed: bool
+    annotator: TestClient, database: Database, status: str
 ) -> None:
     shown = view(annotator)
     set_status(database, status)
-    assert view(annotator)["step"] == "paused"
-    assert view(annotator)["closed"] is closed
+    shown_now = view(annotator)
+    assert (shown_now["step"], shown_now["kind"]) == ("farewell", status)
     assert annotator.post("/submit", json=answer_body(shown)).status_code == 410
     assert stored(database) == []
     set_status(database, "open")
@@ -222,7 +230,7 @@ def test_who_is_done_is_thanked_in_a_closed_study(
 
 def test_only_a_question_with_a_missing_image_can_be_skipped(place: Place) -> None:
     database = make_study(place, missing=frozenset(range(20)))  # every reference
-    with TestClient(build_app(database), follow_redirects=False) as client:
+    with TestClient(plain_app(Site.over(database)), follow_redirects=False) as client:
         shown = view(enrol(client, database))
         assert shown["reference"]["missing"] is True
         assert client.get(f"/image/{shown['reference']['token']}").status_code == 404
@@ -242,8 +250,8 @@ def test_a_whole_question_cannot_be_skipped(annotator: TestClient, database: Dat
 
 
 def test_a_tie_where_the_study_allows_one(place: Place) -> None:
-    database = make_study(place, ties_allowed=True)
-    with TestClient(build_app(database), follow_redirects=False) as client:
+    database = make_study(place, preference_ties=True)
+    with TestClient(plain_app(Site.over(database)), follow_redirects=False) as client:
         body = answer_body(view(enrol(client, database)), preferred=0)
         assert client.post("/submit", json=body).status_code == 200
         assert stored(database)[0].preferred == 0

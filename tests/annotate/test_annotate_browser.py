@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from annotate_pages import expected_sum, stored
+from annotate_pages import stored
 from annotate_studies import NearServer, Place, Server, make_study
 from playwright.sync_api import Page, expect
-from sqlalchemy import select
 
 from hsfiq.database import open_database
-from hsfiq.tables import CheckAnswer, Response
+from hsfiq.tables import Response
 
 pytestmark = pytest.mark.browser
 
@@ -62,31 +61,6 @@ def test_an_answer_by_mouse_reaches_the_database(server: NearServer, open_page: 
     assert row.served_at <= row.first_interaction_at <= row.submitted_at
     assert row.active_seconds is not None
     assert row.active_seconds > 0
-
-
-def test_a_whole_run_by_keyboard(server: NearServer, open_page: Open) -> None:
-    page = open_page(server)
-    for number in (1, 2, 3):
-        at(page, "question", f"{number} / 6")
-        answer(page)
-    at(page, "check", "3 / 6")
-    prompt = (page.locator(".sum label").text_content() or "").removeprefix("How much is ")
-    page.keyboard.type("1")
-    page.keyboard.press("Enter")
-    expect(page.locator(".sum-note")).to_have_text("Not quite, please try again.")
-    at(page, "check", "3 / 6")
-    page.keyboard.type(expected_sum(prompt.rstrip("?")))
-    page.keyboard.press("Enter")
-    for number in (4, 5, 6):
-        at(page, "question", f"{number} / 6")
-        answer(page)
-    at(page, "done", "6 of 6 questions")
-    expect(page.get_by_role("heading", name="Thank you!")).to_be_visible()
-    assert [(row.score_1, row.score_2, row.preferred) for row in rows(server)] == [(4, 2, 1)] * 6
-    database = open_database(server.place.url)
-    with database.reading() as session:
-        assert [one.passed for one in session.scalars(select(CheckAnswer))] == [False, True]
-    database.close()
 
 
 def test_it_goes_on_after_the_server_was_killed(far_server: Server, open_page: Open) -> None:
@@ -182,8 +156,7 @@ def test_two_tabs_make_no_second_row(server: NearServer, open_page: Open) -> Non
     page = open_page(server)
     other = page.context.new_page()
     other.goto(f"{server.url}/study/")
-    other.get_by_role("dialog", name="Guidelines").wait_for()
-    press(other, "Enter")
+    at(other, "question", "1 / 6")
     answer(page)
     at(page, "question", "2 / 6")
     answer(other)
@@ -207,18 +180,6 @@ def test_zoom_pages_through_a_set_beside_the_reference(server: NearServer, open_
     assert page.locator("input:checked").count() == 0
     answer(page)  # Enter goes on; it does not press the image again
     at(page, "question", "2 / 6")
-
-
-def test_text_from_data_is_text(server: NearServer, open_page: Open) -> None:
-    page = open_page(server)
-    texts = []
-    for number in (1, 2, 3):
-        at(page, "question", f"{number} / 6")
-        texts.append(page.locator(".wish").inner_text())
-        assert page.locator(".wish *").count() == 0
-        answer(page)
-    at(page, "check", "3 / 6")
-    assert all(texts)
 
 
 def test_a_missing_image_can_be_skipped(
@@ -250,6 +211,30 @@ def test_nothing_needs_scrolling_on_a_desktop(
             assert box["y"] >= 0, part
             assert box["y"] + box["height"] <= height, part
             assert box["x"] + box["width"] <= width, part
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_the_fullest_page_fits_a_desktop(
+    place: Place, serve: Callable[[Place], NearServer], open_page: Open, language: str
+) -> None:
+    make_study(
+        place,
+        missing=frozenset(range(20)),
+        preference_ties=True,
+        reason_every=1,
+        presentation={"language": language},
+    ).close()
+    page = open_page(serve(place))
+    at(page, "question", "1 / 6")
+    for part in (".option", ".actions .button:visible", ".notice-text", ".option > span"):
+        for found in page.locator(part).all():
+            box = found.bounding_box()
+            assert box, part
+            assert box["x"] >= 0, part
+            assert box["x"] + box["width"] <= 1280, part
+            assert box["y"] + box["height"] <= 720, part
+    shown = page.locator(".likert .option").all()
+    assert all(one.evaluate("(box) => box.scrollHeight <= box.clientHeight + 1") for one in shown)
 
 
 def test_the_boxes_stay_where_they_are(server: NearServer, open_page: Open) -> None:

@@ -1,0 +1,465 @@
+"""The ways in and out: links, platforms, consent, practice, late-comers, and time passed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from annotate_pages import KEY, answer_body, answer_until, check_body, stored, view
+from annotate_studies import Place, begin, enrol, make_study, newcomer, set_status
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select
+
+from annotate.app import plain_app
+from annotate.study import Site
+from annotate.texts import LANGUAGES, preferred_language, texts
+from annotate.visitors import COOKIE
+from hsfiq import participants, store
+from hsfiq.database import Database
+from hsfiq.tables import Form, Participant, Question
+
+PERSON = "5f8e0c1d2b3a4c5d6e7f8a9b"
+PROLIFIC = {"PROLIFIC_PID": PERSON, "STUDY_ID": "64ab", "SESSION_ID": "77cd"}
+MTURK = {"workerId": "A1B2C3D4E5", "assignmentId": "3XYZ", "hitId": "30H4"}
+CODE = {"completion_code": "C1<2>3", "completion_url": "https://app.example.org/complete?cc=C1"}
+
+Visit = Callable[..., tuple[TestClient, Database]]
+
+
+@pytest.fixture
+def app(database: Database) -> FastAPI:
+    """The app without Gradio, which takes its time to be mounted."""
+    return plain_app(Site.over(database))
+
+
+@pytest.fixture
+def visit(place: Place) -> Iterator[Visit]:
+    """A stranger before a study made for the test."""
+    opened: list[tuple[TestClient, Database]] = []
+
+    def make(**options: Any) -> tuple[TestClient, Database]:
+        database = make_study(place, **options)
+        client = TestClient(plain_app(Site.over(database)), follow_redirects=False)
+        opened.append((client.__enter__(), database))
+        return opened[-1]
+
+    yield make
+    for client, database in opened:
+        client.__exit__()
+        database.close()
+
+
+def count(database: Database) -> int:
+    with database.reading() as session:
+        return session.scalar(select(func.count(Participant.id))) or 0
+
+
+def the_participant(database: Database) -> Participant:
+    with database.reading() as session:
+        return session.scalars(select(Participant)).one()
+
+
+def change(database: Database, status: str) -> None:
+    with database.writing() as session:
+        participants.set_status(session.scalars(select(Participant)).one(), status)
+
+
+# ------------------------------------------------------------------------------- personal links
+
+
+def test_a_personal_link_leads_back_on_any_device(
+    stranger: TestClient, copied: Place, database: Database
+) -> None:
+    token = newcomer(copied, is_ready=False)
+    for _ in range(2):
+        answer = stranger.get(f"/start/{token}")
+        assert (answer.status_code, answer.headers["location"]) == (303, "../study/")
+        assert answer.headers["cache-control"] == "no-store"
+        assert view(stranger)["step"] == "consent"
+        stranger.cookies.clear()  # another device
+    stranger.get(f"/start/{token}")
+    stranger.post("/consent", json={"agrees": True})
+    stranger.post("/practice", json={})
+    stranger.post("/submit", json=answer_body(view(stranger)))
+    stranger.cookies.clear()
+    stranger.get(f"/start/{token}")
+    assert view(stranger)["number"] == 2
+    assert count(database) == 1
+
+
+@pytest.mark.parametrize(
+    "token", ["x", "..%2f..%2fstudy.db", "%00", "a" * 65, "<script>", "None", "1"]
+)
+def test_a_link_that_is_none(stranger: TestClient, token: str) -> None:
+    answer = stranger.get(f"/start/{token}")
+    assert answer.status_code == 404
+    assert COOKIE not in stranger.cookies
+    assert "script>" not in answer.text
+
+
+def test_an_invited_person_who_comes_too_late(visit: Visit, place: Place) -> None:
+    client, database = visit(recruitment={"mode": "invitation", **CODE})
+    token = newcomer(place, is_ready=False)
+    for status, said in (("paused", "come back later"), ("closed", "C1&lt;2&gt;3")):
+        set_status(database, status)
+        answer = client.get(f"/start/{token}")
+        assert answer.status_code == 410
+        assert said in answer.text
+        assert COOKIE not in client.cookies
+    assert "Begin" not in client.get("/").text
+
+
+# ------------------------------------------------------------------------------- platforms
+
+
+def test_prolific_twice_is_one_participant(visit: Visit) -> None:
+    client, database = visit(recruitment={"mode": "prolific"})
+    for _ in range(2):
+        answer = client.get("/start", params=PROLIFIC)
+        assert (answer.status_code, answer.headers["location"]) == (303, "study/")
+        client.cookies.clear()
+    assert count(database) == 1
+    found = the_participant(database)
+    assert (found.source, found.external_id) == ("prolific", PERSON)
+
+
+def test_nothing_but_the_persons_id_is_kept(visit: Visit, place: Place) -> None:
+    client, database = visit(recruitment={"mode": "mturk"})
+    assert client.get("/start", params=MTURK).status_code == 303
+    assert the_participant(database).external_id == MTURK["workerId"]
+    database.close()
+    content = place.file.read_bytes()
+    assert MTURK["assignmentId"].encode() not in content
+    assert MTURK["hitId"].encode() not in content
+
+
+def test_who_only_looks_is_not_enrolled(visit: Visit) -> None:
+    client, database = visit(recruitment={"mode": "mturk"})
+    preview = MTURK | {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"}
+    for parameters in (preview, {"assignmentId": preview["assignmentId"], "hitId": "x"}):
+        answer = client.get("/start", params=parameters)
+        assert answer.status_code == 200
+        assert "A look ahead" not in answer.text  # the study's own title heads the page
+        assert "accept the task" in answer.text
+    assert count(database) == 0
+
+
+@pytest.mark.parametrize("parameters", [
+    {},
+    {"STUDY_ID": "64ab"},
+    {"PROLIFIC_PID": ""},
+    {"PROLIFIC_PID": "a b"},
+    {"PROLIFIC_PID": "<script>"},
+    {"PROLIFIC_PID": "{{%PROLIFIC_PID%}}"},
+    {"PROLIFIC_PID": "a" * 65},
+    {"PROLIFIC_PID": PERSON, "SESSION_ID": "../x"},
+    {"workerId": "A1", "hitId": "\N{DRESS}"},
+], ids=str)  # fmt: skip
+def test_an_id_has_to_look_like_one(visit: Visit, parameters: dict[str, str]) -> None:
+    client, database = visit(recruitment={"mode": "prolific"})
+    assert client.get("/start", params=parameters).status_code == 400
+    assert count(database) == 0
+
+
+def test_a_platforms_link_opens_only_its_own_studies(visit: Visit) -> None:
+    client, database = visit(recruitment={"mode": "prolific"})
+    assert client.get("/start", params=MTURK).status_code == 404
+    assert client.get("/start", params=PROLIFIC | {"study": "other"}).status_code == 404
+    assert client.get("/start", params=PROLIFIC | {"study": "telltale-study"}).status_code == 303
+    assert count(database) == 1
+
+
+@pytest.mark.parametrize("mode", ["prolific", "mturk", "invitation"])
+def test_enrolment_is_open_only_where_the_study_says_so(visit: Visit, mode: str) -> None:
+    client, database = visit(recruitment={"mode": mode})
+    assert "Begin" not in client.get("/").text
+    assert client.post("/enrol", data={"study": 1}).status_code == 410
+    assert count(database) == 0
+
+
+def test_who_comes_too_late_from_a_platform_gets_the_code(visit: Visit) -> None:
+    client, database = visit(recruitment={"mode": "prolific", "participants": 1, **CODE})
+    assert client.get("/start", params=PROLIFIC).status_code == 303
+    client.cookies.clear()
+    late = PROLIFIC | {"PROLIFIC_PID": "another"}
+    for _ in ("full", "closed"):
+        answer = client.get("/start", params=late)
+        assert answer.status_code == 410
+        assert "C1&lt;2&gt;3" in answer.text
+        assert CODE["completion_url"] in answer.text
+        set_status(database, "closed")
+    assert count(database) == 1
+
+
+# ------------------------------------------------------------------------------- consent, practice
+
+
+def test_the_way_to_the_first_question(stranger: TestClient, database: Database) -> None:
+    begin(stranger, database)
+    shown = view(stranger)
+    assert shown["step"] == "consent"
+    assert "voluntary" in json.dumps(shown["text"])
+    assert stranger.get("/question/1").json()["step"] == "consent"
+    shown = stranger.post("/consent", json={"agrees": True}).json()
+    assert (shown["step"], shown["better"]) == ("practice", 1)
+    assert stranger.post("/consent", json={"agrees": True}).json()["step"] == "practice"
+    for image in [shown["reference"], *shown["sets"][0], *shown["sets"][1]]:
+        assert stranger.get(f"/image/{image['token']}").status_code == 200
+    assert stranger.get("/image/practice-11").status_code == 404
+    body = answer_body(shown)
+    assert stranger.post("/submit", json=body).status_code == 403
+    for _ in range(2):
+        assert stranger.post("/practice", json={}).json()["step"] == "question"
+    found = the_participant(database)
+    assert found.consented_at
+    assert found.practised_at
+    assert stored(database) == []
+
+
+def test_no_answer_before_consent(stranger: TestClient, database: Database) -> None:
+    enrol(stranger, database)
+    shown = view(stranger)
+    with database.writing() as session:
+        session.scalars(select(Participant)).one().consented_at = None
+    assert stranger.post("/submit", json=answer_body(shown)).status_code == 403
+    assert stored(database) == []
+
+
+def test_to_decline_is_final_and_gives_the_place_back(visit: Visit) -> None:
+    client, database = visit(recruitment={"mode": "prolific", "participants": 1, **CODE})
+    client.get("/start", params=PROLIFIC)
+    shown = client.post("/consent", json={"agrees": False}).json()
+    assert (shown["step"], shown["kind"]) == ("farewell", "declined")
+    assert "code" not in shown
+    assert client.post("/consent", json={"agrees": True}).json()["kind"] == "declined"
+    assert client.get("/start", params=PROLIFIC).status_code == 303
+    assert view(client)["kind"] == "declined"
+    assert the_participant(database).status == "screened-out"
+    other = PROLIFIC | {"PROLIFIC_PID": "another"}
+    assert client.get("/start", params=other).status_code == 303
+    assert view(client)["step"] == "consent"
+
+
+def test_to_decline_after_agreeing_is_refused(annotator: TestClient, database: Database) -> None:
+    assert annotator.post("/consent", json={"agrees": False}).status_code == 409
+    assert the_participant(database).status == "active"
+
+
+@pytest.mark.parametrize("body", [{}, {"agrees": 1}, {"agrees": True, "x": 1}, [], "yes"])
+def test_a_bad_consent_is_refused(stranger: TestClient, database: Database, body: object) -> None:
+    begin(stranger, database)
+    assert stranger.post("/consent", json=body).status_code in (400, 422)
+    assert stranger.post("/practice", json={"score_1": 5}).status_code == 422
+    assert view(stranger)["step"] == "consent"
+
+
+def test_the_studys_own_texts(visit: Visit) -> None:
+    client, database = visit(presentation={"consent": "# Ours\n\n<b>bold</b>", "language": "ko"})
+    begin(client, database)
+    assert view(client)["text"] == [
+        {"kind": "heading", "lines": ["Ours"]},
+        {"kind": "paragraph", "lines": ["<b>bold</b>"]},
+    ]
+    assert '<html lang="ko">' in client.get("/").text
+    assert "이어서 하기" in client.get("/").text
+
+
+# ------------------------------------------------------------------------------- the end, too early
+
+
+def test_the_code_comes_at_the_end_and_not_before(visit: Visit) -> None:
+    client, database = visit(recruitment=CODE)
+    begin(client, database)
+    seen = [json.dumps(view(client))]
+    enrol(client, database)
+    shown = view(client)
+    while shown["step"] != "done":
+        seen.append(json.dumps(shown))
+        if shown["step"] == "check":
+            shown = client.post("/check", json=check_body(shown)).json()["view"]
+        else:
+            shown = client.post("/submit", json=answer_body(shown)).json()["view"]
+    assert not any("C1<2>3" in text or "example.org" in text for text in seen)
+    assert (shown["code"], shown["url"]) == (CODE["completion_code"], CODE["completion_url"])
+
+
+@pytest.mark.parametrize(("status", "kind", "has_code"), [
+    ("paused", "paused", False),
+    ("excluded", "ended", True),
+    ("returned", "ended", False),
+    ("screened-out", "ended", True),
+])  # fmt: skip
+def test_who_is_let_go_after_an_answer(
+    visit: Visit, status: str, kind: str, has_code: bool
+) -> None:
+    client, database = visit(recruitment=CODE)
+    enrol(client, database)
+    following = client.post("/submit", json=answer_body(view(client))).json()["view"]
+    change(database, status)
+    shown = view(client)
+    assert (shown["step"], shown["kind"], "code" in shown) == ("farewell", kind, has_code)
+    assert view(client, 1)["step"] == "farewell"
+    assert client.post("/submit", json=answer_body(following)).status_code == 410
+    assert len(stored(database)) == 1
+
+
+def test_a_closed_study_gives_late_comers_the_code(visit: Visit) -> None:
+    client, database = visit(recruitment=CODE)
+    enrol(client, database)
+    set_status(database, "closed")
+    shown = view(client)
+    assert (shown["kind"], shown["code"], shown["back"]) == ("closed", "C1<2>3", None)
+
+
+def pass_on(database: Database, *, only: int | None = None) -> None:
+    """Let somebody else have got the first participant's open questions."""
+    with database.writing() as session:
+        person = session.scalars(select(Participant).order_by(Participant.id)).first()
+        assert person
+        steps = [s for s in store.standing(session, person).steps if not s.done and not s.check_id]
+        for step in steps[:only]:
+            session.get_one(Question, step.question_id).handed_on = True
+
+
+def test_a_question_that_was_handed_on(annotator: TestClient, database: Database) -> None:
+    shown = view(annotator)
+    pass_on(database, only=1)
+    answer = annotator.post("/submit", json=answer_body(shown))
+    assert (answer.status_code, answer.json()["handed_on"]) == (403, True)
+    assert stored(database) == []
+    now_at = view(annotator)
+    assert (now_at["number"], now_at["total"]) == (1, 5)
+
+
+def test_when_the_lease_is_over_somebody_else_gets_the_questions(
+    annotator: TestClient, app: FastAPI, database: Database
+) -> None:
+    with TestClient(app, follow_redirects=False) as second, TestClient(app) as third:
+        enrol(second, database)  # now every form is taken
+        with database.writing() as session:
+            first = session.scalars(select(Participant).order_by(Participant.id)).first()
+            assert first
+            first.seen_at = datetime.now(UTC) - timedelta(days=1)
+        shown = view(annotator)  # a sign of life: it stays theirs
+        with database.writing() as session:
+            first = session.get_one(Participant, first.id)
+            first.seen_at = datetime.now(UTC) - timedelta(days=1)
+        third.follow_redirects = False
+        enrol(third, database)
+        assert annotator.post("/submit", json=answer_body(shown)).status_code == 403
+        assert view(annotator)["kind"] == "handed-on"
+        assert answer_until(third, "done")["total"] == 6
+    with database.reading() as session:
+        assert session.scalar(select(func.count(Form.id)).where(Form.participant_id.is_(None))) == 0
+
+
+def test_who_answered_a_part_is_thanked_for_it(annotator: TestClient, database: Database) -> None:
+    annotator.post("/submit", json=answer_body(view(annotator)))
+    pass_on(database)
+    shown = view(annotator)
+    assert (shown["step"], shown["answered"], shown["passed_on"]) == ("done", 1, True)
+
+
+# ------------------------------------------------------------------------------- reasons, pace
+
+
+def test_a_reason_is_asked_on_every_second_question(visit: Visit) -> None:
+    client, database = visit(reason_every=2)
+    enrol(client, database)
+    shown = view(client)
+    asked = []
+    while shown["step"] != "done":
+        if shown["step"] == "check":
+            shown = client.post("/check", json=check_body(shown)).json()["view"]
+            continue
+        asked.append(shown["reason_asked"])
+        if shown["reason_asked"]:
+            for short in (None, "", "  ab  "):
+                body = answer_body(shown, "short-reason-1234", reason=short)
+                assert client.post("/submit", json=body).status_code == 422
+        body = answer_body(shown, reason="abc" if shown["reason_asked"] else None)
+        shown = client.post("/submit", json=body).json()["view"]
+    assert asked == [False, True] * 3
+    assert [row.reason for row in stored(database)] == [None, "abc"] * 3
+
+
+def test_the_time_left_follows_from_ones_own_pace(
+    annotator: TestClient, database: Database
+) -> None:
+    left = []
+    for seconds in (10, 40, 900):
+        shown = view(annotator)
+        left.append(shown["minutes_left"])
+        with database.writing() as session:
+            for question in session.scalars(select(Question)):
+                question.served_at = datetime.now(UTC) - timedelta(hours=1)
+        annotator.post("/submit", json=answer_body(shown, active_seconds=seconds))
+    assert left == [None, None, None]
+    assert view(annotator)["minutes_left"] == 2  # three times 40 seconds
+
+
+# ------------------------------------------------------------------------------- strangers
+
+
+def test_every_other_route_refuses_a_stranger(app: FastAPI, stranger: TestClient) -> None:
+    public = {"/", "/enrol", "/start", "/start/{token}", "/healthz"}
+    routes = {(method, route.path) for route in app.routes for method in route.methods}  # type: ignore[attr-defined]
+    closed = [(method, path) for method, path in routes if path not in public]
+    assert {path for _, path in closed} == {
+        "/image/{token}", "/image/{token}/full", "/question", "/question/{number}", "/submit",
+        "/check", "/consent", "/practice",
+    }  # fmt: skip
+    bodies: dict[str, Any] = {
+        "/submit": {"assignment": "x", "submit_key": KEY, "skip": True},
+        "/check": {"assignment": "x", "given": "1"},
+        "/consent": {"agrees": True},
+        "/practice": {},
+    }
+    for method, path in closed:
+        address = path.replace("{number}", "1")
+        for token in ("practice-1", "0" * 32):
+            answer = stranger.request(
+                method, address.replace("{token}", token), json=bodies.get(path)
+            )
+            assert answer.status_code == 401, (method, path)
+
+
+# ------------------------------------------------------------------------------- languages
+
+
+def gaps(value: object) -> object:
+    """The shape of texts: keys, lengths of lists, and the gaps to fill."""
+    if isinstance(value, dict):
+        return {key: gaps(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [gaps(part) for part in value]
+    return sorted(set(re.findall(r"\{\w+\}", str(value))))
+
+
+def test_every_language_has_every_text() -> None:
+    assert LANGUAGES == ("en", "ko")
+    assert gaps(texts("ko")) == gaps(texts("en"))
+    for language in LANGUAGES:
+        assert all(str(text).strip() for part in texts(language).values() for text in part.values())
+
+
+def test_the_anchors_are_the_papers() -> None:
+    assert texts("en")["page"]["anchors"] == [
+        "Does not match at all",
+        "Does not match",
+        "Matches to an average degree",
+        "Matches",
+        "Matches very well",
+    ]
+
+
+@pytest.mark.parametrize(("accepted", "language"), [
+    ("", "en"), ("ko-KR,ko;q=0.9,en;q=0.8", "ko"), ("de, EN-gb;q=0.5, ko;q=0.1", "en"), ("*", "en"),
+])  # fmt: skip
+def test_a_stranger_is_spoken_to_in_their_language(accepted: str, language: str) -> None:
+    assert preferred_language(accepted) == language

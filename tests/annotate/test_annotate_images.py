@@ -1,0 +1,149 @@
+"""What is served of an image: made once, without a trace of the file it comes from."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from annotate_pages import view
+from annotate_studies import Place, enrol, make_study
+from fastapi.testclient import TestClient
+from PIL import Image as Picture
+from PIL.PngImagePlugin import PngInfo
+from sqlalchemy import select
+
+from annotate.app import plain_app
+from annotate.study import Site
+from annotate.thumbnails import LONGEST_SIDE, Thumbnails, cache_folder
+from hsfiq.database import Database
+from hsfiq.tables import Image
+
+SECRET = b"telltale-secret"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "cache"
+    made.mkdir()
+    return made
+
+
+def opened(path: Path | None) -> Picture.Image:
+    assert path is not None
+    return Picture.open(io.BytesIO(path.read_bytes()))
+
+
+def test_a_thumbnail_is_small_and_the_full_picture_whole(tmp_path: Path, folder: Path) -> None:
+    source = tmp_path / "source.png"
+    picture = Picture.effect_noise((900, 1200), 60).convert("RGB")
+    note = PngInfo()
+    note.add_text("Comment", SECRET.decode())
+    picture.save(source, pnginfo=note)
+    thumbnails = Thumbnails(folder)
+    small, full = (opened(thumbnails.of(source, kind)) for kind in ("thumbnail", "full"))
+    assert (small.format, small.size) == ("WEBP", (LONGEST_SIDE * 3 // 4, LONGEST_SIDE))
+    assert full.convert("RGB").tobytes() == picture.tobytes()
+    assert not any(SECRET in path.read_bytes() for path in folder.iterdir())
+
+
+def test_metadata_goes_and_the_picture_stands_upright(tmp_path: Path, folder: Path) -> None:
+    source = tmp_path / "source.jpg"
+    exif = Picture.Exif()
+    exif[0x0112] = 6  # lies on its side
+    exif[0x010E] = SECRET.decode()
+    Picture.new("RGB", (40, 20), "red").save(source, exif=exif, comment=SECRET)
+    assert SECRET in source.read_bytes()
+    for kind in ("thumbnail", "full"):
+        made = Thumbnails(folder).of(source, kind)  # type: ignore[arg-type]
+        assert opened(made).size == (20, 40)
+        assert not opened(made).getexif()
+        assert made
+        assert SECRET not in made.read_bytes()
+
+
+def test_it_is_made_once(tmp_path: Path, folder: Path) -> None:
+    source = tmp_path / "source.png"
+    Picture.new("RGB", (30, 40), "red").save(source)
+    first = Thumbnails(folder).of(source, "thumbnail")
+    assert first
+    date = first.stat().st_mtime_ns
+    assert Thumbnails(folder).of(source, "thumbnail") == first
+    assert first.stat().st_mtime_ns == date
+    Picture.new("RGB", (60, 80), "blue").save(source)
+    assert Thumbnails(folder).of(source, "thumbnail") != first
+
+
+@pytest.mark.parametrize("content", [
+    b"",
+    b"no image at all",
+    b"\x89PNG\r\n\x1a\n" + b"\0" * 40,
+    b"\xff\xd8\xff\xe0" + b"\0" * 400,
+    b"RIFF\x10\0\0\0WEBPVP8 ",
+    b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+], ids=["empty", "text", "png", "jpeg", "webp", "svg"])  # fmt: skip
+def test_what_is_no_image_is_none(tmp_path: Path, folder: Path, content: bytes) -> None:
+    source = tmp_path / "source.png"
+    source.write_bytes(content)
+    assert Thumbnails(folder).of(source, "thumbnail") is None
+    assert list(folder.iterdir()) == []
+
+
+def test_a_truncated_image_is_none(tmp_path: Path, folder: Path) -> None:
+    source = tmp_path / "source.jpg"
+    Picture.effect_noise((300, 400), 60).save(source)
+    source.write_bytes(source.read_bytes()[:4000])
+    assert Thumbnails(folder).of(source, "thumbnail") is None
+
+
+def test_without_a_folder_to_write_in(tmp_path: Path) -> None:
+    source = tmp_path / "source.png"
+    Picture.new("RGB", (30, 40), "red").save(source)
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    made = Thumbnails(blocked / "cache")
+    assert opened(made.of(source, "thumbnail")).size == (30, 40)
+
+
+@pytest.fixture
+def own(place: Place) -> Iterator[tuple[TestClient, Database]]:
+    """An annotator of a study with images of its own."""
+    database = make_study(place)
+    with TestClient(plain_app(Site.over(database)), follow_redirects=False) as client:
+        yield enrol(client, database), database
+    database.close()
+
+
+def test_thumbnails_lie_beside_the_database(own: tuple[TestClient, Database], place: Place) -> None:
+    client, database = own
+    shown = view(client)
+    images = [shown["reference"], *shown["sets"][0], *shown["sets"][1]]
+    assert cache_folder(database) == place.folder / "study.db.thumbnails"
+    assert len(list(cache_folder(database).glob("*.webp"))) == len(
+        {image["token"] for image in images}
+    )
+
+
+def test_a_broken_file_counts_as_missing(own: tuple[TestClient, Database], place: Place) -> None:
+    client, database = own
+    token = view(client)["reference"]["token"]
+    with database.reading() as session:
+        name = session.scalars(select(Image.name).where(Image.token == token)).one()
+    (place.images / f"{name}.png").write_bytes(b"broken")
+    shutil.rmtree(cache_folder(database))
+    with TestClient(plain_app(Site.over(database)), cookies=client.cookies) as again:
+        assert view(again)["reference"]["missing"] is True
+        for path in (f"/image/{token}", f"/image/{token}/full"):
+            assert again.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("token", [
+    "..%2f..%2fetc%2fpasswd", "%2e%2e/study.db", "../study.db", "telltale-001", "0" * 32, "%00",
+    "practice-99", "practice--1", "practice-1.webp",
+])  # fmt: skip
+def test_no_other_file_is_served(own: tuple[TestClient, Database], token: str) -> None:
+    client, _ = own
+    for path in (f"/image/{token}", f"/image/{token}/full", f"/image/{token}/full/../../x"):
+        assert client.get(path).status_code == 404
