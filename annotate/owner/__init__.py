@@ -1,0 +1,1 @@
+"""What a study's owner sees: a login and a dashboard. Nothing here is reached by annotators."""

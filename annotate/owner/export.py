@@ -1,0 +1,74 @@
+"""The live export: what a release of this moment would hold, as a zip."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Literal
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from annotate.owner.door import OWNER, password_in
+from annotate.owner.identity import require_owner
+from annotate.signing import Signer
+from hsfiq.database import Database, head_revision
+from hsfiq.errors import NothingToDo
+from hsfiq.releases import Filters, Release, build
+from hsfiq.tables import Study
+
+LIVE = "0.0.0"
+"""The version that snapshots carry: versions proper are given by `hsfiq export`."""
+
+CHUNK = 256 * 1024
+FIXED = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in the zip, so that the same answers give the same bytes."""
+
+
+def add_export(app: FastAPI, database: Database, signer: Signer) -> None:
+    """Add the download."""
+
+    @app.get(f"{OWNER}/export/{{study_id}}/{{kind}}")
+    def export(request: Request, study_id: int, kind: Literal["hs", "hp"]) -> Response:
+        require_owner(request.headers, request.cookies, signer, password_in(database))
+        with database.reading() as session:
+            study = session.get(Study, study_id) if study_id < 2**31 else None
+            if study is None:
+                return JSONResponse({"error": "there is no such study"}, status_code=404)
+            try:
+                release = build(
+                    session, study, kind, Filters(),
+                    schema_revision=head_revision(), version=LIVE,
+                )  # fmt: skip
+            except NothingToDo as error:
+                return JSONResponse({"error": str(error)}, status_code=409)
+        name = f"{release.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        return StreamingResponse(
+            chunks(zipped(release)),
+            media_type="application/zip",
+            headers={"Content-Disposition": f'attachment; filename="{ascii_name(name)}.zip"'},
+        )
+
+
+def zipped(release: Release) -> bytes:
+    """The release's files in one folder."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as file:
+        for path, data in sorted(release.files.items()):
+            member = zipfile.ZipInfo(f"{release.name}/{path}", FIXED)
+            member.compress_type = zipfile.ZIP_DEFLATED
+            file.writestr(member, data)
+    return whole.getvalue()
+
+
+def chunks(data: bytes) -> Iterator[bytes]:
+    """The bytes in parts."""
+    for start in range(0, len(data), CHUNK):
+        yield data[start : start + CHUNK]
+
+
+def ascii_name(name: str) -> str:
+    """A file name that every header can hold."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)

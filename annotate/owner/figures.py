@@ -1,0 +1,146 @@
+"""The numbers behind the board's plots, counted from the answers; statistics come from analysis."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hsfiq.check_results import MIRRORED
+from hsfiq.overview import AnswerRow
+
+if TYPE_CHECKING:
+    from analysis.agreement import Agreement, Share
+
+LONGEST_BY_HOUR = timedelta(hours=72)
+MOST_BINS = 16
+WIDTHS = (1, 2, 5, 10, 20, 30, 60, 120, 300)
+RESAMPLES = 1000
+NEEDS = "needs the analysis extra: pip install 'hsfiq[analysis]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How many answers came in each hour, or in each day of a longer study."""
+
+    unit: str
+    starts: tuple[datetime, ...]
+    counts: tuple[int, ...]
+    in_last_hour: int
+
+
+def rate_of(answers: Sequence[AnswerRow], now: datetime) -> Rate:
+    """Count the answers by the hour or day of their first submit."""
+    moments = sorted(answer.submitted_at for answer in answers if answer.submitted_at)
+    recent = sum(now - timedelta(hours=1) <= at for at in moments)
+    if not moments:
+        return Rate("hour", (), (), 0)
+    by_hour = moments[-1] - moments[0] <= LONGEST_BY_HOUR
+    step = timedelta(hours=1) if by_hour else timedelta(days=1)
+    first = floor(moments[0], step)
+    slots = Counter((at - first) // step for at in moments)
+    n_slots = (moments[-1] - first) // step + 1
+    return Rate(
+        "hour" if by_hour else "day",
+        tuple(first + slot * step for slot in range(n_slots)),
+        tuple(slots[slot] for slot in range(n_slots)),
+        recent,
+    )
+
+
+def floor(at: datetime, step: timedelta) -> datetime:
+    """The beginning of the hour or day (UTC)."""
+    start = datetime(2000, 1, 1, tzinfo=UTC)
+    return start + (at - start) // step * step
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long questions took: bins of `width` seconds, the last for all that took longer."""
+
+    width: int
+    counts: tuple[int, ...]
+    median: float | None
+
+
+def times_of(answers: Sequence[AnswerRow]) -> Times:
+    """Count the active seconds of the first revisions."""
+    found = sorted(a.active_seconds for a in answers if a.active_seconds is not None)
+    if not found:
+        return Times(WIDTHS[0], (), None)
+    usual = found[int(0.97 * (len(found) - 1))]
+    width = next((width for width in WIDTHS if usual <= width * MOST_BINS), WIDTHS[-1])
+    last = min(MOST_BINS, int(usual // width) + 1)
+    counts = Counter(min(int(value // width), last) for value in found)
+    half = len(found) // 2
+    median = found[half] if len(found) % 2 else (found[half - 1] + found[half]) / 2
+    return Times(width, tuple(counts[bin_] for bin_ in range(last + 1)), median)
+
+
+def scores_of(answers: Sequence[AnswerRow]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How often each score from 1 to 5 was given to set 1, and to set 2."""
+    one = Counter(answer.scores[0] for answer in answers if answer.scores)
+    two = Counter(answer.scores[1] for answer in answers if answer.scores)
+    return tuple(one[score] for score in range(1, 6)), tuple(two[score] for score in range(1, 6))
+
+
+def side_share(answers: Sequence[AnswerRow]) -> tuple[Share | None, int]:
+    """The share in which set 1 is preferred, with its exact interval; how many are ties.
+
+    None where the analysis extra is not installed.
+    """
+    preferred = Counter(answer.preferred for answer in answers)
+    try:
+        from analysis.agreement import exact_share  # noqa: PLC0415 (the extra may be absent)
+    except ModuleNotFoundError:
+        return None, preferred[0]
+    return exact_share(preferred[1], preferred[1] + preferred[2]), preferred[0]
+
+
+@lru_cache(maxsize=8)
+def agreements_of(answers: tuple[AnswerRow, ...]) -> tuple[Agreement, Agreement] | None:
+    """Agreement on scores (ordinal) and on preferences (nominal), over queries.
+
+    Checks are left out: their pairs come twice to one person, or were planted. The same answers
+    give the same object: nothing is drawn again while nobody answers.
+    """
+    try:
+        import pandas as pd  # noqa: PLC0415 (the extra may be absent)
+
+        from analysis.agreement import agreement  # noqa: PLC0415
+    except ModuleNotFoundError:
+        return None
+    plain = [answer for answer in answers if answer.check is None and answer.scores]
+    columns = ["rater", "unit", "cluster", "value"]
+    scores = pd.DataFrame(score_rows(plain), columns=columns)
+    preferences = pd.DataFrame(preference_rows(plain), columns=columns)
+    return (
+        agreement(scores, "ordinal", resamples=RESAMPLES),
+        agreement(preferences, "nominal", resamples=RESAMPLES),
+    )
+
+
+def score_rows(answers: Sequence[AnswerRow]) -> list[tuple[str, int, int, int]]:
+    """(rater, retrieved set, query, score): two for each answer."""
+    return [
+        (answer.participant, set_id, answer.query, score)
+        for answer in answers
+        for set_id, score in zip(answer.sets, answer.scores or (), strict=False)
+    ]
+
+
+def preference_rows(answers: Sequence[AnswerRow]) -> list[tuple[str, int, int, int]]:
+    """(rater, pair, query, the pair's set preferred), whichever side it was shown on."""
+    return [
+        (
+            answer.participant,
+            answer.unit,
+            answer.query,
+            MIRRORED[answer.preferred] if answer.swapped else answer.preferred,
+        )
+        for answer in answers
+        if answer.preferred is not None
+    ]

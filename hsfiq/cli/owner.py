@@ -1,0 +1,44 @@
+"""`hsfiq owner`: the login to the study owner's dashboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hsfiq.cli.common import DatabaseOption, open_chosen
+
+app = typer.Typer(help="The login to the study owner's dashboard.", no_args_is_help=True)
+
+
+@app.callback()
+def owner() -> None:
+    """The login to the study owner's dashboard."""
+
+
+@app.command(epilog="Example: hsfiq owner password")
+def password(
+    ctx: typer.Context,
+    from_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-file", metavar="FILE", help="Take it from a file's first line, not asking."
+        ),
+    ] = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Set the password of the dashboard at /owner; whoever is logged in has to log in again."""
+    from hsfiq.owner_password import set_password
+    from hsfiq.readers.files import read_text
+
+    # Opened first: nobody types a password twice for a database that is not there.
+    opened = open_chosen(ctx, database, create=False)
+    if from_file is not None:
+        lines = read_text(from_file).splitlines()
+        chosen = lines[0] if lines else ""
+    else:
+        chosen = typer.prompt("Password", hide_input=True, confirmation_prompt="Once more")
+    with opened.writing() as session:
+        set_password(session, chosen)
+    typer.echo("the owner's password is set; log in at /owner")

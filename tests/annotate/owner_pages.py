@@ -1,0 +1,151 @@
+"""A small study in progress, counted by hand, and the owner's side of it over HTTP."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from annotate_studies import Place, make_study
+from fastapi.testclient import TestClient
+from sqlalchemy.orm import Session
+
+from hsfiq import participants, store
+from hsfiq.database import Database
+from hsfiq.owner_password import set_password
+from hsfiq.records import Answer, Times
+from hsfiq.tables import Check, Participant
+
+PASSWORD = "correct horse battery"
+REASON = "<script>alert(1)</script> ${1+1} {{constructor}} <b>\u202e\N{DRESS}"
+
+
+def log_in(client: TestClient, password: str = PASSWORD) -> Any:
+    return client.post("/owner/login", data={"password": password})
+
+
+def set_owner(database: Database) -> None:
+    with database.writing() as session:
+        set_password(session, PASSWORD)
+
+
+# ----------------------------------------------------------------------------- the study watched
+
+
+def watched_study(place: Place, now: datetime | None = None) -> Database:
+    """Twelve queries judged by two people each: 24 questions, six for each of p1 to p4.
+
+    p1 answers all six in 10 s each after a wrong sum; p2 all six in 30 s each, and revises the
+    first; p3 two in 20 s each, skips one and has not been seen for three hours; p4 answers one
+    and is excluded.
+    """
+    database = make_study(place, annotators_per_query=2)
+    now = now or datetime.now(UTC)
+    with database.writing() as session:
+        first = newcomer(session, now - timedelta(minutes=50))
+        answer(session, first, 6, (4, 2, 1), 10.0, now - timedelta(minutes=50), ["1", ""])
+        second = newcomer(session, now - timedelta(minutes=40))
+        answer(session, second, 6, (3, 5, 2), 30.0, now - timedelta(minutes=40), [""])
+        revise(session, second, (5, 3, 1), now - timedelta(minutes=30))
+        third = newcomer(session, now - timedelta(hours=3))
+        answer(session, third, 2, (4, 4, 1), 20.0, now - timedelta(hours=3), [])
+        skip(session, third, now - timedelta(hours=3))
+        third.seen_at = now - timedelta(hours=3)
+        fourth = newcomer(session, now - timedelta(minutes=20))
+        answer(session, fourth, 1, (1, 1, 2), 2.0, now - timedelta(minutes=20), [])
+        participants.set_status(fourth, "excluded")
+    return database
+
+
+def newcomer(session: Session, now: datetime) -> Participant:
+    participant = participants.enrol(session, store.studies(session)[0].id, now=now)
+    participants.consent(participant, now=now)
+    participants.finish_practice(participant, now=now)
+    return participant
+
+
+def answer(
+    session: Session,
+    participant: Participant,
+    count: int,
+    values: tuple[int, int, int],
+    seconds: float,
+    now: datetime,
+    tries: list[str],
+) -> None:
+    """Answer the first so many questions alike, as far as they are open.
+
+    `tries` are given at the sum before the second form; "" stands for the right one.
+    """
+    steps = store.standing(session, participant).steps
+    for step in [step for step in steps if step.number <= count and not step.done]:
+        if step.check_id is not None:
+            expected = session.get_one(Check, step.check_id).expected or ""
+            for given in tries:
+                store.answer_check(session, participant, step.check_id, given or expected, now=now)
+            continue
+        store.mark_served(session, step.question_id, now)
+        now += timedelta(seconds=seconds)
+        given = Answer(*values, irrelevant=False, times=Times(None, None, now, seconds))
+        submit(session, participant, step.question_id, given, 0)
+
+
+def revise(
+    session: Session, participant: Participant, values: tuple[int, int, int], now: datetime
+) -> None:
+    question = store.standing(session, participant).steps[0].question_id
+    given = Answer(*values, irrelevant=True, reason=REASON, times=Times(None, None, now, 99.0))
+    submit(session, participant, question, given, 1)
+
+
+def skip(session: Session, participant: Participant, now: datetime) -> None:
+    current = store.standing(session, participant).current
+    assert current
+    assert current.check_id is None
+    submit(session, participant, current.question_id, store.Skip(now, now), 0)
+
+
+def submit(
+    session: Session,
+    participant: Participant,
+    question: int,
+    given: Answer | store.Skip,
+    revision: int,
+) -> None:
+    store.submit(
+        session, participant, question, given, expected_revision=revision,
+        submit_key=f"submit-key-{revision:06d}",
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------- events
+
+
+class Events:
+    """Gradio's events called as its page calls them, by the component that they hang on."""
+
+    def __init__(self, client: TestClient) -> None:
+        self.client = client
+        self.config: dict[str, Any] = client.get("/owner/board/config").json()
+        self.names = {
+            part["id"]: part["props"].get("elem_id")
+            or ""
+            or ".".join(part["props"].get("elem_classes") or [])
+            for part in self.config["components"]
+        }
+
+    def index(self, component: str, event: str) -> int:
+        for dependency in self.config["dependencies"]:
+            for target, name in dependency["targets"]:
+                if (self.names.get(target, ""), name) == (component, event):
+                    return int(dependency["id"])
+        raise LookupError(f"{component} has no {event}")
+
+    def post(self, component: str, event: str, *data: Any, **more: Any) -> Any:
+        body = {"data": list(data), "fn_index": self.index(component, event), "session_hash": "s"}
+        return self.client.post("/owner/board/gradio_api/run/predict", json=body | more)
+
+    def call(self, component: str, event: str, *data: Any, **more: Any) -> list[Any]:
+        answered = self.post(component, event, *data, **more)
+        assert answered.status_code == 200, answered.text
+        values: list[Any] = answered.json()["data"]
+        return values

@@ -1,0 +1,279 @@
+"""The board over HTTP: what it shows, what its buttons change, and for whom."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+from annotate_studies import Place
+from fastapi.testclient import TestClient
+from owner_pages import Events, log_in, set_owner, watched_study
+from sqlalchemy import select
+
+from annotate.app import build_app
+from annotate.owner.actions import PERSON, STUDY, Pending
+from annotate.owner.identity import COOKIE, NotOwner
+from hsfiq import store
+from hsfiq.database import Database, open_database
+from hsfiq.errors import Refused
+from hsfiq.tables import Participant
+
+NAME = "telltale-study"
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = Place(tmp_path_factory.mktemp("watched"))
+    database = watched_study(place)
+    set_owner(database)
+    database.close()
+    return place
+
+
+@pytest.fixture
+def watched(template: Place, tmp_path: Any) -> Iterator[Database]:
+    place = Place(tmp_path)
+    shutil.copyfile(template.file, place.file)
+    opened = open_database(place.url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def owner(watched: Database) -> Iterator[TestClient]:
+    with TestClient(build_app(watched), follow_redirects=False) as client:
+        assert log_in(client).status_code == 303
+        yield client
+
+
+def statuses(database: Database) -> dict[str, str]:
+    with database.reading() as session:
+        return {one.name: one.status for one in session.scalars(select(Participant))}
+
+
+def study_status(database: Database) -> str:
+    with database.reading() as session:
+        return store.studies(session)[0].status
+
+
+def pending(answered: list[Any]) -> str:
+    return str(answered[4])
+
+
+def test_the_board_shows_the_study(owner: TestClient) -> None:
+    events = Events(owner)
+    (load,) = [d["id"] for d in events.config["dependencies"] if d["targets"][0][1] == "load"]
+    body = {"data": [], "fn_index": load, "session_hash": "s"}
+    answer = owner.post("/owner/board/gradio_api/run/predict", json=body)
+    chooser, at, tiles, plots, people, latest, about = answer.json()["data"]
+    assert chooser["value"] == NAME
+    assert "UTC" in at
+    for words in ("15<small> of 24", "62.5 %", "9<small> to hand on", "lease over: p3",
+                  "1<small> of 3", "p3.form_1.2", "2 finished, 1 active, 1 excluded"):  # fmt: skip
+        assert words in tiles, words
+    assert "64.3 %<small> of 14" in plots
+    assert "Sums (tries): 2 passed, 1 failed" in plots
+    assert people.count("<tr>") == 5
+    assert "p1.form_2.2" in latest
+    assert 'href="../export/1/hs"' in about
+
+
+def test_without_the_owner_no_event_answers_or_changes_anything(
+    owner: TestClient, watched: Database
+) -> None:
+    events = Events(owner)
+    waiting = pending(events.call("person-pause", "click", NAME, "p1"))
+    cookie = owner.cookies[COOKIE]
+    owner.cookies.clear()
+    for dependency in events.config["dependencies"]:
+        body = {"data": [waiting, NAME], "fn_index": dependency["id"], "session_hash": "s"}
+        answer = owner.post("/owner/board/gradio_api/run/predict", json=body)
+        assert answer.status_code == 401
+    owner.cookies[COOKIE] = cookie
+    elsewhere = {"Sec-Fetch-Site": "same-site"}
+    body = {"data": [waiting, NAME], "fn_index": events.index("yes", "click"), "session_hash": "s"}
+    path = "/owner/board/gradio_api/run/predict"
+    assert owner.post(path, json=body, headers=elsewhere).status_code == 403
+    assert statuses(watched)["p1"] == "active"
+    assert owner.post(path, json=body).status_code == 200
+    assert statuses(watched)["p1"] == "paused"
+
+
+def test_each_handler_asks_for_the_owner_itself(owner: TestClient, watched: Database) -> None:
+    """Past the wall, too: Gradio's events can be reached in ways that we do not know."""
+    app: Any = owner.app
+    (mount,) = [route for route in app.routes if getattr(route, "path", "") == "/owner/board"]
+    functions = mount.app.get_blocks().fns.values()
+    assert len(functions) > 10
+    waiting = Pending(NAME, "p1", "pause", "active").to_json()
+    given = {
+        "request": gr.Request(headers={}, cookies={}, session_hash="s"),
+        "event": SimpleNamespace(name="p1"),
+        "given": waiting,
+        "participant": "p1",
+        "question": "p1.form_1.0",
+        "study": NAME,
+    }
+    for function in functions:
+        parameters = inspect.signature(function.fn).parameters
+        with pytest.raises(NotOwner):
+            function.fn(**{name: given[name] for name in parameters})
+    assert statuses(watched)["p1"] == "active"
+
+
+@pytest.mark.parametrize(("action", "person", "status"), [
+    ("pause", "p1", "paused"),
+    ("exclude", "p1", "excluded"),
+    ("return", "p3", "returned"),
+    ("resume", "p4", "active"),
+])  # fmt: skip
+def test_an_action_is_asked_back_and_then_done(
+    owner: TestClient, watched: Database, action: str, person: str, status: str
+) -> None:
+    events, before = Events(owner), statuses(watched)
+    asked = events.call(f"person-{action}", "click", NAME, f" {person} ")
+    assert PERSON[action].means in asked[2]
+    assert asked[1]["visible"] is True
+    assert asked[3]["value"] == f"Yes, {PERSON[action].button.lower()} {person}"
+    assert statuses(watched) == before
+    done = events.call("yes", "click", pending(asked), NAME)
+    assert f"{person}: {before[person]}" in done[0]
+    assert done[1]["visible"] is False
+    assert statuses(watched) == before | {person: status}
+
+
+def test_reassigning_ends_the_lease(owner: TestClient, watched: Database) -> None:
+    events = Events(owner)
+    asked = events.call("person-reassign", "click", NAME, "p1")
+    done = events.call("yes", "click", pending(asked), NAME)
+    assert "goes to whoever comes next" in done[0]
+    assert "given back" in done[8]
+    with watched.reading() as session:
+        (seen,) = session.scalars(select(Participant.seen_at).where(Participant.name == "p1"))
+    assert seen is None
+
+
+@pytest.mark.parametrize(("action", "status"), [("pause", "paused"), ("close", "closed")])
+def test_the_study_is_paused_closed_and_opened(
+    owner: TestClient, watched: Database, action: str, status: str
+) -> None:
+    events = Events(owner)
+    asked = events.call(f"study-{action}", "click", NAME)
+    assert STUDY[action].means in asked[2]
+    assert study_status(watched) == "open"
+    events.call("yes", "click", pending(asked), NAME)
+    assert study_status(watched) == status
+    asked = events.call("study-open", "click", NAME)
+    events.call("yes", "click", pending(asked), NAME)
+    assert study_status(watched) == "open"
+
+
+def test_a_finished_study_cannot_be_opened(owner: TestClient, watched: Database) -> None:
+    with watched.writing() as session:
+        store.studies(session)[0].origin = "simulated"
+    asked = Events(owner).call("study-pause", "click", NAME)
+    assert "finished for good" in asked[0]
+    assert pending(asked) == ""
+
+
+def test_what_was_read_is_what_is_done(owner: TestClient, watched: Database) -> None:
+    events = Events(owner)
+    asked = events.call("person-exclude", "click", NAME, "p1")
+    with watched.writing() as session:
+        session.scalars(select(Participant).where(Participant.name == "p1")).one().status = "paused"
+    done = events.call("yes", "click", pending(asked), NAME)
+    assert "P1 is paused by now, not active: look again" in done[0]
+    assert statuses(watched)["p1"] == "paused"
+
+
+@pytest.mark.parametrize("given", [
+    "", "x", "[]", "null", "{}", "[" * 5000, '{"study": 1}', None, 7, {"study": "x"},
+    json.dumps({"study": NAME, "participant": "p1", "action": "forget", "was": "active"}),
+    json.dumps({"study": NAME, "participant": None, "action": "exclude", "was": "open"}),
+    json.dumps({"study": NAME, "participant": ["p1"], "action": "pause", "was": "active"}),
+    json.dumps({"study": NAME, "participant": "p1", "action": ["pause"], "was": "active"}),
+    json.dumps({"study": "other", "participant": "p1", "action": "pause", "was": "active"}),
+    json.dumps({"study": NAME, "participant": "p9", "action": "pause", "was": "active"}),
+])  # fmt: skip
+def test_nothing_else_is_done(watched: Database, given: Any) -> None:
+    from annotate.owner.actions import perform
+
+    with pytest.raises(Refused), watched.writing() as session:
+        perform(session, Pending.from_json(given))
+    assert statuses(watched)["p1"] == "active"
+
+
+@pytest.mark.parametrize(("person", "said"), [
+    ("", "has no participant"),
+    ("p9", "has no participant"),
+    ("<b>", "&lt;b&gt;"),
+])  # fmt: skip
+def test_an_unknown_participant_is_said(owner: TestClient, person: str, said: str) -> None:
+    asked = Events(owner).call("person-pause", "click", NAME, person)
+    assert said in asked[0]
+    assert asked[1]["visible"] is False
+
+
+def test_what_is_so_already_is_said(owner: TestClient) -> None:
+    asked = Events(owner).call("person-exclude", "click", NAME, "p4")
+    assert "P4 is excluded already" in asked[0]
+
+
+def test_no_study_and_an_unknown_one(owner: TestClient) -> None:
+    events = Events(owner)
+    for name in (None, "", "nothing", 7, ["x"]):
+        shown = events.call("refresh", "click", name)
+        assert "There is no study yet" in shown[1]
+        (history,) = events.call("question", "submit", name, "p1.form_1.0")
+        assert "Choose a study first" in history
+
+
+def test_the_history_over_the_event(owner: TestClient) -> None:
+    events = Events(owner)
+    (shown,) = events.call("question", "submit", NAME, "p2.form_1.0")
+    assert "2, counts" in shown
+    assert "telltale-" in shown
+    (unknown,) = events.call("question", "submit", NAME, "<img src=x>")
+    assert "&lt;img" in unknown
+    event = {"event_data": {"name": "p1.form_1.0"}}
+    question, shown = events.call("owner.latest", "select", NAME, **event)
+    assert question == "p1.form_1.0"
+    assert "<h4>p1.form_1.0</h4>" in shown
+    assert events.call("owner.people", "select", event_data={"name": "p3"}) == ["p3"]
+
+
+# ----------------------------------------------------------------------------------------- export
+
+
+@pytest.mark.parametrize("kind", ["hs", "hp"])
+def test_the_live_export_is_the_release_of_the_moment(owner: TestClient, kind: str) -> None:
+    first, second = (owner.get(f"/owner/export/1/{kind}") for _ in range(2))
+    assert first.status_code == 200
+    assert first.headers["content-type"] == "application/zip"
+    assert f'filename="{NAME}-{kind}-' in first.headers["content-disposition"]
+    assert first.content == second.content
+    whole = zipfile.ZipFile(io.BytesIO(first.content))
+    assert whole.testzip() is None
+    folder = f"{NAME}-{kind}"
+    manifest = json.loads(whole.read(f"{folder}/manifest.json"))
+    assert manifest["version"] == "0.0.0"
+    assert manifest["counts"]["questions"] == 14  # of 15 answered, one was skipped
+    assert {name.partition("/")[2] for name in whole.namelist()} >= set(manifest["files"])
+
+
+def test_an_export_needs_the_owner_and_a_study(owner: TestClient, watched: Database) -> None:
+    for path in ("/owner/export/9/hs", f"/owner/export/{10**30}/hs"):
+        assert owner.get(path).status_code == 404
+    assert owner.get("/owner/export/1/xx").status_code == 422
+    elsewhere = {"Sec-Fetch-Site": "cross-site"}
+    assert owner.get("/owner/export/1/hs", headers=elsewhere).status_code == 403
+    owner.cookies.clear()
+    assert owner.get("/owner/export/1/hs").status_code == 401

@@ -1,0 +1,158 @@
+"""The board in a real Chromium."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from annotate_studies import NearServer, Place
+from owner_pages import PASSWORD, set_owner, watched_study
+from playwright.sync_api import Browser, Page, expect
+from sqlalchemy import select
+
+from hsfiq.database import open_database
+from hsfiq.tables import Participant
+
+pytestmark = pytest.mark.browser
+
+
+expect.set_options(timeout=30_000)  # a machine under load opens a Gradio page in some seconds
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = Place(tmp_path_factory.mktemp("watched"))
+    database = watched_study(place)
+    set_owner(database)
+    database.close()
+    return place
+
+
+@pytest.fixture
+def server(template: Place, place: Place, serve: Callable[[Place], NearServer]) -> NearServer:
+    shutil.copyfile(template.file, place.file)
+    return serve(place)
+
+
+@pytest.fixture
+def page(chromium: Browser, server: NearServer) -> Iterator[Page]:
+    """A window before the login; no script fails, nothing is asked of another site."""
+    errors: list[str] = []
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: errors.extend(
+        [] if request.url.startswith((f"{server.url}/", "data:", "blob:")) else [request.url]
+    ))  # fmt: skip
+    page.goto(f"{server.url}/owner/board/")
+    yield page
+    context.close()
+    assert errors == []
+
+
+def log_in(page: Page, password: str = PASSWORD) -> None:
+    page.get_by_label("Password").fill(password)
+    page.keyboard.press("Enter")
+    if password == PASSWORD:
+        expect(page.locator(".tile").first).to_contain_text("15 of 24")
+
+
+def status_of(server: NearServer, name: str) -> str:
+    database = open_database(server.place.url)
+    with database.reading() as session:
+        found = session.scalars(select(Participant.status).where(Participant.name == name)).one()
+    database.close()
+    return found
+
+
+def test_the_owner_logs_in_sees_the_numbers_and_pauses_somebody(
+    page: Page, server: NearServer
+) -> None:
+    log_in(page, "not the password")
+    expect(page.get_by_role("alert")).to_have_text("That was not the password.")
+    log_in(page)
+    expect(page.locator(".card svg").first).to_be_visible()
+    expect(page.locator(".people tbody tr")).to_have_count(4)
+    row = page.locator(".people tr", has=page.get_by_role("button", name="p1", exact=True))
+    expect(row).to_contain_text("finished")
+
+    row.get_by_role("button").press("Enter")
+    expect(page.get_by_label("Press a name, or type it")).to_have_value("p1")
+    page.get_by_role("button", name="Pause").first.click()
+    expect(page.locator(".asking .ask")).to_contain_text("Pause p1? They can answer nothing")
+    assert status_of(server, "p1") == "active"
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#confirmation").first).to_be_hidden()
+    page.get_by_role("button", name="Pause").first.click()
+    page.get_by_role("button", name="Yes, pause p1").click()
+    expect(page.locator(".notice .done")).to_contain_text(
+        "Done. p1: active \N{RIGHTWARDS ARROW} paused"
+    )
+    expect(row).to_contain_text("paused")
+    assert status_of(server, "p1") == "paused"
+
+
+def test_a_history_shows_text_as_text(page: Page) -> None:
+    log_in(page)
+    page.get_by_label("Press an id").fill("p2.form_1.0")
+    page.keyboard.press("Enter")
+    cell = page.locator(".history td.long").nth(1)
+    expect(cell).to_contain_text("<script>alert(1)</script> ${1+1} {{constructor}} <b>")
+    assert page.locator(".history script, .history b").count() == 0
+    page.locator(".latest .pick", has_text="p1.form_2.2").click()
+    expect(page.locator(".history h4")).to_have_text("p1.form_2.2")
+
+
+def test_an_export_is_downloaded(page: Page) -> None:
+    log_in(page)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Scores (hs) .zip").click()
+    assert download.value.suggested_filename.startswith("telltale-study-hs-")
+
+
+def test_a_login_that_is_over_leads_to_the_login(page: Page) -> None:
+    log_in(page)
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Refresh").click()
+    expect(page.get_by_label("Password")).to_be_visible()
+    log_in(page)
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Password")).to_be_visible()
+
+
+def test_the_page_goes_on_after_the_server_was_restarted(
+    page: Page, server: NearServer, serve: Callable[[Place], NearServer]
+) -> None:
+    """The chooser's choices are Gradio's memory; what the page does must not hang on it."""
+    log_in(page)
+    other = serve(server.place)  # a process that has never seen this page
+    context = page.context
+    cookies = [
+        {"name": one["name"], "value": one["value"], "url": other.url} for one in context.cookies()
+    ]
+    context.add_cookies(cookies)  # type: ignore[arg-type]
+    page.route(
+        f"{server.url}/owner/board/gradio_api/run/predict",
+        lambda route: route.fulfill(
+            response=route.fetch(
+                url=route.request.url.replace(server.url, other.url),
+                headers=route.request.headers | {"origin": other.url},
+            )
+        ),
+    )
+    page.locator(".people .pick", has_text="p3").click()
+    expect(page.get_by_label("Press a name, or type it")).to_have_value("p3")
+    page.get_by_role("button", name="Reassign").click()
+    page.get_by_role("button", name="Yes, reassign p3").click()
+    expect(page.locator(".notice .done")).to_contain_text("goes to whoever comes next")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "dark")])
+def test_it_fits_and_follows_the_systems_colours(page: Page, width: int, scheme: str) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    log_in(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == {"light": "rgb(246, 245, 242)", "dark": "rgb(23, 23, 22)"}[scheme]

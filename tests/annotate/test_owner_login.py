@@ -1,0 +1,333 @@
+"""The owner's door: who gets in, for how long, and that nothing behind it answers anybody else."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from annotate_studies import enrol
+from fastapi.testclient import TestClient
+from owner_pages import PASSWORD, log_in, set_owner
+
+from annotate.app import build_app
+from annotate.owner import door, patience
+from annotate.owner.identity import COOKIE, HALF_A_DAY, is_from_here, purpose_under
+from annotate.owner.patience import Patience
+from annotate.signing import signer_of
+from hsfiq.cli import run
+from hsfiq.database import Database
+from hsfiq.errors import UnreadableInput
+from hsfiq.owner_password import matches, set_password, stored_password
+
+HTML = {"Accept": "text/html"}
+
+
+@pytest.fixture
+def locked(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """A browser before an app whose owner has a password; wrong tries do not wait."""
+    monkeypatch.setattr(patience, "FIRST", 0.0)
+    set_owner(database)
+    with TestClient(build_app(database), follow_redirects=False) as client:
+        yield client
+
+
+@pytest.fixture
+def owner(locked: TestClient) -> TestClient:
+    """A browser that has logged in."""
+    answer = log_in(locked)
+    assert answer.status_code == 303
+    return locked
+
+
+def gradio_paths(routes: list[Any]) -> set[str]:
+    """The paths of these routes and of the routers among them, parameters filled in."""
+    paths: set[str] = set()
+    for route in routes:
+        if hasattr(route, "original_router"):
+            paths |= gradio_paths(route.original_router.routes)
+        else:
+            paths.add("/owner/board" + re.sub(r"\{.*?\}", "x", route.path))
+    return paths
+
+
+def board_paths(client: TestClient) -> set[str]:
+    app: Any = client.app
+    (mount,) = [route for route in app.routes if getattr(route, "path", "") == "/owner/board"]
+    return gradio_paths(mount.app.routes)
+
+
+# ------------------------------------------------------------------------------------- password
+
+
+def test_a_password_is_kept_as_a_salted_hash_only(database: Database) -> None:
+    stored = []
+    for _ in range(2):
+        with database.writing() as session:
+            set_password(session, PASSWORD)
+        with database.reading() as session:
+            stored.append(stored_password(session) or "")
+    assert stored[0] != stored[1]
+    for one in stored:
+        assert one.startswith("scrypt$32768$8$1$")
+        assert PASSWORD not in one
+        assert matches(one, PASSWORD)
+        assert not matches(one, PASSWORD + " ")
+        assert not matches(one, "")
+
+
+def test_composed_and_decomposed_characters_are_the_same_password(database: Database) -> None:
+    with database.writing() as session:
+        set_password(session, "pass-w\u00f6rd-1234")
+        stored = stored_password(session) or ""
+    assert matches(stored, "pass-wo\u0308rd-1234")
+
+
+@pytest.mark.parametrize("password", ["", "123456789", "x" * 1001])
+def test_short_and_endless_passwords_are_refused(database: Database, password: str) -> None:
+    with pytest.raises(UnreadableInput, match="characters"), database.writing() as session:
+        set_password(session, password)
+    with database.reading() as session:
+        assert stored_password(session) is None
+
+
+def test_the_command_takes_it_from_a_file(
+    database: Database, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, url = tmp_path / "password.txt", str(database.engine.url)
+    file.write_text(f"{PASSWORD}\r\n", encoding="utf-8")
+    assert run(["owner", "password", "--from-file", str(file), "--database", url]) == 0
+    assert "log in at /owner" in capsys.readouterr().out
+    with database.reading() as session:
+        assert matches(stored_password(session) or "", PASSWORD)
+    file.write_text("short\n", encoding="utf-8")
+    assert run(["owner", "password", "--from-file", str(file), "--database", url]) == 2
+    assert "5 characters" in capsys.readouterr().err
+    assert run(["owner", "password", "--from-file", str(tmp_path / "no"), "--database", url]) == 2
+
+
+def test_the_command_asks_twice_and_shows_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def prompt(_text: str, **options: Any) -> str:
+        asked.append(options)
+        return PASSWORD
+
+    monkeypatch.setattr("typer.prompt", prompt)
+    assert run(["owner", "password", "--database", str(database.engine.url)]) == 0
+    assert asked == [{"hide_input": True, "confirmation_prompt": "Once more"}]
+    assert PASSWORD not in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------------------------ no password
+
+
+def test_without_a_password_nothing_but_how_to_set_one(stranger: TestClient) -> None:
+    for path in ("/owner", "/owner/login", "/owner/board/", "/owner/board/config", "/owner/x"):
+        answer = stranger.get(path, headers=HTML)
+        assert answer.status_code == 503, path
+        assert "hsfiq owner password" in answer.text
+        assert "<form" not in answer.text
+    for password in ("", "admin", "password"):
+        assert log_in(stranger, password).status_code == 503
+    assert COOKIE not in stranger.cookies
+
+
+# ----------------------------------------------------------------------------------------- login
+
+
+def test_the_right_password_logs_in(locked: TestClient) -> None:
+    page = locked.get("/owner/login")
+    assert page.status_code == 200
+    assert 'type="password"' in page.text
+    answer = log_in(locked)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "../owner/board/"
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert f"max-age={12 * 3600}" in cookie
+    assert locked.get("/owner/board/").status_code == 200
+    assert locked.get("/owner/board/config").status_code == 200
+    assert locked.get("/owner").headers["location"] == "owner/board/"
+
+
+@pytest.mark.parametrize("password", ["", "wrong", PASSWORD[:-1], PASSWORD + "x", "x" * 100_000])
+def test_a_wrong_password_does_not(locked: TestClient, password: str) -> None:
+    answer = log_in(locked, password)
+    assert answer.status_code == 401
+    assert "That was not the password." in answer.text
+    assert COOKIE not in locked.cookies
+    assert locked.get("/owner/board/").status_code == 401
+
+
+def test_whatever_is_sent_is_no_login(locked: TestClient) -> None:
+    for body in (b"", b"password", b"\xff\xfe", b"password=%ff%00", b"{}"):
+        assert locked.post("/owner/login", content=body).status_code == 401
+    assert COOKIE not in locked.cookies
+
+
+def test_an_https_login_is_kept_to_https(locked: TestClient) -> None:
+    answer = locked.post("https://testserver/owner/login", data={"password": PASSWORD})
+    assert "secure" in answer.headers["set-cookie"].lower()
+
+
+def test_tries_wait_longer_and_longer_and_the_right_one_is_forgiven() -> None:
+    queue = Patience()
+    waits = [queue.turn() or 0.0 for _ in range(5)]
+    gaps = [later - earlier for earlier, later in pairwise(waits)]
+    assert waits[0] == 0
+    assert gaps == pytest.approx([0.25, 0.5, 1, 2], abs=0.05)
+    while (wait := queue.turn()) is not None:
+        assert wait < patience.LONGEST_QUEUE
+    queue.right()
+    assert queue.turn() == 0
+
+
+def test_old_failures_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, now = Patience(), time.monotonic()
+    queue.turn()
+    monkeypatch.setattr(patience.time, "monotonic", lambda: now + patience.FORGIVEN_AFTER + 60)
+    assert queue.turn() == 0
+
+
+def test_too_many_tries_are_sent_away_unread(
+    locked: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "LONGEST_QUEUE", -1.0)
+    answer = log_in(locked)
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"] == "60"
+    assert COOKIE not in locked.cookies
+
+
+def test_logout(owner: TestClient) -> None:
+    assert owner.post("/owner/logout").headers["location"] == "../owner/login"
+    assert COOKIE not in owner.cookies
+    assert owner.get("/owner/board/").status_code == 401
+
+
+# ---------------------------------------------------------------------------------------- cookies
+
+
+def test_every_route_refuses_whoever_has_not_logged_in(locked: TestClient) -> None:
+    paths = board_paths(locked)
+    for expected in ("config", "gradio_api/queue/join", "gradio_api/upload", "gradio_api/run/x"):
+        assert f"/owner/board/{expected}" in paths, expected
+    more = ["/owner", "/owner/", "/owner/board", "/owner/board//", "/owner/export/1/hs",
+            "/owner/export/x/y", "/owner/logout", "/owner/board/gradio_api/file=/etc/passwd",
+            "/owner/board/%2e%2e/config", "/owner/login/", "/owner/nothing"]  # fmt: skip
+    for path in [*paths, *more]:
+        for method in ("GET", "POST"):
+            answer = locked.request(method, path)
+            assert answer.status_code == 401, f"{method} {path}: {answer.status_code}"
+
+
+def test_a_person_is_shown_the_login_instead(locked: TestClient) -> None:
+    answer = locked.get("/owner/board/", headers=HTML)
+    assert answer.status_code == 401
+    assert 'action="../../owner/login"' in answer.text
+
+
+def test_what_the_board_does_not_use_is_shut_to_the_owner_too(owner: TestClient) -> None:
+    assert owner.get("/owner/board/").status_code == 200
+    for path in ("upload", "file=/etc/passwd", "file/etc/passwd", "queue/join", "runs",
+                 "proxy=http://x/", "call/x", "stream/x", "dev/reload"):  # fmt: skip
+        for method in ("GET", "POST"):
+            answer = owner.request(method, f"/owner/board/gradio_api/{path}")
+            assert answer.status_code == 404, path
+
+
+@pytest.mark.parametrize("forge", [
+    lambda cookie: cookie[:-1] + ("0" if cookie[-1] != "0" else "1"),
+    lambda cookie: "9" + cookie,
+    lambda cookie: cookie.rpartition(".")[0],
+    lambda cookie: cookie.rpartition(".")[0] + ".",
+    lambda cookie: cookie[:0],
+])  # fmt: skip
+def test_a_forged_cookie_is_none(owner: TestClient, forge: Any) -> None:
+    cookie = owner.cookies[COOKIE]
+    owner.cookies.clear()
+    for path in ("/owner/board/", "/owner/board/config", "/owner/export/1/hs"):
+        assert owner.get(path, headers={"Cookie": f"{COOKIE}={cookie}"}).status_code != 401
+        forged = {"Cookie": f"{COOKIE}={forge(cookie)}"}
+        assert owner.get(path, headers=forged).status_code == 401
+
+
+def test_a_cookie_ends_after_half_a_day(locked: TestClient, database: Database) -> None:
+    with database.reading() as session:
+        stored = stored_password(session) or ""
+    for ends, status in ((time.time() - 1, 401), (time.time() + HALF_A_DAY, 200)):
+        signed = signer_of(database).sign(purpose_under(stored), f"{int(ends)}.00")
+        headers = {"Cookie": f"{COOKIE}={signed}"}
+        assert locked.get("/owner/board/config", headers=headers).status_code == status
+
+
+def test_a_new_password_ends_every_login(owner: TestClient, database: Database) -> None:
+    with database.writing() as session:
+        set_password(session, PASSWORD)
+    assert owner.get("/owner/board/config").status_code == 401
+
+
+def test_an_annotators_cookie_opens_nothing(locked: TestClient, database: Database) -> None:
+    enrol(locked, database)
+    (value,) = locked.cookies.values()
+    assert locked.get("/question").status_code == 200
+    assert locked.get("/owner/board/config").status_code == 401
+    headers = {"Cookie": f"{COOKIE}={value}"}
+    assert locked.get("/owner/board/config", headers=headers).status_code == 401
+
+
+def test_the_owners_cookie_is_no_annotators(owner: TestClient) -> None:
+    assert owner.get("/question").status_code == 401
+    assert owner.get("/study/config").status_code == 401
+
+
+# ------------------------------------------------------------------------------------------- CSRF
+
+
+@pytest.mark.parametrize("headers", [
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://testserver:8000"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Origin": "http://testserver", "Sec-Fetch-Site": "same-site"},
+])  # fmt: skip
+def test_requests_from_elsewhere_are_refused(owner: TestClient, headers: dict[str, str]) -> None:
+    assert not is_from_here({"host": "testserver"} | {k.lower(): v for k, v in headers.items()})
+    for path in ("/owner/login", "/owner/logout", "/owner/board/gradio_api/run/predict"):
+        data = {"password": PASSWORD}
+        assert owner.post(path, data=data, headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("headers", [
+    {},
+    {"Origin": "http://testserver"},
+    {"Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"},
+    {"Origin": "https://study.example", "X-Forwarded-Host": "study.example"},
+])  # fmt: skip
+def test_requests_from_here_are_not(locked: TestClient, headers: dict[str, str]) -> None:
+    answer = locked.post("/owner/login", data={"password": PASSWORD}, headers=headers)
+    assert answer.status_code == 303
+
+
+def test_the_pages_can_neither_be_framed_nor_kept(owner: TestClient) -> None:
+    for path in ("/owner/login", "/owner/board/", "/owner/board/config"):
+        headers = owner.get(path).headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["cache-control"] == "no-store"
+        assert headers["referrer-policy"] == "same-origin"
+    assert owner.get("/owner/board/theme.css").headers.get("cache-control") != "no-store"
+
+
+def test_other_paths_are_none_of_the_owners() -> None:
+    assert door.is_owners("/owner")
+    assert door.is_owners("/owner/x")
+    assert not door.is_owners("/owners")
+    assert not door.is_owners("/study/owner")

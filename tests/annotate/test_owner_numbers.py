@@ -1,0 +1,240 @@
+"""The numbers of the board equal what was counted by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import krippendorff
+import pandas as pd
+import pytest
+from annotate_studies import Place, make_study
+from owner_pages import REASON, answer, newcomer, watched_study
+
+from analysis.agreement import exact_share
+from annotate.owner import cards, figures, lists, plots
+from annotate.owner.text import seconds, since, text
+from hsfiq import participants, store
+from hsfiq.check_results import check_results
+from hsfiq.database import Database
+from hsfiq.overview import AnswerRow, Headline, answers_of, headline_of, participants_of
+from hsfiq.question_history import question_history
+from hsfiq.releases.rows import read_questions
+
+NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    return watched_study(Place(tmp_path_factory.mktemp("watched")), NOW)
+
+
+@pytest.fixture(scope="module")
+def answers(watched: Database) -> list[AnswerRow]:
+    with watched.reading() as session:
+        return answers_of(session, store.studies(session)[0])
+
+
+@pytest.fixture(scope="module")
+def counting(answers: list[AnswerRow]) -> tuple[AnswerRow, ...]:
+    return tuple(answer for answer in answers if answer.counts)
+
+
+def test_the_headline(watched: Database, answers: list[AnswerRow]) -> None:
+    with watched.reading() as session:
+        study = store.studies(session)[0]
+        found = headline_of(session, study, answers, now=NOW)
+        later = headline_of(session, study, answers, now=NOW + timedelta(days=1))
+    assert found == Headline(
+        questions=24, answered=15, waiting=9, late=("p3",), skipped=("p3.form_1.2",)
+    )
+    # Who is done or gone is never late.
+    assert later.late == ("p3",)
+
+
+def test_the_headline_after_others_went_on(tmp_path: object, database: Database) -> None:
+    now = datetime.now(UTC)
+    with database.writing() as session:
+        study = store.studies(session)[0]
+        leaver = participants.enrol(session, study.id, now=now)
+        participants.enrol(session, study.id, now=now)
+        participants.give_back(leaver)
+        before = headline_of(session, study, [], now=now)
+        assert (before.questions, before.waiting, before.late) == (12, 6, ("p1",))
+        participants.enrol(session, study.id, now=now)
+        after = headline_of(session, study, [], now=now)
+    # What was handed on lives on once, with the one who got it.
+    assert (after.questions, after.waiting, after.late) == (12, 0, ())
+
+
+def test_each_participant(watched: Database) -> None:
+    with watched.reading() as session:
+        rows = participants_of(session, store.studies(session)[0])
+    found = [
+        (row.participant, row.status, row.answered, row.questions, row.failed_checks, row.checks,
+         row.median_seconds)
+        for row in rows
+    ]  # fmt: skip
+    assert found == [
+        ("p1", "active", 6, 6, 1, 2, 10.0),
+        ("p2", "active", 6, 6, 0, 1, 30.0),
+        ("p3", "active", 3, 6, 0, 0, 20.0),
+        ("p4", "excluded", 1, 6, 0, 0, 2.0),
+    ]
+    assert list(map(cards.standing_of, rows)) == ["finished", "finished", "active", "excluded"]
+
+
+def test_answers_by_the_hour(counting: tuple[AnswerRow, ...]) -> None:
+    rate = figures.rate_of(counting, NOW)
+    hours = [start.hour for start in rate.starts]
+    # p3 at 9:30; p1 from 11:40, p2 from 11:50 to 11:53.
+    assert (rate.unit, hours, rate.counts) == ("hour", [9, 10, 11], (3, 0, 12))
+    assert rate.in_last_hour == 12
+    assert figures.rate_of((), NOW) == figures.Rate("hour", (), (), 0)
+
+
+def test_answers_by_the_day_in_a_longer_study(counting: tuple[AnswerRow, ...]) -> None:
+    earlier = [later_by(answer, -timedelta(days=5)) for answer in counting[:2]]
+    rate = figures.rate_of([*earlier, *counting], NOW)
+    assert (rate.unit, rate.counts) == ("day", (2, 0, 0, 0, 0, 15))
+
+
+def later_by(answer: AnswerRow, by: timedelta) -> AnswerRow:
+    assert answer.submitted_at
+    return replace(answer, submitted_at=answer.submitted_at + by)
+
+
+def test_times(counting: tuple[AnswerRow, ...]) -> None:
+    times = figures.times_of(counting)
+    assert times.median == 20.0  # six of 10 s, two of 20 s, six of 30 s: the revision adds none
+    assert times.width == 2
+    assert {i * times.width: n for i, n in enumerate(times.counts) if n} == {10: 6, 20: 2, 30: 6}
+    assert figures.times_of(()).median is None
+
+
+def test_times_beyond_the_last_bin_are_counted_in_it() -> None:
+    rows = [times_row(value) for value in [1.0] * 99 + [10_000.0]]
+    times = figures.times_of(rows)
+    assert (times.width, times.counts) == (1, (0, 99, 1))
+
+
+def times_row(value: float) -> AnswerRow:
+    return AnswerRow(
+        question_id="p.f.0", participant="p", query=1, unit=1, sets=(1, 2), swapped=False,
+        scores=(1, 1), preferred=1, irrelevant=False, skipped=None, revisions=1,
+        submitted_at=None, active_seconds=value, check=None, counts=True,
+    )  # fmt: skip
+
+
+def test_scores_and_sides(counting: tuple[AnswerRow, ...]) -> None:
+    assert figures.scores_of(counting) == ((0, 0, 5, 8, 1), (0, 6, 1, 2, 5))
+    share, ties = figures.side_share(counting)
+    assert share == exact_share(9, 14)
+    assert ties == 0
+
+
+def test_checks(watched: Database) -> None:
+    with watched.reading() as session:
+        found = [(c.kind, c.passed) for c in check_results(session, store.studies(session)[0])]
+    assert found == [("arithmetic", False), ("arithmetic", True), ("arithmetic", True)]
+
+
+def test_agreement_is_that_of_the_release_rows(place: Place) -> None:
+    """Two people judge all twelve queries; what they agree on is counted from what is released."""
+    rng, database = Random(5), make_study(place, annotators_per_query=2, questions_per_form=6)
+    with database.writing() as session:
+        study = store.studies(session)[0]
+        for _ in range(2):
+            person = newcomer(session, NOW)
+            for count in range(1, 13):
+                values = (rng.randint(1, 5), rng.randint(1, 5), rng.randint(1, 2))
+                answer(session, person, count, values, 9.0, NOW, [""])
+        counting = tuple(answers_of(session, study))
+        rows = read_questions(session, study)
+    database.close()
+    both = figures.agreements_of(counting)
+    assert both
+    preferences, scores = [], []
+    for row in rows:
+        who, query = row.participant_id, row.query.query_id
+        preferred = 3 - row.given.preferred if row.swapped else row.given.preferred
+        preferences.append((who, row.pair_id, query, preferred))
+        for shown, score in zip(row.sets, (row.given.score_1, row.given.score_2), strict=True):
+            scores.append((who, f"{query} {shown.system}", query, score))
+    columns = ["rater", "unit", "cluster", "value"]
+    for found, table, level in zip(
+        both, (scores, preferences), ("ordinal", "nominal"), strict=True
+    ):
+        frame = pd.DataFrame(table, columns=columns)
+        matrix = frame.pivot_table(index="rater", columns="unit", values="value").to_numpy(float)
+        wanted = krippendorff.alpha(reliability_data=matrix, level_of_measurement=level)
+        assert found.alpha == pytest.approx(wanted, abs=1e-9)
+        assert found.ci[0] < found.alpha < found.ci[1]
+        assert found.n_clusters == 12
+    assert [one.n_units for one in both] == [24, 12]
+    assert figures.agreements_of(counting) is both  # nothing new, nothing drawn again
+
+
+def test_no_overlap_is_said(counting: tuple[AnswerRow, ...]) -> None:
+    alone = tuple(answer for answer in counting if answer.participant == "p1")
+    both = figures.agreements_of(alone)
+    assert both
+    assert all(math.isnan(one.alpha) for one in both)
+    assert "nothing has been judged by two people" in cards.agreement_card(alone)
+
+
+def test_the_history_of_a_question(watched: Database) -> None:
+    with watched.reading() as session:
+        study = store.studies(session)[0]
+        revised = question_history(session, study, " p2.form_1.0 ")
+        after_sum = question_history(session, study, "p1.form_2.0")
+        for unknown in ("", "p2", "p2.form_1.99", "p2.form_1.x", "9" * 40, "p9.form_1.0", "p2..0"):
+            assert question_history(session, study, unknown) is None
+    assert revised
+    assert after_sum
+    one, two = revised.revisions
+    assert (one.score_1, one.score_2, one.preferred, one.active_seconds) == (3, 5, 2, 30.0)
+    assert (two.score_1, two.score_2, two.preferred, two.irrelevant) == (5, 3, 1, True)
+    assert two.reason == REASON
+    assert [one.passed for one in after_sum.sum_tries] == [False, True]
+    assert set(revised.systems) <= {"telltale-alpha", "telltale-beta", "telltale-gamma"}
+    assert [len(images) for images in revised.images] == [5, 5]
+
+
+def test_text_from_data_is_text(watched: Database) -> None:
+    with watched.reading() as session:
+        found = question_history(session, store.studies(session)[0], "p2.form_1.0")
+    written = lists.history(found, "p2.form_1.0")
+    assert "<script" not in written
+    assert "<b>" not in written
+    assert not set("{}$`") & set(written)
+    assert not set("<>{}$`'\"") & set(text("<a href='x'>${1}{{2}}`\""))
+    assert text(None) == "\N{EN DASH}"
+    assert "<" not in lists.history(None, "<img>").replace('<p class="empty">', "").replace(
+        "</p>", ""
+    )
+
+
+def test_an_empty_study_says_so() -> None:
+    written = cards.cards([], [], NOW)
+    for words in ("No answer yet", "No times yet", "No score yet", "No preference yet"):
+        assert words in written
+    assert lists.people_table([], Headline(0, 0, 0, (), ()), NOW).count("Nobody") == 1
+    assert lists.latest_table([], NOW).count("No answer yet") == 1
+    assert "0.0 %" in cards.tiles(Headline(0, 0, 0, (), ()), [], [], [], NOW)
+
+
+@pytest.mark.parametrize("highest", [0, 1, 3, 4, 5, 39, 100, 999, 61_000])
+def test_axes_hold_what_is_drawn(highest: int) -> None:
+    step = plots.nice_step(highest, as_percent=False)
+    assert step == int(step)
+    assert highest <= 4 * step
+    assert "nan" not in plots.columns([plots.Column("a", (highest,), "said")], "name")
+
+
+def test_moments_and_durations_in_words() -> None:
+    ago = [since(NOW - timedelta(seconds=s), NOW) for s in (-5, 3, 61, 7300, 200_000)]
+    assert ago == ["now", "now", "1 min ago", "2 h ago", "2 d ago"]
+    assert [seconds(value) for value in (None, 12.4, 240.0)] == ["\N{EN DASH}", "12 s", "4.0 min"]
