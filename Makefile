@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: help demo test lint docs screenshots bench clean
+.PHONY: help demo test lint docs screenshots bench bench-setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -46,8 +46,15 @@ docs: $(VENV)/.annotate  ## Write the command line's reference
 screenshots: $(VENV)/.test  ## Take pictures of the pages into docs/
 	$(BIN)/python -m docs.screenshots
 
-bench: $(VENV)/.test  ## Run the benchmark NAME (make bench NAME=loop)
-	$(BIN)/python -m benchmarks $(NAME)
+bench: $(VENV)/.test  ## Run the benchmark NAME (make bench NAME=soak)
+	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
+
+bench-setup: .venv-potato/bin/potato  ## Install what benchmarks compare with
+
+# Potato is GPL-3.0 and runs as a process of its own: it is never installed beside hsfiq.
+.venv-potato/bin/potato:
+	$(PYTHON) -m venv .venv-potato
+	.venv-potato/bin/python -m pip --disable-pip-version-check install --quiet potato-annotation==2.12.1
 
 clean:  ## Remove what these commands made, but no data
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

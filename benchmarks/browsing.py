@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import statistics
 import threading
 import time
@@ -121,6 +122,13 @@ def wait_until(is_ready: Callable[[], bool], what: str, patience: float = 60) ->
             return
         time.sleep(0.1)
     raise TimeoutError(f"{what} is not ready after {patience} s")
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def answers(port: int, path: str) -> bool:

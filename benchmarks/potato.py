@@ -68,7 +68,7 @@ def served(folder: Path, images: Path, items: Sequence[Item], port: int) -> Iter
     (folder / "config.yaml").write_text(CONFIG.format(port=port))
     with (folder / "data" / "questions.jsonl").open("w") as file:
         file.writelines(json.dumps(as_potato(item)) + "\n" for item in items)
-    command = [program(), "start", "config.yaml", "-p", str(port), "--host", "127.0.0.1"]
+    command = [str(program()), "start", "config.yaml", "-p", str(port), "--host", "127.0.0.1"]
     with (folder / "server.log").open("w") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
         try:

@@ -34,7 +34,7 @@ def test_a_stranger_answers_and_goes_on_after_a_kill(tmp_path: Path, chromium: B
     with served(checkout, port, INSTALLING):
         page.goto(f"http://127.0.0.1:{port}/")
         page.get_by_role("button", name="Begin").click()
-        page.get_by_role("button", name="Go to the question").click()
+        practise(page)
         answer(page, number=1)
         page.get_by_text("2 / 20").wait_for()
     rows = answers(checkout)
@@ -45,6 +45,14 @@ def test_a_stranger_answers_and_goes_on_after_a_kill(tmp_path: Path, chromium: B
         page.get_by_text("3 / 20").wait_for()
     assert len(answers(checkout)) == 2
     context.close()
+
+
+def practise(page: Page) -> None:
+    """Agree, read the guidelines, answer the practice question and read what it says."""
+    page.get_by_role("button", name="I agree and take part").click()
+    page.get_by_role("dialog", name="Guidelines").wait_for()
+    for key in ("Enter", "5", "Shift+Digit1", "q", "Enter", "Enter"):
+        page.keyboard.press(key)
 
 
 def answer(page: Page, number: int) -> None:

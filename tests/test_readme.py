@@ -40,10 +40,17 @@ def test_every_hsfiq_command_runs(
 
 
 def test_every_make_target_is_there() -> None:
-    targets = [words[1] for words in COMMANDS if words[0] == "make"]
-    assert targets == ["demo", "test"]
-    for target in targets:
-        subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
+    made = [words[1:] for words in COMMANDS if words[0] == "make"]
+    assert made[:2] == [["demo"], ["test"]]
+    for arguments in made:
+        subprocess.run(["make", "--dry-run", *arguments], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_every_benchmark_is_there() -> None:
+    names = {word.partition("=")[2] for words in COMMANDS for word in words if "NAME=" in word}
+    assert names
+    for name in names:
+        assert (ROOT / "benchmarks" / f"{name.replace('-', '_')}.py").is_file()
 
 
 def test_every_extra_is_there() -> None:

@@ -1,0 +1,100 @@
+"""A whole study at once: 61 participants x 50 questions over HTTP, with the real app.
+
+First without a pause between answers, then with pauses as people make them (log-normal, median
+`THINKING` seconds: a fiftieth of a real minute, so that the run ends). With `--full` the
+participants go on, revising their answers, until 10,000 submits: memory has to stay flat.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from benchmarks.browsing import free_port, quantiles
+from benchmarks.serving import Annotator, Place, Server, make_study, planned_and_answered
+
+PEOPLE, QUESTIONS = 61, 50
+SHORT_PEOPLE = 20
+THINKING = 1.2
+SUBMITS = 10_000
+
+
+def run(seed: int, full: bool) -> dict[str, Any]:
+    """Answer a study whole without pauses, and another with them."""
+    people = PEOPLE if full else SHORT_PEOPLE
+    cases = [answer_whole(people, seed, pause=0.0, submits=SUBMITS if full else 0)]
+    if full:
+        cases.append(answer_whole(people, seed, pause=THINKING, submits=0))
+    return {
+        "name": "load",
+        "unit": "ms from submit to next question",
+        "participants": people,
+        "questions": people * QUESTIONS,
+        "errors": sum(case["errors"] for case in cases),
+        "cases": cases,
+    }
+
+
+def answer_whole(people: int, seed: int, pause: float, submits: int) -> dict[str, Any]:
+    """Everybody answers everything; then revisions until there are `submits` in all."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Place(Path(name))
+        tokens = make_study(place, people, QUESTIONS, seed, checks=True)
+        server = Server(place, free_port())
+        crowd = [Annotator(server.port, token, Random(n)) for n, token in enumerate(tokens)]
+        server.start()
+        try:
+            memory = [server.resident_mb()]
+            seconds, errors = all_at_once(crowd, pause)
+            memory.append(server.resident_mb())
+            while len(seconds) < submits:
+                for person in crowd:
+                    person.start_over()
+                more, failed = all_at_once(crowd, 0.0)
+                seconds += more
+                errors += failed
+                memory.append(server.resident_mb())
+        finally:
+            server.kill()
+            for person in crowd:
+                person.browser.close()
+        unfinished = sum(given < wanted for _, wanted, given in planned_and_answered(place))
+    p50, p95 = quantiles(seconds)
+    return {
+        "pause": pause,
+        "submits": len(seconds),
+        "errors": len(errors),
+        "unfinished_pairs": unfinished,
+        "p50_ms": p50,
+        "p95_ms": p95,
+        "memory_mb": memory,
+    }
+
+
+def all_at_once(crowd: list[Annotator], pause: float) -> tuple[list[float], list[str]]:
+    """Each person in a thread answers until nothing is left; seconds of each submit, and errors."""
+    seconds: list[float] = []
+    errors: list[str] = []
+
+    def work(person: Annotator) -> None:
+        try:
+            person.arrive_once()
+            while not person.is_done:
+                if pause:
+                    time.sleep(pause * person.rng.lognormvariate(0, 0.5))
+                begun = time.perf_counter()
+                person.cycle()
+                seconds.append(time.perf_counter() - begun)
+        except Exception as error:  # noqa: BLE001 (counted and shown: the run must go on)
+            errors.append(repr(error))
+
+    threads = [threading.Thread(target=work, args=(person,)) for person in crowd]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return seconds, errors

@@ -1,0 +1,217 @@
+"""Our side of the load tests: a study on drawn garments, `hsfiq serve`, and people answering it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from sqlalchemy import select
+
+from benchmarks.browsing import Browser, answers, wait_until
+from hsfiq import participants
+from hsfiq.database import Database, open_database
+from hsfiq.demo import DrawnQuery, store_queries
+from hsfiq.design import draw_study
+from hsfiq.drawn import catalogue, corpus, draw_split, generator
+from hsfiq.drawn.draw import write_images
+from hsfiq.study_config import Checks, Design, Presentation, StudyConfig
+from hsfiq.tables import Form, Pair, Question, Response, Study
+
+CATEGORY: Final = "dress"
+GARMENTS = 60
+IMAGE_FOLDER = "images"
+SUM = re.compile(r"(\d+) \+ (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder with a study's database and images."""
+
+    folder: Path
+
+    @property
+    def url(self) -> str:
+        """The database's."""
+        return f"sqlite:///{self.folder / 'hsfiq.db'}"
+
+    def database(self) -> Database:
+        """The database, open."""
+        return open_database(self.url)
+
+
+def make_study(
+    place: Place, n_people: int, n_questions: int, seed: int, *, checks: bool = False
+) -> list[str]:
+    """A study in which so many people judge the same queries; their tokens, consent given."""
+    garments = catalogue(generator(seed, "catalogue"), GARMENTS)
+    garments = corpus(garments, CATEGORY)
+    write_images(garments, place.folder / IMAGE_FOLDER)
+    triplets = draw_split(generator(seed, "triplets"), garments, CATEGORY, "val", n_questions)
+    queries = [DrawnQuery(triplet, is_reversed=False) for triplet in triplets]
+    config = StudyConfig(
+        study=Presentation(name="load", title="Which shop understood you?"),
+        design=Design(
+            questions_per_form=-(-n_questions // 2), annotators_per_query=n_people, seed=seed
+        ),
+        checks=Checks(arithmetic=checks),
+    )
+    database = place.database()
+    now = datetime.now(UTC)
+    with database.writing() as session:
+        keys = store_queries(session, place.folder, garments, queries, seed)
+        study = draw_study(session, config, keys)
+        people = participants.invite(session, study.id, n_people, now=now)
+        for person in people:
+            participants.welcome_invited(session, person, now=now)
+            participants.consent(person, now=now)
+            participants.finish_practice(person, now=now)
+        tokens = [person.token for person in people]
+    database.close()
+    return tokens
+
+
+def items(place: Place) -> list[dict[str, object]]:
+    """The study's questions as any tool needs them: text, reference and sets as file names."""
+    database = place.database()
+    with database.reading() as session:
+        pairs = session.scalars(select(Pair).join(Study).order_by(Pair.id)).all()
+        found: list[dict[str, object]] = [
+            {
+                "id": f"q{number:03}",
+                "text": pair.query.text,
+                "reference": f"{pair.query.triplet.reference.name}.jpg",
+                "set_1": [f"{shown.image.name}.jpg" for shown in pair.first.images],
+                "set_2": [f"{shown.image.name}.jpg" for shown in pair.second.images],
+            }
+            for number, pair in enumerate(pairs)
+        ]
+    database.close()
+    return found
+
+
+class Server:
+    """`hsfiq serve` as a process of its own, which may be killed and started again."""
+
+    def __init__(self, place: Place, port: int) -> None:
+        self.place, self.port = place, port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        with (self.place.folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "hsfiq", "serve", "--port", str(self.port)],
+                env=os.environ | {"HSFIQ_DATABASE_URL": self.place.url},
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        wait_until(lambda: answers(self.port, "/healthz"), "hsfiq serve")
+
+    def kill(self) -> None:
+        """End it as a power cut would: SIGKILL."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+
+    def resident_mb(self) -> float:
+        """The memory that the process holds now."""
+        pid = self._process.pid if self._process else os.getpid()
+        status = Path(f"/proc/{pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        return round(int(found[1]) / 1024, 1) if found else 0.0
+
+
+@dataclass(slots=True)
+class Annotator:
+    """A person at our page: what its script sends, in its order."""
+
+    port: int
+    token: str
+    rng: Random
+    browser: Browser = field(init=False)
+    view: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.browser = Browser(self.port)
+
+    def arrive(self) -> None:
+        """Follow the personal link and open the page."""
+        self.browser.get(f"/start/{self.token}")
+        self.view = json.loads(self.browser.get("/question"))
+
+    def arrive_once(self) -> None:
+        """Arrive, unless one is there already."""
+        if not self.browser.cookies:
+            self.arrive()
+
+    def start_over(self) -> None:
+        """Turn back to the first question, to revise every answer."""
+        self.view = json.loads(self.browser.get("/question/1"))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to ask."""
+        return bool(self.view["step"] == "done")
+
+    def cycle(self) -> None:
+        """Save an answer; the next question comes with the acknowledgement."""
+        self.pass_checks()
+        reply = self.post("/submit", self.submission())
+        self.view = reply["view"]
+
+    def submission(self) -> dict[str, Any]:
+        """The body of one press of Next, with a name of its own."""
+        return {
+            "assignment": self.view["assignment"],
+            "submit_key": secrets.token_hex(16),
+            "answer": {
+                "score_1": self.rng.randint(1, 5),
+                "score_2": self.rng.randint(1, 5),
+                "preferred": self.rng.randint(1, 2),
+                "irrelevant": False,
+                "reason": None,
+                "active_seconds": 1.0,
+                "seconds_since_first_interaction": 0.5,
+            },
+        }
+
+    def pass_checks(self) -> None:
+        """Answer the sums that stand before the question."""
+        while self.view["step"] == "check":
+            left, right = map(int, SUM.findall(self.view["prompt"])[0])
+            body = {"assignment": self.view["assignment"], "given": str(left + right)}
+            self.view = self.post("/check", body)["view"]
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Send JSON and read the reply."""
+        reply = self.browser.send("POST", path, json.dumps(body).encode(), "application/json")
+        value: dict[str, Any] = json.loads(reply)
+        return value
+
+
+def planned_and_answered(place: Place) -> list[tuple[int, int, int]]:
+    """For each pair: its key, how many answers the design wants, how many count."""
+    database = place.database()
+    with database.reading() as session:
+        rows = session.execute(
+            select(Question.pair_id, Question.id, Response.id)
+            .join(Form, Question.form_id == Form.id)
+            .outerjoin(Response, (Response.question_id == Question.id) & (Response.revision == 1))
+            .where(Question.handed_on.is_(False))
+        ).all()
+    database.close()
+    counts: dict[int, list[int]] = {}
+    for pair_id, _, response_id in rows:
+        count = counts.setdefault(pair_id, [0, 0])
+        count[0] += 1
+        count[1] += response_id is not None
+    return [(pair_id, wanted, given) for pair_id, (wanted, given) in counts.items()]
