@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Annotated
@@ -25,7 +26,7 @@ from annotate.texts import preferred_language, texts
 from annotate.thumbnails import Kind
 from annotate.visitors import required_participant, token_in
 from hsfiq.database import Database
-from hsfiq.errors import Refused
+from hsfiq.errors import Refused, UnreadableInput
 from hsfiq.records import InvalidRecord
 
 Body = Annotated[bytes, Depends(limited_body)]
@@ -52,9 +53,32 @@ def plain_app(site: Site) -> FastAPI:
 
 
 def serve(database: Database, host: str = "127.0.0.1", port: int = 7860) -> None:
-    """Serve the app until the process is told to stop. No access log: it would hold addresses."""
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(server_settings(database, host, port)).run()
+    """Serve the app until the process is told to stop. No access log: it would hold addresses.
+
+    Raises:
+        UnreadableInput: the address cannot be listened on.
+    """
+    with listening(host, port) as listener, suppress(KeyboardInterrupt):
+        uvicorn.Server(server_settings(database, host, port)).run(sockets=[listener])
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket bound to the address, before anything else is started.
+
+    Raises:
+        UnreadableInput: it is taken, or not of this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise UnreadableInput(
+            f"{host}:{port}", f"cannot be listened on ({error.strerror})", "choose another --port"
+        ) from error
+    return listener
 
 
 def server_settings(database: Database, host: str, port: int) -> uvicorn.Config:

@@ -1,0 +1,26 @@
+"""Starting the server where it cannot be started."""
+
+import socket
+
+import pytest
+from annotate_studies import Place
+
+from hsfiq.cli import run
+
+
+def test_a_taken_port_is_one_line(copied: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert run(["serve", "--port", str(port), "--database", copied.url]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith(f"hsfiq: 127.0.0.1:{port}: cannot be listened on (Address already")
+    assert len(lines) == 2  # the other says where it is going to be
+
+
+def test_an_address_of_another_machine_is_one_line(
+    copied: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["serve", "--host", "192.0.2.1", "--database", copied.url]) == 2
+    assert "192.0.2.1:7860: cannot be listened on" in capsys.readouterr().err
