@@ -21,7 +21,7 @@ from annotate.welcome import stranger_page
 STUDY = "/study"
 OPEN = re.compile(
     STUDY + r"/?(?:|assets/.*|static/.*|svelte/.*|theme\.css|config/?|gradio_api/(?:run/predict/?"
-    r"|queue/(?:join|data)/?|heartbeat/\w+|startup-events|info/?))"
+    r"|heartbeat/\w+|startup-events|info/?))"
 )
 """What Gradio's page asks for. Everything else of Gradio's stays shut: uploads, files, proxies."""
 
@@ -36,6 +36,10 @@ HEADERS = {
 }
 """Gradio's page runs inline scripts; what matters is that it can neither load from nor tell
 another site anything."""
+
+
+LARGEST_BODY = 64 * 1024
+"""Bytes of a request: more than any answer has, and less than what fills the memory."""
 
 
 class Guard:
@@ -60,11 +64,14 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        await (refusal or self._app)(scope, receive, send_with_headers)
+        await (refusal or self._app)(scope, capped(receive), send_with_headers)
 
     def _refusal(self, request: Request) -> Response | None:
         """What a request gets that may not pass, None for one that may."""
-        path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+        length = request.headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > LARGEST_BODY:
+            return JSONResponse({"error": f"more than {LARGEST_BODY // 1024} kB"}, status_code=413)
+        path = str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))
         if path != STUDY and not path.startswith(f"{STUDY}/"):
             return None
         if token_in(request.cookies, self._signer) is None:
@@ -75,3 +82,19 @@ class Guard:
         if not OPEN.fullmatch(path):
             return JSONResponse({"error": "there is nothing here"}, status_code=404)
         return None
+
+
+def capped(receive: Receive) -> Receive:
+    """The same messages, until a body that did not announce its length grows too large.
+
+    The application then sees its sender hang up, and never holds more than the cap.
+    """
+    received = 0
+
+    async def within_cap() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        return {"type": "http.disconnect"} if received > LARGEST_BODY else message
+
+    return within_cap

@@ -69,8 +69,10 @@ def completion(participant: Participant, stage: Stage, answered: int) -> dict[st
     for the code, and the time was spent.
     """
     recruitment = config_of(participant.study).recruitment
-    is_due = stage in ("done", "closed", "handed-on") or (
-        stage == "ended" and answered > 0 and participant.status != "returned"
+    is_due = (
+        stage in ("done", "closed")
+        or (stage == "handed-on" and answered > 0)
+        or (stage == "ended" and answered > 0 and participant.status != "returned")
     )
     if not is_due:
         return {}

@@ -4,7 +4,8 @@ Each side is a process of its own, served one after the other on this machine; t
 threads of this one. A cycle is what each page's own script does from pressing Next until the next
 question's content is there: Potato saves, navigates and loads the page anew; ours posts the answer
 (committed and flushed to the disk) and gets the next question with the acknowledgement. Images are
-not in the time: ours are fetched before Next is pressed.
+not in the time: ours are fetched before Next is pressed. `equal`: each side has stored exactly the
+answers that were given.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from typing import Any
 
 from benchmarks import potato
 from benchmarks.browsing import free_port, quantiles, time_cycles
-from benchmarks.serving import IMAGE_FOLDER, Annotator, Place, Server, items, make_study
+from benchmarks.serving import (
+    IMAGE_FOLDER,
+    Annotator,
+    Place,
+    Server,
+    answers_by_question,
+    items,
+    make_study,
+)
 
 WARM_UP = 3
 CASES = {1: 24, 8: 12, 32: 6}
@@ -35,6 +44,11 @@ def run(seed: int, full: bool) -> dict[str, Any]:
         tokens = make_study(place, 1 + sum(cases), n_questions, seed)
         ours = time_ours(place, tokens, cases, seed)
         theirs = time_theirs(place, Path(name) / "potato", cases)
+        wanted = sum(users * (WARM_UP + cycles) for users, cycles in cases.items())
+        stored = {
+            "ours": len(answers_by_question(place)) - n_questions,  # the first visitor's
+            "theirs": potato.stored_answers(Path(name) / "potato"),
+        }
     rows = [
         {
             "users": users,
@@ -54,7 +68,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
         "ours": ours[most][0],
         "theirs": theirs[most][0],
         "unit": "ms, p50 of a cycle at 32 users",
-        "equal": True,
+        "equal": stored == {"ours": wanted, "theirs": wanted},
         "cases": rows,
     }
 

@@ -94,6 +94,14 @@ def as_potato(item: Item) -> dict[str, object]:
     }
 
 
+def stored_answers(folder: Path) -> int:
+    """How many items Potato's files hold an answer to, all users together."""
+    return sum(
+        len(json.loads(path.read_text())["instance_id_to_label_to_value"])
+        for path in (folder / "out").glob("*/user_state.json")
+    )
+
+
 class PotatoUser:
     """A person at Potato's page: what the page's own script sends, in its order."""
 

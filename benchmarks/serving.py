@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from benchmarks.browsing import Browser, answers, wait_until
 from hsfiq import participants
@@ -25,7 +25,7 @@ from hsfiq.design import draw_study
 from hsfiq.drawn import catalogue, corpus, draw_split, generator
 from hsfiq.drawn.draw import write_images
 from hsfiq.study_config import Checks, Design, Presentation, StudyConfig
-from hsfiq.tables import Form, Pair, Question, Response, Study
+from hsfiq.tables import Pair, Question, Response, Study
 
 CATEGORY: Final = "dress"
 GARMENTS = 60
@@ -52,7 +52,7 @@ class Place:
 def make_study(
     place: Place, n_people: int, n_questions: int, seed: int, *, checks: bool = False
 ) -> list[str]:
-    """A study in which so many people judge the same queries; their tokens, consent given."""
+    """A study in which so many people judge the same queries; the tokens of their invitations."""
     garments = catalogue(generator(seed, "catalogue"), GARMENTS)
     garments = corpus(garments, CATEGORY)
     write_images(garments, place.folder / IMAGE_FOLDER)
@@ -66,15 +66,10 @@ def make_study(
         checks=Checks(arithmetic=checks),
     )
     database = place.database()
-    now = datetime.now(UTC)
     with database.writing() as session:
         keys = store_queries(session, place.folder, garments, queries, seed)
         study = draw_study(session, config, keys)
-        people = participants.invite(session, study.id, n_people, now=now)
-        for person in people:
-            participants.welcome_invited(session, person, now=now)
-            participants.consent(person, now=now)
-            participants.finish_practice(person, now=now)
+        people = participants.invite(session, study.id, n_people, now=datetime.now(UTC))
         tokens = [person.token for person in people]
     database.close()
     return tokens
@@ -144,9 +139,13 @@ class Annotator:
         self.browser = Browser(self.port)
 
     def arrive(self) -> None:
-        """Follow the personal link and open the page."""
+        """Follow the personal link, which hands out the forms; consent and practise, once."""
         self.browser.get(f"/start/{self.token}")
         self.view = json.loads(self.browser.get("/question"))
+        if self.view["step"] == "consent":
+            self.view = self.post("/consent", {"agrees": True})
+        if self.view["step"] == "practice":
+            self.view = self.post("/practice", {})
 
     def arrive_once(self) -> None:
         """Arrive, unless one is there already."""
@@ -198,20 +197,14 @@ class Annotator:
         return value
 
 
-def planned_and_answered(place: Place) -> list[tuple[int, int, int]]:
-    """For each pair: its key, how many answers the design wants, how many count."""
+def answers_by_question(place: Place) -> list[tuple[int, int, int]]:
+    """For each question that has answers: its pair, itself, and how many rows they are."""
     database = place.database()
     with database.reading() as session:
         rows = session.execute(
-            select(Question.pair_id, Question.id, Response.id)
-            .join(Form, Question.form_id == Form.id)
-            .outerjoin(Response, (Response.question_id == Question.id) & (Response.revision == 1))
-            .where(Question.handed_on.is_(False))
+            select(Question.pair_id, Question.id, func.count(Response.id))
+            .join(Response, Response.question_id == Question.id)
+            .group_by(Question.pair_id, Question.id)
         ).all()
     database.close()
-    counts: dict[int, list[int]] = {}
-    for pair_id, _, response_id in rows:
-        count = counts.setdefault(pair_id, [0, 0])
-        count[0] += 1
-        count[1] += response_id is not None
-    return [(pair_id, wanted, given) for pair_id, (wanted, given) in counts.items()]
+    return [(pair_id, question_id, count) for pair_id, question_id, count in rows]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
@@ -26,11 +26,11 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session
 
-from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.errors import Busy, NothingToDo, UnreadableInput
 from hsfiq.tables import Base
 
 DEFAULT_URL = "sqlite:///hsfiq.db"
-BUSY_SECONDS = 30
+BUSY_SECONDS = 10
 CONNECTIONS = 40
 """As many as the app has threads: none of them waits for a connection."""
 
@@ -50,7 +50,7 @@ class Database:
         self._writers = engine.execution_options(hsfiq_writes=True)
         # SQLite takes one writer at a time and lets the others poll, some of them very long;
         # within a process a lock hands the turn on at once.
-        self._turn = Lock() if engine.dialect.name == "sqlite" else nullcontext()
+        self._turn = Lock() if engine.dialect.name == "sqlite" else None
         # PostgreSQL would show each statement of a transaction the newest state.
         self._readers = (
             engine.execution_options(isolation_level="REPEATABLE READ")
@@ -68,11 +68,28 @@ class Database:
     def writing(self) -> Iterator[Session]:
         """A session whose work is committed whole when the block ends, else not at all."""
         with (
-            self._turn,
+            self._writing_turn(),
             Session(self._writers, expire_on_commit=False) as session,
             session.begin(),
         ):
             yield session
+
+    @contextmanager
+    def _writing_turn(self) -> Iterator[None]:
+        """This process's turn to write, where only one connection can.
+
+        Raises:
+            Busy: it did not come within `BUSY_SECONDS`.
+        """
+        if self._turn is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=BUSY_SECONDS):
+            raise Busy("the database is busy; please try again")
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def close(self) -> None:
         """Let go of every connection."""

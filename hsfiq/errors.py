@@ -74,6 +74,12 @@ class Conflict(Refused):
     status = 409
 
 
+class Busy(Refused):
+    """Somebody else has been writing for so long that this had to give up; try again."""
+
+    status = 503
+
+
 class NotOpen(Refused):
     """The study takes no answers now, or has no room for one more participant."""
 

@@ -119,7 +119,8 @@ class Headline:
     """How far a study is, in the numbers that decide what its owner does next.
 
     Attributes:
-        questions: those that the design wants answered, each counted where it lives now.
+        questions: those that the design wants answered, checks not among them, each counted
+            where it lives now.
         answered: those of them with an answer that counts (of nobody excluded).
         waiting: those that somebody left and nobody has taken over yet.
         late: pseudonyms of the participants whose lease is over before their last answer.
@@ -137,7 +138,7 @@ def headline_of(
     session: Session, study: Study, answers: Sequence[AnswerRow], *, now: datetime
 ) -> Headline:
     """Count what is answered and what is in the way; `answers` are those of `answers_of`."""
-    answered = sum(answer.counts for answer in answers)
+    answered = sum(answer.counts and answer.check is None for answer in answers)
     has_answer = select(Response.id).where(Response.question_id == Question.id).exists()
     unanswered = session.scalar(
         select(func.count(func.distinct(Question.id)))
@@ -148,8 +149,7 @@ def headline_of(
             Form.study_id == study.id,
             Question.handed_on.is_(False),
             or_(~has_answer, Participant.status == "excluded"),
-            # The checks of who has gone are asked of nobody any more.
-            or_(Check.id.is_(None), Participant.id.is_(None), Participant.status.not_in(GONE)),
+            Check.id.is_(None),
         )
     )
     late = session.scalars(

@@ -40,7 +40,7 @@ STATUSES = ("active", "paused", *GONE)
 def require_open(study: Study) -> None:
     """Raise `NotOpen` unless the study takes answers now."""
     if study.status != "open":
-        raise NotOpen(f"study {study.name} is {study.status}")
+        raise NotOpen(f"this study is {study.status}")
 
 
 def by_token(session: Session, token: str) -> Participant | None:
@@ -332,8 +332,9 @@ def write_left(session: Session, study: Study, questions: Sequence[Question]) ->
 
 
 def touch(participant: Participant, now: datetime) -> None:
-    """Keep a sign of life: the lease runs from the latest."""
-    participant.seen_at = max(now, participant.seen_at or now)
+    """Keep a sign of life: the lease runs from the latest. One that was ended stays ended."""
+    if participant.seen_at is not None:
+        participant.seen_at = max(now, participant.seen_at)
 
 
 # ---------------------------------------------------------------------------------------- ways out

@@ -36,6 +36,8 @@ from hsfiq.tables import (
 
 LONGEST_REASON = 10_000
 MISSING_IMAGE = "missing-image"
+WHAT_IS_SAID = ("score_1", "score_2", "preferred", "irrelevant", "reason", "skipped")
+"""The columns of a response that the same submit sent twice must agree in; times may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,8 @@ def submit(
     Raises:
         Forbidden: the question is not the participant's to answer now.
         NotOpen: the study takes no answers.
-        Conflict: another tab has answered since the page was loaded.
+        Conflict: another tab has answered since the page was loaded, or this submit key stands for
+            another answer.
         Refused: the study allows no tie, or the reason is too long or no text.
     """
     lock_participant(session, participant)
@@ -241,7 +244,10 @@ def submit(
             Response.question_id == question_id, Response.submit_key == submit_key
         )
     ).one_or_none()
+    values = values_of(answer, participant.study)
     if repeated is not None:
+        if any(getattr(repeated, name) != values.get(name) for name in WHAT_IS_SAID):
+            raise Conflict("another answer was kept under this submit")
         return repeated
     require_answering(participant)
     revision = latest.revision if latest else 0
@@ -251,7 +257,7 @@ def submit(
         question_id=question_id,
         revision=revision + 1,
         submit_key=submit_key,
-        **values_of(answer, participant.study),
+        **values,
     )
     session.add(response)
     if response.submitted_at is not None:
@@ -325,7 +331,7 @@ def require_answering(participant: Participant) -> None:
     """Raise `NotOpen` unless both the study and the participant are active."""
     require_open(participant.study)
     if participant.status != "active":
-        raise NotOpen(f"participant {participant.name} is {participant.status}")
+        raise NotOpen(f"your part in this study is {participant.status}")
 
 
 def studies(session: Session) -> Sequence[Study]:

@@ -101,13 +101,17 @@ def tile(name: str, number: str, note: str, *, warns: bool = False) -> str:
 
 
 def cards(answers: Sequence[AnswerRow], checks: Sequence[CheckResult], now: datetime) -> str:
-    """All plots; answers of excluded participants are not in them."""
+    """All plots; answers of excluded participants are in none of them but that of the checks.
+
+    Planted and repeated pairs tell of attention only: scores, sides and times leave them out.
+    """
     counting = tuple(answer for answer in answers if answer.counts)
+    plain = tuple(answer for answer in counting if answer.check is None)
     found = [
         rate_card(counting, now),
-        times_card(counting),
-        scores_card(counting),
-        side_card(counting),
+        times_card(plain),
+        scores_card(plain),
+        side_card(plain),
         agreement_card(counting),
         checks_card(checks),
     ]

@@ -70,7 +70,9 @@ const skip = () => send({ skip: true });
 function send(what) {
   const { view, submitKey } = state;
   const work = async () => {
-    const body = { assignment: view.assignment, submit_key: submitKey, ...what };
+    // A skip after a lost Next is another thing said: it must not pass for the same submit.
+    const submit_key = what.skip ? `${submitKey}-skip` : submitKey;
+    const body = { assignment: view.assignment, submit_key, ...what };
     const answer = await ask("submit", body);
     if (!Number.isInteger(answer.revision)) throw new Error("no acknowledgement");
     keep(view.assignment, null);

@@ -51,6 +51,7 @@ def demo(
         typer.echo(f"{url}: {answers:,} answers by simulated annotators (seed {seed})")
         return
     app = room("annotate.app", "annotate")
+    app.listening(HOST, port).close()  # a taken port is said before the drawing begins
     if not is_there:
         typer.echo("drawing the catalogue ...", err=True)
         design = demo_room.served_design(seed)

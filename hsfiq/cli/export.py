@@ -55,7 +55,9 @@ def export(
     ] = False,
     drop_failed_checks: Annotated[
         bool,
-        typer.Option("--drop-failed-checks", help="Drop forms with a check answered wrongly."),
+        typer.Option(
+            "--drop-failed-checks", help="Drop forms in which a check failed (a wrong sum counts)."
+        ),
     ] = False,
     min_seconds: Annotated[
         float | None,

@@ -103,7 +103,11 @@ def cirr(
 def runs(
     ctx: typer.Context,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSONL, TREC run, or {query id: [image ids]}.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="JSONL (query_id, images, scores, system), TREC run, or {query id: [image ids]}.",
+        ),
     ],
     system: Annotated[
         str | None,

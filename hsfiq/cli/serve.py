@@ -28,5 +28,6 @@ def serve(
 ) -> None:
     """Serve the annotation app for the studies of a database."""
     app = room("annotate.app", "annotate")
+    opened = open_chosen(ctx, database, create=False)
     typer.echo(f"serving at http://{host}:{port}; Ctrl-C stops it", err=True)
-    app.serve(open_chosen(ctx, database, create=False), host=host, port=port)
+    app.serve(opened, host=host, port=port)

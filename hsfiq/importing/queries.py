@@ -36,9 +36,7 @@ class QueryFinder:
         triplet_id, suffix = split_query_id(query_id)
         triplet = self.triplets.get(triplet_id)
         if triplet is None:
-            raise UnreadableInput(
-                where, f"query {query_id!r} is unknown", "import the dataset's captions first"
-            )
+            raise UnreadableInput(where, f"query {query_id!r} is unknown", self._known_ids())
         known = self._queries.setdefault(triplet.id, {})
         if suffix in known:
             return known[suffix].id
@@ -46,6 +44,11 @@ class QueryFinder:
             raise UnreadableInput(where, f"query {query_id!r} is unknown")
         captions = triplet.captions if suffix == "" else triplet.captions[::-1]
         return self._make(triplet, suffix, joined(captions))
+
+    def _known_ids(self) -> str:
+        """What the dataset's query ids look like, for somebody who used others."""
+        some = next(iter(self.triplets), None)
+        return f"ids are like {some}" if some else "import the dataset's captions first"
 
     def by_text(self, triplet: Triplet, text: str) -> Query:
         """The triplet's query with this text, whatever its escapes and blanks."""

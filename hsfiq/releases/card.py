@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 TABLES = {
-    "preferences": "one row a question: both scores, the preferred set (0 = tie), flags and times",
+    "preferences": "one row a question: both scores, the preferred set (0 = tie), flags and times "
+    "(active_seconds: of all revisions together)",
     "sets": "one row a retrieved set as judged: its images, best first, and its score from 1 to 5",
     "queries": "one row a query: reference, target and text",
     "exclusions": "one row a dropped question, with the rule and the value that dropped it",

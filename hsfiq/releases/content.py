@@ -210,6 +210,8 @@ def layout_obstacle(study: Study, kept: Sequence[QuestionRow]) -> str | None:
     if any(question.query.target_id is None for question in kept):
         return "a query has no target, and the published layout names one for each"
     if any(not question.category for question in kept):
+        if any(question.query.category for question in kept):
+            return "forms mix categories, and each form of the published layout has one"
         return "a query has no category, and the published layout's image paths have one"
     return None
 

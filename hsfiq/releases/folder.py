@@ -225,7 +225,9 @@ def releases_holding(parent: Path, study: str, participant: str) -> list[Path]:
 def rows_of(path: Path) -> list[dict[str, Any]]:
     """The rows of a table of a release; none where the file is gone or is no table."""
     try:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        # Only line feeds end a row: a reason may hold the separators that `splitlines` knows.
+        lines = path.read_text(encoding="utf-8").split("\n")
+        rows = [json.loads(line) for line in lines if line]
     except (OSError, ValueError):
         return []
     return [row for row in rows if isinstance(row, dict)]

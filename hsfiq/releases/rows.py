@@ -114,12 +114,18 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
     checks = read_checks(session, study)
     failed = read_failed_checks(session, study)
     latest = (
-        select(Response.question_id, func.max(Response.revision).label("revision"))
+        select(
+            Response.question_id,
+            func.max(Response.revision).label("revision"),
+            # The time that an answer took is that of all its revisions: who looks again does
+            # not answer faster.
+            func.sum(Response.active_seconds).label("spent"),
+        )
         .group_by(Response.question_id)
         .subquery()
     )
     rows = session.execute(
-        select(Question, Pair, Form, Participant.name, Participant.status, Response)
+        select(Question, Pair, Form, Participant.name, Participant.status, Response, latest.c.spent)
         .join(Pair, Question.pair_id == Pair.id)
         .join(Form, Question.form_id == Form.id)
         .join(Participant, Form.participant_id == Participant.id)
@@ -132,7 +138,7 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
         .order_by(Participant.id, Form.position, Question.place)
     )
     found = []
-    for question, pair, form, participant, status, response in rows:
+    for question, pair, form, participant, status, response, spent in rows:
         query = queries[pair.query_id]
         form_name = cast("str", form.name)  # the tables see to it that taken forms are named
         first, second = sets[pair.first_id], sets[pair.second_id]
@@ -152,7 +158,7 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
                 participant_status=status,
                 handed_on=question.handed_on,
                 check=checks.get(question.id),
-                answer=answer_of(response),
+                answer=answer_of(response, spent),
                 skipped=response.skipped if response else None,
                 revision=response.revision if response else 0,
                 failed_checks=failed.get(form.id, 0),
@@ -178,8 +184,8 @@ def read_forms(session: Session, study: Study) -> list[FormRow]:
     ]
 
 
-def answer_of(response: Response | None) -> Answer | None:
-    """The response as a record; None where there are no scores."""
+def answer_of(response: Response | None, spent: float | None) -> Answer | None:
+    """The response as a record, `spent` all its revisions' seconds; None without scores."""
     if response is None:
         return None
     score_1, score_2, preferred = response.score_1, response.score_2, response.preferred
@@ -195,7 +201,7 @@ def answer_of(response: Response | None) -> Answer | None:
             response.served_at,
             response.first_interaction_at,
             response.submitted_at,
-            response.active_seconds,
+            spent,
         ),
     )
 

@@ -157,7 +157,7 @@ def test_the_right_password_logs_in(locked: TestClient) -> None:
     assert locked.get("/owner").headers["location"] == "owner/board/"
 
 
-@pytest.mark.parametrize("password", ["", "wrong", PASSWORD[:-1], PASSWORD + "x", "x" * 100_000])
+@pytest.mark.parametrize("password", ["", "wrong", PASSWORD[:-1], PASSWORD + "x", "x" * 20_000])
 def test_a_wrong_password_does_not(locked: TestClient, password: str) -> None:
     answer = log_in(locked, password)
     assert answer.status_code == 401

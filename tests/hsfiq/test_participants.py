@@ -415,7 +415,7 @@ def test_who_gave_up_keeps_their_answers_and_leaves_the_rest(
     first.answer_until(3)
     asked = first.question_ids
     first.set_status(status)
-    with pytest.raises(NotOpen, match=f"participant p1 is {status}"):
+    with pytest.raises(NotOpen, match=f"your part in this study is {status}"):
         first.submit(asked[2])
     second = Seat.taken(database, study)  # at once: no lease is waited for
     assert second.standing().total == 2
@@ -466,7 +466,7 @@ def test_paused_people_answer_nothing_until_they_go_on(database: Database) -> No
     study = one_portion(database)
     seat = Seat.taken(database, study)
     seat.set_status("paused")
-    with pytest.raises(NotOpen, match="participant p1 is paused"):
+    with pytest.raises(NotOpen, match="your part in this study is paused"):
         seat.submit(seat.question_ids[0])
     assert enrolled(database, study) is None  # their questions stay theirs for the lease
     seat.set_status("active")
@@ -476,7 +476,7 @@ def test_paused_people_answer_nothing_until_they_go_on(database: Database) -> No
     assert check is not None
     assert check.check_id is not None
     seat.set_status("paused")
-    with pytest.raises(NotOpen, match="participant p1 is paused"):
+    with pytest.raises(NotOpen, match="your part in this study is paused"):
         seat.try_check(check.check_id, "12")
     seat.set_status("active")
     seat.answer_all()

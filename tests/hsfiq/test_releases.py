@@ -67,7 +67,7 @@ def study(database: Database) -> Database:
     assert check.check_id is not None
     assert not two.try_check(check.check_id, "no idea")
     two.pass_check(check.check_id)
-    two.submit(second[2], answer(1, 5, 1))
+    two.submit(second[2], answer(1, 5, 1, seconds=1.0))
     two.submit(second[2], answer(5, 1, 1, seconds=1.5), revision=1)
     return database
 
@@ -113,8 +113,8 @@ def test_every_filter_has_its_line_and_names_the_value(study: Database) -> None:
     release = release_of(study, "hp", EVERYTHING)
     assert funnel(release)[4:] == [("failed-checks", 1, 3), ("min-seconds", 0, 3)]
     assert excluded(release)["p2.form_2.0"] == ("failed-checks", "1 failed")
-    hasty = release_of(study, "hp", Filters(min_seconds=2.0))
-    assert excluded(hasty)["p2.form_2.0"] == ("min-seconds", "1.5 seconds")
+    hasty = release_of(study, "hp", Filters(min_seconds=3.0))
+    assert excluded(hasty)["p2.form_2.0"] == ("min-seconds", "2.5 seconds")
 
 
 @on_sqlite
@@ -141,7 +141,7 @@ def test_the_latest_revision_counts(study: Database) -> None:
     found = {row["question_id"]: row for row in rows(release_of(study), "preferences")}
     revised = found["p2.form_2.0"]
     assert (revised["score_1"], revised["preferred"], revised["revision"]) == (5, 1, 2)
-    assert revised["active_seconds"] == 1.5
+    assert revised["active_seconds"] == 2.5  # of both revisions
     assert revised["submitted_at"] == NOW.isoformat()
 
 

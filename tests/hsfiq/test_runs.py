@@ -135,7 +135,7 @@ def test_the_same_run_in_another_form_adds_nothing(database: Database) -> None:
 @pytest.mark.parametrize(
     ("lists", "said"),
     [
-        ({"shirt.val.9": ["s1"]}, "query 'shirt.val.9' is unknown; import the dataset's captions"),
+        ({"shirt.val.9": ["s1"]}, "query 'shirt.val.9' is unknown; ids are like "),
         ({"shirt.val.0#1": ["s1"]}, "query 'shirt.val.0#1' is unknown"),
         ({"shirt.val.0": ["s1", "zz"]}, "image 'zz' is not in dataset fashioniq"),
         ({"shirt.val.0": ["s1", "s2"]}, "system SPRC has another list for query shirt.val.0"),

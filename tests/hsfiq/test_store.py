@@ -96,7 +96,7 @@ def test_a_full_study_takes_nobody(database: Database, study: int) -> None:
 @pytest.mark.parametrize("status", ["draft", "paused", "closed"])
 def test_only_an_open_study_takes_anybody(database: Database, study: int, status: str) -> None:
     set_status(database, study, status)
-    with pytest.raises(NotOpen, match=f"study small is {status}"):
+    with pytest.raises(NotOpen, match=f"this study is {status}"):
         Seat.taken(database, study)
 
 
@@ -386,7 +386,7 @@ def test_a_study_that_is_not_open_keeps_nothing(
     seat.submit(seat.question_ids[0])
     set_status(database, study, status)
     for question, revision in zip(seat.question_ids[:2], (1, 0), strict=True):
-        with pytest.raises(NotOpen, match=f"study small is {status}"):
+        with pytest.raises(NotOpen, match=f"this study is {status}"):
             seat.submit(question, OTHER, revision=revision)
     assert len(responses(database, seat.question_ids[0])) == 1
     assert responses(database, seat.question_ids[1]) == []
