@@ -69,7 +69,8 @@ def listening(host: str, port: int) -> socket.socket:
         UnreadableInput: it is taken, or not of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
+    # Named as TCP: only then does asyncio send small answers at once (40 ms sooner).
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

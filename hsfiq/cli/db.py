@@ -19,6 +19,7 @@ def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
 
     url = database_url(ctx, database)
     engine = db.connect(url)
+    ctx.call_on_close(engine.dispose)
     with db.reachable(url):
         before = db.current_revision(engine)
         db.upgrade(engine)
@@ -36,6 +37,7 @@ def current(ctx: typer.Context, database: DatabaseOption = None) -> None:
 
     url = database_url(ctx, database)
     engine = db.connect(url)
+    ctx.call_on_close(engine.dispose)
     if db.is_fresh_sqlite(engine.url):
         raise NothingToDo(f"{db.shown_url(url)}: there is no database yet")
     with db.reachable(url):
@@ -52,6 +54,7 @@ def check(ctx: typer.Context, database: DatabaseOption = None) -> None:
 
     url = database_url(ctx, database)
     engine = db.connect(url)
+    ctx.call_on_close(engine.dispose)
     if db.is_fresh_sqlite(engine.url):
         raise NothingToDo(f"{db.shown_url(url)}: there is no database yet")
     with db.reachable(url):

@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
+    ctx: typer.Context,
     port: PortOption = PORT,
     folder: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="Holds the demo's database and images.")
@@ -42,6 +43,7 @@ def demo(
         raise UnreadableInput(str(folder), "is there and is no folder")
     folder.mkdir(parents=True, exist_ok=True)
     database = open_database(url)
+    ctx.call_on_close(database.close)
     with database.reading() as session:
         is_there = demo_room.demo_study(session) is not None
     if answers is not None:
