@@ -52,8 +52,14 @@ class Browser:
             sent["Content-Type"] = content_type
         if self.cookies:
             sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        self._connection.request(method, path, body, sent)
-        response = self._connection.getresponse()
+        try:
+            self._connection.request(method, path, body, sent)
+            response = self._connection.getresponse()
+        except ConnectionError:
+            # The server had let the idle connection go: like a browser, connect anew, once.
+            self._connection.close()
+            self._connection.request(method, path, body, sent)
+            response = self._connection.getresponse()
         received = response.read()
         for header in response.headers.get_all("Set-Cookie") or ():
             for name, morsel in SimpleCookie(header).items():
