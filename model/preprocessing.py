@@ -59,12 +59,9 @@ def target_pad(image: Image.Image, ratio: float) -> Image.Image:
 
 def crop_to_square(image: Image.Image, size: int) -> Image.Image:
     """Resize the shorter side to `size`, bicubic, and cut the middle square out."""
-    width, height = image.size
-    scale = size / min(width, height)
+    shorter = min(image.size)
     # The longer side is cut, not rounded: so torchvision's Resize(int) has it.
-    wide, high = (
-        size if side == min(width, height) else int(side * scale) for side in (width, height)
-    )
+    wide, high = (size * side // shorter for side in image.size)
     resized = image.resize((wide, high), Image.Resampling.BICUBIC)
     left, top = round((wide - size) / 2), round((high - size) / 2)
     return resized.crop((left, top, left + size, top + size))
