@@ -1,0 +1,80 @@
+"""Texts as the encoders read them, and how a triplet's captions become one.
+
+Joining and cleaning are two steps: `normalise(mining_text(captions))` is what a query is asked
+with, in mining, validation and scoring; `normalise(training_text(...))` what it is trained with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from hsfiq.text import decode
+
+CaptionRule = Literal["joined", "four-way"]
+"""`joined`: always both captions in order (QuRe). `four-way`: one of four (CLIP4Cir, SPRC)."""
+
+MAX_WORDS = 50
+
+_SEPARATORS = re.compile(r'[.!"()*#:;~]')
+_BLANKS = re.compile(r"\s{2,}")
+_ENDS = ".?, "
+
+
+def normalise(text: str) -> str:
+    """Clean a text as LAVIS' `blip_caption` processor does, CoSMo's escapes decoded before.
+
+    Lower case, some punctuation made blanks, runs of blanks made one, 50 words at most.
+    """
+    apart = _SEPARATORS.sub(" ", decode(text).lower())
+    words = _BLANKS.sub(" ", apart).rstrip("\n").strip(" ").split(" ")
+    return " ".join(words[:MAX_WORDS])
+
+
+def mining_text(captions: Sequence[str]) -> str:
+    """The text that a triplet's query has wherever nothing may be left to chance.
+
+    Args:
+        captions: FashionIQ's two, which are joined as "C1 and c2" (CLIP4Cir, SPRC, QuRe): both
+            without '.', '?', ',' and blanks at their ends, the first capitalised. CIRR's one is
+            taken as it is.
+
+    Raises:
+        ValueError: neither one nor two captions.
+    """
+    if len(captions) == 1:
+        return captions[0]
+    first, second = _two(captions)
+    return f"{first.capitalize()} and {second}"
+
+
+def training_text(captions: Sequence[str], rule: CaptionRule, u: float) -> str:
+    """The text that a triplet is trained with this time.
+
+    Args:
+        captions: one (CIRR), which every rule leaves as it is, or two (FashionIQ).
+        rule: `four-way` takes "C1 and c2", "C2 and c1", "C1" or "C2", each a quarter of the time.
+        u: uniform in [0, 1), drawn by the caller.
+
+    Raises:
+        ValueError: neither one nor two captions, or `u` outside [0, 1).
+    """
+    if not 0 <= u < 1:
+        raise ValueError(f"u is drawn from [0, 1), not {u}")
+    if rule == "joined" or len(captions) == 1:
+        return mining_text(captions)
+    first, second = _two(captions)
+    ways = (
+        f"{first.capitalize()} and {second}",
+        f"{second.capitalize()} and {first}",
+        first.capitalize(),
+        second.capitalize(),
+    )
+    return ways[int(4 * u)]
+
+
+def _two(captions: Sequence[str]) -> tuple[str, str]:
+    if len(captions) != 2:
+        raise ValueError(f"a triplet has one or two captions, not {len(captions)}")
+    return captions[0].strip(_ENDS), captions[1].strip(_ENDS)

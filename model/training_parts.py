@@ -1,0 +1,134 @@
+"""Where triplets meet the image files: what is there is kept, what is not is named."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.images import ImageFolder
+from hsfiq.readers.sources import Source
+from model.training_data import Example, Incomplete, TrainingData
+
+PoolRule = Literal["targets", "corpus"]
+"""Which images can be a training triplet's negatives: the targets of its category's training
+triplets (QuRe's code for FashionIQ), or all images of the training split there (both papers'
+"corpus", and QuRe's code for CIRR, where the references are in it)."""
+
+SPLITS = ("train", "val")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What shares one pool and one corpus, before its images are looked for."""
+
+    name: str
+    train: tuple[Example, ...]
+    val: tuple[Example, ...]
+    pool: tuple[str, ...]
+    corpus: tuple[str, ...]
+
+    def images(self) -> Iterable[str]:
+        """Every image that is named, some more than once."""
+        for example in (*self.train, *self.val):
+            yield from (example.reference, example.target)
+        yield from self.pool
+        yield from self.corpus
+
+
+def part_of(name: str, train: Source, val: Source, rule: PoolRule) -> Part:
+    """Take the two splits of one category together.
+
+    Raises:
+        UnreadableInput: a triplet has no target.
+    """
+    trained = examples_of(train, name)
+    pool = train.images if rule == "corpus" else tuple(it.target for it in trained)
+    return Part(name, trained, examples_of(val, name), distinct(pool), distinct(val.images))
+
+
+def examples_of(source: Source, pool: str) -> tuple[Example, ...]:
+    """The triplets of one captions file, each with its target.
+
+    Raises:
+        UnreadableInput: one has none.
+    """
+    examples = []
+    for it in source.triplets:
+        if it.target is None:
+            raise UnreadableInput(
+                str(source.path),
+                f"triplet {it.external_id} has no target",
+                "training and validation need one for each",
+            )
+        examples.append(Example(it.external_id, it.reference, it.target, it.captions, pool))
+    return tuple(examples)
+
+
+def with_images(name: str, parts: Sequence[Part], folder: Path) -> TrainingData:
+    """Keep what the images in `folder` allow, and name the rest.
+
+    Raises:
+        UnreadableInput: no triplet of one split is left, or a pool or corpus has one image only.
+    """
+    files = ImageFolder(folder)
+    wanted = distinct(image for part in parts for image in part.images())
+    images = {image: path for image in wanted if (path := files.find(image)) is not None}
+    kept = [what_is_there(part, images) for part in parts]
+    train = tuple(example for part in kept for example in part.train)
+    val = tuple(example for part in kept for example in part.val)
+    for split, left in zip(SPLITS, (train, val), strict=True):
+        if not left:
+            raise UnreadableInput(
+                str(folder),
+                f"no triplet of split {split!r} has both its images here "
+                f"({len(images):,} of {len(wanted):,} images found)",
+                "name the images' folder with --images",
+            )
+    left_ids = {example.triplet_id for example in (*train, *val)}
+    return TrainingData(
+        name=name,
+        train=train,
+        val=val,
+        # Nobody asks for the candidates of a category of which no triplet is left.
+        pools={part.name: part.pool for part in kept if part.train},
+        corpora={part.name: part.corpus for part in kept if part.val},
+        images=images,
+        missing=tuple(sorted(set(wanted) - set(images))),
+        dropped=tuple(
+            example.triplet_id
+            for part in parts
+            for example in (*part.train, *part.val)
+            if example.triplet_id not in left_ids
+        ),
+        incomplete=tuple(incomplete_of(parts, kept)),
+    )
+
+
+def what_is_there(part: Part, images: Container[str]) -> Part:
+    """The part without the images that are missing and the triplets that name them."""
+    train, val = (
+        tuple(it for it in examples if it.reference in images and it.target in images)
+        for examples in (part.train, part.val)
+    )
+    pool, corpus = (
+        tuple(image for image in candidates if image in images)
+        for candidates in (part.pool, part.corpus)
+    )
+    return Part(part.name, train, val, pool, corpus)
+
+
+def incomplete_of(parts: Sequence[Part], kept: Sequence[Part]) -> Iterator[Incomplete]:
+    """The pools and corpora of which images are missing."""
+    for whole, left in zip(parts, kept, strict=True):
+        if len(left.pool) < len(whole.pool):
+            yield Incomplete("pool", whole.name, len(left.pool), len(whole.pool))
+        if len(left.corpus) < len(whole.corpus):
+            yield Incomplete("corpus", whole.name, len(left.corpus), len(whole.corpus))
+
+
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Each name once, where it came first."""
+    return tuple(dict.fromkeys(names))

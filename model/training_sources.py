@@ -1,0 +1,143 @@
+"""Where training data comes from: FashionIQ, CIRR, the drawn catalogue."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hsfiq.drawn import DrawnTriplet, Garment, catalogue, corpus, draw_triplets, generator
+from hsfiq.drawn.draw import write_images
+from hsfiq.drawn.garments import CATEGORIES
+from hsfiq.drawn.triplets import target_split
+from hsfiq.errors import UnreadableInput
+from hsfiq.images import usual_folder
+from hsfiq.readers import cirr as cirr_files
+from hsfiq.readers import fashioniq as fashioniq_files
+from hsfiq.readers.sources import Source
+from model.training_data import TrainingData
+from model.training_parts import SPLITS, PoolRule, distinct, part_of, with_images
+
+
+def fashioniq(folder: Path, images: Path | None, rule: PoolRule) -> TrainingData:
+    """Read the training and validation triplets of every category that is there.
+
+    Args:
+        folder: holds `captions/` and `image_splits/`.
+        images: holds the images, in whatever layout; the dataset's usual folders if None.
+        rule: which images can be negatives.
+
+    Raises:
+        UnreadableInput: with file and place; a split is missing, or no triplet has its images.
+    """
+    sources = {it.corpus: it for it in fashioniq_files.read(folder, splits=SPLITS)}
+    parts = []
+    for category in distinct(name.rpartition(".")[0] for name in sources):
+        for split in SPLITS:
+            if f"{category}.{split}" not in sources:
+                raise UnreadableInput(
+                    str(folder),
+                    f"no captions of split {split!r} for {category}, only of the other",
+                    f"add captions/cap.{category}.{split}.json, or take {category} away",
+                )
+        train, val = (sources[f"{category}.{split}"] for split in SPLITS)
+        parts.append(part_of(category, train, val, rule))
+    return with_images("fashioniq", parts, image_folder(folder, images))
+
+
+def cirr(folder: Path, images: Path | None, rule: PoolRule) -> TrainingData:
+    """Read CIRR's training and validation triplets; the arguments and errors are FashionIQ's."""
+    sources = {source.corpus: source for source in cirr_files.read(folder, SPLITS)}
+    part = part_of("cirr", sources["train"], sources["val"], rule)
+    return with_images("cirr", [part], image_folder(folder, images))
+
+
+def drawn(folder: Path, seed: int, per_category: int, n: int, rule: PoolRule) -> TrainingData:
+    """Draw training and validation triplets, and into `folder` the pictures that are not there.
+
+    Garments of held-out combinations are neither drawn nor anybody's candidates. Training's corpus
+    has no validation target in it; validation's has training's targets, as what must not win.
+
+    Args:
+        folder: holds the pictures.
+        seed: of the catalogue and the triplets.
+        per_category: garments of each category.
+        n: triplets of all splits together; `hsfiq.drawn.triplets.SHARES` says how many train.
+        rule: which images can be negatives.
+
+    Raises:
+        CatalogueTooSmall: the garments give fewer triplets.
+        UnreadableInput: the folder cannot be written to.
+    """
+    garments, triplets = draw_dataset(seed, per_category, n)
+    shown = tuple(garment for garment in garments if not garment.held_out)
+    draw_pictures(shown, folder)
+    parts = []
+    for category in CATEGORIES:
+        all_ = corpus(shown, category)
+        train, val = (
+            Source(
+                path=folder,
+                corpus=f"{category}.{split}",
+                images=tuple(garment.image_id for garment in candidates),
+                triplets=tuple(
+                    it.record() for it in triplets if (it.category, it.split) == (category, split)
+                ),
+            )
+            for split, candidates in (
+                ("train", [it for it in all_ if target_split(it) == "train"]),
+                ("val", all_),
+            )
+        )
+        parts.append(part_of(category, train, val, rule))
+    return with_images("drawn", parts, folder)
+
+
+def draw_dataset(
+    seed: int, per_category: int, n: int
+) -> tuple[tuple[Garment, ...], tuple[DrawnTriplet, ...]]:
+    """The catalogue and the triplets, of all three splits, that `drawn` takes its own from.
+
+    Raises:
+        CatalogueTooSmall: the garments give fewer triplets.
+    """
+    garments = catalogue(generator(seed, "catalogue"), per_category)
+    return garments, draw_triplets(generator(seed, "training triplets"), garments, n)
+
+
+def draw_pictures(garments: Iterable[Garment], folder: Path) -> None:
+    """Draw the garments that have no picture in the folder yet; each file is whole or absent.
+
+    Raises:
+        UnreadableInput: the folder cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        absent = [it for it in garments if not (folder / f"{it.image_id}.jpg").is_file()]
+        with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as draft:
+            write_images(absent, Path(draft))
+            for path in sorted(Path(draft).iterdir()):
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+                path.replace(folder / path.name)
+    except OSError as error:
+        raise UnreadableInput(str(folder), f"cannot be written ({error.strerror})") from error
+
+
+def image_folder(folder: Path, images: Path | None) -> Path:
+    """The folder of the images that was named, or where they mostly are.
+
+    Raises:
+        UnreadableInput: there is none.
+    """
+    if images is None:
+        found = usual_folder(folder)
+        if found is None:
+            raise UnreadableInput(
+                str(folder), "no folder of images here", "name theirs with --images"
+            )
+        return found
+    if not images.is_dir():
+        raise UnreadableInput(str(images), "there is no such folder", "name another with --images")
+    return images
