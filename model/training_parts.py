@@ -87,7 +87,7 @@ def with_images(name: str, parts: Sequence[Part], folder: Path) -> TrainingData:
                 f"({len(images):,} of {len(wanted):,} images found)",
                 "name the images' folder with --images",
             )
-    left_ids = {example.triplet_id for example in (*train, *val)}
+    left_over = {*train, *val}
     return TrainingData(
         name=name,
         train=train,
@@ -101,7 +101,7 @@ def with_images(name: str, parts: Sequence[Part], folder: Path) -> TrainingData:
             example.triplet_id
             for part in parts
             for example in (*part.train, *part.val)
-            if example.triplet_id not in left_ids
+            if example not in left_over
         ),
         incomplete=tuple(incomplete_of(parts, kept)),
     )

@@ -1,0 +1,83 @@
+"""The values of a recipe as text: what a command line takes, a table shows and a file keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, Final, Literal, get_args, get_origin
+
+NONE: Final = "none"
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "size": (1, 4096),
+    "pad_ratio": (1, 100),
+    "epochs": (1, 100_000),
+    "batch": (1, 1_000_000),
+    "accumulate": (1, 1_000_000),
+    "lr": (1e-12, 10),
+    "final_lr_share": (0, 1),
+    "weight_decay": (0, 10),
+    "betas": (0, 0.999999),
+    "eps": (1e-30, 1),
+    "clip_norm": (1e-12, 1e12),
+    "seed": (0, 2**63 - 1),
+    "n_def": (1, 100_000),
+    "n_neg": (1, 1_000_000_000),
+    "threshold": (1, 1_000_000_000),
+    "val_recall": (1, 1_000_000_000),
+}
+"""The least and the most that a number may be; none is infinite or NaN."""
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+
+
+def shown(value: object) -> str:
+    """The value as `parsed` takes it: `30`, `5e-06`, `0.9,0.999`, `none`, `max`."""
+    if value is None:
+        return NONE
+    if isinstance(value, list | tuple):
+        return ",".join(map(shown, value))
+    return str(value)
+
+
+def parsed(text: str, kind: Any) -> Any:
+    """The value that a text stands for.
+
+    Args:
+        text: as `shown` writes it.
+        kind: int, float, str, a Literal of texts, a tuple of these, or any of them or None.
+
+    Raises:
+        ValueError: it stands for none; the message says what it is not.
+    """
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        if text not in inside:
+            raise ValueError(f"is none of {', '.join(inside)}")
+        return text
+    if origin is tuple:
+        return _parsed_tuple(text, inside)
+    if NoneType in inside:
+        return None if text == NONE else parsed(text, inside[0])
+    if kind is str:
+        return text
+    return _parsed_number(text, kind)
+
+
+def _parsed_tuple(text: str, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    parts = text.split(",")
+    if Ellipsis in kinds:
+        kinds = (kinds[0],) * len(parts)
+    if len(parts) != len(kinds):
+        raise ValueError(f"is not {len(kinds)} values with a comma between them")
+    return tuple(parsed(part.strip(), kind) for part, kind in zip(parts, kinds, strict=True))
+
+
+def _parsed_number(text: str, kind: type[int] | type[float]) -> int | float:
+    try:
+        if kind is int and not _WHOLE.fullmatch(text):
+            raise ValueError  # int() would take 1_000 as well
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"is not a {'whole ' if kind is int else ''}number") from None
