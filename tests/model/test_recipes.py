@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
@@ -52,6 +52,7 @@ def test_when_sets_are_defined(name: str, period: int, definitions: tuple[int, .
     assert recipe(name).definitions == definitions
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.integers(1, 60))
 def test_sets_are_defined_as_algorithm_1_has_it(epochs: int, n_def: int) -> None:
     if n_def > epochs:
@@ -213,11 +214,13 @@ def random_recipes(draw: st.DrawFn) -> Recipe:
     return Recipe(**values)
 
 
+@settings(deadline=None)
 @given(random_recipes())
 def test_json_gives_the_recipe_back(one: Recipe) -> None:
     assert Recipe.from_json(json.loads(json.dumps(one.to_json())), "it.json") == one
 
 
+@settings(deadline=None)
 @given(random_recipes())
 def test_text_gives_the_values_back(one: Recipe) -> None:
     for key, kind in kinds_of_values().items():

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.texts import CaptionRule, mining_text, normalise, training_text
@@ -63,6 +63,7 @@ def literal_normalise(text: str) -> str:
     return " ".join(short.split(" ")[:50])
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(["dotmark", "starmark", " ", "  ", "\n", "\t", ".", '"', "~", "Red", "?"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -324,6 +324,7 @@ def test_records_that_cannot_be(changed: dict[str, Any], said: str) -> None:
 NAMES = st.sampled_from("abcdef")
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(NAMES, NAMES), max_size=6),
     st.lists(NAMES, unique=True),
