@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: help demo test lint docs screenshots bench bench-setup clean
+.PHONY: help demo test test-lavis lint docs screenshots bench bench-setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,13 @@ demo: $(VENV)/.annotate  ## Serve a ready study at http://127.0.0.1:7860
 test: $(VENV)/.test  ## Run the test suite
 	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
 
+# LAVIS lives in an environment outside the checkout, made when its versions change; it takes minutes.
+LAVIS := $(PYTHON) benchmarks/lavis_venv.py
+
+test-lavis:  ## Run the tests of the BLIP-2 encoder, with LAVIS (Python 3.11)
+	venv=$$($(LAVIS)) && "$$venv/bin/python" -m pytest -c tests/lavis/pytest.ini \
+		--confcutdir tests/lavis tests/lavis $(ARGS)
+
 lint: $(VENV)/.dev  ## Check style, types and the doors between the rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -50,6 +57,7 @@ bench: $(VENV)/.test  ## Run the benchmark NAME (make bench NAME=soak)
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
 
 bench-setup: .venv-potato/bin/potato  ## Install what benchmarks compare with
+	$(LAVIS)
 
 # Potato is GPL-3.0 and runs as a process of its own: it is never installed beside hsfiq.
 .venv-potato/bin/potato:

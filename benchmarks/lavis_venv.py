@@ -1,0 +1,79 @@
+"""Make the environment with LAVIS, unless it is there, and print its folder.
+
+LAVIS 1.0.2 pins an old transformers and needs numpy 1, so it is never installed beside the rest.
+Its environment holds what `constraints-lavis.txt` and `pyproject.toml` name, but not hsfiq itself:
+all checkouts that name the same share it. HSFIQ_LAVIS names another folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CONSTRAINTS = ROOT / "constraints-lavis.txt"
+EXTRAS = ("model", "lavis")
+TEST_TOOLS = ("pytest", "hypothesis")
+
+
+def folder() -> Path:
+    """Where the environment is, or will be: complete or absent."""
+    named = os.environ.get("HSFIQ_LAVIS")
+    if named:
+        return Path(named).expanduser().resolve()
+    content = json.dumps(requirements()).encode() + CONSTRAINTS.read_bytes()
+    key = hashlib.sha256(content).hexdigest()[:12]
+    return Path.home() / ".cache" / "hsfiq" / f"lavis-{key}"
+
+
+def requirements() -> list[str]:
+    """What is installed: hsfiq's own dependencies, the extras' and the tools of the tests."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [name for extra in EXTRAS for name in project["optional-dependencies"][extra]]
+    return [*project["dependencies"], *(e for e in extras if "hsfiq[" not in e), *TEST_TOOLS]
+
+
+def python_3_11() -> str:
+    """A Python that LAVIS 1.0.2 can be installed for.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    if sys.version_info[:2] == (3, 11):
+        return sys.executable
+    found = shutil.which("python3.11")
+    if found is None:
+        raise SystemExit("LAVIS 1.0.2 needs python3.11 on the PATH: install Python 3.11")
+    return found
+
+
+def make(target: Path) -> None:
+    """Install into a folder beside `target` and move it there when it is complete."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{target.name}.") as name:
+        unfinished = Path(name) / "venv"
+        subprocess.run([python_3_11(), "-m", "venv", str(unfinished)], check=True)
+        # A moved environment's scripts name their old Python; nothing here calls them.
+        pip = [str(unfinished / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+        options = ["install", "--quiet", "--constraint", str(CONSTRAINTS)]
+        subprocess.run([*pip, *options, *requirements()], check=True, stdout=sys.stderr)
+        unfinished.rename(target)
+
+
+def main() -> None:
+    """Print the folder on standard output, for make; pip speaks on standard error."""
+    target = folder()
+    if not target.is_dir():
+        make(target)
+    print(target)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""BLIP-2 through LAVIS, as QuRe composes queries with it.
+
+The image encoder is frozen; `ln_vision`, the Q-Former, its query tokens, both projections and the
+temperature are trained. LAVIS is imported when a model is built, not when this is.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 -- the field's name for it
+
+from hsfiq.errors import HsfiqError
+from model.encoders.architectures import ARCHITECTURES, Architecture
+from model.encoders.weights import (
+    BERT_CONFIG,
+    BERT_VOCABULARY,
+    fill,
+    read_tensors,
+    require_files,
+)
+from model.preprocessing import Preprocessing
+
+UNUSED = ("Qformer.cls.", "itm_head.", "Qformer.bert.embeddings.position_ids")
+"""Beginnings of names in a checkpoint on which no score depends."""
+
+
+class Blip2(nn.Module):
+    """A `blip2` encoder; see `model.encoders.protocol.Encoder` for what each method takes.
+
+    Everything that is trained is a parameter that requires a gradient; no buffer changes.
+    """
+
+    temperature: nn.Parameter
+
+    def __init__(self, architecture: Architecture, lavis: Any) -> None:
+        """Freeze what is not trained.
+
+        Args:
+            architecture: what was built.
+            lavis: LAVIS' `Blip2Qformer`.
+        """
+        super().__init__()
+        self.name = architecture.name
+        self.preprocessing = Preprocessing(size=architecture.vit.size)
+        self.tokens_shape = architecture.vit.tokens_shape
+        self.temperature = lavis.temp
+        self.lavis = lavis
+        self._vit = architecture.vit
+        self._frozen_id: str | None = None
+        freeze(lavis)
+
+    @classmethod
+    def random(cls, architecture: Architecture, generator: torch.Generator) -> Blip2:
+        """Build a model with a Q-Former of the true size, random weights and no files.
+
+        Its vocabulary is invented, but as large as BERT's.
+
+        Raises:
+            HsfiqError: LAVIS is not installed.
+        """
+        parts = lavis_parts()
+        seed = int(torch.randint(2**62, (), generator=generator))
+        config = parts.BertConfig()
+        # LAVIS and transformers draw from the global generator.
+        with torch.random.fork_rng(devices=()), tempfile.TemporaryDirectory() as folder:
+            torch.manual_seed(seed)
+            vocabulary = Path(folder) / "vocab.txt"
+            parts.draw_vocabulary(vocabulary, config.vocab_size)
+            return cls(architecture, parts.LocalBlip2Qformer(architecture.vit, config, vocabulary))
+
+    def frozen_id(self) -> str:
+        """The sha256 of the image encoder's settings and weights."""
+        if self._frozen_id is None:
+            digest = sha256(repr(self._vit).encode())
+            for name, weight in sorted(self.lavis.visual_encoder.state_dict().items()):
+                digest.update(name.encode())
+                digest.update(weight.cpu().contiguous().numpy().data)
+            self._frozen_id = digest.hexdigest()
+        return self._frozen_id
+
+    @torch.no_grad()
+    def image_tokens(self, pixels: Tensor) -> Tensor:
+        """Encode images: the tokens before `ln_vision`, which is trained; in fp32.
+
+        A GPU computes them in fp16, as LAVIS does, and a CPU in fp32, whatever the context.
+        """
+        device = pixels.device.type
+        with torch.autocast(device, torch.float16, enabled=device != "cpu"):
+            tokens: Tensor = self.lavis.visual_encoder(pixels)  # [B, P, W]
+        return tokens.float()
+
+    def query(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+        """Compose references and texts (QuRe section 3.1 and its code).
+
+        The query tokens read the reference by cross-attention and the text by self-attention; the
+        mean of their projected states is the query.
+
+        Raises:
+            ValueError: there are not as many texts as references.
+        """
+        if len(texts) != len(tokens):
+            raise ValueError(f"{len(tokens)} references, but {len(texts)} texts")
+        text = self.lavis.tokenizer(
+            list(texts),
+            padding="max_length",
+            truncation=True,
+            max_length=self.lavis.max_txt_len,
+            return_tensors="pt",
+        ).to(tokens.device)
+        read = text.attention_mask.new_ones(len(tokens), self.lavis.query_tokens.shape[1])
+        states = self._states(
+            tokens,
+            input_ids=text.input_ids,  # [B, T]
+            attention_mask=torch.cat([read, text.attention_mask], dim=1),  # [B, L + T]
+        )
+        projected: Tensor = self.lavis.text_proj(states)  # [B, L, D]
+        return F.normalize(projected.float().mean(dim=1), dim=-1)
+
+    def gallery(self, tokens: Tensor) -> Tensor:
+        """Project images: the query tokens read the image alone."""
+        projected: Tensor = self.lavis.vision_proj(self._states(tokens))  # [B, L, D]
+        return F.normalize(projected.float(), dim=-1)
+
+    def _states(self, tokens: Tensor, **text: Tensor) -> Tensor:
+        """The query tokens' last states, beside a text or without: [B, L, width]."""
+        queries: Tensor = self.lavis.query_tokens  # [1, L, width]
+        image = self.lavis.ln_vision(tokens.to(queries.dtype))
+        output = self.lavis.Qformer.bert(
+            query_embeds=queries.expand(len(tokens), -1, -1),
+            encoder_hidden_states=image,
+            return_dict=True,
+            **text,
+        )
+        states: Tensor = output.last_hidden_state[:, : queries.shape[1]]
+        return states
+
+
+def load(name: str, weights: Path) -> Blip2:
+    """Load a published model: `blip2-vitL`, `blip2-vitg` or `blip2-coco`.
+
+    Args:
+        name: which.
+        weights: the folder of its files (`model.encoders.weights.urls`).
+
+    Raises:
+        UnreadableInput: a file is missing, damaged, or of another model.
+        HsfiqError: there is no such model, or LAVIS is not installed.
+    """
+    return from_files(find(name), weights)
+
+
+def from_files(architecture: Architecture, weights: Path) -> Blip2:
+    """Build a model of any size from files of the published layout; raises as `load`."""
+    require_files(architecture, weights)
+    bert = weights / BERT_CONFIG, weights / BERT_VOCABULARY
+    lavis = lavis_parts().build(architecture.vit, *bert)
+    # A checkpoint without a temperature leaves LAVIS' own, 0.07.
+    optional = [*UNUSED, "temp"]
+    if architecture.vit_file is not None:
+        file = weights / architecture.vit_file
+        fill(lavis.visual_encoder, read_tensors(file), file)
+        optional.append("visual_encoder.")
+    file = weights / architecture.checkpoint
+    fill(lavis, read_tensors(file, key="model"), file, tuple(optional))
+    return Blip2(architecture, lavis)
+
+
+def find(name: str) -> Architecture:
+    """The model of this name.
+
+    Raises:
+        HsfiqError: there is none.
+    """
+    if name not in ARCHITECTURES:
+        raise HsfiqError(f"no BLIP-2 is called {name}: there are {', '.join(ARCHITECTURES)}")
+    return ARCHITECTURES[name]
+
+
+def lavis_parts() -> ModuleType:
+    """`model.encoders.qformer`, and with it LAVIS.
+
+    Raises:
+        HsfiqError: LAVIS, or something that it needs, is not installed.
+    """
+    try:
+        from model.encoders import qformer  # noqa: PLC0415 -- LAVIS takes seconds
+    except ModuleNotFoundError as error:
+        raise HsfiqError(
+            f"BLIP-2 needs LAVIS ({error.name} is not installed): "
+            "pip install 'hsfiq[lavis]' with Python 3.11"
+        ) from error
+    return qformer
+
+
+def freeze(lavis: Any) -> None:
+    """Leave only what a score depends on to be trained.
+
+    Of the last layer only the query tokens' states are read, so the text's half of it is never
+    used. The head of the language model is frozen but for the word embeddings that it shares.
+    """
+    last_layer = lavis.Qformer.bert.encoder.layer[-1]
+    unused = (lavis.itm_head, lavis.Qformer.cls, last_layer.intermediate, last_layer.output)
+    for module in (lavis.visual_encoder, *unused):
+        module.requires_grad_(requires_grad=False)
+    lavis.Qformer.bert.embeddings.word_embeddings.requires_grad_(requires_grad=True)

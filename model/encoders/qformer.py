@@ -1,0 +1,125 @@
+"""LAVIS' `Blip2Qformer`, built from parts at hand instead of downloads.
+
+Importing this imports LAVIS (some seconds), so only `model.encoders.blip2` does it, when asked.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import torch
+from lavis.models import clip_vit, eva_vit
+from lavis.models.blip2_models.blip2 import LayerNorm
+from lavis.models.blip2_models.blip2_qformer import Blip2Qformer
+from lavis.models.blip2_models.Qformer import BertConfig, BertLMHeadModel
+from torch import nn
+from transformers import BertTokenizer
+
+from hsfiq.errors import UnreadableInput
+from model.encoders.architectures import PATCH, Vit
+
+EVA_MLP_RATIO = 4.3637
+"""As LAVIS' `create_eva_vit_g` has it."""
+
+SPECIAL_WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+class LocalBlip2Qformer(Blip2Qformer):  # type: ignore[misc] # LAVIS has no types
+    """`Blip2Qformer` of any size, with random weights; its state has LAVIS' own names.
+
+    LAVIS' constructor asks these methods for its parts, and its own ones download them.
+    """
+
+    def __init__(self, vit: Vit, bert: BertConfig, vocabulary: Path) -> None:
+        self._vit = vit
+        self._bert = bert
+        self._vocabulary = vocabulary
+        super().__init__()
+
+    def init_tokenizer(self) -> BertTokenizer:
+        """The tokenizer, with LAVIS' additional word."""
+        tokenizer = BertTokenizer(vocab_file=str(self._vocabulary))
+        tokenizer.add_special_tokens({"bos_token": "[DEC]"})
+        return tokenizer
+
+    def init_vision_encoder(self, *_: object) -> tuple[nn.Module, nn.Module]:
+        """The image encoder and the norm after it, which is trained."""
+        encoder = build_vit(self._vit)
+        return encoder, LayerNorm(encoder.num_features)
+
+    def init_Qformer(  # noqa: N802 -- LAVIS' name
+        self, num_query_token: int, vision_width: int, cross_attention_freq: int
+    ) -> tuple[nn.Module, nn.Parameter]:
+        """The Q-Former: BERT with cross-attention to the image in every second layer."""
+        self._bert.encoder_width = vision_width
+        self._bert.add_cross_attention = True
+        self._bert.cross_attention_freq = cross_attention_freq
+        self._bert.query_length = num_query_token
+        qformer = BertLMHeadModel(self._bert)
+        deviation = self._bert.initializer_range
+        shape = (1, num_query_token, self._bert.hidden_size)
+        return qformer, nn.Parameter(deviation * torch.randn(shape))
+
+
+def build_vit(vit: Vit) -> nn.Module:
+    """The image encoder in fp32, as LAVIS' `create_clip_vit_L` and `create_eva_vit_g` build it."""
+    encoder: nn.Module
+    if vit.kind == "clip":
+        # It leaves out the last of the layers that it is asked for.
+        layers = vit.blocks + 1
+        encoder = clip_vit.VisionTransformer(
+            vit.size, PATCH, vit.width, layers, vit.heads, use_grad_checkpointing=False
+        )
+    else:
+        encoder = eva_vit.VisionTransformer(
+            img_size=vit.size,
+            patch_size=PATCH,
+            use_mean_pooling=False,
+            embed_dim=vit.width,
+            depth=vit.blocks,
+            num_heads=vit.heads,
+            mlp_ratio=EVA_MLP_RATIO,
+            qkv_bias=True,
+            norm_layer=partial(nn.LayerNorm, eps=1e-6),
+        )
+    return encoder
+
+
+def build(vit: Vit, config: Path, vocabulary: Path) -> LocalBlip2Qformer:
+    """Build a model with random weights after BERT's own two files.
+
+    Raises:
+        UnreadableInput: one of them is not what it should be.
+    """
+    check_vocabulary(vocabulary)
+    try:
+        settings = BertConfig.from_dict(json.loads(config.read_text(encoding="utf-8")))
+        return LocalBlip2Qformer(vit, settings, vocabulary)
+    except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        what = f"is no BERT config ({str(error).splitlines()[0]})"
+        raise UnreadableInput(str(config), what, "download it again") from error
+
+
+def check_vocabulary(file: Path) -> None:
+    """See that a vocabulary has the words without which BERT reads nothing.
+
+    Raises:
+        UnreadableInput: it is not text, or one of them is missing.
+    """
+    try:
+        words = set(file.read_text(encoding="utf-8").splitlines())
+    except UnicodeDecodeError as error:
+        raise UnreadableInput(str(file), "is not UTF-8 text", "download it again") from error
+    missing = [word for word in SPECIAL_WORDS if word not in words]
+    if missing:
+        raise UnreadableInput(str(file), f"lacks {', '.join(missing)}", "download it again")
+
+
+def draw_vocabulary(file: Path, n_words: int) -> None:
+    """Write a vocabulary of BERT's form that can spell any word of letters and digits."""
+    signs = "abcdefghijklmnopqrstuvwxyz0123456789"
+    words = [*SPECIAL_WORDS, *signs, *(f"##{sign}" for sign in signs)]
+    words += [f"[unused{number}]" for number in range(n_words - len(words))]
+    file.write_text("\n".join(words) + "\n", encoding="utf-8")
