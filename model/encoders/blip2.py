@@ -193,8 +193,9 @@ def lavis_parts() -> ModuleType:
     try:
         from model.encoders import qformer  # noqa: PLC0415 -- LAVIS takes seconds
     except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
         raise HsfiqError(
-            f"BLIP-2 needs LAVIS ({error.name} is not installed): "
+            f"BLIP-2 needs LAVIS ({package} is not installed): "
             "pip install 'hsfiq[lavis]' with Python 3.11"
         ) from error
     return qformer
