@@ -1,7 +1,9 @@
 """How an image becomes pixels: pad, resize, crop, normalise.
 
 Padding is CLIP4Cir's TargetPad, which both papers' code follows: an image whose sides differ by
-more than `pad_ratio` gets black bars on its short side until the ratio is about that.
+`pad_ratio` or more gets bars of zeros on its short side until the ratio is about that. They are
+added before the image becomes RGB, there as here: black, but for a palette's first colour (mode P)
+and white where zero is no ink (mode CMYK).
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ class Preprocessing:
     std: tuple[float, float, float] = CLIP_STD
 
     def __post_init__(self) -> None:
-        if self.size < 1 or self.pad_ratio < 1:
+        if self.size < 1 or not self.pad_ratio >= 1:
             raise ValueError(f"a size is 1 or more, a ratio of sides too: {self}")
 
     def __call__(self, image: Image.Image) -> Tensor:
@@ -40,15 +42,21 @@ class Preprocessing:
         Returns:
             [3, size, size] float32, normalised.
         """
-        padded = target_pad(image, self.pad_ratio).convert("RGB")
-        square = crop_to_square(padded, self.size)
-        pixels = torch.from_numpy(np.array(square, dtype=np.float32) / 255)  # [size, size, 3]
-        normal = (pixels - torch.tensor(self.mean)) / torch.tensor(self.std)
-        return normal.permute(2, 0, 1).contiguous()
+        square = crop_to_square(to_rgb(target_pad(image, self.pad_ratio)), self.size)
+        # In NumPy: many threads prepare images at once, and torch would start threads in each.
+        pixels = np.array(square, dtype=np.float32) / np.float32(255)  # [size, size, 3]
+        mean, std = (np.array(each, dtype=np.float32) for each in (self.mean, self.std))
+        normal = (pixels - mean) / std
+        return torch.from_numpy(np.ascontiguousarray(normal.transpose(2, 0, 1)))
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Drop transparency, as `convert("RGB")` does, without its warning for some palettes."""
+    return (image.convert("RGBA") if image.mode == "P" else image).convert("RGB")
 
 
 def target_pad(image: Image.Image, ratio: float) -> Image.Image:
-    """Pad the short side with black where the sides' ratio exceeds `ratio` (CLIP4Cir)."""
+    """Pad the short side with zeros where the sides' ratio is `ratio` or more (CLIP4Cir)."""
     width, height = image.size
     if max(width, height) / min(width, height) < ratio:
         return image

@@ -1,0 +1,243 @@
+"""The feature cache: the tokens of every image, computed once and kept.
+
+A frozen encoder gives an image the same tokens for ever. FashionIQ's 74,381 images at ViT-L are
+257 x 1024 numbers each, 39 GB in fp16: a big file, mapped into memory, appended to and never
+rewritten (`model.cache_files`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from hsfiq.errors import UnreadableInput
+from model.cache_files import Appender, TokenFiles
+from model.cache_layout import Layout
+from model.contents import ContentMemo
+from model.encoders.protocol import Encoder
+from model.images import Prepared, prepare_all
+
+
+def default_root() -> Path:
+    """`$HSFIQ_CACHE`, else `~/.cache/hsfiq/features`."""
+    named = os.environ.get("HSFIQ_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "hsfiq" / "features"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheReport:
+    """What filling did: the four add up to the images asked for."""
+
+    n_computed: int
+    """Contents encoded now."""
+    n_found: int
+    """Images whose content had its tokens already."""
+    n_shared: int
+    """Images of the same content as one computed now."""
+    unreadable: dict[str, str]
+    """Why an image has no tokens, in one line, by image id."""
+
+
+class FeatureCache:
+    """The tokens of images, under `root`, for one encoder, its preprocessing and a dtype.
+
+    Images are known by what they hold: the same picture under two ids is kept once, and a file
+    with other content is another picture. An id means what the last `fill` found under it.
+    """
+
+    def __init__(self, files: TokenFiles, encoder: Encoder, memo: ContentMemo) -> None:
+        self._files = files
+        self._encoder = encoder
+        self._memo = memo
+        self._row_of: dict[str, int] = {}
+
+    @classmethod
+    def open(cls, root: Path, encoder: Encoder, dtype: torch.dtype) -> FeatureCache:
+        """Open the cache, absent or not; nothing is written before `fill`.
+
+        Args:
+            root: holds the caches of all settings, each in a folder of its own.
+            encoder: its `image_tokens` computes what is missing.
+            dtype: of the stored tokens: float16, bfloat16 or, for exactness, float32.
+
+        Raises:
+            UnreadableInput: the files are truncated, or not of this cache.
+            HsfiqError: tokens are not stored in this dtype.
+        """
+        layout = Layout.of(encoder, dtype)
+        files = TokenFiles(root / layout.key, layout)
+        return cls(files, encoder, ContentMemo(root / "contents.sqlite3"))
+
+    @property
+    def folder(self) -> Path:
+        """Where the tokens lie."""
+        return self._files.folder
+
+    def fill(
+        self,
+        images: Mapping[str, Path],
+        *,
+        batch: int,
+        device: torch.device,
+        workers: int,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> CacheReport:
+        """Compute the tokens that are missing; afterwards `tokens` knows these images.
+
+        Where another process fills the same cache, this waits for it and takes over its rows. A
+        process may be killed at any time: the next computes only what is still missing.
+
+        Args:
+            images: files by image id.
+            batch: images encoded at once.
+            device: where the encoder is.
+            workers: threads that read, decode and preprocess.
+            on_progress: called after every batch with the contents done and those to do.
+
+        Raises:
+            UnreadableInput: there is no room on the disk for what is missing (nothing is written
+                then), the folder cannot be written, or tokens do not fit the dtype.
+        """
+        contents = self._memo.read(images, workers=workers)
+        paths = {content: images[image_id] for image_id, content in contents.sha256.items()}
+        self._files.refresh()
+        self._check_room(len(self._missing(paths)))
+        self._memo.remember(contents)
+        broken: dict[str, str] = {}
+        known = set(self._files.row_of)
+        if self._missing(paths):
+            with self._files.appending() as appender:
+                known = set(self._files.row_of)
+                to_do = self._missing(paths)
+                for done, failed in self._append(appender, to_do, batch, device, workers):
+                    broken |= failed
+                    if on_progress is not None:
+                        on_progress(done, len(to_do))
+        unreadable = contents.unreadable | self._take_in(contents.sha256, images, broken)
+        n_found = sum(content in known for content in contents.sha256.values())
+        n_computed = sum(c in self._files.row_of and c not in known for c in paths)
+        n_shared = len(images) - len(unreadable) - n_found - n_computed
+        return CacheReport(n_computed, n_found, n_shared, unreadable)
+
+    def rows(self, image_ids: Sequence[str]) -> Tensor:
+        """Find images' rows.
+
+        Returns:
+            [B] int64.
+
+        Raises:
+            UnreadableInput: the last `fill` that had this image found no tokens for it, or none
+                had it.
+        """
+        return torch.tensor([self._row(image_id) for image_id in image_ids], dtype=torch.int64)
+
+    def tokens(self, image_ids: Sequence[str]) -> Tensor:
+        """Read images' tokens, in any order, as often as they are named.
+
+        Returns:
+            [B, P, W] in the stored dtype: a copy, the caller's own.
+
+        Raises:
+            UnreadableInput: as `rows`.
+        """
+        return self._files.read([self._row(image_id) for image_id in image_ids])
+
+    def _row(self, image_id: str) -> int:
+        row = self._row_of.get(image_id)
+        if row is None:
+            raise UnreadableInput(
+                f"image {image_id}", "has no tokens", "is its file there, and a whole image?"
+            )
+        return row
+
+    def _missing(self, paths: Mapping[str, Path]) -> dict[str, Path]:
+        """What has no row yet, of files by content."""
+        return {
+            content: path for content, path in paths.items() if content not in self._files.row_of
+        }
+
+    def _check_room(self, n_rows: int) -> None:
+        there = next(folder for folder in self.folder.parents if folder.is_dir())
+        needed, free = self._files.bytes_needed(n_rows), shutil.disk_usage(there).free
+        if n_rows and needed > free:
+            raise UnreadableInput(
+                str(self.folder),
+                f"the tokens of {n_rows:,} images take {needed / 1e9:,.1f} GB, and"
+                f" {free / 1e9:,.1f} GB are free",
+                "make room or name another folder",
+            )
+
+    def _append(
+        self,
+        appender: Appender,
+        paths: Mapping[str, Path],
+        batch: int,
+        device: torch.device,
+        workers: int,
+    ) -> Iterator[tuple[int, dict[str, str]]]:
+        """Append rows; yields after every batch how many are done, and why some have no row."""
+        prepared = prepare_all(
+            paths, self._encoder.preprocessing, workers=workers, ahead=2 * batch + workers
+        )
+        done = 0
+        with closing(prepared):
+            while several := list(islice(prepared, batch)):
+                whole = [image for image in several if image.pixels is not None]
+                if whole:
+                    tokens = self._encode(whole, device)
+                    appender.append([image.sha256 for image in whole], tokens)
+                done += len(several)
+                yield done, {image.sha256: image.reason for image in several if image.reason}
+
+    def _encode(self, images: Sequence[Prepared], device: torch.device) -> Tensor:
+        """Encode images: [B, P, W] in the stored dtype, on `device`."""
+        layout = self._files.layout
+        pixels = torch.stack([image.pixels for image in images if image.pixels is not None])
+        with torch.inference_mode():
+            exact = self._encoder.image_tokens(pixels.to(device))  # [B, P, W]
+            stored = exact.to(layout.dtype)
+            # The largest fits where all do; found several times faster than by asking each.
+            flat = exact.flatten(1)  # [B, P * W]
+            largest = torch.maximum(flat.amax(dim=1), -flat.amin(dim=1))  # [B], NaN stays NaN
+            fits = torch.isfinite(largest.to(layout.dtype)).tolist()
+        if stored.shape != (len(images), *layout.shape):
+            raise ValueError(f"the encoder gives {list(stored.shape)}, not {list(layout.shape)}")
+        for image, peak, fit in zip(images, largest.tolist(), fits, strict=True):
+            if not fit and math.isfinite(peak):
+                raise UnreadableInput(
+                    str(image.path), "its tokens are too large for fp16", "store them as bf16"
+                )
+            if not fit:
+                raise UnreadableInput(
+                    str(image.path),
+                    f"{layout.encoder} gives tokens that are no numbers (NaN or infinite)",
+                    "check the encoder's weights and precision",
+                )
+        return stored
+
+    def _take_in(
+        self, contents: Mapping[str, str], images: Mapping[str, Path], broken: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Let ids mean what was found under them; returns why some mean nothing."""
+        unreadable = {}
+        for image_id in images:
+            self._row_of.pop(image_id, None)
+        for image_id, content in contents.items():
+            row = self._files.row_of.get(content)
+            if row is not None:
+                self._row_of[image_id] = row
+                continue
+            path, reason = str(images[image_id]), broken[content]
+            unreadable[image_id] = (
+                reason if reason.startswith(f"{path}: ") else f"{path}: holds the same as {reason}"
+            )
+        return unreadable

@@ -1,0 +1,70 @@
+"""Where training and scoring take an image's tokens from: the cache, or the encoder every time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from hsfiq.errors import UnreadableInput
+from model.encoders.protocol import Encoder
+from model.images import open_image
+
+
+class TokenSource(Protocol):
+    """Gives images' tokens: a filled `FeatureCache`, or `EncodedTokens`."""
+
+    def tokens(self, image_ids: Sequence[str]) -> Tensor:
+        """Give images' tokens, without gradients.
+
+        Returns:
+            [B, P, W], on whichever device and in whichever dtype they come in.
+
+        Raises:
+            UnreadableInput: an image has no tokens.
+        """
+        ...
+
+
+class EncodedTokens:
+    """Tokens that are computed from the image files whenever they are asked for.
+
+    Slow and obvious: what a cache must equal. Encoders may round differently in batches of
+    other sizes, so the two are the same to the bit where the batches are, or where the encoder
+    does not mind.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        images: Mapping[str, Path],
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        """Encode images of these files.
+
+        Args:
+            encoder: on `device`.
+            images: files by image id.
+            dtype: what a cache would store: tokens are rounded to it.
+            device: where the encoder is, and the tokens will be.
+        """
+        self._encoder = encoder
+        self._images = images
+        self._dtype = dtype
+        self._device = device
+
+    def tokens(self, image_ids: Sequence[str]) -> Tensor:
+        """Open, preprocess and encode: [B, P, W] in `dtype`, on `device`."""
+        pixels = torch.stack([self._pixels(image_id) for image_id in image_ids])
+        with torch.no_grad():
+            return self._encoder.image_tokens(pixels.to(self._device)).to(self._dtype)
+
+    def _pixels(self, image_id: str) -> Tensor:
+        path = self._images.get(image_id)
+        if path is None:
+            raise UnreadableInput(f"image {image_id}", "has no tokens", "is its file there?")
+        return self._encoder.preprocessing(open_image(path))  # [3, size, size]
