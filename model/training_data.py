@@ -38,13 +38,31 @@ class Incomplete:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What shares one pool and one corpus, before its images are looked for."""
+
+    name: str
+    train: tuple[Example, ...]
+    val: tuple[Example, ...]
+    pool: tuple[str, ...]
+    corpus: tuple[str, ...]
+
+    def images(self) -> Iterable[str]:
+        """Every image that is named, some more than once."""
+        for example in (*self.train, *self.val):
+            yield from (example.reference, example.target)
+        yield from self.pool
+        yield from self.corpus
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingData:
     """The triplets that are trained on and those that choose the best epoch.
 
     `pools` hold the candidates of training negatives, `corpora` those of validation, by the same
     names (FashionIQ: its categories); each image once, in the order of its file. `images` are
     the files of all images named here. `missing` are the images without a file, `dropped` the
-    triplets left out for them.
+    triplets left out for them, `whole` is all that there was before.
 
     Raises:
         UnreadableInput: a target is not among its candidates, or these are fewer than two.
@@ -59,6 +77,7 @@ class TrainingData:
     missing: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     incomplete: tuple[Incomplete, ...] = ()
+    whole: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         self._check("pool", self.train, self.pools)
@@ -113,3 +132,8 @@ def missing_text(data: TrainingData) -> str:
             "",
         )
     )
+
+
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Each name once, where it came first."""
+    return tuple(dict.fromkeys(names))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.images import ImageFolder
 from hsfiq.readers.sources import Source
-from model.training_data import Example, Incomplete, TrainingData
+from model.training_data import Example, Incomplete, Part, TrainingData, distinct
 
 PoolRule = Literal["targets", "corpus"]
 """Which images can be a training triplet's negatives: the targets of its category's training
@@ -18,24 +17,6 @@ triplets (QuRe's code for FashionIQ), or all images of the training split there 
 "corpus", and QuRe's code for CIRR, where the references are in it)."""
 
 SPLITS = ("train", "val")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What shares one pool and one corpus, before its images are looked for."""
-
-    name: str
-    train: tuple[Example, ...]
-    val: tuple[Example, ...]
-    pool: tuple[str, ...]
-    corpus: tuple[str, ...]
-
-    def images(self) -> Iterable[str]:
-        """Every image that is named, some more than once."""
-        for example in (*self.train, *self.val):
-            yield from (example.reference, example.target)
-        yield from self.pool
-        yield from self.corpus
 
 
 def part_of(name: str, train: Source, val: Source, rule: PoolRule) -> Part:
@@ -75,14 +56,54 @@ def with_images(name: str, parts: Sequence[Part], folder: Path) -> TrainingData:
     """
     files = ImageFolder(folder)
     wanted = distinct(image for part in parts for image in part.images())
-    images = {image: path for image in wanted if (path := files.find(image)) is not None}
+    found = {image: path for image in wanted if (path := files.find(image)) is not None}
+    return with_files(name, parts, found, str(folder))
+
+
+def without(data: TrainingData, images: Container[str]) -> TrainingData:
+    """The same data, less some of its images.
+
+    Raises:
+        UnreadableInput: as `with_images`.
+    """
+    left = {image: path for image, path in data.images.items() if image not in images}
+    return with_files(data.name, data.whole, left, data.name)
+
+
+def first_of(data: TrainingData, n: int) -> TrainingData:
+    """The first triplets of each part, about n to train with, and the candidates they name."""
+    each = -(-n // len(data.whole))
+    parts = [first_of_part(part, each) for part in data.whole]
+    return with_files(data.name, parts, data.images, data.name)
+
+
+def first_of_part(part: Part, n: int) -> Part:
+    """The first n triplets of each split, with the candidates that they name."""
+    train, val = part.train[:n], part.val[:n]
+    pool, corpus = (
+        tuple(image for image in candidates if image in named)
+        for candidates, named in ((part.pool, named_by(train)), (part.corpus, named_by(val)))
+    )
+    return Part(part.name, train, val, pool, corpus)
+
+
+def named_by(examples: Sequence[Example]) -> set[str]:
+    """References and targets."""
+    return {image for it in examples for image in (it.reference, it.target)}
+
+
+def with_files(
+    name: str, parts: Sequence[Part], images: dict[str, Path], where: str
+) -> TrainingData:
+    """Keep what these image files, by image id, allow; `where` is for messages."""
+    wanted = distinct(image for part in parts for image in part.images())
     kept = [what_is_there(part, images) for part in parts]
     train = tuple(example for part in kept for example in part.train)
     val = tuple(example for part in kept for example in part.val)
     for split, left in zip(SPLITS, (train, val), strict=True):
         if not left:
             raise UnreadableInput(
-                str(folder),
+                where,
                 f"no triplet of split {split!r} has both its images here "
                 f"({len(images):,} of {len(wanted):,} images found)",
                 "name the images' folder with --images",
@@ -104,6 +125,7 @@ def with_images(name: str, parts: Sequence[Part], folder: Path) -> TrainingData:
             if example not in left_over
         ),
         incomplete=tuple(incomplete_of(parts, kept)),
+        whole=tuple(parts),
     )
 
 
@@ -127,8 +149,3 @@ def incomplete_of(parts: Sequence[Part], kept: Sequence[Part]) -> Iterator[Incom
             yield Incomplete("pool", whole.name, len(left.pool), len(whole.pool))
         if len(left.corpus) < len(whole.corpus):
             yield Incomplete("corpus", whole.name, len(left.corpus), len(whole.corpus))
-
-
-def distinct(names: Iterable[str]) -> tuple[str, ...]:
-    """Each name once, where it came first."""
-    return tuple(dict.fromkeys(names))

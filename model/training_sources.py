@@ -10,14 +10,50 @@ from tempfile import TemporaryDirectory
 from hsfiq.drawn import DrawnTriplet, Garment, catalogue, corpus, draw_triplets, generator
 from hsfiq.drawn.draw import write_images
 from hsfiq.drawn.garments import CATEGORIES
-from hsfiq.drawn.triplets import target_split
+from hsfiq.drawn.triplets import SHARES, target_split
 from hsfiq.errors import UnreadableInput
 from hsfiq.images import usual_folder
 from hsfiq.readers import cirr as cirr_files
 from hsfiq.readers import fashioniq as fashioniq_files
 from hsfiq.readers.sources import Source
-from model.training_data import TrainingData
-from model.training_parts import SPLITS, PoolRule, distinct, part_of, with_images
+from model.recipes import Recipe
+from model.training_data import TrainingData, distinct
+from model.training_parts import SPLITS, PoolRule, first_of, part_of, with_images
+
+GARMENTS = 600
+"""Of each category in the drawn catalogue that a scorer is trained on."""
+
+TRIPLETS = 6000
+"""Drawn from it, of all three splits; half of them train."""
+
+LEAST_GARMENTS = 40
+
+CATALOGUE = "catalogue"
+"""The folder of drawn pictures, where none is named."""
+
+
+def read(
+    recipe: Recipe, folder: Path | None, images: Path | None, limit: int | None
+) -> TrainingData:
+    """Read what a recipe trains on.
+
+    Args:
+        recipe: says which dataset and which pool.
+        folder: the dataset's; None for the drawn catalogue.
+        images: holds the images, in whatever layout, or will hold the drawn ones.
+        limit: about how many training triplets to keep; all if None.
+
+    Raises:
+        UnreadableInput: the folder is not the dataset's, or too few images are there.
+    """
+    if folder is None:
+        share = 1.0 if limit is None else min(limit / (TRIPLETS * SHARES["train"]), 1.0)
+        per_category = max(round(GARMENTS * share), LEAST_GARMENTS)
+        n = round(TRIPLETS * share)
+        return drawn(images or Path(CATALOGUE), recipe.seed, per_category, n, recipe.pool)
+    reader = cirr if recipe.dataset == "cirr" else fashioniq
+    data = reader(folder, images, recipe.pool)
+    return data if limit is None else first_of(data, limit)
 
 
 def fashioniq(folder: Path, images: Path | None, rule: PoolRule) -> TrainingData:

@@ -14,7 +14,18 @@ from typing import Annotated
 import typer
 
 from hsfiq import __version__
-from hsfiq.cli import analyze, db, demo, export, imports, owner, participant, serve, study
+from hsfiq.cli import (
+    analyze,
+    db,
+    demo,
+    export,
+    imports,
+    owner,
+    participant,
+    serve,
+    study,
+    train,
+)
 from hsfiq.errors import HsfiqError, Mistakes, NothingToDo
 
 app = typer.Typer(
@@ -35,6 +46,7 @@ demo.register(app)
 serve.register(app)
 export.register(app)
 analyze.register(app)
+train.register(app)
 
 
 def show_version(wanted: bool) -> None:

@@ -1,0 +1,110 @@
+"""What a person sees of a training run: a live bar on a terminal, a line an epoch elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from model.redefinition import Definition
+from model.run_folder import Progress as RunProgress
+from model.watchers import Step, Watcher
+
+RECENT = 0.9
+"""Of the running means' weight on what was before the last step."""
+
+
+class TrainingBar(Watcher):
+    """Loss, accuracy of pairs, size of the negative sets and time left."""
+
+    def __init__(self, epochs: int, say: Callable[[str], None]) -> None:
+        """Follow a run of so many epochs.
+
+        Args:
+            epochs: of the whole run.
+            say: writes a line that stays.
+        """
+        console = Console(stderr=True)
+        self._live = sys.stderr.isatty()
+        self._say = console.print if self._live else say
+        self._epochs = epochs
+        self._negatives = 0.0
+        self._means: tuple[float, float] | None = None
+        self._task: TaskID | None = None
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not self._live,
+            transient=True,
+        )
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def caching(self, done: int, n: int) -> None:
+        """Images whose features were computed."""
+        self._show(f"features of {n:,} images", done, n)
+
+    def started(self, progress: RunProgress, n_steps: int) -> None:
+        """Steps of the whole run."""
+        if progress.epoch or progress.step:
+            self._say(f"going on at epoch {progress.epoch}, step {progress.step}")
+        done = progress.epoch * n_steps + progress.step
+        self._show("training", done, self._epochs * n_steps)
+
+    def defined(self, definition: Definition) -> None:
+        """How large the negative sets are now."""
+        about = definition.to_json()
+        self._negatives = about["mean_size"]
+        fell_back = f", {about['n_fell_back']:,} fell back" if about["n_fell_back"] else ""
+        self._say(
+            f"epoch {about['epoch']}: negatives are {about['rule']}; "
+            f"{about['mean_size']:.1f} a query on average{fell_back}"
+        )
+
+    def stepped(self, step: Step) -> None:
+        """Running means, and where the run is."""
+        if self._means is None:
+            self._means = (step.loss, step.accuracy)
+        loss, accuracy = (
+            RECENT * mean + (1 - RECENT) * new
+            for mean, new in zip(self._means, (step.loss, step.accuracy), strict=True)
+        )
+        self._means = (loss, accuracy)
+        what = (
+            f"epoch {step.epoch} loss {loss:.4f} accuracy {accuracy:.3f} "
+            f"negatives {self._negatives:.0f}"
+        )
+        self._show(what, step.epoch * step.n_steps + step.index + 1, self._epochs * step.n_steps)
+
+    def ended(self, epoch: dict[str, Any]) -> None:
+        """The epoch's line."""
+        recalls = ", ".join(f"{k} {v:.4f}" for k, v in epoch["val"].items() if k != "mean")
+        self._say(
+            f"epoch {epoch['epoch']}: loss {epoch['loss']:.4f}, accuracy of pairs "
+            f"{epoch['accuracy']:.4f}, {recalls}"
+        )
+
+    def _show(self, what: str, done: int, n: int) -> None:
+        if self._task is None or self._bar.tasks[0].total != n:
+            for task in self._bar.task_ids:
+                self._bar.remove_task(task)
+            self._task = self._bar.add_task(what, total=n)
+        self._bar.update(self._task, description=what, completed=done)

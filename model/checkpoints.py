@@ -1,0 +1,152 @@
+"""Checkpoints: a JSON file that says what the scorer is, and the safetensors file that it names.
+
+The tensors are written first, under the name of their content; the JSON file is what makes them a
+checkpoint, and replacing it replaces the checkpoint. So whenever a process is killed, the folder
+holds the old one or the new one, whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from hsfiq.errors import UnreadableInput
+
+FORMAT = 1
+BEST, LAST = "best", "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a checkpoint's JSON file says; the tensors are read when they are asked for."""
+
+    path: Path
+    """Of the JSON file."""
+    about: dict[str, Any]
+
+    @property
+    def sha256(self) -> str:
+        """Of the scorer's tensors: the checkpoint's identity."""
+        return str(self.about["files"]["scorer"]["sha256"])
+
+    def tensors(self, part: str) -> dict[str, Tensor]:
+        """Read the tensors of a part: `scorer`, or `state` that resuming needs besides.
+
+        Raises:
+            UnreadableInput: the file is missing, truncated or not the one that was written.
+        """
+        entry = self.about["files"][part]
+        path = self.path.parent / entry["file"]
+        mend = "copy the checkpoint again, both its files"
+        if not path.is_file():
+            raise UnreadableInput(str(path), f"is missing, and {self.path.name} needs it", mend)
+        if path.stat().st_size != entry["bytes"] or sha256_of(path) != entry["sha256"]:
+            raise UnreadableInput(
+                str(path), f"is not the file that {self.path.name} names: cut or changed", mend
+            )
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise UnreadableInput(str(path), f"holds no tensors ({error})", mend) from error
+
+
+def save(
+    folder: Path, name: str, about: Mapping[str, Any], parts: Mapping[str, Mapping[str, Tensor]]
+) -> Checkpoint:
+    """Write a checkpoint, whole or not at all, in the place of the one of this name.
+
+    Args:
+        folder: is made where it is missing.
+        name: `last` or `best`.
+        about: what the JSON file says.
+        parts: the tensors, by part.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {part: save_tensors(folder, f"{name}-{part}", it) for part, it in parts.items()}
+    whole = {"format": FORMAT, **about, "files": files}
+    path = folder / f"{name}.json"
+    write_whole(path, json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
+    kept = {entry["file"] for entry in files.values()}
+    for old in folder.glob(f"{name}-*.safetensors"):
+        if old.name not in kept:
+            old.unlink()
+    return Checkpoint(path, whole)
+
+
+def save_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Write tensors to a file named for its content; returns its entry in the JSON file."""
+    draft = folder / f".{stem}-{os.getpid()}.draft"
+    try:
+        save_file({key: it.detach().cpu().contiguous() for key, it in tensors.items()}, draft)
+        sync(draft)
+        digest = sha256_of(draft)
+        path = folder / f"{stem}-{digest[:12]}.safetensors"
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    sync(folder)
+    return {"file": path.name, "sha256": digest, "bytes": path.stat().st_size}
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Put a text file in place, whole or not at all."""
+    draft = path.with_name(f".{path.name}-{os.getpid()}.draft")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        sync(draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of files, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's content."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def read(path: Path) -> Checkpoint:
+    """Read a checkpoint.
+
+    Args:
+        path: its JSON file, or the folder of a run: then the best, or the last where none is.
+
+    Raises:
+        UnreadableInput: there is none, or the JSON file is none.
+    """
+    if path.is_dir():
+        found = next(
+            (it for it in (path / f"{BEST}.json", path / f"{LAST}.json") if it.is_file()), None
+        )
+        if found is None:
+            raise UnreadableInput(str(path), "holds no best.json or last.json: no checkpoint")
+        path = found
+    if not path.is_file():
+        raise UnreadableInput(str(path), "there is no such checkpoint", "name a run's folder")
+    mend = "name a run's folder, or the best.json or last.json in it"
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UnreadableInput(str(path), "is no checkpoint's JSON file", mend) from error
+    if not isinstance(about, dict) or about.get("format") != FORMAT or "files" not in about:
+        raise UnreadableInput(str(path), f"is no checkpoint of format {FORMAT}", mend)
+    return Checkpoint(path, about)

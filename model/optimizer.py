@@ -1,0 +1,101 @@
+"""AdamW over the trained parameters, in mixed precision, and its state as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from hsfiq.errors import UnreadableInput
+from model.recipes import Recipe
+
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+_SCALE = "scaler"
+
+
+def precision(wanted: str, device: torch.device) -> torch.dtype:
+    """The dtype of the arithmetic: `auto` is bf16 where a GPU has it, else fp16; fp32 on a CPU.
+
+    Raises:
+        UnreadableInput: fp16 on a CPU, where no scaler is known to work.
+    """
+    if wanted == "fp16" and device.type == "cpu":
+        raise UnreadableInput("precision=fp16", "needs a GPU", "on a CPU: bf16, fp32 or auto")
+    if wanted != "auto":
+        return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
+    if device.type != "cuda":
+        return torch.float32
+    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+
+
+class Optimizer:
+    """AdamW (Loshchilov and Hutter, arXiv 1711.05101) as the recipe sets it."""
+
+    def __init__(
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        recipe: Recipe,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self._parameters = parameters
+        self._clip_norm = recipe.clip_norm
+        self._adamw = torch.optim.AdamW(
+            parameters.values(),
+            lr=recipe.lr,
+            betas=recipe.betas,
+            eps=recipe.eps,
+            weight_decay=recipe.weight_decay,
+        )
+        # fp16 has no numbers for the smallest gradients: the loss is scaled up (QuRe trains so).
+        self._scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
+
+    def set_lr(self, lr: float) -> None:
+        """Set the learning rate of all parameters."""
+        for group in self._adamw.param_groups:
+            group["lr"] = lr
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the loss's gradients to those of the step."""
+        self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+
+    def step(self) -> None:
+        """Change the parameters by the gradients, and forget these.
+
+        fp16 gradients that overflowed change nothing; the scale is lowered then.
+        """
+        self._scaler.unscale_(self._adamw)
+        if self._clip_norm is not None:
+            nn.utils.clip_grad_norm_(list(self._parameters.values()), self._clip_norm)
+        self._scaler.step(self._adamw)
+        self._scaler.update()
+        self._adamw.zero_grad()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The state, by parameter, for `put`."""
+        moments = {
+            f"{key}.{name}": self._adamw.state[parameter][key]
+            for name, parameter in self._parameters.items()
+            if parameter in self._adamw.state
+            for key in _MOMENTS
+        }
+        if not self._scaler.is_enabled():
+            return moments
+        state = self._scaler.state_dict()
+        scale = torch.tensor([state["scale"], state["_growth_tracker"]], dtype=torch.float64)
+        return {**moments, _SCALE: scale}
+
+    def put(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take up the state that `tensors` gave."""
+        for name, parameter in self._parameters.items():
+            if f"step.{name}" in tensors:
+                # AdamW counts its steps on the CPU, whatever the parameter is on.
+                self._adamw.state[parameter] = {
+                    key: tensors[f"{key}.{name}"].to("cpu" if key == "step" else parameter.device)
+                    for key in _MOMENTS
+                }
+        if self._scaler.is_enabled() and _SCALE in tensors:
+            scale, growth = tensors[_SCALE].tolist()
+            state = self._scaler.state_dict()
+            self._scaler.load_state_dict({**state, "scale": scale, "_growth_tracker": int(growth)})

@@ -1,0 +1,70 @@
+"""Recall@k on the validation triplets, by which the best epoch is known."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+import torch
+from torch import Tensor
+
+from model.encoders.protocol import Pooling
+from model.inference import Inference
+from model.recipes import Recipe
+from model.redefinition import by_pool
+from model.relevance import relevance, target_ranks
+from model.texts import mining_text, normalise
+from model.training_data import TrainingData
+
+CHUNK = 512
+
+
+def validate(data: TrainingData, recipe: Recipe, inference: Inference) -> dict[str, float]:
+    """Recall@k for the recipe's ks, the mean over the corpora, and their own `mean`.
+
+    On CIRR the reference is taken out of the corpus, as its benchmark does; elsewhere it stays.
+    """
+    found = ranks(data, inference, recipe.pooling, without_reference=recipe.dataset == "cirr")
+    values = {
+        f"recall@{k}": mean((ranks <= k).double().mean().item() for ranks in found.values())
+        for k in recipe.val_recall
+    }
+    return {**values, "mean": mean(values.values())}
+
+
+def ranks(
+    data: TrainingData, inference: Inference, pooling: Pooling, *, without_reference: bool
+) -> dict[str, Tensor]:
+    """The target's rank for every validation triplet.
+
+    Args:
+        data: its `val` against its `corpora`.
+        inference: encodes.
+        pooling: over an image's token vectors.
+        without_reference: whether the reference is no candidate.
+
+    Returns:
+        corpus -> [Q] int64, 1 being the best.
+    """
+    found = {}
+    for corpus, places in by_pool(data.val).items():
+        images = data.corpora[corpus]
+        column = {image: i for i, image in enumerate(images)}
+        examples = [data.val[i] for i in places.tolist()]
+        gallery = inference.gallery(images)  # [N, L, D]
+        queries = inference.queries(
+            [it.reference for it in examples],
+            [normalise(mining_text(it.captions)) for it in examples],
+        )  # [Q, D]
+        targets = torch.tensor([column[it.target] for it in examples], device=queries.device)
+        references = torch.tensor([column[it.reference] for it in examples], device=queries.device)
+        found[corpus] = torch.cat(
+            [
+                target_ranks(
+                    relevance(queries[part], gallery, pooling, chunk=CHUNK),
+                    targets[part],
+                    references[part] if without_reference else None,
+                )
+                for part in (slice(at, at + CHUNK) for at in range(0, len(queries), CHUNK))
+            ]
+        ).cpu()
+    return found

@@ -1,0 +1,130 @@
+"""Who follows a training run: the terminal, TensorBoard, a test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch.utils.tensorboard import SummaryWriter
+
+from model.redefinition import Definition
+from model.run_folder import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the optimiser: what it was computed from and what came out."""
+
+    epoch: int
+    index: int
+    """In its epoch, from 0."""
+    n_steps: int
+    """Of the epoch."""
+    n: int
+    """Triplets in the batch, all processes together."""
+    loss: float
+    accuracy: float
+    """Share of the batch's targets scored above their negatives."""
+
+
+class Watcher:
+    """Hears of a run's progress; each method does nothing unless it is overridden."""
+
+    def caching(self, done: int, n: int) -> None:
+        """So many images of n have their tokens."""
+
+    def started(self, progress: Progress, n_steps: int) -> None:
+        """Training begins, or goes on, from there; each epoch has so many steps."""
+
+    def defined(self, definition: Definition) -> None:
+        """The negative sets were defined anew."""
+
+    def stepped(self, step: Step) -> None:
+        """A step was taken."""
+
+    def ended(self, epoch: dict[str, Any]) -> None:
+        """An epoch ended; this is its line of the history."""
+
+    def close(self) -> None:
+        """The run ended, whether well or not."""
+
+
+class TensorBoard(Watcher):
+    """Writes what `tensorboard --logdir OUT` shows."""
+
+    def __init__(self, folder: Path) -> None:
+        """Log to a folder."""
+        self._folder = folder
+        self._step = 0
+        self._writer: SummaryWriter | None = None  # opened when it is known where the log goes on
+
+    def started(self, progress: Progress, n_steps: int) -> None:
+        """Drop what an earlier try logged beyond the checkpoint."""
+        self._step = progress.epoch * n_steps + progress.step
+        self._writer = SummaryWriter(str(self._folder), purge_step=self._step)
+
+    def defined(self, definition: Definition) -> None:
+        """QuRe Figure 5: how large the sets are."""
+        about = definition.to_json()
+        for key in ("mean_size", "median_size", "n_fell_back"):
+            self._add(f"negatives/{key}", about[key])
+
+    def stepped(self, step: Step) -> None:
+        """Loss and accuracy of every step."""
+        self._step += 1
+        self._add("train/loss", step.loss)
+        self._add("train/accuracy", step.accuracy)
+
+    def ended(self, epoch: dict[str, Any]) -> None:
+        """The epoch's own figures."""
+        self._add("train/lr", epoch["lr"])
+        self._add("train/temperature", epoch["temperature"])
+        for name, value in epoch["val"].items():
+            self._add(f"val/{name}", value)
+
+    def _add(self, name: str, value: float) -> None:
+        if self._writer is not None:
+            self._writer.add_scalar(name, value, self._step)
+
+    def close(self) -> None:
+        """Write what is still in memory."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class Watchers(Watcher):
+    """Several at once."""
+
+    def __init__(self, *watchers: Watcher) -> None:
+        self._watchers = watchers
+
+    def caching(self, done: int, n: int) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.caching(done, n)
+
+    def started(self, progress: Progress, n_steps: int) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.started(progress, n_steps)
+
+    def defined(self, definition: Definition) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.defined(definition)
+
+    def stepped(self, step: Step) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.stepped(step)
+
+    def ended(self, epoch: dict[str, Any]) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.ended(epoch)
+
+    def close(self) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.close()
