@@ -108,9 +108,10 @@ class Blip2(nn.Module):
         """
         if len(texts) != len(tokens):
             raise ValueError(f"{len(tokens)} references, but {len(texts)} texts")
+        # QuRe pads to 32 always: what lies beyond the longest text is masked, and only costs time.
         text = self.lavis.tokenizer(
             list(texts),
-            padding="max_length",
+            padding=True,
             truncation=True,
             max_length=self.lavis.max_txt_len,
             return_tensors="pt",
