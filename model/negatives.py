@@ -1,0 +1,162 @@
+"""Which images may be a query's negative: the strategies of CIRQRS and QuRe.
+
+Sets are defined by scores, never by the order in which a sort leaves equal ones; where a number of
+images is asked for and equal scores straddle the last place, the earlier in the pool come first.
+The pool is what the scores cover: if a reference is in it (CIRR's pool: all training images), it
+may be a negative, as in both papers.
+
+Where a strategy finds no image the query falls back to all that score below the target; where none
+does, to everything but the target. The papers name no such case, the published code breaks on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+import torch
+
+from hsfiq.errors import UnreadableInput
+from model.drops import between_drops
+from model.relevance import require_columns, require_finite
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Strategy = Literal["corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code"]
+
+_SIZED = ("top-k", "after-target", "cirqrs")
+_SAID = {
+    "corpus": "everything but the target",
+    "top-k": "the {k} best scored but the target",
+    "after-target": "the {k} best scored below the target",
+    "cirqrs": "the {k} best scored below the target, half as many at each redefinition",
+    "qure": "those between the two steepest score drops below the target",
+    "qure-code": "those between the first two score drops below the target, from the steepest on,"
+    " that are more than {threshold} apart",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeRule:
+    """A strategy and its numbers; `str` says what it is.
+
+    Attributes:
+        strategy: `corpus` everything but the target; `top-k` the k best scored but the target;
+            `after-target` the k best scored below it (QuRe 5.4); `cirqrs` the same, k halved at
+            each redefinition (CIRQRS eq. 6, section 5.1); `qure` those between the two steepest
+            drops below it (QuRe eq. 5-7); `qure-code` as its authors' code has it, below.
+        k: how many, for `top-k`, `after-target` and `cirqrs`.
+        threshold: for `qure-code`: drops are taken from the steepest on, in pairs of neighbours in
+            that order, until a pair lies more than `threshold` places apart (published: 1).
+
+    Raises:
+        UnreadableInput: an unknown strategy, a number that it lacks or has no use for.
+    """
+
+    strategy: Strategy
+    k: int | None = None
+    threshold: int | None = None
+
+    def __post_init__(self) -> None:
+        known = get_args(Strategy)
+        if self.strategy not in known:
+            raise UnreadableInput(
+                f"negatives {self.strategy!r}", "unknown", f"one of {', '.join(known)}"
+            )
+        self._require("k", self.k, wanted=self.strategy in _SIZED)
+        self._require("threshold", self.threshold, wanted=self.strategy == "qure-code")
+
+    def _require(self, name: str, number: int | None, *, wanted: bool) -> None:
+        where = f"negatives {self.strategy!r}"
+        if not wanted and number is not None:
+            raise UnreadableInput(where, f"has no use for {name} = {number}", f"leave {name} out")
+        if wanted and (number is None or number < 1):
+            raise UnreadableInput(where, f"{name} = {number}", f"give {name}, 1 or more")
+
+    def __str__(self) -> str:
+        return _SAID[self.strategy].format(k=self.k, threshold=self.threshold)
+
+    def redefined(self, times: int) -> NegativeRule:
+        """The rule at the `times`-th redefinition, 0 being the first definition after the warm-up.
+
+        Only `cirqrs` changes: k, k // 2, k // 4, ..., never below 1 (FashionIQ 50, 25, 12, 6).
+        """
+        if self.strategy != "cirqrs" or self.k is None:
+            return self
+        return replace(self, k=max(self.k >> times, 1))
+
+
+def negative_mask(scores: Tensor, targets: Tensor, rule: NegativeRule) -> tuple[Tensor, Tensor]:
+    """Define the negative set of every query.
+
+    Args:
+        scores: [B, N] of each query for each image of the pool; only their order and differences
+            matter, not the temperature.
+        targets: [B] columns.
+        rule: which images.
+
+    Returns:
+        Whether the image is in the query's set [B, N], never empty; and whether the query fell
+        back, as said above [B].
+
+    Raises:
+        UnreadableInput: a pool of one image, a target outside it, a score that is no number.
+    """
+    require_pool(scores.shape[1])
+    require_columns(targets, scores.shape[1], "target")
+    require_finite(scores)
+    mask = _defined(scores, targets, rule)  # [B, N]
+    fell_back = ~mask.any(dim=1)  # [B]
+    rows = fell_back.nonzero().squeeze(1)
+    if rows.numel():
+        mask[rows] = _fallback(scores[rows], targets[rows])
+    return mask, fell_back
+
+
+def require_pool(images: int) -> None:
+    """Refuse a pool without a second image.
+
+    Raises:
+        UnreadableInput: there is nothing to draw.
+    """
+    if images < 2:
+        raise UnreadableInput(
+            "pool of images",
+            f"has {images}, so no negative can be drawn beside the target",
+            "give a pool of two images or more",
+        )
+
+
+def _defined(scores: Tensor, targets: Tensor, rule: NegativeRule) -> Tensor:
+    """[B, N] and [B] -> [B, N], empty rows where the strategy finds none."""
+    if rule.strategy == "corpus":
+        return _others(scores, targets)
+    if rule.strategy == "top-k":
+        return _best(scores, _others(scores, targets), rule.k or 0)
+    target_scores = scores.gather(1, targets.unsqueeze(1))  # [B, 1]
+    if rule.strategy in _SIZED:
+        return _best(scores, scores < target_scores, rule.k or 0)
+    return between_drops(scores, target_scores, apart=rule.threshold or 0)
+
+
+def _others(scores: Tensor, targets: Tensor) -> Tensor:
+    """Everything but the target: [B, N]."""
+    every = torch.ones_like(scores, dtype=torch.bool)  # [B, N]
+    return every.scatter_(1, targets.unsqueeze(1), value=False)
+
+
+def _best(scores: Tensor, eligible: Tensor, k: int) -> Tensor:
+    """The k best of the eligible, or all of them where they are fewer: [B, N]."""
+    ranked = scores.masked_fill(~eligible, -torch.inf)  # [B, N]
+    last = ranked.topk(min(k, scores.shape[1]), dim=1).values[:, -1:]  # [B, 1]
+    above = ranked > last  # [B, N]
+    level = eligible & (ranked == last)  # [B, N]
+    room = k - above.sum(dim=1, keepdim=True)  # [B, 1]
+    return above | (level & (level.cumsum(dim=1) <= room))
+
+
+def _fallback(scores: Tensor, targets: Tensor) -> Tensor:
+    """[B, N] and [B] -> [B, N]."""
+    below = scores < scores.gather(1, targets.unsqueeze(1))  # [B, N]
+    return torch.where(below.any(dim=1, keepdim=True), below, _others(scores, targets))

@@ -1,0 +1,74 @@
+"""The negative sets of one query written from the papers' words, as lists: slow, for comparison."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from model.negatives import NegativeRule
+
+    Scores = Sequence[np.float32]
+
+
+def negatives(scores: Scores, target: int, rule: NegativeRule) -> tuple[set[int], bool]:
+    """The set and whether it is the fallback."""
+    others = [i for i in range(len(scores)) if i != target]
+    below = [i for i in best_first(scores) if scores[i] < scores[target]]
+    if rule.strategy == "corpus":
+        found = others
+    elif rule.strategy == "top-k":
+        found = [i for i in best_first(scores) if i != target][: rule.k]
+    elif rule.strategy in ("after-target", "cirqrs"):
+        found = below[: rule.k]
+    elif rule.strategy == "qure":
+        found = paper_qure(scores, target)
+    else:
+        assert rule.threshold is not None
+        found = published_qure(scores, below, rule.threshold)
+    if found:
+        return set(found), False
+    return set(below or others), True
+
+
+def best_first(scores: Scores) -> list[int]:
+    """`sorted` keeps the corpus order of equal scores."""
+    return sorted(range(len(scores)), key=lambda i: -scores[i])
+
+
+def paper_qure(scores: Scores, target: int) -> list[int]:
+    """QuRe eq. 4 to 7, indices from 0; empty where two drops cannot be found."""
+    images = best_first(scores)
+    s = [scores[i] for i in images]
+    degradations = [
+        (s[j] - s[j + 1], j) for j in range(len(s)) if s[j] < scores[target] and j + 1 < len(s)
+    ]
+    steepest = sorted((d for d in degradations if d[0] > 0), key=lambda d: (-d[0], d[1]))[:2]
+    if len(steepest) < 2:
+        return []
+    (_, k1), (_, k2) = steepest
+    return [images[j] for j in range(min(k1, k2) + 1, max(k1, k2) + 1)]
+
+
+def published_qure(scores: Scores, below: list[int], threshold: int) -> list[int]:
+    """The walk of the published code over the images below the target."""
+    drops = [scores[a] - scores[b] for a, b in pairwise(below)]
+    order = sorted(range(len(drops)), key=lambda j: -drops[j])
+    for one, other in pairwise(order):
+        if drops[other] > 0 and abs(one - other) > threshold:
+            return below[min(one, other) + 1 : max(one, other) + 1]
+    return []
+
+
+def draws(members: set[int], uniforms: Sequence[float]) -> list[int]:
+    """Draw in turn from what is left, filling it up when nothing is."""
+    left: list[int] = []
+    drawn = []
+    for uniform in uniforms:
+        left = left or sorted(members)
+        drawn.append(left.pop(int(uniform * len(left))))
+    return drawn
