@@ -1,0 +1,36 @@
+"""Where the environment with LAVIS lies, and what is said where it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import lavis_venv, train_step
+
+
+def test_a_folder_for_each_set_of_versions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("HSFIQ_LAVIS", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    known = lavis_venv.folder()
+    assert known.parent == tmp_path / ".cache" / "hsfiq"
+    assert lavis_venv.folder() == known
+    other = tmp_path / "constraints.txt"
+    other.write_text("torch==2.2.1\n")
+    monkeypatch.setattr(lavis_venv, "CONSTRAINTS", other)
+    assert lavis_venv.folder() != known
+
+
+def test_it_holds_the_extras_and_not_hsfiq_itself() -> None:
+    required = lavis_venv.requirements()
+    assert any(name.startswith("salesforce-lavis==1.0.2") for name in required)
+    assert any(name.startswith("safetensors") for name in required)
+    assert not any(name.startswith("hsfiq") for name in required)
+
+
+def test_without_it_the_benchmark_says_what_to_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HSFIQ_LAVIS", str(tmp_path / "nowhere"))
+    with pytest.raises(SystemExit, match="nowhere/bin/python is not there: run `make bench-setup`"):
+        train_step.run(seed=0, full=False)
