@@ -31,6 +31,7 @@ from hsfiq.drawn import (
 )
 from hsfiq.drawn.draw import write_images
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
+from hsfiq.drawn.triplets import Split
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED
 from hsfiq.importing import dataset_named, import_runs, import_source
@@ -43,7 +44,7 @@ from hsfiq.tables import Check, Participant, RetrievedSet, Study
 NAME = "drawn"
 DATABASE_FILE = "hsfiq.db"
 IMAGE_FOLDER = "images"
-SPLIT: Final = "val"
+SPLIT: Final[Split] = "val"
 
 GARMENTS_PER_CATEGORY = 160
 """Enough for varied sets; more are drawn where a study needs more triplets."""
@@ -88,9 +89,23 @@ def served_design(seed: int) -> Design:
 
 
 def make_study(
-    database: Database, folder: Path, design: Design, n_participants: int, *, simulated: bool
+    database: Database,
+    folder: Path,
+    design: Design,
+    n_participants: int,
+    *,
+    simulated: bool,
+    split: Split = SPLIT,
 ) -> dict[int, DrawnTriplet]:
     """Draw the catalogue, its images and a study with room for this many participants.
+
+    Args:
+        database: takes the study.
+        folder: takes the images.
+        design: of the study.
+        n_participants: as many as it has room for.
+        simulated: whether its answers will come from simulated annotators.
+        split: whose triplets are asked; `test` has combinations that training never shows.
 
     Returns:
         The truth behind each query, by the query's database key.
@@ -104,7 +119,7 @@ def make_study(
         generator(design.seed, "catalogue"),
         min(PER_CATEGORY, max(GARMENTS_PER_CATEGORY, per_category // 2)),
     )
-    queries = draw_queries(design.seed, garments, per_category)
+    queries = draw_queries(design.seed, garments, per_category, split)
     write_images(garments, folder / IMAGE_FOLDER)
     with database.writing() as session:
         keys = store_queries(session, folder, garments, queries, design.seed)
@@ -114,13 +129,15 @@ def make_study(
     return {key: query.triplet for key, query in zip(keys, queries, strict=True)}
 
 
-def draw_queries(seed: int, garments: Sequence[Garment], per_category: int) -> list[DrawnQuery]:
+def draw_queries(
+    seed: int, garments: Sequence[Garment], per_category: int, split: Split = SPLIT
+) -> list[DrawnQuery]:
     """Draw a category's triplets, each asked once, its captions in either order."""
     triplets = [
         triplet
         for category in CATEGORIES
         for triplet in draw_split(
-            generator(seed, "triplets", category), garments, category, SPLIT, per_category
+            generator(seed, "triplets", category), garments, category, split, per_category
         )
     ]
     order = generator(seed, "caption order")
@@ -142,7 +159,7 @@ def store_queries(
         asked = [query for query in queries if query.triplet.category == category]
         source = Source(
             path=folder,
-            corpus=f"{category}.{SPLIT}",
+            corpus=f"{category}.{queries[0].triplet.split}",
             images=tuple(garment.image_id for garment in candidates),
             triplets=tuple(query.triplet.record() for query in asked),
         )
@@ -161,7 +178,12 @@ def store_queries(
 
 
 def make_answered_study(
-    database: Database, folder: Path, n_answers: int, seed: int, track: Track = iter
+    database: Database,
+    folder: Path,
+    n_answers: int,
+    seed: int,
+    track: Track = iter,
+    split: Split = SPLIT,
 ) -> None:
     """Make a finished study of exactly `n_answers` answers by simulated annotators.
 
@@ -171,7 +193,7 @@ def make_answered_study(
     design = Design(seed=seed)
     size = design.questions_per_form * design.forms_per_participant
     n_participants = ceil(n_answers / size)
-    triplets = make_study(database, folder, design, n_participants, simulated=True)
+    triplets = make_study(database, folder, design, n_participants, simulated=True, split=split)
     annotators = draw_annotators(generator(seed, "annotators"), n_participants)
     with database.writing() as session:
         study = demo_study(session)

@@ -12,16 +12,17 @@ from typing import Any
 import torch
 
 from hsfiq import __version__
-from model import checkpoints, encoders
+from model import checkpoints
 from model.cache import FeatureCache
 from model.checkpoints import Checkpoint
 from model.encoders.protocol import Encoder
+from model.loading import new_scorer
+from model.optimizer import precision
 from model.recipes import Recipe
 from model.run_folder import RunFolder
-from model.scorer import Scorer, put, trained_parameters
-from model.seeds import generator
+from model.scorer import put, trained_parameters
 from model.tokens import EncodedTokens, TokenSource
-from model.train import Trainer
+from model.train import SAVE_EVERY, Trainer
 from model.training_data import MISSING_FILE, TrainingData, missing_text
 from model.training_parts import without
 from model.watchers import TensorBoard, Watcher, Watchers
@@ -54,7 +55,13 @@ class Where:
 
 
 def run(
-    recipe: Recipe, data: TrainingData, where: Where, world: World, watcher: Watcher
+    recipe: Recipe,
+    data: TrainingData,
+    where: Where,
+    world: World,
+    watcher: Watcher,
+    *,
+    save_every: float = SAVE_EVERY,
 ) -> Checkpoint:
     """Train, or go on with the run in the folder; nothing is done where it has ended.
 
@@ -64,6 +71,7 @@ def run(
         where: the folders.
         world: the processes that train together.
         watcher: is told of the progress, in the first process.
+        save_every: seconds after which a checkpoint is written within an epoch too.
 
     Returns:
         The best checkpoint.
@@ -72,45 +80,28 @@ def run(
         UnreadableInput: missing weights or images, another run's folder, a broken checkpoint.
         Diverged: the loss is no number.
     """
-    scorer, parent = starting_scorer(recipe, where, world.device)
-    tokens, data = tokens_of(data, scorer.encoder, where, world, watcher)
-    folder = RunFolder(where.out, identity(recipe, data, scorer.encoder, parent), ABOUT)
-    if world.is_first:
-        folder.last()  # is refused, where it is, before anything is written
-        where.out.mkdir(parents=True, exist_ok=True)
-        checkpoints.write_whole(where.out / MISSING_FILE, missing_text(data))
-        watcher = Watchers(watcher, TensorBoard(where.out / "tensorboard"))
-    else:
-        watcher = Watcher()
-    try:
-        Trainer(scorer, data, recipe, tokens, folder, world, watcher).train()
-    finally:
-        watcher.close()
-    return checkpoints.read(where.out)
-
-
-def starting_scorer(
-    recipe: Recipe, where: Where, device: torch.device
-) -> tuple[Scorer, str | None]:
-    """The scorer as training finds it, and the sha256 of the checkpoint that it starts from.
-
-    Raises:
-        UnreadableInput: missing or broken weights, or a checkpoint of another encoder.
-    """
-    encoder = encoders.build(
-        recipe.encoder,
-        size=recipe.size,
-        pad_ratio=recipe.pad_ratio,
-        folder=where.weights,
-        generator=generator(recipe.seed, "weights"),
-    )
-    scorer = Scorer(encoder, recipe.pooling)
+    precision(recipe.precision, world.device)  # is refused, where it is, before hours of caching
+    scorer = new_scorer(recipe, where.weights)
     parent = None
     if where.init is not None:
         checkpoint = checkpoints.read(where.init)
         put(checkpoint.tensors("scorer"), trained_parameters(scorer), str(checkpoint.path))
         parent = checkpoint.sha256
-    return scorer.to(device), parent
+    scorer.to(world.device)
+    tokens, data = tokens_of(data, scorer.encoder, where, world, watcher)
+    folder = RunFolder(where.out, identity(recipe, data, scorer.encoder, parent), ABOUT)
+    watchers = (watcher, TensorBoard(where.out / "tensorboard")) if world.is_first else ()
+    watcher = Watchers(*watchers)
+    # A folder that is another run's is refused here, before anything is written into it.
+    trainer = Trainer(scorer, data, recipe, tokens, folder, world, watcher, save_every)
+    if world.is_first:
+        where.out.mkdir(parents=True, exist_ok=True)
+        checkpoints.write_whole(where.out / MISSING_FILE, missing_text(data).encode())
+    try:
+        trainer.train()
+    finally:
+        watcher.close()
+    return checkpoints.read(where.out)
 
 
 def tokens_of(
@@ -135,7 +126,10 @@ def tokens_of(
     )
     if world.is_first:
         world.wait()
-    return cache, without(data, report.unreadable) if report.unreadable else data
+    if report.unreadable:
+        data = without(data, report.unreadable)
+        watcher.unreadable(report.unreadable, data)
+    return cache, data
 
 
 def identity(

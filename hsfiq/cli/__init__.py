@@ -22,6 +22,7 @@ from hsfiq.cli import (
     imports,
     owner,
     participant,
+    score,
     serve,
     study,
     train,
@@ -47,6 +48,7 @@ serve.register(app)
 export.register(app)
 analyze.register(app)
 train.register(app)
+score.register(app)
 
 
 def show_version(wanted: bool) -> None:

@@ -32,12 +32,25 @@ def demo(
     seed: Annotated[
         int, typer.Option(metavar="N", help="Draws the catalogue, study and answers.")
     ] = 0,
+    split: Annotated[
+        str,
+        typer.Option(
+            metavar="train|val|test",
+            help="Whose triplets --answers asks: test has combinations that training never shows.",
+        ),
+    ] = "val",
 ) -> None:
     """Serve a ready study on the drawn catalogue, or write one answered by simulation."""
     room("PIL", "annotate")
     from hsfiq import demo as demo_room
     from hsfiq.database import open_database
+    from hsfiq.drawn.triplets import SPLITS
 
+    asked = next((known for known in SPLITS if known == split), None)
+    if asked is None:
+        raise UnreadableInput(
+            "--split", f"the catalogue has no split {split!r}", f"there are {', '.join(SPLITS)}"
+        )
     url = demo_room.database_url(folder)
     if folder.exists() and not folder.is_dir():
         raise UnreadableInput(str(folder), "is there and is no folder")
@@ -49,7 +62,8 @@ def demo(
     if answers is not None:
         if is_there:
             raise UnreadableInput(str(folder), "holds a demo already", "name another with --dir")
-        demo_room.make_answered_study(database, folder, answers, seed, progress("annotators"))
+        track = progress("annotators")
+        demo_room.make_answered_study(database, folder, answers, seed, track, asked)
         typer.echo(f"{url}: {answers:,} answers by simulated annotators (seed {seed})")
         return
     app = room("annotate.app", "annotate")

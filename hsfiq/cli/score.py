@@ -1,0 +1,93 @@
+"""`hsfiq score`: a trained scorer's metric for a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hsfiq.cli.common import JsonOption, existing_folder, print_result, room
+from hsfiq.errors import UnreadableInput
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --scorer runs/cirqrs")(score)
+
+
+def score(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
+    scorer: Annotated[
+        Path, typer.Option(metavar="CKPT", help="A run's folder, or its best.json or last.json.")
+    ],
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="The metric's, for hsfiq analyze --metric.")
+    ] = "cirqrs",
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The images; else images/ in RELEASE or here."),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="BLIP-2's published files; else $HSFIQ_WEIGHTS."),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace another scorer's scores.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Score every retrieved set of a release, into RELEASE.scores beside it."""
+    existing_folder(release)
+    check_name(name)
+    room("torch", "model")
+    from hsfiq.cli.training_bar import TrainingBar
+    from model.cache import default_root
+    from model.score_run import Where
+    from model.score_run import score as score_release
+    from model.world import device_of
+
+    real = release.resolve()
+    where = Where(
+        release=release,
+        scores=real.with_name(f"{real.name}.scores"),
+        checkpoint=scorer,
+        cache=cache or default_root(),
+        images=images,
+        weights=weights,
+    )
+    with TrainingBar(0, typer.echo) as bar:
+        said = score_release(where, name, device_of(device, 0), bar, force=force)
+    print_result(said, as_text(said, where.scores / f"{name}.parquet", release), as_json=as_json)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no scores file may have.
+
+    Raises:
+        UnreadableInput: saying why.
+    """
+    if not name or name != Path(name).name or name.startswith(".") or name.endswith(".images"):
+        raise UnreadableInput("--name", f"{name!r} is no file's name", "write --name cirqrs")
+    if name.lower().startswith("recall@"):
+        raise UnreadableInput("--name", f"{name} is counted from the sets", "choose another")
+
+
+def as_text(said: dict[str, Any], path: Path, release: Path) -> str:
+    """What was scored and what not, for a person."""
+    lines = [f"{path}: {said['n_scored']:,} of {said['n_sets']:,} sets scored"]
+    missing = said["missing_images"]
+    if missing:
+        lines.append(
+            f"{len(missing):,} images are missing or unreadable, {', '.join(missing[:3])}...; "
+            f"{path.with_suffix('.json').name} names them and the sets without a score"
+        )
+    lines.append(f"next: hsfiq analyze {release} --metric recall@5 --metric {said['metric']}")
+    return "\n".join(lines)

@@ -1,0 +1,162 @@
+"""`hsfiq score` from end to end: checkpoint, images, tokens, scores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from hsfiq import __version__
+from hsfiq.drawn import garment_of
+from hsfiq.drawn.draw import write_images
+from hsfiq.errors import UnreadableInput
+from hsfiq.images import ImageFolder, usual_folder
+from hsfiq.records import InvalidRecord
+from model.cache import FeatureCache
+from model.checkpoints import sha256_of
+from model.inference import Inference
+from model.loading import Loaded, load_scorer
+from model.optimizer import precision
+from model.run import ENCODER_BATCH, TOKENS_DTYPE, jsonable
+from model.scoring import ReleasedSet, read_sets, score_sets, write_scores, written
+from model.watchers import Watcher
+from model.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The folders of a scoring.
+
+    Attributes:
+        release: what is scored.
+        scores: `RELEASE.scores`.
+        checkpoint: the scorer's.
+        cache: the feature cache's.
+        images: of the release; None for the usual folders, or the drawn catalogue's own pictures.
+        weights: of BLIP-2's published files; the usual one if None.
+    """
+
+    release: Path
+    scores: Path
+    checkpoint: Path
+    cache: Path
+    images: Path | None = None
+    weights: Path | None = None
+
+
+def score(
+    where: Where, name: str, device: torch.device, watcher: Watcher, *, force: bool = False
+) -> dict[str, Any]:
+    """Score a release, unless that has been done with the same scorer.
+
+    Args:
+        where: the folders.
+        name: the metric's.
+        device: computes.
+        watcher: is told of the images encoded.
+        force: replace scores of another scorer.
+
+    Returns:
+        What the scores' JSON file says.
+
+    Raises:
+        UnreadableInput: no release, no checkpoint, no images, or other scores under the name.
+    """
+    sets = read_sets(where.release)
+    loaded = load_scorer(where.checkpoint, where.weights, device)
+    said = provenance(name, where.release, loaded)
+    before = written(where.scores, name)
+    if before is not None and said.items() <= before.items() and not before["missing_images"]:
+        return before
+    if before is not None and not said.items() <= before.items() and not force:
+        raise UnreadableInput(
+            str(where.scores / f"{name}.json"),
+            "holds the scores of another scorer, or of another release",
+            "choose another --name, or --force",
+        )
+    cache = FeatureCache.open(where.cache, loaded.scorer.encoder, TOKENS_DTYPE)
+    with pictures(sets, where) as files:
+        report = cache.fill(
+            files,
+            batch=ENCODER_BATCH,
+            device=device,
+            workers=os.cpu_count() or 1,
+            on_progress=watcher.caching,
+        )
+    dtype = precision(loaded.recipe.precision, device)
+    inference = Inference(loaded.scorer, cache, World(device), dtype)
+    there = files.keys() - report.unreadable.keys()
+    scored = score_sets(sets, there, loaded.recipe.pooling, inference)
+    if not scored.sets:
+        raise UnreadableInput(
+            str(where.release),
+            f"no set has all its images: {len(scored.missing):,} are missing or unreadable, "
+            f"{', '.join(scored.missing[:3])}...",
+            "name the images' folder with --images",
+        )
+    return write_scores(where.scores, name, scored, said)
+
+
+def provenance(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
+    """Where the scores come from: what decides them, but for the images that are there."""
+    return jsonable(
+        {
+            "metric": name,
+            "score": "mean over the set's images of the pooled cosine (CIRQRS eq. 7)",
+            "release": {
+                "name": release.resolve().name,
+                "sha256": sha256_of(release / "sets.parquet"),
+            },
+            "checkpoint_sha256": loaded.checkpoint.sha256,
+            "recipe": loaded.recipe.to_json(),
+            "data": loaded.checkpoint.about["data"],
+            "encoder": loaded.checkpoint.about["encoder"],
+            "preprocessing": asdict(loaded.scorer.encoder.preprocessing),
+            "text": "as LAVIS' blip_caption",
+            "hsfiq": __version__,
+            "torch": torch.__version__,
+        }
+    )
+
+
+@contextmanager
+def pictures(sets: Collection[ReleasedSet], where: Where) -> Iterator[Mapping[str, Path]]:
+    """The files of the sets' and queries' images, as far as they are there.
+
+    Pictures of the drawn catalogue need no folder: they are drawn again.
+
+    Raises:
+        UnreadableInput: nothing says where the images are.
+    """
+    wanted = {image for it in sets for image in (it.reference, *it.images)}
+    folder = where.images or usual_folder(where.release) or usual_folder(Path())
+    if folder is not None:
+        yield existing(folder, wanted)
+        return
+    try:
+        garments = [garment_of(image) for image in sorted(wanted)]
+    except InvalidRecord:
+        raise UnreadableInput(
+            str(where.release), "a release holds no images", "name their folder with --images"
+        ) from None
+    with TemporaryDirectory() as drawn:
+        write_images(garments, Path(drawn))
+        yield existing(Path(drawn), wanted)
+
+
+def existing(folder: Path, wanted: Collection[str]) -> dict[str, Path]:
+    """The files in a folder, by image id.
+
+    Raises:
+        UnreadableInput: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise UnreadableInput(str(folder), "there is no such folder", "name another with --images")
+    files = ImageFolder(folder)
+    return {image: path for image in sorted(wanted) if (path := files.find(image)) is not None}
