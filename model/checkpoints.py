@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
@@ -23,6 +23,8 @@ from hsfiq.errors import UnreadableInput
 
 FORMAT = 1
 BEST, LAST = "best", "last"
+ENTRY = {"file", "sha256", "bytes"}
+"""What the JSON file says of a file of tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,13 @@ class Checkpoint:
         Raises:
             UnreadableInput: the file is missing, truncated or not the one that was written.
         """
-        entry = self.about["files"][part]
+        entry = self.about["files"].get(part)
+        if entry is None:
+            raise UnreadableInput(
+                str(self.path), f"holds no {part}", "it was made to be scored with: give last.json"
+            )
         path = self.path.parent / entry["file"]
-        mend = "copy the checkpoint again, both its files"
+        mend = "copy the checkpoint again, all its files"
         if not path.is_file():
             raise UnreadableInput(str(path), f"is missing, and {self.path.name} needs it", mend)
         if path.stat().st_size != entry["bytes"] or sha256_of(path) != entry["sha256"]:
@@ -69,21 +75,33 @@ def save(
         name: `last` or `best`.
         about: what the JSON file says.
         parts: the tensors, by part.
+
+    Raises:
+        UnreadableInput: the folder cannot be written to, or its disk is full.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    clear(folder, f".{name}[-.]*.draft", kept=set())  # of a process that was killed
     files = {part: save_tensors(folder, f"{name}-{part}", it) for part, it in parts.items()}
     whole = {"format": FORMAT, **about, "files": files}
     path = folder / f"{name}.json"
-    write_whole(path, json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
-    kept = {entry["file"] for entry in files.values()}
-    for old in folder.glob(f"{name}-*.safetensors"):
-        if old.name not in kept:
-            old.unlink()
+    write_whole(path, to_json(whole))
+    clear(folder, f"{name}-*.safetensors", kept={entry["file"] for entry in files.values()})
     return Checkpoint(path, whole)
 
 
+def clear(folder: Path, pattern: str, kept: Container[str]) -> None:
+    """Remove the files of this pattern but those to be kept."""
+    for path in folder.glob(pattern):
+        if path.name not in kept:
+            path.unlink()
+
+
 def save_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Write tensors to a file named for its content; returns its entry in the JSON file."""
+    """Write tensors to a file named for its content; returns its entry in the JSON file.
+
+    Raises:
+        UnreadableInput: the file cannot be written.
+    """
     draft = folder / f".{stem}-{os.getpid()}.draft"
     try:
         save_file({key: it.detach().cpu().contiguous() for key, it in tensors.items()}, draft)
@@ -91,22 +109,31 @@ def save_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict
         digest = sha256_of(draft)
         path = folder / f"{stem}-{digest[:12]}.safetensors"
         draft.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise UnreadableInput(
+            str(folder), f"a checkpoint cannot be written ({error})", "make room, then go on"
+        ) from error
     finally:
         draft.unlink(missing_ok=True)
     sync(folder)
     return {"file": path.name, "sha256": digest, "bytes": path.stat().st_size}
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Put a text file in place, whole or not at all."""
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a file in place, whole or not at all."""
     draft = path.with_name(f".{path.name}-{os.getpid()}.draft")
     try:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_bytes(content)
         sync(draft)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
     sync(path.parent)
+
+
+def to_json(value: Mapping[str, Any]) -> bytes:
+    """A JSON file's content, for people to read too."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def sync(path: Path) -> None:
@@ -147,6 +174,18 @@ def read(path: Path) -> Checkpoint:
         about = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UnreadableInput(str(path), "is no checkpoint's JSON file", mend) from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT or "files" not in about:
+    if not is_checkpoint(about):
         raise UnreadableInput(str(path), f"is no checkpoint of format {FORMAT}", mend)
     return Checkpoint(path, about)
+
+
+def is_checkpoint(about: Any) -> bool:
+    """Whether a JSON value is what `save` writes."""
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        return False
+    files = about.get("files")
+    return (
+        isinstance(files, dict)
+        and "scorer" in files
+        and all(isinstance(it, dict) and it.keys() == ENTRY for it in files.values())
+    )

@@ -56,7 +56,7 @@ def not_finite(parameters: Mapping[str, nn.Parameter]) -> str | None:
     return next((name for name, it in parameters.items() if not it.isfinite().all()), None)
 
 
-def require_finite(parameters: Mapping[str, nn.Parameter], advice: str) -> None:
+def require_finite(parameters: Mapping[str, nn.Parameter]) -> None:
     """Refuse weights that are no numbers.
 
     Raises:
@@ -64,4 +64,4 @@ def require_finite(parameters: Mapping[str, nn.Parameter], advice: str) -> None:
     """
     broken = not_finite(parameters)
     if broken is not None:
-        raise Diverged(f"the weights of {broken} are no numbers any more; {advice}")
+        raise Diverged(f"the weights of {broken} are no numbers any more")

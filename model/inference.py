@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 import torch
 from torch import Tensor
 
+from model.diagnosis import Diverged
 from model.scorer import Scorer
 from model.tokens import TokenSource
 from model.world import World
@@ -37,7 +38,11 @@ class Inference:
 
     @torch.no_grad()
     def gallery(self, image_ids: Sequence[str]) -> Tensor:
-        """Project images: N ids -> [N, L, D] float32."""
+        """Project images: N ids -> [N, L, D] float32.
+
+        Raises:
+            Diverged: the scorer gives numbers that are none.
+        """
         mine = [image_ids[i] for i in self._share(len(image_ids))]
         with evaluating(self._scorer), self._autocast():
             parts = [
@@ -48,7 +53,11 @@ class Inference:
 
     @torch.no_grad()
     def queries(self, references: Sequence[str], texts: Sequence[str]) -> Tensor:
-        """Compose references and normalised texts: [Q, D] float32."""
+        """Compose references and normalised texts: [Q, D] float32.
+
+        Raises:
+            Diverged: as `gallery`.
+        """
         mine = self._share(len(references))
         with evaluating(self._scorer), self._autocast():
             parts = [
@@ -64,7 +73,10 @@ class Inference:
         return self._world.share(torch.arange(n)).tolist() or [0]
 
     def _together(self, parts: Sequence[Tensor], n: int) -> Tensor:
-        return self._world.together(torch.cat(list(parts)), n)
+        vectors = self._world.together(torch.cat(list(parts)), n)
+        if not vectors.isfinite().all():
+            raise Diverged("the scorer gives vectors that are no numbers")
+        return vectors
 
     def _read(self, image_ids: Sequence[str]) -> Tensor:
         return self._tokens.tokens(image_ids).to(self._world.device)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same items in the same order, each made while the one before it is used."""
+def ahead(items: Iterator[T]) -> Generator[T, None, None]:
+    """The same items in the same order, each made while the one before it is used.
+
+    Close it where it is left early: its thread ends then, and not when somebody forgets it.
+    """
     nothing = object()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch") as thread:
         coming = thread.submit(next, items, nothing)

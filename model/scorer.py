@@ -42,7 +42,9 @@ class Scorer(nn.Module):
             preferred (Bradley-Terry; CIRQRS eq. 2, QuRe eq. 2).
         """
         queries = self.encoder.query(references, texts)  # [B, D]
-        images = self.encoder.gallery(torch.cat([targets, negatives]))  # [2B, L, D]
+        with torch.autocast(targets.device.type, enabled=False):  # on a CPU it joins no fp16
+            candidates = torch.cat([targets, negatives])  # [2B, P, W]
+        images = self.encoder.gallery(candidates)  # [2B, L, D]
         above, below = paired_relevance(queries.repeat(2, 1), images, self.pooling).chunk(2)  # [B]
         margins: Tensor = (above - below) / self.encoder.temperature  # [B]
         return margins

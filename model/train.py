@@ -9,7 +9,7 @@ run (`model.seeds`), so a run that was killed goes on as if it had not been.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
@@ -36,6 +36,9 @@ from model.world import World
 
 SAVE_EVERY = 600.0
 """Seconds after which a checkpoint is written within an epoch too."""
+
+NAMED = 3
+"""Triplets that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class Trainer:
         folder: RunFolder,
         world: World,
         watcher: Watcher,
+        save_every: float = SAVE_EVERY,
     ) -> None:
         """Go on where the folder's run stopped, or begin.
 
@@ -92,6 +96,7 @@ class Trainer:
             folder: the run's.
             world: the processes that train together.
             watcher: is told of the progress.
+            save_every: seconds after which a checkpoint is written within an epoch too.
 
         Raises:
             UnreadableInput: the folder holds another run, or a broken checkpoint.
@@ -108,18 +113,22 @@ class Trainer:
         self.module: nn.Module = scorer
         if world.size > 1:
             self.module = DistributedDataParallel(scorer)
-        self.saved_at = monotonic()
+        self.save_every, self.saved_at = save_every, monotonic()
 
     def train(self) -> None:
-        """Train to the last epoch.
+        """Train to the last epoch; nothing is done where the run has got there.
 
         Raises:
             Diverged: the loss or a weight is no number any more; the last checkpoint is sound.
         """
+        if self.progress.epoch == self.recipe.epochs:
+            return
         n_steps = -(-len(self.data.train) // self.recipe.batch)
         self.watcher.started(self.progress, n_steps)
-        while self.progress.epoch < self.recipe.epochs:
-            self.epoch(n_steps)
+        with self.telling_where():
+            while self.progress.epoch < self.recipe.epochs:
+                self.epoch(n_steps)
+        self.world.wait()  # for the first to have written the last checkpoint
 
     def epoch(self, n_steps: int) -> None:
         """Train with every triplet once, from the step where the run stands, and validate."""
@@ -127,19 +136,22 @@ class Trainer:
         definition = self.define(epoch)
         self.optimizer.set_lr(self.recipe.lr_at(epoch))
         self.scorer.train()
-        for batch in ahead(self.batches(epoch, self.progress.step, definition)):
-            loss, accuracy = self.step(batch)
-            self.watcher.stepped(Step(epoch, self.progress.step, n_steps, batch.n, loss, accuracy))
-            self.progress.count(batch.n, loss, accuracy)
-            if monotonic() - self.saved_at > SAVE_EVERY and self.progress.step < n_steps:
-                self.save()
+        with closing(ahead(self.batches(epoch, self.progress.step, definition))) as batches:
+            for batch in batches:
+                loss, accuracy = self.step(batch)
+                place = (epoch, self.progress.step, n_steps)
+                self.watcher.stepped(Step(*place, batch.n, loss, accuracy))
+                self.progress.count(batch.n, loss, accuracy)
+                if monotonic() - self.saved_at > self.save_every and self.progress.step < n_steps:
+                    self.save()
+        require_finite(self.parameters)
         self.progress.end_epoch(
             lr=self.recipe.lr_at(epoch),
             temperature=self.scorer.encoder.temperature.item(),
             val=validate(self.data, self.recipe, self.inference),
         )
-        self.save()
         self.watcher.ended(self.progress.epochs[-1])
+        self.save()
 
     def define(self, epoch: int) -> Definition:
         """The negatives that an epoch draws from: those in force, or defined anew."""
@@ -234,35 +246,43 @@ class Trainer:
 
     def what_diverged(self, parts: list[Batch]) -> str:
         """Say where the first number that is none came from."""
-        where = f"epoch {self.progress.epoch}, step {self.progress.step}"
         for part in parts:
             culprit = blame(self.scorer, partial(self.margins, self.scorer, part))
             if culprit is not None:
-                return (
-                    f"{where}: the loss is no number; first seen in {culprit}, triplets "
-                    f"{', '.join(part.triplet_ids[:3])}...; {self.advice()}"
-                )
-        return f"{where}: the loss is no number, on another process; {self.advice()}"
+                first = ", ".join(part.triplet_ids[:NAMED])
+                more = ", ..." if len(part.triplet_ids) > NAMED else ""
+                return f"the loss is no number; first seen in {culprit}, triplets {first}{more}"
+        return "the loss is no number, on another process"
 
-    def advice(self) -> str:
-        """What to do about it."""
-        kept = (
-            "the last checkpoint is sound" if self.progress.epochs else "no checkpoint was written"
-        )
-        return f"{kept}; try a lower lr, clip_norm=1, or precision=fp32"
+    @contextmanager
+    def telling_where(self) -> Iterator[None]:
+        """Say of a divergence where the run stood, what is kept of it and what may help."""
+        try:
+            yield
+        except Diverged as error:
+            where = f"epoch {self.progress.epoch}, step {self.progress.step}"
+            kept = "no checkpoint was written"
+            if self.folder.last() is not None:
+                kept = "the last checkpoint is sound"
+            advice = "try a lower lr, clip_norm=1, or precision=fp32"
+            raise Diverged(f"{where}: {error}; {kept}; {advice}") from error
 
     def save(self) -> None:
-        """Write a checkpoint.
+        """Write a checkpoint, in the first process.
+
+        It need not ask the others, whose clocks may say otherwise of whether one is due: they wait
+        for it where they next exchange something.
 
         Raises:
             Diverged: a weight is no number.
         """
-        require_finite(self.parameters, self.advice())
+        self.saved_at = monotonic()
         if self.world.is_first and self.definition is not None:
+            require_finite(self.parameters)
+            self.watcher.saving()
             state = self.optimizer.tensors() | self.definition.tensors()
             self.folder.save(self.progress, self.parameters, state)
-        self.world.wait()
-        self.saved_at = monotonic()
+            self.saved_at = monotonic()
 
     def restore(self) -> None:
         """Take up the folder's last checkpoint, if there is one."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from statistics import mean
 
 import torch
 from torch import Tensor
 
+from hsfiq.errors import UnreadableInput
 from model.encoders.protocol import Pooling
 from model.inference import Inference
 from model.recipes import Recipe
 from model.redefinition import by_pool
 from model.relevance import relevance, target_ranks
 from model.texts import mining_text, normalise
-from model.training_data import TrainingData
+from model.training_data import Example, TrainingData
 
 CHUNK = 512
 
@@ -44,6 +46,10 @@ def ranks(
 
     Returns:
         corpus -> [Q] int64, 1 being the best.
+
+    Raises:
+        Diverged: the scorer gives numbers that are none.
+        UnreadableInput: a reference that is to be taken out of its corpus is not in it.
     """
     found = {}
     for corpus, places in by_pool(data.val).items():
@@ -56,15 +62,33 @@ def ranks(
             [normalise(mining_text(it.captions)) for it in examples],
         )  # [Q, D]
         targets = torch.tensor([column[it.target] for it in examples], device=queries.device)
-        references = torch.tensor([column[it.reference] for it in examples], device=queries.device)
+        excluded = None
+        if without_reference:
+            excluded = references_among(column, examples).to(queries.device)
         found[corpus] = torch.cat(
             [
                 target_ranks(
                     relevance(queries[part], gallery, pooling, chunk=CHUNK),
                     targets[part],
-                    references[part] if without_reference else None,
+                    None if excluded is None else excluded[part],
                 )
                 for part in (slice(at, at + CHUNK) for at in range(0, len(queries), CHUNK))
             ]
         ).cpu()
     return found
+
+
+def references_among(column: Mapping[str, int], examples: Sequence[Example]) -> Tensor:
+    """The columns of the references, [Q] int64.
+
+    Raises:
+        UnreadableInput: one is not in the corpus.
+    """
+    for it in examples:
+        if it.reference not in column:
+            raise UnreadableInput(
+                f"triplet {it.triplet_id}",
+                f"its reference {it.reference!r} is not in the corpus {it.pool!r}",
+                "add it to the split's file of images",
+            )
+    return torch.tensor([column[it.reference] for it in examples])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from model.redefinition import Definition
 from model.run_folder import Progress
+from model.training_data import TrainingData
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,9 @@ class Watcher:
     def caching(self, done: int, n: int) -> None:
         """So many images of n have their tokens."""
 
+    def unreadable(self, reasons: Mapping[str, str], left: TrainingData) -> None:
+        """Images that cannot be read, with the reason for each, and the data without them."""
+
     def started(self, progress: Progress, n_steps: int) -> None:
         """Training begins, or goes on, from there; each epoch has so many steps."""
 
@@ -46,12 +51,20 @@ class Watcher:
     def ended(self, epoch: dict[str, Any]) -> None:
         """An epoch ended; this is its line of the history."""
 
+    def saving(self) -> None:
+        """A checkpoint is about to be written: nobody will be told again of what was before."""
+
     def close(self) -> None:
         """The run ended, whether well or not."""
 
 
 class TensorBoard(Watcher):
-    """Writes what `tensorboard --logdir OUT` shows."""
+    """Writes what `tensorboard --logdir OUT` shows.
+
+    Everything is logged under the number of steps taken so far; negative sets, which are defined
+    between two steps, under that of the first that draws from them. So what a checkpoint knows of
+    has its number or a lower one, and what came after it a higher one.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Log to a folder."""
@@ -62,30 +75,35 @@ class TensorBoard(Watcher):
     def started(self, progress: Progress, n_steps: int) -> None:
         """Drop what an earlier try logged beyond the checkpoint."""
         self._step = progress.epoch * n_steps + progress.step
-        self._writer = SummaryWriter(str(self._folder), purge_step=self._step)
+        self._writer = SummaryWriter(str(self._folder), purge_step=self._step + 1)
 
     def defined(self, definition: Definition) -> None:
         """QuRe Figure 5: how large the sets are."""
         about = definition.to_json()
         for key in ("mean_size", "median_size", "n_fell_back"):
-            self._add(f"negatives/{key}", about[key])
+            self._add(f"negatives/{key}", about[key], self._step + 1)
 
     def stepped(self, step: Step) -> None:
         """Loss and accuracy of every step."""
         self._step += 1
-        self._add("train/loss", step.loss)
-        self._add("train/accuracy", step.accuracy)
+        self._add("train/loss", step.loss, self._step)
+        self._add("train/accuracy", step.accuracy, self._step)
 
     def ended(self, epoch: dict[str, Any]) -> None:
         """The epoch's own figures."""
-        self._add("train/lr", epoch["lr"])
-        self._add("train/temperature", epoch["temperature"])
+        self._add("train/lr", epoch["lr"], self._step)
+        self._add("train/temperature", epoch["temperature"], self._step)
         for name, value in epoch["val"].items():
-            self._add(f"val/{name}", value)
+            self._add(f"val/{name}", value, self._step)
 
-    def _add(self, name: str, value: float) -> None:
+    def saving(self) -> None:
+        """What the checkpoint knows of must not be lost with this process."""
         if self._writer is not None:
-            self._writer.add_scalar(name, value, self._step)
+            self._writer.flush()
+
+    def _add(self, name: str, value: float, step: int) -> None:
+        if self._writer is not None:
+            self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
         """Write what is still in memory."""
@@ -103,6 +121,11 @@ class Watchers(Watcher):
         """Pass it on."""
         for one in self._watchers:
             one.caching(done, n)
+
+    def unreadable(self, reasons: Mapping[str, str], left: TrainingData) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.unreadable(reasons, left)
 
     def started(self, progress: Progress, n_steps: int) -> None:
         """Pass it on."""
@@ -123,6 +146,11 @@ class Watchers(Watcher):
         """Pass it on."""
         for one in self._watchers:
             one.ended(epoch)
+
+    def saving(self) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.saving()
 
     def close(self) -> None:
         """Pass it on."""

@@ -68,7 +68,8 @@ def joined(device: str | None) -> Iterator[World]:
     """Join the processes that `torchrun` started, if it did, until the block ends.
 
     Args:
-        device: as torch names them; a GPU where there is one if None.
+        device: as torch names them; a GPU where there is one if None. Of several processes each
+            has a GPU of its own where none is numbered.
 
     Raises:
         UnreadableInput: there is no such device.
@@ -78,6 +79,8 @@ def joined(device: str | None) -> Iterator[World]:
     if size == 1:
         yield World(chosen)
         return
+    if chosen.type == "cuda":
+        torch.cuda.set_device(chosen)  # NCCL's barrier uses the current one
     dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     try:
         yield World(chosen, rank, size)
@@ -92,12 +95,14 @@ def device_of(name: str | None, local_rank: int) -> torch.device:
         UnreadableInput: there is no such device.
     """
     if name is None:
-        name = f"cuda:{local_rank}" if torch.cuda.is_available() else "cpu"
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        name = f"cuda:{local_rank}"
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise UnreadableInput(
-            "--device", f"{name!r} is no device of this machine", "try cpu or cuda"
+            f"--device {name}", "this machine has no such device", "try cpu or cuda"
         ) from error
     return device

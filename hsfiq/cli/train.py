@@ -100,7 +100,7 @@ def train(
         for line in missing_lines(triplets):
             say(line)
         where = Where(out, None if no_cache else cache or default_root(), weights, init)
-        with TrainingBar(chosen.epochs, say) as bar:
+        with TrainingBar(chosen.epochs, say, speaks=world.is_first) as bar:
             checkpoint = run(chosen, triplets, where, world, bar)
         if world.is_first:
             result = summary(checkpoint.about, checkpoint.path, checkpoint.sha256)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Self
 
 from rich.console import Console
@@ -18,25 +19,32 @@ from rich.progress import (
 
 from model.redefinition import Definition
 from model.run_folder import Progress as RunProgress
+from model.training_data import TrainingData, missing_lines
 from model.watchers import Step, Watcher
 
 RECENT = 0.9
 """Of the running means' weight on what was before the last step."""
 
+NAMED = 5
+"""Unreadable images that are named on the terminal."""
+
 
 class TrainingBar(Watcher):
     """Loss, accuracy of pairs, size of the negative sets and time left."""
 
-    def __init__(self, epochs: int, say: Callable[[str], None]) -> None:
+    def __init__(self, epochs: int, say: Callable[[str], None], *, speaks: bool = True) -> None:
         """Follow a run of so many epochs.
 
         Args:
             epochs: of the whole run.
             say: writes a line that stays.
+            speaks: whether this process is the one that does.
         """
         console = Console(stderr=True)
-        self._live = sys.stderr.isatty()
-        self._say = console.print if self._live else say
+        self._live = speaks and sys.stderr.isatty()
+        # What is in brackets in a file's name is no markup.
+        aloud = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        self._say: Callable[[str], None] = aloud if self._live else say
         self._epochs = epochs
         self._negatives = 0.0
         self._means: tuple[float, float] | None = None
@@ -61,6 +69,15 @@ class TrainingBar(Watcher):
     def caching(self, done: int, n: int) -> None:
         """Images whose features were computed."""
         self._show(f"features of {n:,} images", done, n)
+
+    def unreadable(self, reasons: Mapping[str, str], left: TrainingData) -> None:
+        """The first reasons, and what is left out."""
+        for reason in list(reasons.values())[:NAMED]:
+            self._say(reason)
+        if len(reasons) > NAMED:
+            self._say(f"and {len(reasons) - NAMED:,} images more that cannot be read")
+        for line in missing_lines(left):
+            self._say(line)
 
     def started(self, progress: RunProgress, n_steps: int) -> None:
         """Steps of the whole run."""
