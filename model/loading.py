@@ -58,9 +58,13 @@ def load_scorer(path: Path, weights: Path | None, device: torch.device) -> Loade
     """
     checkpoint = checkpoints.read(path)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
+    trained_on = [checkpoint.about.get(key) for key in ("encoder", "data")]
+    if not all(isinstance(it, dict) for it in trained_on):
+        raise UnreadableInput(
+            str(checkpoint.path), "does not say what it was trained on", "copy the checkpoint again"
+        )
     scorer = new_scorer(recipe, weights)
-    trained_on = checkpoint.about.get("encoder", {}).get("frozen_sha256")
-    if trained_on != scorer.encoder.frozen_id():
+    if checkpoint.about["encoder"].get("frozen_sha256") != scorer.encoder.frozen_id():
         raise UnreadableInput(
             str(checkpoint.path),
             f"was trained on another image encoder than this {recipe.encoder}",

@@ -23,10 +23,24 @@ from model.checkpoints import sha256_of
 from model.inference import Inference
 from model.loading import Loaded, load_scorer
 from model.optimizer import precision
+from model.recipes import Recipe
 from model.run import ENCODER_BATCH, TOKENS_DTYPE, jsonable
-from model.scoring import ReleasedSet, read_sets, score_sets, write_scores, written
+from model.scoring import (
+    QUERIES,
+    SETS,
+    ReleasedSet,
+    first_few,
+    is_whole,
+    read_sets,
+    said_before,
+    score_sets,
+    write_scores,
+)
 from model.watchers import Watcher
 from model.world import World
+
+VERSIONS = ("hsfiq", "torch")
+"""What a provenance tells of the programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +74,7 @@ def score(
         name: the metric's.
         device: computes.
         watcher: is told of the images encoded.
-        force: replace scores of another scorer.
+        force: score in any case, and replace whatever has the name.
 
     Returns:
         What the scores' JSON file says.
@@ -71,15 +85,15 @@ def score(
     sets = read_sets(where.release)
     loaded = load_scorer(where.checkpoint, where.weights, device)
     said = provenance(name, where.release, loaded)
-    before = written(where.scores, name)
-    if before is not None and said.items() <= before.items() and not before["missing_images"]:
-        return before
-    if before is not None and not said.items() <= before.items() and not force:
-        raise UnreadableInput(
-            str(where.scores / f"{name}.json"),
-            "holds the scores of another scorer, or of another release",
-            "choose another --name, or --force",
-        )
+    if not force and (before := said_before(where.scores, name)):
+        if not is_same(said, before):
+            raise UnreadableInput(
+                str(where.scores / f"{name}.json"),
+                "holds the scores of another scorer, or of another release",
+                "choose another --name, or --force",
+            )
+        if not before.get("missing_images") and is_whole(where.scores, before):
+            return before
     cache = FeatureCache.open(where.cache, loaded.scorer.encoder, TOKENS_DTYPE)
     with pictures(sets, where) as files:
         report = cache.fill(
@@ -89,18 +103,28 @@ def score(
             workers=os.cpu_count() or 1,
             on_progress=watcher.caching,
         )
-    dtype = precision(loaded.recipe.precision, device)
-    inference = Inference(loaded.scorer, cache, World(device), dtype)
+    inference = Inference(loaded.scorer, cache, World(device), arithmetic(loaded.recipe, device))
     there = files.keys() - report.unreadable.keys()
     scored = score_sets(sets, there, loaded.recipe.pooling, inference)
     if not scored.sets:
         raise UnreadableInput(
             str(where.release),
-            f"no set has all its images: {len(scored.missing):,} are missing or unreadable, "
-            f"{', '.join(scored.missing[:3])}...",
+            f"no set has all its images: {first_few(scored.missing)} are missing or unreadable",
             "name the images' folder with --images",
         )
     return write_scores(where.scores, name, scored, said)
+
+
+def arithmetic(recipe: Recipe, device: torch.device) -> torch.dtype:
+    """The dtype of the training's arithmetic; a CPU takes fp32 for fp16, which it lacks."""
+    if recipe.precision == "fp16" and device.type == "cpu":
+        return torch.float32
+    return precision(recipe.precision, device)
+
+
+def is_same(said: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether two provenances differ in versions at most: an upgrade is no other scorer."""
+    return all(before.get(key) == it for key, it in said.items() if key not in VERSIONS)
 
 
 def provenance(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
@@ -111,7 +135,7 @@ def provenance(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
             "score": "mean over the set's images of the pooled cosine (CIRQRS eq. 7)",
             "release": {
                 "name": release.resolve().name,
-                "sha256": sha256_of(release / "sets.parquet"),
+                "sha256": {file: sha256_of(release / file) for file in (QUERIES, SETS)},
             },
             "checkpoint_sha256": loaded.checkpoint.sha256,
             "recipe": loaded.recipe.to_json(),

@@ -8,9 +8,9 @@ where they come from. What takes long, the images' tokens, is kept in the featur
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from glob import escape
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hsfiq.errors import NothingToDo, UnreadableInput
-from model.checkpoints import sha256_of, to_json, write_whole
+from model.checkpoints import clear, sha256_of, to_json, write_whole
 from model.encoders.protocol import Pooling
 from model.inference import Inference
 from model.relevance import paired_relevance
@@ -32,6 +32,9 @@ T = TypeVar("T")
 _COLUMNS: dict[str, pa.DataType] = {"set_id": pa.string(), "score": pa.float64()}
 SET_SCORES = pa.schema(_COLUMNS)
 IMAGE_SCORES = SET_SCORES.insert(1, pa.field("image_id", pa.string()))
+
+QUERIES, SETS = "queries.parquet", "sets.parquet"
+"""What a scoring reads of a release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +73,14 @@ def read_sets(release: Path) -> list[ReleasedSet]:
     """
     queries = {
         row["query_id"]: (row["reference_id"], row["text"])
-        for row in rows(release / "queries.parquet", ("query_id", "reference_id", "text"))
+        for row in rows(release / QUERIES, ("query_id", "reference_id", "text"))
     }
     found = []
-    for row in rows(release / "sets.parquet", ("set_id", "query_id", "image_ids")):
+    for row in rows(release / SETS, ("set_id", "query_id", "image_ids")):
         if row["query_id"] not in queries:
             raise UnreadableInput(
-                str(release / "sets.parquet"),
-                f"set {row['set_id']} is of query {row['query_id']}, which queries.parquet lacks",
+                str(release / SETS),
+                f"set {row['set_id']} is of query {row['query_id']}, which {QUERIES} lacks",
                 "export the release again",
             )
         found.append(ReleasedSet(row["set_id"], *queries[row["query_id"]], tuple(row["image_ids"])))
@@ -96,12 +99,13 @@ def rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     if not path.is_file():
         raise UnreadableInput(str(path), "there is no such file", mend)
     try:
+        there = pq.read_schema(path).names
+        for name in columns:
+            if name not in there:
+                raise UnreadableInput(str(path), f"has no column {name}", mend)
         found: list[dict[str, Any]] = pq.read_table(path, columns=list(columns)).to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise UnreadableInput(str(path), f"cannot be read ({error})", mend) from error
-    absent = [name for name in columns if found and name not in found[0]]
-    if absent:
-        raise UnreadableInput(str(path), f"has no column {absent[0]}", mend)
     return found
 
 
@@ -116,22 +120,16 @@ def score_sets(
         pooling: over an image's token vectors.
         inference: encodes.
     """
-    possible = [it for it in sets if it.reference in there]
-    images = [
-        (it.set_id, image, relevance)
-        for it, relevances in zip(
-            possible, relevances_of(possible, there, pooling, inference), strict=True
-        )
-        for image, relevance in relevances.items()
+    possible = [
+        it for it in sets if it.reference in there and any(image in there for image in it.images)
     ]
-    by_set: dict[str, list[float]] = defaultdict(list)
-    for set_id, _, score in images:
-        by_set[set_id].append(score)
-    means = {
-        it.set_id: fmean(by_set[it.set_id])
-        for it in sets
-        if len(by_set[it.set_id]) == len(it.images)
-    }
+    images: list[tuple[str, str, float]] = []
+    means: dict[str, float] = {}
+    relevances = relevances_of(possible, there, pooling, inference) if possible else ()
+    for it, of_images in zip(possible, relevances, strict=True):
+        images += [(it.set_id, image, score) for image, score in of_images.items()]
+        if of_images.keys() == set(it.images):
+            means[it.set_id] = fmean(of_images[image] for image in it.images)
     wanted = {image for it in sets for image in (it.reference, *it.images)}
     return Scored(
         images=images,
@@ -172,10 +170,10 @@ def write_scores(
         What the JSON file says.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    tables = {
-        f"{name}.images.parquet": table(scored.images, IMAGE_SCORES),
-        f"{name}.parquet": table(scored.sets, SET_SCORES),
-    }
+    for file in file_names(name):
+        clear(folder, f".{escape(file)}-*.draft", kept=set())  # of a process that was killed
+    images, sets, about = file_names(name)
+    tables = {images: table(scored.images, IMAGE_SCORES), sets: table(scored.sets, SET_SCORES)}
     digests = {}
     for file, content in tables.items():
         write_whole(folder / file, content)
@@ -188,8 +186,19 @@ def write_scores(
         "unscored_sets": scored.unscored,
         "files": digests,
     }
-    write_whole(folder / f"{name}.json", to_json(said))
+    write_whole(folder / about, to_json(said))
     return said
+
+
+def file_names(name: str) -> tuple[str, str, str]:
+    """A metric's files in the order in which they are written."""
+    return f"{name}.images.parquet", f"{name}.parquet", f"{name}.json"
+
+
+def first_few(names: Sequence[str], limit: int = 3) -> str:
+    """The first names and how many more there are: "a, b, c and 7 more"."""
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
 def table(found: Sequence[tuple[Any, ...]], schema: pa.Schema) -> bytes:
@@ -200,12 +209,34 @@ def table(found: Sequence[tuple[Any, ...]], schema: pa.Schema) -> bytes:
     return sink.getvalue()
 
 
-def written(folder: Path, name: str) -> dict[str, Any] | None:
-    """What an earlier scoring says of itself, None where its files are not as it left them."""
-    path = folder / f"{name}.json"
-    try:
-        said: dict[str, Any] = json.loads(path.read_bytes())
-        same = all(sha256_of(folder / file) == it for file, it in said["files"].items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return said if same else None
+def said_before(folder: Path, name: str) -> dict[str, Any]:
+    """What an earlier scoring says of itself, nothing where there was none.
+
+    Raises:
+        UnreadableInput: files of the name are there that no scoring wrote.
+    """
+    images, sets, about = (folder / file for file in file_names(name))
+    if about.exists():
+        try:
+            said = json.loads(about.read_bytes())
+        except ValueError:
+            said = None
+        if isinstance(said, dict) and said.get("metric") == name:
+            return said
+    # A scoring that was killed leaves the images' scores, or these and the sets'.
+    elif images.exists() or not sets.exists():
+        return {}
+    raise UnreadableInput(
+        str(about if about.exists() else sets),
+        "is none that hsfiq score wrote under this name",
+        "choose another --name, or --force",
+    )
+
+
+def is_whole(folder: Path, said: Mapping[str, Any]) -> bool:
+    """Whether an earlier scoring's files are as it left them."""
+    files = said.get("files")
+    return isinstance(files, dict) and all(
+        (folder / file).is_file() and sha256_of(folder / file) == digest
+        for file, digest in files.items()
+    )

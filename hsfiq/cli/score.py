@@ -74,7 +74,8 @@ def check_name(name: str) -> None:
     Raises:
         UnreadableInput: saying why.
     """
-    if not name or name != Path(name).name or name.startswith(".") or name.endswith(".images"):
+    is_file_name = name.strip() != "" and name == Path(name).name
+    if not is_file_name or name.startswith(".") or name.endswith(".images"):
         raise UnreadableInput("--name", f"{name!r} is no file's name", "write --name cirqrs")
     if name.lower().startswith("recall@"):
         raise UnreadableInput("--name", f"{name} is counted from the sets", "choose another")
@@ -82,12 +83,14 @@ def check_name(name: str) -> None:
 
 def as_text(said: dict[str, Any], path: Path, release: Path) -> str:
     """What was scored and what not, for a person."""
+    from model.scoring import first_few
+
     lines = [f"{path}: {said['n_scored']:,} of {said['n_sets']:,} sets scored"]
-    missing = said["missing_images"]
-    if missing:
-        lines.append(
-            f"{len(missing):,} images are missing or unreadable, {', '.join(missing[:3])}...; "
-            f"{path.with_suffix('.json').name} names them and the sets without a score"
-        )
+    if said["missing_images"]:
+        lines += [
+            f"missing or unreadable images: {first_few(said['missing_images'])}",
+            f"sets without a score for them: {first_few(said['unscored_sets'])}",
+            f"all are named in {path.with_suffix('.json')}",
+        ]
     lines.append(f"next: hsfiq analyze {release} --metric recall@5 --metric {said['metric']}")
     return "\n".join(lines)
