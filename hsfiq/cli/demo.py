@@ -51,6 +51,8 @@ def demo(
         raise UnreadableInput(
             "--split", f"the catalogue has no split {split!r}", f"there are {', '.join(SPLITS)}"
         )
+    if answers is None and asked != demo_room.SPLIT:
+        raise UnreadableInput("--split", "the served study asks val", "add --answers N")
     url = demo_room.database_url(folder)
     if folder.exists() and not folder.is_dir():
         raise UnreadableInput(str(folder), "is there and is no folder")

@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from samples import hsfiq
 from sqlalchemy import func, select
 
 from hsfiq import demo, participants, store
 from hsfiq.database import Database, head_revision, open_database
-from hsfiq.drawn import SYSTEMS
+from hsfiq.drawn import SYSTEMS, garment_of
+from hsfiq.drawn.triplets import SPLITS, Split, target_split
 from hsfiq.releases import Filters, Release, build
 from hsfiq.tables import (
     Check,
@@ -26,6 +28,7 @@ from hsfiq.tables import (
     Response,
     Study,
     System,
+    Triplet,
 )
 
 ONE_WORKER = pytest.mark.xdist_group("answered")
@@ -223,3 +226,59 @@ def test_each_query_has_two_systems_and_a_truth(answered: Database) -> None:
         pairs = session.scalars(select(Pair)).all()
         assert names == {system.name for system in SYSTEMS}
         assert all(pair.first.system_id != pair.second.system_id for pair in pairs)
+
+
+# ----------------------------------------------------------------------------------------- splits
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.usefixtures("unseen")
+def test_a_splits_targets_are_its_own(database: Database, tmp_path: Path, split: Split) -> None:
+    demo.make_answered_study(database, tmp_path, 55, seed=2, split=split)
+    with database.reading() as session:
+        triplets = session.scalars(select(Triplet)).all()
+        targets = {triplet.target.name for triplet in triplets if triplet.target is not None}
+        assert {triplet.split for triplet in triplets} == {split}
+        assert all(f".{split}." in triplet.external_id for triplet in triplets)
+    assert {target_split(garment_of(target)) for target in targets} == {split}
+    assert {garment_of(target).held_out for target in targets} == {split == "test"}
+
+
+@pytest.mark.usefixtures("unseen")
+def test_the_command_asks_held_out_combinations(tmp_path: Path) -> None:
+    command = hsfiq(
+        *(
+            "demo",
+            "--answers",
+            "3",
+            "--seed",
+            "2",
+            "--dir",
+            tmp_path / "held-out",
+            "--split",
+            "test",
+        )
+    )
+    assert (command.code, command.err) == (0, "")
+    database = open_database(demo.database_url(tmp_path / "held-out"))
+    with database.reading() as session:
+        targets = [triplet.target for triplet in session.scalars(select(Triplet))]
+        assert all(target is not None and garment_of(target.name).held_out for target in targets)
+    assert count(database, Response) == 3
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--answers", "3", "--split", "tset"),
+            "--split: the catalogue has no split 'tset'; there are train, val, test",
+        ),
+        (("--split", "test"), "--split: the served study asks val; add --answers N"),
+    ],
+)
+def test_splits_that_cannot_be_asked(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    command = hsfiq("demo", "--dir", tmp_path / "demo", *words)
+    assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {said}\n")
+    assert not (tmp_path / "demo").exists()
