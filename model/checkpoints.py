@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from hashlib import file_digest
@@ -90,9 +91,13 @@ def save(
 
 
 def clear(folder: Path, pattern: str, kept: Container[str]) -> None:
-    """Remove the files of this pattern but those to be kept."""
+    """Remove the files and folders of this pattern but those to be kept."""
     for path in folder.glob(pattern):
-        if path.name not in kept:
+        if path.name in kept:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
             path.unlink()
 
 
@@ -102,9 +107,16 @@ def save_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict
     Raises:
         UnreadableInput: the file cannot be written.
     """
-    draft = folder / f".{stem}-{os.getpid()}.draft"
+    # In a folder, because safetensors makes a temporary file of its own beside the one it is to
+    # write, which a killed process leaves there.
+    drafts = folder / f".{stem}-{os.getpid()}.draft"
+    draft = drafts / "tensors"
     try:
+        drafts.mkdir(exist_ok=True)
+        draft.touch()
+        mode = draft.stat().st_mode
         save_file({key: it.detach().cpu().contiguous() for key, it in tensors.items()}, draft)
+        draft.chmod(mode)  # safetensors lets nobody else read it
         sync(draft)
         digest = sha256_of(draft)
         path = folder / f"{stem}-{digest[:12]}.safetensors"
@@ -114,7 +126,7 @@ def save_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict
             str(folder), f"a checkpoint cannot be written ({error})", "make room, then go on"
         ) from error
     finally:
-        draft.unlink(missing_ok=True)
+        shutil.rmtree(drafts, ignore_errors=True)
     sync(folder)
     return {"file": path.name, "sha256": digest, "bytes": path.stat().st_size}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep, time
 from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
@@ -75,6 +76,7 @@ class TensorBoard(Watcher):
     def started(self, progress: Progress, n_steps: int) -> None:
         """Drop what an earlier try logged beyond the checkpoint."""
         self._step = progress.epoch * n_steps + progress.step
+        wait_for_the_next_name(self._folder)
         self._writer = SummaryWriter(str(self._folder), purge_step=self._step + 1)
 
     def defined(self, definition: Definition) -> None:
@@ -109,6 +111,18 @@ class TensorBoard(Watcher):
         """Write what is still in memory."""
         if self._writer is not None:
             self._writer.close()
+
+
+def wait_for_the_next_name(folder: Path) -> None:
+    """Wait, a second at most, until a new file of events is read after those that are there.
+
+    They are read in the order of their names, `events.out.tfevents.SECOND.HOST.PROCESS.NUMBER`:
+    within one second a process of a lower number would come before the one that it goes on for.
+    """
+    seconds = {int(path.name.split(".")[3]) for path in folder.glob("events.out.tfevents.*")}
+    now = time()
+    if int(now) in seconds:
+        sleep(int(now) + 1 - now)
 
 
 class Watchers(Watcher):
