@@ -1,0 +1,40 @@
+"""What tests of training share: data drawn once, and one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from training_kit import CPU, SMALL, Drawn
+
+from model.cache import FeatureCache
+from model.loading import new_scorer
+from model.run import TOKENS_DTYPE
+from model.tokens import TokenSource
+from model.training_sources import drawn as draw
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Small tensors gain nothing by more; and other tests run at the same time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Drawn:
+    """Sixty triplets to train with, and 36 to validate, of the drawn catalogue."""
+    folder = tmp_path_factory.mktemp("drawn")
+    data = draw(folder / "pictures", seed=7, per_category=40, n=120, rule="corpus")
+    return Drawn(data, folder / "pictures", folder / "cache")
+
+
+@pytest.fixture(scope="session")
+def tokens(drawn: Drawn) -> TokenSource:
+    """The tokens of its images."""
+    cache = FeatureCache.open(drawn.cache, new_scorer(SMALL, None).encoder, TOKENS_DTYPE)
+    cache.fill(drawn.data.images, batch=32, device=CPU, workers=1)
+    return cache
