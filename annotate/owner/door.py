@@ -54,6 +54,9 @@ FORM = Template(
 
 LARGEST_BODY = 16 * 1024
 
+HASHED_AT_ONCE = 2
+"""Passwords checked at a time, whoever sends them: each takes a core and 32 MiB of memory."""
+
 
 async def form_body(request: Request) -> bytes:
     """The request's body; of one that is longer than any password, the beginning."""
@@ -76,7 +79,7 @@ def password_in(database: Database) -> str | None:
 
 def add_door(app: FastAPI, database: Database, signer: Signer) -> None:
     """Add the login and the logout, and put the wall around them and all the rest."""
-    patience = Patience()
+    patience, hashing = Patience(), asyncio.Semaphore(HASHED_AT_ONCE)
 
     @app.get(OWNER)
     def board(request: Request) -> Response:
@@ -88,18 +91,19 @@ def add_door(app: FastAPI, database: Database, signer: Signer) -> None:
 
     @app.post(LOGIN)
     async def login(request: Request, body: Body) -> Response:
-        wait = patience.turn()
+        wait = patience.turn(address_of(request))
         if wait is None:
             notice = "Too many wrong tries just now. Wait a minute, then try again."
             return HTMLResponse(login_form(request, notice), 429, {"Retry-After": "60"})
         await asyncio.sleep(wait)
-        return await run_in_threadpool(try_password, request, body)
+        async with hashing:
+            return await run_in_threadpool(try_password, request, body)
 
     def try_password(request: Request, body: bytes) -> Response:
         stored, given = password_in(database), password_from(body)
         if stored is None or not matches(stored, given):
             return HTMLResponse(login_form(request, "That was not the password."), 401)
-        patience.right()
+        patience.right(address_of(request))
         response = RedirectResponse(f"{up_from(request)}{BOARD[1:]}/", status_code=303)
         secure = request.url.scheme == "https"
         remember_owner(response, signer, stored, secure=secure)
@@ -118,6 +122,11 @@ def password_from(body: bytes) -> str:
     """The password that the form sends, nothing where it sends none."""
     fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
     return fields.get("password", [""])[0]
+
+
+def address_of(request: Request) -> str:
+    """Whom the server takes to have sent this; it trusts a header on that from its proxy alone."""
+    return request.client.host if request.client else ""
 
 
 class Wall:

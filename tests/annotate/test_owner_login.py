@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
+import httpx
 import pytest
-from annotate_studies import enrol
+from annotate_studies import NearServer, Place, enrol
 from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
 from owner_pages import PASSWORD, log_in, set_owner
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from annotate.app import build_app
 from annotate.owner import door, patience
@@ -24,6 +31,9 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.owner_password import matches, set_password, stored_password
 
 HTML = {"Accept": "text/html"}
+
+
+HOME, AWAY = "203.0.113.9", "198.51.100.7"
 
 
 @pytest.fixture
@@ -179,21 +189,78 @@ def test_an_https_login_is_kept_to_https(locked: TestClient) -> None:
 
 def test_tries_wait_longer_and_longer_and_the_right_one_is_forgiven() -> None:
     queue = Patience()
-    waits = [queue.turn() or 0.0 for _ in range(5)]
+    waits = [queue.turn(HOME) or 0.0 for _ in range(5)]
     gaps = [later - earlier for earlier, later in pairwise(waits)]
     assert waits[0] == 0
     assert gaps == pytest.approx([0.25, 0.5, 1, 2], abs=0.05)
-    while (wait := queue.turn()) is not None:
+    while (wait := queue.turn(HOME)) is not None:
         assert wait < patience.LONGEST_QUEUE
-    queue.right()
-    assert queue.turn() == 0
+    queue.right(HOME)
+    assert queue.turn(HOME) == 0
 
 
 def test_old_failures_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     queue, now = Patience(), time.monotonic()
-    queue.turn()
-    monkeypatch.setattr(patience.time, "monotonic", lambda: now + patience.FORGIVEN_AFTER + 60)
-    assert queue.turn() == 0
+    for address in (HOME, AWAY):
+        queue.turn(address)
+    monkeypatch.setattr(time, "monotonic", lambda: now + patience.FORGIVEN_AFTER + 60)
+    assert queue.turn(HOME) == 0
+    assert len(queue) == 1
+
+
+tries = st.lists(
+    st.tuples(st.sampled_from("abc"), st.floats(0, 700), st.booleans()), min_size=1, max_size=40
+)
+
+
+@given(tries)
+def test_a_clients_tries_hold_up_nobody_elses(made: list[tuple[str, float, bool]]) -> None:
+    """One for all clients is one for each of them."""
+    shared, alone, now = Patience(), {name: Patience() for name in "abc"}, 1000.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: now)
+        for client, later, is_right in made:
+            now += later
+            assert shared.turn(client) == alone[client].turn(client)
+            if is_right:
+                shared.right(client)
+                alone[client].right(client)
+
+
+def test_no_more_than_so_many_clients_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "MOST_CLIENTS", 3)
+    queue = Patience()
+    for address in ("a", "b", "c", "a", "d"):
+        queue.turn(address)
+    assert len(queue) == 3
+    assert queue.turn("b") == 0  # forgotten: it tried longest ago
+    assert (queue.turn("a") or 0) > 0
+    assert len(queue) == 3
+
+
+def test_no_address_is_remembered() -> None:
+    one, other = Patience(), Patience()
+    for queue in (one, other):
+        queue.turn(HOME)
+        assert HOME not in repr(vars(queue))
+    assert vars(one)["_queues"].keys().isdisjoint(vars(other)["_queues"])
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        (HOME, HOME),
+        (f"::ffff:{HOME}", HOME),
+        ("2001:db8:1:2:3::4", "2001:db8:1::/48"),
+        ("2001:db8:1:ffff::", "2001:db8:1::/48"),
+        ("fe80::1%eth0", "fe80::/48"),
+        ("::1", "::/48"),
+        ("", ""),
+        ("a name", "a name"),
+    ],
+)
+def test_an_ipv6_visitor_has_many_addresses(address: str, network: str) -> None:
+    assert patience.network_of(address) == network
 
 
 def test_too_many_tries_are_sent_away_unread(
@@ -204,6 +271,67 @@ def test_too_many_tries_are_sent_away_unread(
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "60"
     assert COOKIE not in locked.cookies
+
+
+@pytest.mark.parametrize(("peer", "owner_gets"), [("127.0.0.1", 303), (AWAY, 429)])
+def test_a_header_names_the_client_where_a_proxy_sends_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch, peer: str, owner_gets: int
+) -> None:
+    """As uvicorn serves the app: it believes a proxy on its own machine, and nobody else."""
+    monkeypatch.setattr(patience, "LONGEST_QUEUE", 0.1)  # the second try of a client is too many
+    set_owner(database)
+    app: Any = ProxyHeadersMiddleware(build_app(database))  # type: ignore[arg-type]
+    with TestClient(app, follow_redirects=False, client=(peer, 4)) as client:
+        statuses = [
+            client.post(
+                "/owner/login", data={"password": password}, headers={"X-Forwarded-For": sender}
+            ).status_code
+            for sender, password in ((HOME, "wrong"), (HOME, PASSWORD), ("192.0.2.1", PASSWORD))
+        ]
+    assert statuses == [401, 429, owner_gets]
+
+
+def test_a_flood_from_elsewhere_does_not_keep_the_owner_waiting(
+    copied: Place, serve: Callable[[Place], NearServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "LONGEST_QUEUE", 2.0)  # so that the test ends soon
+    at_once, most, lock = 0, 0, threading.Lock()
+
+    def counted(stored: str, given: str) -> bool:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        try:
+            return matches(stored, given)
+        finally:
+            with lock:
+                at_once -= 1
+
+    monkeypatch.setattr(door, "matches", counted)
+    server = serve(copied)
+    set_owner(server.database)
+
+    def send(address: str, password: str) -> int:
+        return httpx.post(
+            f"{server.url}/owner/login",
+            data={"password": password},
+            headers={"X-Forwarded-For": address},
+            timeout=30,
+        ).status_code
+
+    with ThreadPoolExecutor(40) as flood:
+        wrong = [flood.submit(send, AWAY, f"wrong password {n}") for n in range(30)]
+        wrong += [flood.submit(send, f"192.0.2.{n}", "wrong") for n in range(8)]
+        started = time.monotonic()
+        assert send(HOME, PASSWORD) == 303
+        waited = time.monotonic() - started
+        statuses = Counter(it.result() for it in wrong)
+    assert waited < 5
+    assert statuses.keys() == {401, 429}
+    assert statuses[401] < 8 + 6
+    assert most == door.HASHED_AT_ONCE
+    assert send(HOME, "wrong") == 401
 
 
 def test_logout(owner: TestClient) -> None:
