@@ -151,7 +151,9 @@ def word_ids(texts: Sequence[str]) -> Tensor:
         for text in texts
     ]
     length = min(max(map(len, rows), default=0), MAX_WORDS)
-    return torch.tensor([(row + [0] * length)[:length] for row in rows]).reshape(len(rows), length)
+    filled = [(row + [0] * length)[:length] for row in rows]
+    # Without a word in them, nothing says that these are whole numbers.
+    return torch.tensor(filled, dtype=torch.int64).reshape(len(rows), length)
 
 
 def draw_weights(module: nn.Module, generator: torch.Generator) -> None:
