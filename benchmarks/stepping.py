@@ -16,9 +16,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from model.cache import FeatureCache
 from model.encoders.architectures import ARCHITECTURES
 from model.encoders.blip2 import Blip2
+from model.features.cache import FeatureCache
 from model.relevance import paired_relevance
 
 ROLES = ("reference", "positive", "negative")

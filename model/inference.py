@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, contextmanager
 import torch
 from torch import Tensor
 
-from model.diagnosis import Diverged
+from model.features.tokens import TokenSource
 from model.scorer import Scorer
-from model.tokens import TokenSource
-from model.world import World
+from model.training.diagnosis import Diverged
+from model.training.world import World
 
 BATCH = 64
 """Images, or queries, that go through the encoder at once."""

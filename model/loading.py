@@ -12,7 +12,7 @@ from model import checkpoints, encoders
 from model.checkpoints import Checkpoint
 from model.recipes import Recipe
 from model.scorer import Scorer, put, trained_parameters
-from model.seeds import generator
+from model.training.seeds import generator
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal, get_type_hints
 
 from hsfiq.errors import UnreadableInput
+from model.data.parts import PoolRule
+from model.data.texts import CaptionRule
 from model.recipe_values import RANGES, parsed, shown
-from model.texts import CaptionRule
-from model.training_parts import PoolRule
 
-# Also in `model.encoders` and `model.negatives`; said again, so that a wrong name on the command
-# line is answered without waiting for torch.
+# Also in `model.encoders` and `model.negatives.rules`; said again, so that a wrong name on the
+# command line is answered without waiting for torch.
 EncoderName = Literal["blip2-vitL", "blip2-vitg", "tiny"]
 Pooling = Literal["max", "mean"]
 Strategy = Literal["corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code"]

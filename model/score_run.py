@@ -18,13 +18,11 @@ from hsfiq.drawn.draw import write_images
 from hsfiq.errors import UnreadableInput
 from hsfiq.images import ImageFolder, usual_folder
 from hsfiq.records import InvalidRecord
-from model.cache import FeatureCache
 from model.checkpoints import sha256_of
+from model.features.cache import FeatureCache
 from model.inference import Inference
 from model.loading import Loaded, load_scorer
-from model.optimizer import precision
 from model.recipes import Recipe
-from model.run import ENCODER_BATCH, TOKENS_DTYPE, jsonable
 from model.scoring import (
     QUERIES,
     SETS,
@@ -36,8 +34,10 @@ from model.scoring import (
     score_sets,
     write_scores,
 )
-from model.watchers import Watcher
-from model.world import World
+from model.training.optimizer import precision
+from model.training.run import ENCODER_BATCH, TOKENS_DTYPE, jsonable
+from model.training.watchers import Watcher
+from model.training.world import World
 
 VERSIONS = ("hsfiq", "torch")
 """What a provenance tells of the programs."""

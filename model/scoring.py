@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 
 from hsfiq.errors import NothingToDo, UnreadableInput
 from model.checkpoints import clear, sha256_of, to_json, write_whole
+from model.data.texts import normalise
 from model.encoders.protocol import Pooling
 from model.inference import Inference
 from model.relevance import paired_relevance
-from model.texts import normalise
 
 T = TypeVar("T")
 

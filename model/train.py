@@ -3,7 +3,7 @@
 Every epoch each triplet is trained with once, against one negative drawn from its negative set. The
 sets are the whole pool at first and are defined anew, with the scorer as it stands, every
 floor(n_epoch / n_def) epochs. Everything that is drawn follows from the seed and the place in the
-run (`model.seeds`), so a run that was killed goes on as if it had not been.
+run (`model.training.seeds`), so a run that was killed goes on as if it had not been.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from model.diagnosis import Diverged, blame, require_finite
+from model.data.texts import normalise, training_text
+from model.data.triplets import TrainingData
+from model.features.tokens import TokenSource
 from model.inference import Inference, autocast
-from model.optimizer import Optimizer, precision
-from model.prefetch import ahead
+from model.negatives.redefinition import Definition, define, defined_at, from_tensors
 from model.recipes import Recipe
-from model.redefinition import Definition, define, defined_at, from_tensors
-from model.run_folder import Progress, RunFolder
 from model.scorer import Scorer, bradley_terry_loss, put, trained_parameters
-from model.seeds import generator, seed_for
-from model.texts import normalise, training_text
-from model.tokens import TokenSource
-from model.training_data import TrainingData
-from model.validation import validate
-from model.watchers import Step, Watcher
-from model.world import World
+from model.training.diagnosis import Diverged, blame, require_finite
+from model.training.folder import Progress, RunFolder
+from model.training.optimizer import Optimizer, precision
+from model.training.prefetch import ahead
+from model.training.seeds import generator, seed_for
+from model.training.validation import validate
+from model.training.watchers import Step, Watcher
+from model.training.world import World
 
 SAVE_EVERY = 600.0
 """Seconds after which a checkpoint is written within an epoch too."""

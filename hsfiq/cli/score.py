@@ -49,10 +49,10 @@ def score(
     check_name(name)
     room("torch", "model")
     from hsfiq.cli.training_bar import TrainingBar
-    from model.cache import default_root
+    from model.features.cache import default_root
     from model.score_run import Where
     from model.score_run import score as score_release
-    from model.world import device_of
+    from model.training.world import device_of
 
     real = release.resolve()
     where = Where(

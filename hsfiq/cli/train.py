@@ -79,11 +79,11 @@ def train(
         existing_folder(Path(data))
     room("torch", "model")
     from hsfiq.cli.training_bar import TrainingBar
-    from model.cache import default_root
-    from model.run import Where, run
-    from model.training_data import missing_lines
-    from model.training_sources import CATALOGUE, read
-    from model.world import joined
+    from model.data.sources import CATALOGUE, read
+    from model.data.triplets import missing_lines
+    from model.features.cache import default_root
+    from model.training.run import Where, run
+    from model.training.world import joined
 
     with joined(device) as world:
         say = partial(typer.echo, err=True) if world.is_first else silent

@@ -17,10 +17,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from model.redefinition import Definition
-from model.run_folder import Progress as RunProgress
-from model.training_data import TrainingData, missing_lines
-from model.watchers import Step, Watcher
+from model.data.triplets import TrainingData, missing_lines
+from model.negatives.redefinition import Definition
+from model.training.folder import Progress as RunProgress
+from model.training.watchers import Step, Watcher
 
 RECENT = 0.9
 """Of the running means' weight on what was before the last step."""

@@ -26,7 +26,7 @@ from model.encoders.weights import (
     read_tensors,
     require_files,
 )
-from model.preprocessing import Preprocessing
+from model.features.preprocessing import Preprocessing
 
 UNUSED = ("Qformer.cls.", "itm_head.", "Qformer.bert.embeddings.position_ids")
 """Beginnings of names in a checkpoint on which no score depends."""

@@ -1,7 +1,8 @@
 """What a scorer needs of its encoder, whichever it is.
 
 The image encoder is frozen and its tokens depend on the image alone, so they are computed once and
-kept (`model.cache`). What follows it is trained: `query` and `gallery` read tokens, never pixels.
+kept (`model.features.cache`). What follows it is trained: `query` and `gallery` read tokens, never
+pixels.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Literal, Protocol
 
 from torch import Tensor, nn
 
-from model.preprocessing import Preprocessing
+from model.features.preprocessing import Preprocessing
 
 Pooling = Literal["max", "mean"]
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 -- the field's name for it
 
-from model.preprocessing import Preprocessing
+from model.features.preprocessing import Preprocessing
 
 NAME = "tiny"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.stepping import Stepper, cached, draw_images, encoded, largest_difference
-from model.cache import FeatureCache
 from model.encoders.blip2 import Blip2
+from model.features.cache import FeatureCache
 
 
 def test_cached_and_encoded_steps_agree(blip2: Blip2, tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import pytest
 import torch
 from training_kit import CPU, SMALL, Drawn
 
-from model.cache import FeatureCache
+from model.data.sources import drawn as draw
+from model.features.cache import FeatureCache
+from model.features.tokens import TokenSource
 from model.loading import new_scorer
-from model.run import TOKENS_DTYPE
-from model.tokens import TokenSource
-from model.training_sources import drawn as draw
+from model.training.run import TOKENS_DTYPE
 
 
 @pytest.fixture

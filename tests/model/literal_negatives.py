@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from model.negatives import NegativeRule
+    from model.negatives.rules import NegativeRule
 
     Scores = Sequence[np.float32]
 

@@ -11,10 +11,10 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from model.cache import CacheReport, FeatureCache
 from model.encoders.protocol import Encoder
-from model.preprocessing import Preprocessing
-from model.tokens import EncodedTokens
+from model.features.cache import CacheReport, FeatureCache
+from model.features.preprocessing import Preprocessing
+from model.features.tokens import EncodedTokens
 
 CPU = torch.device("cpu")
 PATCH, WIDTH, DIMENSIONS = 4, 6, 5

@@ -21,7 +21,7 @@ from training_kit import Drawn, files_below, hsfiq, options, others
 
 from hsfiq.errors import UnreadableInput
 from model.checkpoints import read, save
-from model.run_folder import Progress, RunFolder
+from model.training.folder import Progress, RunFolder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -15,14 +15,14 @@ from training_kit import ALONE, SMALL, Drawn, Recorder, files_below, hsfiq, opti
 
 from hsfiq.errors import UnreadableInput
 from model.checkpoints import read
-from model.diagnosis import Diverged, blame
+from model.features.tokens import TokenSource
 from model.loading import new_scorer
-from model.prefetch import ahead
-from model.run_folder import RunFolder
 from model.scorer import Scorer
-from model.tokens import TokenSource
 from model.train import Trainer
-from model.watchers import Step
+from model.training.diagnosis import Diverged, blame
+from model.training.folder import RunFolder
+from model.training.prefetch import ahead
+from model.training.watchers import Step
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -21,10 +21,10 @@ from small_encoder import (
 from torch import Tensor
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from model.cache import CacheReport, FeatureCache, default_root
-from model.cache_files import HEADER_BYTES
-from model.preprocessing import Preprocessing
-from model.tokens import EncodedTokens, TokenSource
+from model.features.cache import CacheReport, FeatureCache, default_root
+from model.features.files import HEADER_BYTES
+from model.features.preprocessing import Preprocessing
+from model.features.tokens import EncodedTokens, TokenSource
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
 

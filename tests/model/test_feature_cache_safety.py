@@ -21,9 +21,9 @@ from small_encoder import (
 )
 
 from hsfiq.errors import UnreadableInput
-from model.cache import CacheReport, FeatureCache
-from model.cache_files import HEADER_BYTES
-from model.preprocessing import Preprocessing
+from model.features.cache import CacheReport, FeatureCache
+from model.features.files import HEADER_BYTES
+from model.features.preprocessing import Preprocessing
 
 
 @pytest.fixture(autouse=True)
@@ -124,8 +124,8 @@ sys.path.insert(0, {str(Path(__file__).parent)!r})
 import torch
 from small_encoder import SmallEncoder
 from hsfiq.errors import HsfiqError
-from model.cache import FeatureCache
-from model.preprocessing import Preprocessing
+from model.features.cache import FeatureCache
+from model.features.preprocessing import Preprocessing
 
 torch.set_num_threads(1)
 folder, pause, limit, size = Path(sys.argv[1]), float(sys.argv[2]), *map(int, sys.argv[3:])

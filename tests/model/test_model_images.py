@@ -21,9 +21,9 @@ from PIL import Image
 from small_encoder import draw_image, draw_images
 
 from hsfiq.errors import UnreadableInput
-from model.contents import ContentMemo
-from model.images import MAX_PIXELS, decode, open_image, prepare_all
-from model.preprocessing import Preprocessing
+from model.features.contents import ContentMemo
+from model.features.images import MAX_PIXELS, decode, open_image, prepare_all
+from model.features.preprocessing import Preprocessing
 
 HERE = Path("a.png")
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
 from model.encoders.protocol import Pooling
-from model.mining import Drawn, draw_from_corpus, draw_from_scores, draw_negatives
-from model.negatives import NegativeRule, negative_mask
+from model.negatives.mining import Drawn, draw_from_corpus, draw_from_scores, draw_negatives
+from model.negatives.rules import NegativeRule, negative_mask
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
-from model import negatives, recipes
+from model import recipes
 from model.encoders import protocol
+from model.negatives import rules as negatives
 from model.recipe_values import RANGES, parsed, shown
 from model.recipes import (
     DRAWN,

@@ -11,17 +11,17 @@ import pytest
 import torch
 from training_kit import ALONE, SMALL, Drawn, Recorder, train
 
+from model.data.texts import mining_text, normalise, training_text
 from model.encoders.protocol import Encoder
+from model.features.tokens import TokenSource
 from model.loading import new_scorer
-from model.negatives import NegativeRule
+from model.negatives.redefinition import Definition, defined_at, from_tensors, rule_at
+from model.negatives.rules import NegativeRule
 from model.recipes import RECIPES, Recipe, Strategy, recipe
-from model.redefinition import Definition, defined_at, from_tensors, rule_at
-from model.run_folder import RunFolder
 from model.scorer import Scorer
-from model.seeds import generator
-from model.texts import mining_text, normalise, training_text
-from model.tokens import TokenSource
 from model.train import Batch, Trainer
+from model.training.folder import RunFolder
+from model.training.seeds import generator
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

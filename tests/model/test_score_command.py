@@ -25,13 +25,13 @@ from training_kit import CPU, PATIENCE, Drawn, Said, files_below, hsfiq, options
 
 from hsfiq import __version__, demo
 from model import checkpoints
-from model.images import open_image
+from model.data.texts import normalise
+from model.features.images import open_image
 from model.loading import load_scorer
-from model.run import ENCODER_BATCH
 from model.score_run import Where
 from model.score_run import score as score_release
-from model.texts import normalise
-from model.watchers import Watcher
+from model.training.run import ENCODER_BATCH
+from model.training.watchers import Watcher
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from small_encoder import CPU, SmallEncoder, draw_images, fill
 
 from hsfiq.errors import NothingToDo, UnreadableInput
-from model.cache import FeatureCache
 from model.encoders.protocol import Pooling
+from model.features.cache import FeatureCache
 from model.inference import Inference
 from model.scorer import Scorer
 from model.scoring import (
@@ -29,7 +29,7 @@ from model.scoring import (
     score_sets,
     write_scores,
 )
-from model.world import World
+from model.training.world import World
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

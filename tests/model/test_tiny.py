@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
+from model.data.texts import normalise
 from model.encoders import build
 from model.encoders.protocol import Encoder
 from model.encoders.tiny import MAX_WORDS, Tiny, word_ids
 from model.scorer import Scorer, bradley_terry_loss
-from model.texts import normalise
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -18,7 +18,7 @@ from training_kit import Drawn, Said, files_below, hsfiq, options
 from hsfiq.errors import UnreadableInput
 from model.encoders.architectures import ARCHITECTURES
 from model.encoders.weights import urls
-from model.world import device_of
+from model.training.world import device_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -23,7 +23,7 @@ from training_kit import (
 
 from model.checkpoints import read
 from model.recipes import Recipe
-from model.world import World
+from model.training.world import World
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -12,14 +12,14 @@ from small_encoder import SmallEncoder, draw_images
 from training_kit import ALONE, CPU, SMALL
 
 from hsfiq.errors import UnreadableInput
-from model.diagnosis import Diverged
+from model.data.texts import mining_text, normalise
+from model.data.triplets import Example, TrainingData
 from model.encoders.protocol import Pooling
+from model.features.tokens import EncodedTokens
 from model.inference import Inference
 from model.scorer import Scorer
-from model.texts import mining_text, normalise
-from model.tokens import EncodedTokens
-from model.training_data import Example, TrainingData
-from model.validation import ranks, validate
+from model.training.diagnosis import Diverged
+from model.training.validation import ranks, validate
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

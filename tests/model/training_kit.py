@@ -23,12 +23,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from hsfiq import cli
 from model.checkpoints import Checkpoint, read
+from model.data.triplets import TrainingData
+from model.negatives.redefinition import Definition
 from model.recipes import Recipe, on_drawn, recipe
-from model.redefinition import Definition
-from model.run import Where, run
-from model.training_data import TrainingData
-from model.watchers import Step, Watcher
-from model.world import World, joined
+from model.training.run import Where, run
+from model.training.watchers import Step, Watcher
+from model.training.world import World, joined
 
 CPU = torch.device("cpu")
 ALONE = World(CPU)
@@ -134,7 +134,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
 def others() -> multiprocessing.context.ForkServerContext:
     """Processes that have imported torch before they begin."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["model.run"])
+    context.set_forkserver_preload(["model.training.run"])
     return context
 
 

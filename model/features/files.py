@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from model.cache_layout import Layout
+from model.features.layout import Layout
 
 HEADER_BYTES = 4096
 INDEX_BYTES_A_ROW = 512

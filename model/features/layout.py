@@ -11,7 +11,7 @@ import torch
 
 from hsfiq.errors import HsfiqError
 from model.encoders.protocol import Encoder
-from model.preprocessing import Preprocessing
+from model.features.preprocessing import Preprocessing
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 """What tokens are stored in, by the names of the options."""

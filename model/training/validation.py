@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
+from model.data.texts import mining_text, normalise
+from model.data.triplets import Example, TrainingData
 from model.encoders.protocol import Pooling
 from model.inference import Inference
+from model.negatives.redefinition import by_pool
 from model.recipes import Recipe
-from model.redefinition import by_pool
 from model.relevance import relevance, target_ranks
-from model.texts import mining_text, normalise
-from model.training_data import Example, TrainingData
 
 CHUNK = 512
 

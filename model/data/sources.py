@@ -16,9 +16,9 @@ from hsfiq.images import usual_folder
 from hsfiq.readers import cirr as cirr_files
 from hsfiq.readers import fashioniq as fashioniq_files
 from hsfiq.readers.sources import Source
+from model.data.parts import SPLITS, PoolRule, first_of, part_of, with_images
+from model.data.triplets import TrainingData, distinct
 from model.recipes import Recipe
-from model.training_data import TrainingData, distinct
-from model.training_parts import SPLITS, PoolRule, first_of, part_of, with_images
 
 GARMENTS = 600
 """Of each category in the drawn catalogue that a scorer is trained on."""

@@ -9,7 +9,7 @@ from typing import Literal
 from hsfiq.errors import UnreadableInput
 from hsfiq.images import ImageFolder
 from hsfiq.readers.sources import Source
-from model.training_data import Example, Incomplete, Part, TrainingData, distinct
+from model.data.triplets import Example, Incomplete, Part, TrainingData, distinct
 
 PoolRule = Literal["targets", "corpus"]
 """Which images can be a training triplet's negatives: the targets of its category's training

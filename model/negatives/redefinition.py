@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.data.texts import mining_text, normalise
+from model.data.triplets import Example, TrainingData
 from model.inference import Inference
-from model.mining import draw_negatives
-from model.negatives import NegativeRule
+from model.negatives.mining import draw_negatives
+from model.negatives.rules import NegativeRule
 from model.recipes import SIZED, Recipe
-from model.seeds import generator
-from model.texts import mining_text, normalise
-from model.training_data import Example, TrainingData
-from model.world import World
+from model.training.seeds import generator
+from model.training.world import World
 
 CHUNK = 512
 """Queries, and images, scored at a time."""

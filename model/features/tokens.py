@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
 from model.encoders.protocol import Encoder
-from model.images import open_image
+from model.features.images import open_image
 
 
 class TokenSource(Protocol):

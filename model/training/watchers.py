@@ -10,9 +10,9 @@ from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
 
-from model.redefinition import Definition
-from model.run_folder import Progress
-from model.training_data import TrainingData
+from model.data.triplets import TrainingData
+from model.negatives.redefinition import Definition
+from model.training.folder import Progress
 
 
 @dataclass(frozen=True, slots=True)

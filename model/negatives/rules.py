@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import torch
 
 from hsfiq.errors import UnreadableInput
-from model.drops import between_drops
+from model.negatives.drops import between_drops
 from model.relevance import require_columns, require_finite
 
 if TYPE_CHECKING:

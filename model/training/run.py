@@ -13,20 +13,20 @@ import torch
 
 from hsfiq import __version__
 from model import checkpoints
-from model.cache import FeatureCache
 from model.checkpoints import Checkpoint
+from model.data.parts import without
+from model.data.triplets import MISSING_FILE, TrainingData, missing_text
 from model.encoders.protocol import Encoder
+from model.features.cache import FeatureCache
+from model.features.tokens import EncodedTokens, TokenSource
 from model.loading import new_scorer
-from model.optimizer import precision
 from model.recipes import Recipe
-from model.run_folder import RunFolder
 from model.scorer import put, trained_parameters
-from model.tokens import EncodedTokens, TokenSource
 from model.train import SAVE_EVERY, Trainer
-from model.training_data import MISSING_FILE, TrainingData, missing_text
-from model.training_parts import without
-from model.watchers import TensorBoard, Watcher, Watchers
-from model.world import World
+from model.training.folder import RunFolder
+from model.training.optimizer import precision
+from model.training.watchers import TensorBoard, Watcher, Watchers
+from model.training.world import World
 
 TOKENS_DTYPE = torch.float16
 """In which tokens are kept: the published code's image encoder computes in it."""

@@ -1,0 +1,1 @@
+"""What training reads: triplets, candidates, images and texts."""

@@ -1,0 +1,1 @@
+"""Negative sets: which images a query's target is trained against, and drawing from them."""
