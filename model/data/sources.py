@@ -23,8 +23,11 @@ from model.recipes import Recipe
 GARMENTS = 600
 """Of each category in the drawn catalogue that a scorer is trained on."""
 
-TRIPLETS = 6000
+TRIPLETS = 18_000
 """Drawn from it, of all three splits; half of them train."""
+
+VALIDATION = 200
+"""Triplets of each category that are validated on after every epoch, of those drawn for it."""
 
 LEAST_GARMENTS = 40
 
@@ -119,11 +122,11 @@ def drawn(folder: Path, seed: int, per_category: int, n: int, rule: PoolRule) ->
                 images=tuple(garment.image_id for garment in candidates),
                 triplets=tuple(
                     it.record() for it in triplets if (it.category, it.split) == (category, split)
-                ),
+                )[:most],
             )
-            for split, candidates in (
-                ("train", [it for it in all_ if target_split(it) == "train"]),
-                ("val", all_),
+            for split, candidates, most in (
+                ("train", [it for it in all_ if target_split(it) == "train"], n),
+                ("val", all_, VALIDATION),
             )
         )
         parts.append(part_of(category, train, val, rule))

@@ -1,8 +1,8 @@
 """A small encoder of the same kind as BLIP-2's, trained from nothing on a CPU in minutes.
 
-Its frozen image encoder is the least there is: an image's tokens are its patches of pixels. What
-is trained has BLIP-2's shape: learned query tokens that read the image by cross-attention and the
-text by self-attention, and two projections (arXiv 2301.12597, section 3.1).
+Its frozen image encoder has no weights: a token is a patch's colour, contrast and texture. What is
+trained has BLIP-2's shape: learned query tokens that read the text by self-attention and the image
+by cross-attention, and two projections (arXiv 2301.12597, section 3.1).
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ from model.features.preprocessing import Preprocessing
 
 NAME = "tiny"
 
-SIZE, PATCH = 64, 8
+SIZE, PATCH = 96, 12
 N_PATCHES, PATCH_WIDTH = (SIZE // PATCH) ** 2, 6 + PATCH * (PATCH // 2 + 1)
 
-WIDTH, HEADS, LAYERS = 64, 4, 2
+WIDTH, HEADS = 64, 4
 N_QUERIES = 8
-DIM = 64
+DIM = 128
 N_WORDS = 4096
 MAX_WORDS = 32
+
+TEMPERATURE = 0.07
+"""Not trained: at the rate that weights drawn at random need, it would fall to nothing in an epoch,
+and every margin would look large enough."""
 
 _WORD = re.compile(r"[a-z0-9/'-]+")
 
@@ -36,40 +40,43 @@ class Tiny(nn.Module):
     """The `tiny` encoder; see `model.encoders.protocol.Encoder` for what each method takes."""
 
     name = NAME
-    preprocessing = Preprocessing(size=SIZE, pad_ratio=1.0)
+    preprocessing = Preprocessing(size=SIZE, pad_ratio=1.25)
     tokens_shape = (N_PATCHES, PATCH_WIDTH)
 
     def __init__(self, generator: torch.Generator) -> None:
         """Draw the weights; the same state of the generator gives the same."""
         super().__init__()
-        self.temperature = nn.Parameter(torch.tensor(0.07))
-        self.patches = nn.Sequential(
-            nn.Linear(PATCH_WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH)
-        )
+        self.temperature = nn.Parameter(torch.tensor(TEMPERATURE), requires_grad=False)
+        # Garments hang in the middle of the picture: each place has weights of its own.
+        self.patches = nn.Parameter(torch.zeros(N_PATCHES, WIDTH, PATCH_WIDTH))
         self.places = nn.Parameter(torch.zeros(N_PATCHES, WIDTH))
         self.norm = nn.LayerNorm(WIDTH)
         self.query_tokens = nn.Parameter(torch.zeros(N_QUERIES, WIDTH))
         self.words = nn.Embedding(N_WORDS, WIDTH, padding_idx=0)
         self.word_places = nn.Parameter(torch.zeros(MAX_WORDS, WIDTH))
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.layer = Layer()
         self.vision_proj = nn.Linear(WIDTH, DIM)
         self.text_proj = nn.Linear(WIDTH, DIM)
         draw_weights(self, generator)
+        # A query starts as its reference: what the text changes is all there is to learn.
         self.text_proj.load_state_dict(self.vision_proj.state_dict())
 
     def frozen_id(self) -> str:
-        """The tokens are the pixels: they depend on the patches' size alone."""
-        return sha256(f"patches of {PATCH} x {PATCH} pixels".encode()).hexdigest()
+        """No weights: the tokens depend on the patches' size and on how they are described."""
+        said = f"colour, contrast and texture of {PATCH} x {PATCH} pixels"
+        return sha256(said.encode()).hexdigest()
 
     @torch.no_grad()
     def image_tokens(self, pixels: Tensor) -> Tensor:
-        """Cut images into patches."""
-        patches = F.unfold(pixels, PATCH, stride=PATCH).transpose(1, 2)  # [B, P, 3 * 64]
+        """Describe patches: mean and spread of each colour, and the Fourier magnitudes of grey."""
+        patches = F.unfold(pixels, PATCH, stride=PATCH).transpose(1, 2)  # [B, P, 3 * 12 * 12]
         patches = patches.reshape(len(pixels), N_PATCHES, 3, PATCH, PATCH)
         colour, contrast = patches.mean((-1, -2)), patches.std((-1, -2))  # [B, P, 3]
-        grey = patches.mean(2)  # [B, P, 8, 8]
-        grey = grey - grey.mean((-1, -2), keepdim=True)
-        texture = torch.fft.rfft2(grey, norm="ortho").abs().flatten(-2)  # [B, P, 8 * 5]
+        grey = patches.mean(dim=2)  # [B, P, 12, 12]
+        waves = torch.fft.rfft2(grey - grey.mean((-1, -2), keepdim=True), norm="ortho")
+        texture = torch.log1p(4 * waves.abs()).flatten(-2)  # [B, P, 12 * 7]
+        # A strong pattern must not drown a faint one, nor the paper's grain look like one.
+        texture = 3 * texture / (3 + texture.norm(dim=-1, keepdim=True))
         return torch.cat([colour, contrast, texture], dim=-1)  # [B, P, W]
 
     def query(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
@@ -81,23 +88,21 @@ class Tiny(nn.Module):
 
     def gallery(self, tokens: Tensor) -> Tensor:
         """Project images."""
-        nothing = tokens.new_zeros((len(tokens), 0, WIDTH), dtype=self.places.dtype)
+        nothing = tokens.new_zeros((len(tokens), 0, WIDTH), dtype=self.patches.dtype)
         states = self.read(tokens, nothing, nothing[..., 0].bool())
         return F.normalize(self.vision_proj(states), dim=-1)  # [B, L, D]
 
     def read(self, tokens: Tensor, words: Tensor, present: Tensor) -> Tensor:
         """The query tokens' states after reading image and text: [B, L, width]."""
-        image = self.norm(self.patches(tokens.to(self.places.dtype)) + self.places)
+        described = torch.einsum("bpw,pdw->bpd", tokens.to(self.patches.dtype), self.patches)
+        image = self.norm(described + self.places)  # [B, P, width]
         queries = self.query_tokens.expand(len(tokens), -1, -1)
-        states = torch.cat([queries, words], dim=1)  # [B, L + T, width]
-        seen = torch.cat([present.new_ones(len(tokens), N_QUERIES), present], dim=1)  # [B, L + T]
-        for layer in self.layers:
-            states = layer(states, image, seen)
-        return states[:, :N_QUERIES]
+        read: Tensor = self.layer(queries, image, words, present)
+        return read
 
 
 class Layer(nn.Module):
-    """Self-attention over queries and text, cross-attention of the queries alone, an MLP."""
+    """Queries read each other and the words, then the image, then pass through an MLP."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,15 +113,21 @@ class Layer(nn.Module):
             nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)
         )
 
-    def forward(self, states: Tensor, image: Tensor, seen: Tensor) -> Tensor:
-        """[B, L + T, width] -> the same; `image` [B, P, width], `seen` [B, L + T]."""
-        normal = self.norm_self(states)
-        states = states + self.self_attention(normal, normal, seen)
-        queries, words = states[:, :N_QUERIES], states[:, N_QUERIES:]
+    def forward(self, queries: Tensor, image: Tensor, words: Tensor, present: Tensor) -> Tensor:
+        """The queries' next states [B, L, width].
+
+        Args:
+            queries: [B, L, width].
+            image: [B, P, width].
+            words: [B, T, width].
+            present: [B, T], False where there is no word.
+        """
+        normal = self.norm_self(torch.cat([queries, words], dim=1))  # [B, L + T, width]
+        seen = torch.cat([present.new_ones(len(queries), N_QUERIES), present], dim=1)  # [B, L + T]
+        queries = queries + self.self_attention(normal[:, :N_QUERIES], normal, seen[:, None, None])
         queries = queries + self.cross_attention(self.norm_cross(queries), image)
-        states = torch.cat([queries, words], dim=1)
-        moved: Tensor = states + self.mlp(self.norm_mlp(states))
-        return moved
+        read: Tensor = queries + self.mlp(self.norm_mlp(queries))
+        return read
 
 
 class Attention(nn.Module):
@@ -126,11 +137,19 @@ class Attention(nn.Module):
         super().__init__()
         self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
-    def forward(self, states: Tensor, context: Tensor, seen: Tensor | None = None) -> Tensor:
-        """[B, S, width] attends to [B, C, width], where `seen` [B, C] says: [B, S, width]."""
+    def forward(self, states: Tensor, context: Tensor, mask: Tensor | None = None) -> Tensor:
+        """States attend to a context.
+
+        Args:
+            states: [B, S, width].
+            context: [B, C, width].
+            mask: False where a context is not to be seen, broadcast to [B, heads, S, C].
+
+        Returns:
+            [B, S, width].
+        """
         q = heads(self.q(states))  # [B, heads, S, width / heads]
         k, v = heads(self.k(context)), heads(self.v(context))
-        mask = None if seen is None else seen[:, None, None]  # [B, 1, 1, C]
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out

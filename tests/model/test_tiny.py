@@ -12,7 +12,7 @@ from hsfiq.errors import UnreadableInput
 from model.data.texts import normalise
 from model.encoders import build
 from model.encoders.protocol import Encoder
-from model.encoders.tiny import MAX_WORDS, Tiny, word_ids
+from model.encoders.tiny import MAX_WORDS, SIZE, Tiny, word_ids
 from model.scorer import Scorer, bradley_terry_loss
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -32,7 +32,7 @@ def tiny() -> Tiny:
 @pytest.fixture(scope="module")
 def tokens(tiny: Tiny) -> Tensor:
     """Of six images of noise: [6, P, W]."""
-    pixels = torch.randn(6, 3, 64, 64, generator=torch.Generator().manual_seed(1))
+    pixels = torch.randn(6, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
     return tiny.image_tokens(pixels)
 
 
@@ -50,10 +50,10 @@ def test_it_keeps_the_protocol(tiny: Tiny, tokens: Tensor) -> None:
 
 
 def test_build_makes_it_and_knows_its_size() -> None:
-    one = build("tiny", size=64, pad_ratio=1.5, folder=None, generator=torch.Generator())
+    one = build("tiny", size=SIZE, pad_ratio=1.5, folder=None, generator=torch.Generator())
     assert one.preprocessing.pad_ratio == 1.5
-    assert Tiny.preprocessing.pad_ratio == 1.0  # not everybody's
-    with pytest.raises(UnreadableInput, match="size=224: encoder tiny takes images of 64 pixels;"):
+    assert Tiny.preprocessing.pad_ratio == 1.25  # not everybody's
+    with pytest.raises(UnreadableInput, match="size=224: encoder tiny takes images of 96 pixels;"):
         build("tiny", size=224, pad_ratio=1.5, folder=None, generator=torch.Generator())
 
 
@@ -76,7 +76,7 @@ def test_neither_padding_nor_company_changes_a_query(some: list[str]) -> None:
 
 
 def test_company_does_not_change_an_image(tiny: Tiny, tokens: Tensor) -> None:
-    pixels = torch.randn(5, 3, 64, 64, generator=torch.Generator().manual_seed(2))
+    pixels = torch.randn(5, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(2))
     one_by_one = torch.cat([tiny.image_tokens(it[None]) for it in pixels])
     assert tiny.image_tokens(pixels).equal(one_by_one)  # the cache relies on it
     alone = torch.cat([tiny.gallery(it[None]) for it in tokens])
@@ -111,7 +111,7 @@ def test_the_frozen_part_is_the_same_whatever_was_trained() -> None:
     for parameter in one.parameters():
         nn.init.ones_(parameter)
     assert one.frozen_id() == other.frozen_id()
-    pixels = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(3))
+    pixels = torch.randn(2, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(3))
     assert one.image_tokens(pixels).equal(other.image_tokens(pixels))
 
 

@@ -52,7 +52,7 @@ def write(path: Path, value: Any) -> None:
 
 TINY = tuple(
     word
-    for value in ("encoder=tiny", "size=64", "epochs=2", "n_def=2", "batch=4", "val_recall=1")
+    for value in ("encoder=tiny", "size=96", "epochs=2", "n_def=2", "batch=4", "val_recall=1")
     for word in ("--set", value)
 )
 
