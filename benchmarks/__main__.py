@@ -7,7 +7,7 @@ import importlib
 import json
 from typing import Any
 
-NAMES = ("commands", "annotate-cycle", "soak", "load", "mining", "train-step")
+NAMES = ("commands", "annotate-cycle", "soak", "load", "mining", "train-step", "agreement")
 """Each is a module of this package with `run(seed, full) -> result`, a dict with its name."""
 
 
