@@ -202,7 +202,8 @@ def recipe(name: str) -> Recipe:
 
 def on_drawn(one: Recipe) -> Recipe:
     """The same strategy, definitions and loss for the small encoder and the drawn catalogue."""
-    return replace(one, **DRAWN)
+    sized = one.n_neg is not None
+    return replace(one, **{key: it for key, it in DRAWN.items() if sized or key != "n_neg"})
 
 
 def changes(one: Recipe, other: Recipe) -> dict[str, tuple[str, str]]:

@@ -103,7 +103,7 @@ def test_pooling_and_padding_are_the_recipes() -> None:
             lambda it: it["encoder"].update(frozen_sha256="0" * 64),
             "best.json: was trained on another image encoder than this tiny; name with --weights",
         ),
-        (lambda it: it["recipe"].update(size=224), "encoder tiny takes images of 64 pixels"),
+        (lambda it: it["recipe"].update(size=224), "encoder tiny takes images of 96 pixels"),
         (lambda it: it["files"].pop("scorer"), "best.json: is no checkpoint of format 1"),
         (lambda it: it.update(format=2), "best.json: is no checkpoint of format 1"),
     ],

@@ -132,7 +132,7 @@ def test_another_run_is_not_gone_on_with(drawn: Drawn, tmp_path: Path) -> None:
     train(drawn, tmp_path / "run", one)
     before = files_below(tmp_path / "run")
     for other, data, said in (
-        (replace(one, lr=2e-3), drawn.data, "other recipe;"),
+        (replace(one, lr=1e-3), drawn.data, "other recipe;"),
         (one, drawn.first(50), "other data;"),
         (replace(one, seed=3), drawn.first(50), "other recipe, data;"),
     ):

@@ -13,7 +13,7 @@ from model.data.texts import normalise
 from model.encoders import build
 from model.encoders.protocol import Encoder
 from model.encoders.tiny import MAX_WORDS, SIZE, Tiny, word_ids
-from model.scorer import Scorer, bradley_terry_loss
+from model.scorer import Scorer, bradley_terry_loss, trained_parameters
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -132,7 +132,7 @@ def test_everything_that_is_trained_gets_a_gradient(tokens: Tensor) -> None:
     some = ["is red and has dots", "no logo"] * 3
     margins = scorer(tokens, some, tokens.flip(0), tokens.roll(1, 0))
     bradley_terry_loss(margins).sum().backward()
-    for name, parameter in scorer.named_parameters():
+    for name, parameter in trained_parameters(scorer).items():
         assert parameter.grad is not None, name
         if not name.endswith(".k.bias"):  # softmax does not see what is added to every key
             assert parameter.grad.abs().max() > 0, name
