@@ -84,14 +84,11 @@ def main(side: str, folder: Path, name: str, batch: int, steps: int, seed: int) 
         loss, elapsed = stepper.step(tokens, seed + 1 + number)
         seconds.append(elapsed)
         if number == 0:
-            gradients = {"loss": torch.tensor(loss), **stepper.gradients()}
-            save_file(gradients, folder / f"{side}.safetensors")
-            del gradients
+            found = {"loss": torch.tensor(loss), **stepper.gradients()}
+            difference = compare(side, found, folder / "theirs.safetensors")
     peak_mb = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     result: dict[str, object] = {"seconds": seconds, "peak_mb": peak_mb}
     if side == "ours":
-        both = (load_file(folder / f"{name}.safetensors") for name in ("ours", "theirs"))
-        difference = largest_difference(*both)
         result |= {
             "equal": difference <= RELATIVE_TOLERANCE,
             "gradient_difference": difference,
@@ -99,16 +96,28 @@ def main(side: str, folder: Path, name: str, batch: int, steps: int, seed: int) 
     print(json.dumps(result), flush=True)
 
 
+def compare(side: str, found: dict[str, Tensor], file: Path) -> float:
+    """Theirs leaves loss and gradients in a file, ours holds its own against them."""
+    if side == "theirs":
+        save_file(found, file)
+        return 0.0
+    return largest_difference(found, load_file(file))
+
+
 def draw_images(folder: Path, batch: int, size: int, seed: int) -> dict[str, Path]:
-    """Write images of noise; files by image id, a role's images one after the other."""
+    """Write an image of noise for each role; files by image id, a role's one after the other.
+
+    The batch's triplets show the same three: a step takes as long, and the cache is filled sooner.
+    """
     folder.mkdir(exist_ok=True)
     rng = np.random.default_rng(seed)
     files = {}
-    for image_id in (f"{role}-{number}" for role in ROLES for number in range(batch)):
-        files[image_id] = folder / f"{image_id}.png"
+    for role in ROLES:
+        file = folder / f"{role}.png"
         noise = rng.integers(0, 256, (size, size, 3), dtype=np.uint8)
-        if not files[image_id].exists():
-            Image.fromarray(noise).save(files[image_id])
+        if not file.exists():
+            Image.fromarray(noise).save(file)
+        files.update((f"{role}-{number}", file) for number in range(batch))
     return files
 
 

@@ -23,7 +23,7 @@ FULL_CASES = (
     {"name": "blip2-vitL", "batch": 8, "goal": 3.0},
     {"name": "blip2-vitg", "batch": 8, "goal": 10.0},
 )
-STEPS = {"theirs": 1, "ours": 4}
+STEPS = {"theirs": 1, "ours": 2}
 FULL_STEPS = {"theirs": 2, "ours": 6}
 
 
