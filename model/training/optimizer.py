@@ -29,6 +29,13 @@ def precision(wanted: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
 
 
+def new_scaler(device: torch.device, *, enabled: bool) -> torch.amp.GradScaler:
+    """A scaler of the loss; `torch.amp` has one from 2.3 on, and LAVIS is run with 2.2."""
+    if hasattr(torch.amp, "GradScaler"):
+        return torch.amp.GradScaler(device.type, enabled=enabled)
+    return torch.cuda.amp.GradScaler(enabled=enabled)
+
+
 class Optimizer:
     """AdamW (Loshchilov and Hutter, arXiv 1711.05101) as the recipe sets it."""
 
@@ -49,7 +56,7 @@ class Optimizer:
             weight_decay=recipe.weight_decay,
         )
         # fp16 has no numbers for the smallest gradients: the loss is scaled up (QuRe trains so).
-        self._scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
+        self._scaler = new_scaler(device, enabled=dtype == torch.float16)
 
     def set_lr(self, lr: float) -> None:
         """Set the learning rate of all parameters."""

@@ -1,0 +1,111 @@
+"""BLIP-2 is trained, cached, resumed and loaded by the same loop as the small encoder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.data.sources import drawn
+from model.data.triplets import TrainingData
+from model.encoders.architectures import Architecture
+from model.encoders.blip2 import from_files
+from model.features.cache import FeatureCache
+from model.features.tokens import EncodedTokens, TokenSource
+from model.recipes import Recipe, recipe
+from model.scorer import Scorer, put, trained_parameters
+from model.train import Trainer
+from model.training.folder import RunFolder
+from model.training.watchers import Step, TensorBoard, Watcher
+from model.training.world import World
+
+CPU = torch.device("cpu")
+QURE = replace(
+    recipe("qure-fashioniq"),
+    epochs=4,
+    n_def=2,
+    batch=8,
+    lr=1e-3,
+    clip_norm=1.0,
+    val_recall=(1, 5),
+)
+
+
+class Losses(Watcher):
+    """Remembers the loss of every step."""
+
+    def __init__(self) -> None:
+        self.found: list[float] = []
+
+    def stepped(self, step: Step) -> None:
+        self.found.append(step.loss)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
+    return drawn(tmp_path_factory.mktemp("pictures"), seed=3, per_category=24, n=48, rule="targets")
+
+
+def train(
+    scorer: Scorer, data: TrainingData, tokens: TokenSource, out: Path, one: Recipe = QURE
+) -> list[float]:
+    told = Losses()
+    folder = RunFolder(out, {"recipe": one.to_json()}, {})
+    Trainer(scorer, data, one, tokens, folder, World(CPU), told).train()
+    return told.found
+
+
+def test_the_loop_trains_it_cached_or_not(
+    data: TrainingData, architecture: Architecture, weights: Path, tmp_path: Path
+) -> None:
+    found = []
+    for way in ("cached", "encoded"):
+        encoder = from_files(architecture, weights)
+        tokens: TokenSource = EncodedTokens(encoder, data.images, torch.float16, CPU)
+        if way == "cached":
+            cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+            cache.fill(data.images, batch=8, device=CPU, workers=1)
+            tokens = cache
+        before = encoder.frozen_id()
+        found.append(train(Scorer(encoder, "max"), data, tokens, tmp_path / way))
+        encoder._frozen_id = None
+        assert encoder.frozen_id() == before
+    assert found[0] == pytest.approx(found[1], abs=1e-4)
+    assert found[0][-1] != found[0][0]
+
+
+def test_a_stopped_run_goes_on_and_its_checkpoint_loads(
+    data: TrainingData, architecture: Architecture, weights: Path, tmp_path: Path
+) -> None:
+    encoder = from_files(architecture, weights)
+    tokens = EncodedTokens(encoder, data.images, torch.float16, CPU)
+    whole = train(Scorer(encoder, "max"), data, tokens, tmp_path / "whole")
+
+    class Stop(Losses):
+        def ended(self, epoch: dict[str, object]) -> None:
+            if epoch["epoch"] == 2:
+                raise KeyboardInterrupt
+
+    folder = RunFolder(tmp_path / "stopped", {"recipe": QURE.to_json()}, {})
+    told = Stop()
+    stopped = Scorer(from_files(architecture, weights), "max")
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(stopped, data, QURE, tokens, folder, World(CPU), told).train()
+    again = Scorer(from_files(architecture, weights), "max")
+    rest = train(again, data, tokens, tmp_path / "stopped")
+    n_steps = len(whole) // QURE.epochs
+    assert rest == pytest.approx(whole[2 * n_steps :], abs=1e-5)
+
+    last = folder.last()
+    assert last is not None
+    fresh = Scorer(from_files(architecture, weights), "max")
+    put(last.tensors("scorer"), trained_parameters(fresh), "here")
+    for name, parameter in trained_parameters(again).items():
+        assert parameter.equal(trained_parameters(fresh)[name]), name
+
+
+def test_tensorboard_writes_here_too(tmp_path: Path) -> None:
+    board = TensorBoard(tmp_path / "tensorboard")
+    board.close()
