@@ -119,20 +119,22 @@ def chosen_recipe(name: str, data: str, values: Sequence[str]) -> tuple[Recipe, 
     """
     from model.recipes import changes, on_drawn, recipe
 
-    stated = recipe(name)
-    chosen = on_drawn(stated) if data == DRAWN else stated
-    replaced = [
-        f"on the drawn catalogue {key} is {now} instead of {was}"
-        for key, (was, now) in changes(stated, chosen).items()
-        if key != "dataset"
-    ]
     pairs = {}
     for value in values:
         key, sign, text = value.partition("=")
         if not sign:
             raise UnreadableInput("--set", f"{value!r} is no KEY=VALUE", "write --set epochs=10")
         pairs[key] = text
-    return chosen.with_values(pairs), replaced
+    stated = recipe(name)
+    if data != DRAWN:
+        return stated.with_values(pairs), []
+    chosen = on_drawn(stated).with_values(pairs)
+    replaced = [
+        f"on the drawn catalogue {key} is {now} instead of {was}"
+        for key, (was, now) in changes(stated, chosen).items()
+        if key != "dataset"
+    ]
+    return chosen, replaced
 
 
 def summary(about: dict[str, Any], path: Path, sha256: str) -> dict[str, Any]:
