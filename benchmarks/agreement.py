@@ -5,8 +5,9 @@ on triplets that it was not trained on: of split `val`, and of `test`, whose com
 and pattern it never saw. Beside it stand `recall@5`; the oracle, which knows the attributes and the
 annotators' taste; and two that know the attributes and half of the taste: `text-only`, how far an
 image does what the text says, and `image-only`, how alike it is to the reference. Each Spearman
-correlation, and its difference to that of `recall@5`, has a 95% percentile interval from resampled
-participants. The annotators are simulated: nothing here says what people would answer.
+correlation, its difference to that of `recall@5` and each pairwise accuracy with ties counted half
+has a 95% percentile interval from resampled participants. The annotators are simulated: nothing
+here says what people would answer.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import pyarrow.parquet as pq
 from scipy.stats import spearmanr
 
 from analysis.metrics import parse_metric
-from analysis.release import read_release
+from analysis.release import Release, read_release
 from hsfiq import demo
 from hsfiq.drawn import DrawnTriplet, Garment, catalogue, garment_of, generator, utility
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
@@ -93,6 +94,7 @@ def agreement(folder: Path, seed: int, split: Split, answers: int) -> list[dict[
     data = read_release(release, files)
     values = {name: parse_metric(name).values(data).to_numpy() for name in metrics}
     rhos = resampled(values, data.sets, np.random.default_rng(seed))
+    halves = resampled_halves(values, data, np.random.default_rng(seed))
     return [
         {
             "split": split,
@@ -101,6 +103,7 @@ def agreement(folder: Path, seed: int, split: Split, answers: int) -> list[dict[
             "ci": interval(rhos[name]),
             "above_recall_ci": interval(rhos[name] - rhos["recall@5"]),
             "tie_half": found[name]["preference_rate"]["tie_half"]["rate"],
+            "tie_half_ci": interval(halves[name]),
             "n_sets": found[name]["spearman"]["n"],
             "n_participants": found[name]["spearman"]["n_clusters"],
         }
@@ -121,6 +124,25 @@ def resampled(
         name: np.array([spearmanr(value[rows], scores[rows]).statistic for rows in chosen])
         for name, value in values.items()
     }
+
+
+def resampled_halves(
+    values: dict[str, np.ndarray], data: Release, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Each metric's pairwise accuracy, its ties counted half, on resamples of the participants."""
+    asked = data.preferences
+    row_of = {set_id: row for row, set_id in enumerate(data.sets["set_id"])}
+    sides = [[row_of[set_id] for set_id in asked[side]] for side in ("set_1", "set_2")]
+    answers = np.where(asked["preferred"] == 1, 1, -1)
+    right = {
+        name: (1 + np.sign(value[sides[0]] - value[sides[1]]) * answers) / 2
+        for name, value in values.items()
+    }
+    people = asked["participant_id"].to_numpy()
+    rows_of = [np.flatnonzero(people == person) for person in np.unique(people)]
+    draws = [rng.integers(len(rows_of), size=len(rows_of)) for _ in range(RESAMPLES)]
+    chosen = [np.concatenate([rows_of[person] for person in draw]) for draw in draws]
+    return {name: np.array([it[rows].mean() for rows in chosen]) for name, it in right.items()}
 
 
 def interval(values: np.ndarray) -> list[float]:
