@@ -31,7 +31,7 @@ class Encoder(Protocol):
     tokens_shape: tuple[int, int]
     """(P, W)."""
     temperature: nn.Parameter
-    """Scores are divided by it in training: learned, 0.07 at the start (QuRe eq. 1)."""
+    """Scores are divided by it in training (QuRe eq. 1): 0.07 at the start; learned in BLIP-2."""
 
     def frozen_id(self) -> str:
         """The sha256 of every weight and setting that `image_tokens` depends on."""

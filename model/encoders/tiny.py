@@ -176,7 +176,7 @@ def word_ids(texts: Sequence[str]) -> Tensor:
 
 
 def draw_weights(module: nn.Module, generator: torch.Generator) -> None:
-    """Draw every weight matrix anew from one generator: normal, standard deviation 0.05."""
+    """Draw every weight matrix anew from one generator: normal, variance 1 / its last dimension."""
     for name, parameter in module.named_parameters():
         if parameter.dim() > 1:
             nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5, generator=generator)
