@@ -51,7 +51,8 @@ def read(
     """
     if folder is None:
         share = 1.0 if limit is None else min(limit / (TRIPLETS * SHARES["train"]), 1.0)
-        per_category = max(round(GARMENTS * share), LEAST_GARMENTS)
+        # A sixth: enough references for every triplet, those of `test` too.
+        per_category = min(GARMENTS, max(LEAST_GARMENTS, round(TRIPLETS * share) // 12))
         n = round(TRIPLETS * share)
         return drawn(images or Path(CATALOGUE), recipe.seed, per_category, n, recipe.pool)
     reader = cirr if recipe.dataset == "cirr" else fashioniq
