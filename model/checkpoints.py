@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.whole_files import put_in_place, write_whole
 
 FORMAT = 1
 BEST, LAST = "best", "last"
@@ -117,44 +118,21 @@ def save_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict
         mode = draft.stat().st_mode
         save_file({key: it.detach().cpu().contiguous() for key, it in tensors.items()}, draft)
         draft.chmod(mode)  # safetensors lets nobody else read it
-        sync(draft)
         digest = sha256_of(draft)
         path = folder / f"{stem}-{digest[:12]}.safetensors"
-        draft.replace(path)
+        put_in_place(draft, path)
     except (OSError, SafetensorError) as error:
         raise UnreadableInput(
             str(folder), f"a checkpoint cannot be written ({error})", "make room, then go on"
         ) from error
     finally:
         shutil.rmtree(drafts, ignore_errors=True)
-    sync(folder)
     return {"file": path.name, "sha256": digest, "bytes": path.stat().st_size}
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Put a file in place, whole or not at all."""
-    draft = path.with_name(f".{path.name}-{os.getpid()}.draft")
-    try:
-        draft.write_bytes(content)
-        sync(draft)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    sync(path.parent)
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:
     """A JSON file's content, for people to read too."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def sync(path: Path) -> None:
-    """Wait until a file, or a folder's list of files, is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def sha256_of(path: Path) -> str:

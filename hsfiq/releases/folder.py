@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases.content import FIRST_VERSION, MANIFEST, Release, sha256
+from hsfiq.whole_files import sync
 
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"
 _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
@@ -103,14 +103,12 @@ def put_in_place(files: dict[str, bytes], folder: Path) -> None:
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         for name, data in files.items():
-            with (draft / name).open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            (draft / name).write_bytes(data)
+            sync(draft / name)
         draft.chmod(0o755)  # mkdtemp makes folders that only their owner can read
-        flush_folder(draft)
+        sync(draft)
         swap_in(draft, folder)
-        flush_folder(folder.parent)
+        sync(folder.parent)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
@@ -129,15 +127,6 @@ def swap_in(draft: Path, folder: Path) -> None:
         old.rename(folder)
         raise
     shutil.rmtree(old)
-
-
-def flush_folder(folder: Path) -> None:
-    """Make the folder's entries themselves survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def content_of(folder: Path) -> str | None:

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.whole_files import sync, write_whole
 from model.features.layout import Layout
 
 HEADER_BYTES = 4096
@@ -125,15 +126,15 @@ class TokenFiles:
 
     def _make(self) -> None:
         if not self.tokens.exists():
-            _write_whole(self.tokens, self._header())
+            write_whole(self.tokens, self._header())
         if not (self.folder / "about.json").exists():
             about = json.dumps(self.layout.about(), indent=2) + "\n"
-            _write_whole(self.folder / "about.json", about.encode())
+            write_whole(self.folder / "about.json", about.encode())
         with closing(sqlite3.connect(self.index)) as index, index:
             index.execute(
                 "CREATE TABLE IF NOT EXISTS rows (content TEXT PRIMARY KEY, row INTEGER UNIQUE)"
             )
-        _sync_folder(self.folder)
+        sync(self.folder)
 
     def _listed(self) -> dict[str, int]:
         if not self.index.exists():
@@ -241,21 +242,3 @@ class Appender:
         self._files.add(contents)
         ended = time.monotonic()
         self._next_commit = ended + SYNC_SHARE * (ended - started)
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all; the lock is held, so that nobody else does."""
-    new = path.with_name(f"{path.name}.new")
-    with new.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

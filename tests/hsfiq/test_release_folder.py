@@ -206,7 +206,7 @@ def test_a_full_disk_leaves_nothing(broken: str, monkeypatch: pytest.MonkeyPatch
         raise OSError(28, "No space left on device")
 
     if broken == "write":
-        monkeypatch.setattr("hsfiq.releases.folder.os.fsync", full)
+        monkeypatch.setattr("hsfiq.whole_files.os.fsync", full)
     else:
         monkeypatch.setattr("hsfiq.releases.folder.swap_in", full)
     refused = hsfiq("export", "--release", "hp", "--out", "below/mine")

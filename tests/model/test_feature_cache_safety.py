@@ -231,7 +231,7 @@ def test_a_folder_whose_making_was_cut_short_is_finished(tmp_path: Path, left: l
     for file in cache.folder.iterdir():
         if file.name not in left:
             file.unlink()
-    (cache.folder / "tokens.bin.new").write_bytes(b"hsf")
+    (cache.folder / ".tokens.bin-7.draft").write_bytes(b"hsf")
     images = draw_images(tmp_path / "images", 3)
 
     again = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)

@@ -1,0 +1,98 @@
+"""A file is written whole or not at all, whatever happens on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hsfiq import whole_files
+from hsfiq.whole_files import put_in_place, write_whole
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from hsfiq.whole_files import write_whole
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+{patch}
+write_whole(Path(sys.argv[1]), b"new")
+"""
+BEFORE_RENAMING, AFTER_RENAMING = (
+    "Path.replace = die",
+    "rename = Path.replace; Path.replace = lambda *paths: die(rename(*paths))",
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "it.json"
+    file.write_bytes(b"old")
+    return file
+
+
+def names(path: Path) -> list[str]:
+    return sorted(file.name for file in path.parent.iterdir())
+
+
+def test_it_takes_the_place_of_the_old_one(path: Path) -> None:
+    write_whole(path, b"new")
+    write_whole(path.with_name("other"), b"")
+    assert path.read_bytes() == b"new"
+    assert path.with_name("other").read_bytes() == b""
+    assert names(path) == ["it.json", "other"]
+
+
+@pytest.mark.parametrize(
+    ("patch", "left"), [(BEFORE_RENAMING, b"old"), (AFTER_RENAMING, b"new")], ids=["old", "new"]
+)
+def test_killed_around_the_renaming(patch: str, left: bytes, path: Path) -> None:
+    command = [sys.executable, "-c", KILLED.format(patch=patch), str(path)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert path.read_bytes() == left
+    drafts = [path.with_name(name) for name in names(path) if name != "it.json"]
+    assert [draft.read_bytes() for draft in drafts] == ([b"new"] if left == b"old" else [])
+    write_whole(path, b"newer")
+    assert path.read_bytes() == b"newer"
+
+
+def test_on_the_disk_before_it_is_renamed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync, rename, done = whole_files.sync, Path.replace, []
+
+    def recorded_sync(synced: Path) -> None:
+        done.append(synced.name)
+        sync(synced)
+
+    def recorded_rename(draft: Path, target: Path) -> Path:
+        done.append("renamed")
+        return rename(draft, target)
+
+    monkeypatch.setattr(whole_files, "sync", recorded_sync)
+    monkeypatch.setattr(Path, "replace", recorded_rename)
+    write_whole(path, b"new")
+    assert done == [f".it.json-{os.getpid()}.draft", "renamed", path.parent.name]
+
+
+def test_a_full_disk_leaves_the_old_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert names(path) == ["it.json"]
+
+
+def test_what_cannot_be_written(path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_whole(path.parent / "nowhere" / "it.json", b"new")
+    with pytest.raises(FileNotFoundError):
+        put_in_place(path.with_name("nothing"), path)
+    assert path.read_bytes() == b"old"
