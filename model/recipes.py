@@ -15,7 +15,7 @@ from model.recipe_values import RANGES, parsed, shown
 
 # Also in `model.encoders` and `model.negatives.rules`; said again, so that a wrong name on the
 # command line is answered without waiting for torch.
-EncoderName = Literal["blip2-vitL", "blip2-vitg", "tiny"]
+EncoderName = Literal["blip2-vitL", "blip2-vitg", "blip2-hf", "tiny"]
 Pooling = Literal["max", "mean"]
 Strategy = Literal["corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code"]
 
@@ -33,7 +33,8 @@ class Recipe:
     Attributes:
         name: the recipe's.
         dataset: what it is trained on.
-        encoder: BLIP-2 with ViT-L or ViT-g, or the small one.
+        encoder: BLIP-2 with ViT-L or ViT-g (through LAVIS or, `blip2-hf`, transformers), or the
+            small one.
         size: side of the square an image becomes, in pixels.
         pad_ratio: of its sides, above which an image is padded.
         epochs: how often each triplet is trained with.

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from hsfiq.errors import UnreadableInput
-from model.encoders import blip2, tiny, weights
+from model.encoders import blip2, blip2_hf, tiny, weights
 from model.encoders.protocol import Encoder
 
 
@@ -31,6 +31,8 @@ def build(
     """
     if name == tiny.NAME:
         encoder: Encoder = tiny.Tiny(generator)
+    elif name == blip2_hf.NAME:
+        encoder = blip2_hf.load(folder)
     else:
         encoder = blip2.load(name, folder or weights.default_folder())
     if size != encoder.preprocessing.size:

@@ -8,6 +8,9 @@ from typing import Literal
 PATCH = 14
 """Pixels along a side of a patch, in both image encoders."""
 
+EVA_MLP_RATIO = 4.3637
+"""Width within EVA's MLPs to that without, as LAVIS' `create_eva_vit_g` has it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Vit:

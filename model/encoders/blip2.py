@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +22,7 @@ from model.encoders.weights import (
     BERT_CONFIG,
     BERT_VOCABULARY,
     fill,
+    frozen_id,
     read_tensors,
     require_files,
 )
@@ -79,11 +79,7 @@ class Blip2(nn.Module):
     def frozen_id(self) -> str:
         """The sha256 of the image encoder's settings and weights."""
         if self._frozen_id is None:
-            digest = sha256(repr(self._vit).encode())
-            for name, weight in sorted(self.lavis.visual_encoder.state_dict().items()):
-                digest.update(name.encode())
-                digest.update(weight.cpu().contiguous().numpy().data)
-            self._frozen_id = digest.hexdigest()
+            self._frozen_id = frozen_id(self._vit, self.lavis.visual_encoder.state_dict())
         return self._frozen_id
 
     @torch.no_grad()

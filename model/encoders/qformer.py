@@ -18,12 +18,8 @@ from torch import nn
 from transformers import BertTokenizer
 
 from hsfiq.errors import UnreadableInput
-from model.encoders.architectures import PATCH, Vit
-
-EVA_MLP_RATIO = 4.3637
-"""As LAVIS' `create_eva_vit_g` has it."""
-
-SPECIAL_WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+from model.encoders.architectures import EVA_MLP_RATIO, PATCH, Vit
+from model.encoders.weights import SPECIAL_WORDS, read_words
 
 
 class LocalBlip2Qformer(Blip2Qformer):  # type: ignore[misc] # LAVIS has no types
@@ -93,28 +89,13 @@ def build(vit: Vit, config: Path, vocabulary: Path) -> LocalBlip2Qformer:
     Raises:
         UnreadableInput: one of them is not what it should be.
     """
-    check_vocabulary(vocabulary)
+    read_words(vocabulary)
     try:
         settings = BertConfig.from_dict(json.loads(config.read_text(encoding="utf-8")))
         return LocalBlip2Qformer(vit, settings, vocabulary)
     except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
         what = f"is no BERT config ({str(error).splitlines()[0]})"
         raise UnreadableInput(str(config), what, "download it again") from error
-
-
-def check_vocabulary(file: Path) -> None:
-    """See that a vocabulary has the words without which BERT reads nothing.
-
-    Raises:
-        UnreadableInput: it is not text, or one of them is missing.
-    """
-    try:
-        words = set(file.read_text(encoding="utf-8").splitlines())
-    except UnicodeDecodeError as error:
-        raise UnreadableInput(str(file), "is not UTF-8 text", "download it again") from error
-    missing = [word for word in SPECIAL_WORDS if word not in words]
-    if missing:
-        raise UnreadableInput(str(file), f"lacks {', '.join(missing)}", "download it again")
 
 
 def draw_vocabulary(file: Path, n_words: int) -> None:

@@ -9,19 +9,22 @@ import os
 import pickle
 import struct
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from model.encoders.architectures import Architecture
+from model.encoders.architectures import Architecture, Vit
 
 LAVIS_STORE = "https://storage.googleapis.com/sfr-vision-language-research/LAVIS/models/BLIP2"
 BERT_STORE = "https://huggingface.co/bert-base-uncased/resolve/main"
 
 BERT = "bert-base-uncased"
 BERT_CONFIG, BERT_VOCABULARY = f"{BERT}/config.json", f"{BERT}/vocab.txt"
+
+SPECIAL_WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 DAMAGES = (
     *(pickle.UnpicklingError, struct.error, RuntimeError, OSError, EOFError),
@@ -62,6 +65,23 @@ def require_files(architecture: Architecture, folder: Path) -> None:
             f"{architecture.name} lacks {', '.join(missing)}",
             "download them there, or name the folder that has them with --weights",
         )
+
+
+def read_words(file: Path) -> list[str]:
+    """Read a vocabulary, a word a line, with the words without which BERT reads nothing.
+
+    Raises:
+        UnreadableInput: it is not text, or one of them is missing.
+    """
+    try:
+        # Words may hold what `splitlines` takes for the end of one.
+        words = file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise UnreadableInput(str(file), "is not UTF-8 text", "download it again") from error
+    missing = [word for word in SPECIAL_WORDS if word not in words]
+    if missing:
+        raise UnreadableInput(str(file), f"lacks {', '.join(missing)}", "download it again")
+    return words
 
 
 def read_tensors(file: Path, key: str | None = None) -> dict[str, Tensor]:
@@ -112,11 +132,34 @@ def fill(
         has = f" and has {some(unknown)}" if unknown else ""
         raise UnreadableInput(str(file), f"lacks {some(missing)}{has}", "it is of another model")
     usable = {name: tensors[name] for name in wanted if name in tensors}
-    for name, tensor in usable.items():
+    require_shapes(usable, wanted, file)
+    module.load_state_dict(usable, strict=False)
+
+
+def require_shapes(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor], file: Path) -> None:
+    """See that tensors have the shapes of those wanted under their names.
+
+    Raises:
+        UnreadableInput: one has another.
+    """
+    for name, tensor in tensors.items():
         if tensor.shape != wanted[name].shape:
             shapes = f"{list(tensor.shape)}, not {list(wanted[name].shape)}"
             raise UnreadableInput(str(file), f"{name} is {shapes}", "it is of another model")
-    module.load_state_dict(usable, strict=False)
+
+
+def frozen_id(vit: Vit, weights: Mapping[str, Tensor]) -> str:
+    """The sha256 of an image encoder's settings and weights.
+
+    Args:
+        vit: the settings.
+        weights: float32, by LAVIS' names, whichever library computes with them.
+    """
+    digest = sha256(repr(vit).encode())
+    for name, weight in sorted(weights.items()):
+        digest.update(name.encode())
+        digest.update(weight.cpu().contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def some(names: list[str]) -> str:
