@@ -6,6 +6,9 @@ from pathlib import Path
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
 
+COCO_DIGITS = 12
+"""COCO's files (CIRCO) are called by the image's number, padded with zeros to this length."""
+
 
 class ImageFolder:
     """The image files below a folder, by image id (the name without extension).
@@ -17,18 +20,26 @@ class ImageFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._files = (
-            {path.stem: path for path in sorted(root.rglob("*")) if path.suffix.lower() in SUFFIXES}
-            if root.is_dir()
-            else {}
-        )
+        self._files = {path.stem: path for path in image_files(root)}
 
     def find(self, name: str) -> Path | None:
         """The file of the image with this id, None where it is absent."""
-        return self._files.get(name)
+        return next(filter(None, map(self._files.get, stems(name))), None)
 
     def __len__(self) -> int:
         return len(self._files)
+
+
+def image_files(root: Path) -> list[Path]:
+    """The image files below a folder, in the order in which the last of one name counts."""
+    if not root.is_dir():
+        return []
+    return [path for path in sorted(root.rglob("*")) if path.suffix.lower() in SUFFIXES]
+
+
+def stems(name: str) -> tuple[str, ...]:
+    """What the file of the image with this id may be called, without extension."""
+    return (name, name.zfill(COCO_DIGITS)) if name.isdecimal() else (name,)
 
 
 def usual_folder(folder: Path) -> Path | None:

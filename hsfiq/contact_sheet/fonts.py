@@ -1,0 +1,147 @@
+"""Letters on a sheet: Pillow's own font, and the system's where that one lacks a letter."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import cast
+
+from PIL import ImageFont
+
+from hsfiq.errors import UnreadableInput
+
+FALLBACKS = (
+    "DejaVuSans.ttf",
+    "NotoSans-Regular.ttf",
+    "LiberationSans-Regular.ttf",
+    "Arial.ttf",
+    "arial.ttf",
+    "NotoSansCJK-Regular.ttc",
+    "wqy-zenhei.ttc",
+    "Arial Unicode.ttf",
+    "msyh.ttc",
+    "malgun.ttf",
+    "NotoSansArabic-Regular.ttf",
+    "NotoSansDevanagari-Regular.ttf",
+)
+"""Fonts that systems have, by the names under which Pillow finds them."""
+
+ELLIPSIS = "..."
+
+OWN = ""
+"""Pillow's own font, which is no file."""
+
+_PROBE_SIZE = 20
+_NO_LETTER = "\uffff"
+_INVISIBLE = {"Mn", "Me", "Cf", "Cc", "Zs", "Zl", "Zp"}
+
+
+class Fonts:
+    """Chooses a font for each text: the first that shows most of it.
+
+    Pillow's own shows ASCII and a few signs more, and looks the same everywhere.
+
+    Args:
+        file: a font that goes before all others.
+
+    Raises:
+        UnreadableInput: the file is no font.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        if file is not None and not is_font(str(file)):
+            raise UnreadableInput(str(file), "is no font", "name a TrueType or OpenType file")
+        self._names = (OWN if file is None else str(file), *FALLBACKS)
+
+    def of(self, text: str, size: int) -> ImageFont.FreeTypeFont:
+        """The font for a text, `size` pixels high."""
+        return load(self._choice(text)[0], size)
+
+    def lacking(self, text: str) -> str:
+        """The letters of a text that will not show."""
+        return self._choice(text)[1]
+
+    def _choice(self, text: str) -> tuple[str, str]:
+        letters = sorted({c for c in text if unicodedata.category(c) not in _INVISIBLE})
+        name = self._names[0]
+        lacking = not_in(name, letters)
+        for other in filter(is_font, self._names[1:] if lacking else ()):
+            if len(still := not_in(other, letters)) < len(lacking):
+                name, lacking = other, still
+        return name, lacking
+
+
+def not_in(name: str, letters: Iterable[str]) -> str:
+    """The letters that a font does not have."""
+    return "".join(letter for letter in letters if not has(name, letter))
+
+
+@cache
+def has(name: str, letter: str) -> bool:
+    """Whether a font draws a letter otherwise than one that no font has."""
+    font = load(name, _PROBE_SIZE)
+    drawn, nothing = (font.getmask(text) for text in (letter, _NO_LETTER))
+    return drawn.size != nothing.size or bytes(drawn) != bytes(nothing)
+
+
+@cache
+def is_font(name: str) -> bool:
+    """Whether there is a font of this name or in this file."""
+    try:
+        load(name, _PROBE_SIZE)
+    except OSError:
+        return False
+    return True
+
+
+@cache
+def load(name: str, size: int) -> ImageFont.FreeTypeFont:
+    """A font of this size in pixels.
+
+    Raises:
+        OSError: there is none of this name.
+    """
+    if name:
+        return ImageFont.truetype(name, size)
+    return cast("ImageFont.FreeTypeFont", ImageFont.load_default(size))
+
+
+def wrapped(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
+    """A text in lines of at most `width` pixels, broken at blanks, and in words too long for one.
+
+    >>> wrapped("is red and long", load(OWN, 20), 80)
+    ['is red', 'and long']
+    """
+    lines: list[str] = []
+    line = ""
+    for word in text.split():
+        longer = f"{line} {word}" if line else word
+        if font.getlength(longer) <= width:
+            line = longer
+            continue
+        if line:
+            lines.append(line)
+        line = word
+        while len(line) > 1 and font.getlength(line) > width:
+            fits = most_letters(line, font, width)
+            lines.append(line[:fits])
+            line = line[fits:]
+    return [*lines, line] if line else lines
+
+
+def most_letters(word: str, font: ImageFont.FreeTypeFont, width: int) -> int:
+    """How many letters from a word's start fit, one at the least."""
+    fits = 1
+    while fits < len(word) and font.getlength(word[: fits + 1]) <= width:
+        fits += 1
+    return fits
+
+
+def shortened(text: str, font: ImageFont.FreeTypeFont, width: int) -> str:
+    """A text in one line, its end left out where it is too long."""
+    if font.getlength(text) <= width:
+        return text
+    return text[: most_letters(text, font, width - ceil(font.getlength(ELLIPSIS)))] + ELLIPSIS

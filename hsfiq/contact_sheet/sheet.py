@@ -1,0 +1,110 @@
+"""A contact sheet: the query above, then a row for each system. Needs Pillow.
+
+Every cell of a sheet has the same size, and every picture keeps its proportions, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image, ImageDraw
+
+from hsfiq.contact_sheet.cells import LINE, Cell, draw_cell
+from hsfiq.contact_sheet.content import SheetQuery, SheetRow
+from hsfiq.contact_sheet.fonts import Fonts
+from hsfiq.contact_sheet.layout import MARGIN, Layout, cell_width
+from hsfiq.pictures import BrokenPicture, upright
+from hsfiq.text import shown
+
+ABSENT = "image absent"
+TALLEST, FLATTEST = 1.5, 0.75
+"""Bounds of a cell's height over its width; the sheet's own images say where between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The page, what stands where on it, and what it could not show.
+
+    `reasons` say why an image has no picture; `lacking` are the letters that no font has.
+    """
+
+    page: Image.Image
+    cells: tuple[Cell, ...]
+    reasons: dict[str, str]
+    lacking: str
+
+    def png(self) -> bytes:
+        """The page as a PNG file."""
+        file = BytesIO()
+        self.page.save(file, "PNG", optimize=True)
+        return file.getvalue()
+
+
+def draw_sheet(
+    query: SheetQuery,
+    rows: Sequence[SheetRow],
+    k: int,
+    find: Callable[[str], Path | None],
+    font: Path | None = None,
+) -> Sheet:
+    """Draw a query with the first `k` images of each list.
+
+    Args:
+        query: stands above: its reference, text and target, and below them its other truths.
+        rows: one for each system.
+        k: images of each list, at the most.
+        find: where an image's file lies, None where it is absent.
+        font: a font file for the texts; else Pillow's own, and the system's for what that lacks.
+
+    Raises:
+        UnreadableInput: the file is no font.
+    """
+    fonts = Fonts(font)
+    listed = [name for row in rows for name in row.images[:k]]
+    names = dict.fromkeys([query.reference, *query.answers, *listed])
+    pictures, reasons = load_pictures(names, find, cell_width(k))
+    ratios = [picture.height / picture.width for picture in pictures.values()]
+    ratio = min(TALLEST, max([FLATTEST, *ratios]))
+    layout = Layout(query, k, ratio, reasons, fonts)
+    layout.add_query()
+    for row in rows:
+        layout.add_row(row)
+    page = Image.new("RGB", (layout.width, layout.y), "white")
+    pen = ImageDraw.Draw(page)
+    for y in layout.rules:
+        pen.line((MARGIN, y, layout.width - MARGIN - 1, y), fill=LINE)
+    for words in layout.words:
+        pen.text(words.at, words.text, fill=words.ink, font=words.font, anchor="ls")
+    for cell in layout.cells:
+        picture = pictures.get(cell.image)
+        draw_cell(page, cell, None if picture is None else fitted(picture, layout.cell), fonts)
+    texts = [shown(query.text), *(row.system for row in rows), *names]
+    lacking = "".join(dict.fromkeys(letter for text in texts for letter in fonts.lacking(text)))
+    return Sheet(page, tuple(layout.cells), reasons, lacking)
+
+
+def load_pictures(
+    names: Iterable[str], find: Callable[[str], Path | None], width: int
+) -> tuple[dict[str, Image.Image], dict[str, str]]:
+    """The pictures by their ids, no larger than cells, and why others have none."""
+    pictures, reasons = {}, {}
+    for name in names:
+        path = find(name)
+        try:
+            if path is None:
+                reasons[name] = ABSENT
+            else:
+                pictures[name] = fitted(upright(path), (width, round(width * TALLEST)))
+        except BrokenPicture as error:
+            reasons[name] = f"image {error.fault.kind}"
+    return pictures, reasons
+
+
+def fitted(picture: Image.Image, box: tuple[int, int]) -> Image.Image:
+    """The picture as large as a box takes it whole, its proportions kept."""
+    scale = min(box[0] / picture.width, box[1] / picture.height)
+    size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
+    return picture if size == picture.size else picture.resize(size, Image.Resampling.LANCZOS)

@@ -1,0 +1,98 @@
+"""What stands on a sheet, from the database; nothing is made there that was not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from hsfiq.contact_sheet.content import SheetQuery, SheetRow
+from hsfiq.errors import UnreadableInput
+from hsfiq.ids import REVERSED, split_query_id
+from hsfiq.importing.datasets import chunks
+from hsfiq.tables import Dataset, Image, Query, RankedList, System, Triplet
+from hsfiq.text import joined
+
+
+def stored_query(session: Session, query_id: str) -> SheetQuery:
+    """The query with this outside id, whichever dataset has it.
+
+    Raises:
+        UnreadableInput: none has it, or several.
+    """
+    triplet_id, suffix = split_query_id(query_id)
+    triplets = session.scalars(select(Triplet).where(Triplet.external_id == triplet_id)).all()
+    if len(triplets) > 1:
+        names = " and ".join(triplet.dataset.name for triplet in triplets)
+        raise UnreadableInput(
+            f"query {query_id}", f"is in {names}", "name one dataset's folder with --data"
+        )
+    text = text_of(session, triplets[0], suffix) if triplets else None
+    if text is None:
+        raise UnreadableInput(
+            f"query {query_id!r}",
+            "is not in the database",
+            "name its dataset's folder with --data, or import it",
+        )
+    target = triplets[0].target
+    return SheetQuery(
+        query_id=query_id,
+        dataset=triplets[0].dataset.name,
+        text=text,
+        reference=triplets[0].reference.name,
+        answers=() if target is None else (target.name,),
+    )
+
+
+def text_of(session: Session, triplet: Triplet, suffix: str) -> str | None:
+    """The text of a triplet's query, None where it is not known."""
+    query = session.scalars(
+        select(Query).where(Query.triplet_id == triplet.id, Query.suffix == suffix)
+    ).one_or_none()
+    if query is not None:
+        return query.text
+    if suffix not in ("", REVERSED) or not triplet.captions:
+        return None
+    return joined(triplet.captions if suffix == "" else triplet.captions[::-1])
+
+
+def stored_rows(session: Session, query: SheetQuery) -> list[SheetRow]:
+    """The ranked lists of every system for a stored query, by the systems' names."""
+    triplet_id, suffix = split_query_id(query.query_id)
+    found = session.execute(
+        select(System.name, RankedList.image_ids, RankedList.scores)
+        .join(System, RankedList.system_id == System.id)
+        .join(Query, RankedList.query_id == Query.id)
+        .join(Triplet, Query.triplet_id == Triplet.id)
+        .join(Dataset, Triplet.dataset_id == Dataset.id)
+        .where(
+            Triplet.external_id == triplet_id,
+            Query.suffix == suffix,
+            Dataset.name == query.dataset,
+        )
+        .order_by(System.name)
+    ).all()
+    rows = []
+    for system, image_ids, scores in found:
+        images = image_names(session, image_ids)
+        rows.append(SheetRow(system, images, None if scores is None else tuple(scores)))
+    return rows
+
+
+def image_names(session: Session, keys: Sequence[int]) -> tuple[str, ...]:
+    """The ids of the images with these database keys, in their order."""
+    names: dict[int, str] = {}
+    for chunk in chunks(keys):
+        rows = session.execute(select(Image.id, Image.name).where(Image.id.in_(chunk)))
+        names.update((key, name) for key, name in rows)
+    return tuple(names[key] for key in keys)
+
+
+def stored_image_root(session: Session, query: SheetQuery) -> Path | None:
+    """Where the images of a stored query's dataset lie, None where that is not known."""
+    root = session.scalars(
+        select(Dataset.image_root).where(Dataset.name == query.dataset)
+    ).one_or_none()
+    return None if root is None else Path(root)

@@ -1,0 +1,301 @@
+"""Images that are missing or broken in every way: found, counted, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from samples import CIRR, FASHIONIQ, hsfiq
+
+from hsfiq.dataset_folder import read_folder
+from hsfiq.errors import UnreadableInput
+from hsfiq.image_check import AHEAD, Fault, check_images
+from hsfiq.images import ImageFolder
+from hsfiq.pictures import BrokenPicture, decoded, fault_of, upright
+
+CIRCO = [
+    {
+        "reference_img_id": 3, "target_img_id": 12, "gt_img_ids": [12, 44], "id": 0,
+        "relative_caption": "shows two dogs", "shared_concept": "a dog",
+        "semantic_aspects": ["cardinality"],
+    }
+]  # fmt: skip
+
+
+def picture(kind: str = "JPEG", size: tuple[int, int] = (60, 80)) -> bytes:
+    file = BytesIO()
+    Image.linear_gradient("L").resize(size).convert("RGB").save(file, kind)
+    return file.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """FashionIQ with every image there and whole."""
+    root = tmp_path / "fiq"
+    shutil.copytree(FASHIONIQ, root)
+    (root / "images").mkdir()
+    for split in read_folder(root).splits:
+        for name in split.images:
+            (root / "images" / f"{name}.jpg").write_bytes(picture())
+    return root
+
+
+def circo(root: Path) -> Path:
+    (root / "annotations").mkdir(parents=True)
+    (root / "annotations" / "val.json").write_text(json.dumps(CIRCO), encoding="utf-8")
+    return root
+
+
+def test_all_is_well(folder: Path) -> None:
+    ran = hsfiq("images", "check", folder)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        f"fashioniq, images below {folder}/images: 18 of 18 whole",
+        "  dress.val: 3 of 3; 0 of 1 queries touched",
+        "  shirt.test: 2 of 2; 0 of 1 queries touched",
+        "  shirt.val: 13 of 13; 0 of 3 queries touched",
+    ]
+
+
+def test_each_fault_with_the_queries_that_it_touches(folder: Path) -> None:
+    images = folder / "images"
+    (images / "ref_a.jpg").write_bytes(picture()[:-40])
+    (images / "tgt_a.jpg").write_text("<html>Not Found</html>")
+    (images / "s1.jpg").unlink()
+    (images / "s2.jpg").write_bytes(b"")
+    (images / "s3.jpg").write_bytes(picture(size=(1, 1)))
+    ran = hsfiq("images", "check", folder, "--category", "shirt", "--split", "val", "--json")
+    assert (ran.code, ran.err) == (1, "")
+    result = ran.result
+    found = {
+        row["image"]: (row["kind"], row["reference_of"], row["target_of"])
+        for row in result["broken"]
+    }
+    assert found == {
+        "ref_a": ("truncated", ["shirt.val.0"], []),
+        "tgt_a": ("undecodable", [], ["shirt.val.0"]),
+        "s1": ("missing", ["shirt.val.2"], []),
+        "s2": ("empty", [], ["shirt.val.2"]),
+        "s3": ("one-pixel", [], []),
+    }
+    kinds = {"truncated": 1, "undecodable": 1, "missing": 1, "empty": 1, "one-pixel": 1}
+    assert result["kinds"] == kinds
+    assert result["splits"] == {
+        "shirt.val": {"images": 13, "kinds": kinds, "queries": 3, "queries_touched": 2}
+    }
+    said = hsfiq("images", "check", folder).out.splitlines()
+    assert said[0].endswith(
+        "13 of 18 whole, 1 empty, 1 missing, 1 one-pixel, 1 truncated, 1 undecodable"
+    )
+    assert "s1: missing (no file: none has this name); reference of shirt.val.2" in said
+    assert any(line.startswith("s3: one-pixel") and "only a candidate" in line for line in said)
+
+
+def test_files_that_compete(folder: Path) -> None:
+    images = folder / "images"
+    (images / "shirt").mkdir()
+    shutil.copy(images / "s5.jpg", images / "shirt" / "s5.jpg")
+    assert hsfiq("images", "check", folder).code == 0, "two copies of one picture are no harm"
+    (images / "s6.png").write_bytes(picture("PNG"))
+    (images / "s3.jpg").rename(images / "S3.jpg")
+    (images / "stranger.jpg").write_bytes(b"")
+    ran = hsfiq("images", "check", folder, "--json")
+    assert ran.code == 1
+    assert ran.result["twins"] == [
+        {"files": ["s5.jpg", "shirt/s5.jpg"], "used": ["shirt/s5.jpg"], "same_content": True},
+        {"files": ["s6.jpg", "s6.png"], "used": ["s6.png"], "same_content": False},
+    ]
+    (missing,) = ran.result["broken"]
+    assert (missing["image"], missing["kind"], missing["file"]) == ("s3", "missing", None)
+    assert missing["why"] == "S3.jpg is there, letter case apart"
+    assert ImageFolder(images).find("s6") == images / "s6.png", "the one that readers take"
+
+
+def test_names_that_letter_case_alone_tells_apart(folder: Path) -> None:
+    images = folder / "images"
+    (images / "S3.jpg").write_bytes(picture(size=(20, 20)))
+    if len(list(images.glob("[sS]3.jpg"))) == 1:
+        pytest.skip("this disk knows no letter case")
+    (twins,) = hsfiq("images", "check", folder, "--json").result["twins"]
+    assert twins["files"] == ["S3.jpg", "s3.jpg"]
+
+
+def test_cirr_and_circo(tmp_path: Path) -> None:
+    root = tmp_path / "cirr"
+    shutil.copytree(CIRR, root)
+    (root / "img_raw" / "dev").mkdir(parents=True)
+    for name in ("dev-1-0-img0", "dev-1-1-img1", "dev-2-0-img0"):
+        (root / "img_raw" / "dev" / f"{name}.png").write_bytes(picture("PNG"))
+    ran = hsfiq("images", "check", root, "--split", "val", "--json")
+    assert (ran.code, ran.result["dataset"]) == (0, "cirr")
+    coco = circo(tmp_path / "circo") / "unlabeled2017"
+    coco.mkdir()
+    (coco / "000000000003.jpg").write_bytes(picture())
+    (coco / "000000000012.jpg").write_bytes(picture())
+    ran = hsfiq("images", "check", tmp_path / "circo", "--json")
+    assert ran.code == 1
+    (missing,) = ran.result["broken"]
+    assert (missing["image"], missing["target_of"], missing["truth_of"]) == ("44", [], ["0"])
+    assert ran.result["splits"]["val"] == {
+        "images": 3, "kinds": {"missing": 1}, "queries": 1, "queries_touched": 1,
+    }  # fmt: skip
+
+
+def test_a_huge_picture_is_named(folder: Path) -> None:
+    Image.new("1", (20_000, 9_500)).save(folder / "images" / "s9.png")
+    (folder / "images" / "s9.jpg").unlink()
+    (row,) = hsfiq("images", "check", folder, "--json").result["broken"]
+    assert (row["image"], row["kind"]) == ("s9", "too-large")
+
+
+def test_without_pillow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "images" / "s1.jpg").unlink()
+    (folder / "images" / "s2.jpg").write_bytes(b"")
+    (folder / "images" / "s3.jpg").write_bytes(b"no image")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.delitem(sys.modules, "hsfiq.pictures", raising=False)
+    ran = hsfiq("images", "check", folder)
+    assert (ran.code, ran.err) == (1, "")
+    assert "16 of 18 there, 1 empty, 1 missing" in ran.out
+    assert "decoding was not checked: that needs Pillow" in ran.out
+    assert hsfiq("images", "check", folder, "--json").result["decoded"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((".",), ".: is no folder of FashionIQ, CIRR or CIRCO; name the one that holds captions/"),
+        (("absent",), "absent: there is no such folder"),
+        ((str(FASHIONIQ),), "holds no image; name their folder with --images"),
+        ((str(FASHIONIQ), "--images", "absent"), "absent: there is no such folder"),
+        ((str(FASHIONIQ), "--category", "hat"), "no captions of category 'hat'"),
+        ((str(CIRR), "--category", "shirt"), "--category: cirr has no categories; leave it out"),
+    ],
+)
+def test_what_cannot_be_checked(
+    words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = hsfiq("images", "check", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_many_lines_are_cut_for_people_only(folder: Path, tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(150)]
+    split = folder / "image_splits" / "split.dress.val.json"
+    split.write_text(json.dumps(["d1", "d2", "d3", *names]), encoding="utf-8")
+    ran = hsfiq("images", "check", folder)
+    assert ran.out.count(": missing (") == 100
+    assert ran.out.endswith("and 50 more: --json lists all\n")
+    assert len(hsfiq("images", "check", folder, "--json").result["broken"]) == 150
+
+
+def test_only_so_many_files_wait_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    asked, done, most = 0, 0, 0
+
+    def track(names: list[str]) -> list[str]:
+        return list(names) * 20
+
+    def decode(path: Path) -> Fault | None:
+        nonlocal done
+        done += 1
+        return None
+
+    class Counting(list[str]):
+        def __iter__(self):  # type: ignore[no-untyped-def]
+            nonlocal asked, most
+            for name in track(list(super().__iter__())):
+                asked += 1
+                most = max(most, asked - done)
+                yield name
+
+    found = check_images(read_folder(folder).splits, folder / "images", decode, Counting)  # type: ignore[arg-type]
+    assert found.is_well
+    assert asked == done == 360
+    assert most <= AHEAD + 1
+
+
+# ------------------------------------------------------------------------------------ one file
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_a_file_cut_anywhere_is_no_picture(kind: str, tmp_path: Path) -> None:
+    whole = picture(kind, (200, 260))
+    path = tmp_path / "image"
+    path.write_bytes(whole)
+    assert fault_of(path) is None
+    for share in (0.01, 0.3, 0.6, 0.9):
+        path.write_bytes(whole[: int(len(whole) * share)])
+        fault = fault_of(path)
+        assert fault is not None
+        assert fault.kind == "truncated" or share == 0.01
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_whatever_the_bytes_there_is_a_picture_or_a_fault(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    content = bytearray(picture(data.draw(st.sampled_from(["JPEG", "PNG", "WEBP", "GIF", "TIFF"]))))
+    places = st.integers(0, len(content) - 1)
+    for place, byte in data.draw(st.lists(st.tuples(places, st.integers(0, 255)), max_size=8)):
+        content[place] = byte
+    path = tmp_path_factory.getbasetemp() / "damaged"
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    fault = fault_of(path)
+    if fault is None:
+        assert decoded(path).size != (0, 0)
+    else:
+        assert "\n" not in fault.why
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_pictures_stand_upright(orientation: int, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[274] = orientation
+    path = tmp_path / "turned.png"
+    Image.new("RGB", (30, 20)).save(path, exif=exif)
+    assert upright(path).size == ((20, 30) if orientation >= 5 else (30, 20))
+
+
+def test_clear_pixels_are_white(tmp_path: Path) -> None:
+    path = tmp_path / "clear.png"
+    Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(path)
+    assert upright(path).getpixel((1, 1)) == (255, 255, 255)
+    Image.new("P", (4, 4)).save(path, transparency=0)
+    assert upright(path).getpixel((1, 1)) == (255, 255, 255)
+
+
+def test_a_folder_is_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPicture, match="is no file"):
+        decoded(tmp_path)
+
+
+def test_no_dataset_at_all(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInput, match="is no folder of FashionIQ, CIRR or CIRCO"):
+        read_folder(tmp_path)
+
+
+@pytest.mark.shared
+def test_the_real_folders_are_told_apart(shared: Path, need: Callable[..., None]) -> None:
+    counts = {}
+    for name in ("fashioniq", "cirr", "circo"):
+        found = read_folder(shared / "data" / name)
+        assert found.dataset == name
+        counts[name] = {split.name: len(split.images) for split in found.splits}
+    assert counts == {
+        "fashioniq": {"dress.val": 3817, "shirt.val": 6346, "toptee.val": 5373},
+        "cirr": {"test1": 2315, "val": 2297},
+        "circo": {"val": 1121},
+    }

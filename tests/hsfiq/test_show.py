@@ -1,0 +1,319 @@
+"""Contact sheets: what stands where on them, by their pixels and cells, never by golden files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageColor
+from samples import CIRR, FASHIONIQ, RUNS, hsfiq
+
+from hsfiq.contact_sheet import SheetQuery, SheetRow, query_in_folder, rows_of_runs
+from hsfiq.contact_sheet.cells import COLOURS, EMPTY, FRAME, GAP, Cell
+from hsfiq.contact_sheet.fonts import OWN, Fonts, load, wrapped
+from hsfiq.contact_sheet.layout import MOST_COLUMNS, cell_width, score_texts
+from hsfiq.contact_sheet.sheet import ABSENT, Sheet, draw_sheet
+from hsfiq.errors import UnreadableInput
+
+RED, BLUE = (200, 30, 30), (30, 30, 200)
+QUERY = SheetQuery("shirt.val.0", "fashioniq", "is red and has no collar", "ref", ("tgt", "also"))
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for name in ("ref", "tgt", "also", "a", "b", "ref_a", "tgt_a", "s1"):
+        Image.new("RGB", (60, 80), RED).save(folder / f"{name}.png")
+    return folder
+
+
+def drawn(images: Path, *rows: SheetRow, k: int = 5, query: SheetQuery = QUERY) -> Sheet:
+    def find(name: str) -> Path | None:
+        path = images / f"{name}.png"
+        return path if path.exists() else None
+
+    return draw_sheet(query, rows, k, find)
+
+
+def listed(sheet: Sheet) -> list[Cell]:
+    """The cells of the systems' lists."""
+    return [cell for cell in sheet.cells if cell.rank is not None]
+
+
+def colour(sheet: Sheet, x: int, y: int) -> object:
+    return sheet.page.getpixel((x, y))
+
+
+def frame_share(sheet: Sheet, cell: Cell) -> float:
+    """How much of the line left of a cell's box has the colour of its role."""
+    left, top, _, bottom = cell.box
+    ink = ImageColor.getrgb(COLOURS[cell.role]) if cell.role else RED
+    x = left - GAP - FRAME // 2
+    return sum(colour(sheet, x, y) == ink for y in range(top, bottom)) / (bottom - top)
+
+
+# ------------------------------------------------------------------------------------- the page
+
+
+def test_roles_are_told_by_frames_and_words_not_by_colour_alone(images: Path) -> None:
+    sheet = drawn(images, SheetRow("s", ("a", "tgt", "also", "ref", "b")))
+    roles = [cell.role for cell in listed(sheet)]
+    assert roles == [None, "target", "truth", "reference", None]
+    shares = [frame_share(sheet, cell) for cell in listed(sheet)]
+    assert shares[0] == shares[4] == 0
+    assert shares[1] == 1
+    assert 0.4 < shares[2] < 0.7
+    assert 0.4 < shares[3] < 0.7
+    for cell in listed(sheet)[1:4]:
+        assert cell.role is not None
+        left, _, right, bottom = cell.box
+        tag = sheet.page.crop((left, bottom + FRAME + GAP, right, bottom + FRAME + GAP + 24))
+        colours = {pixel for _, pixel in tag.getcolors(10_000) or []}
+        assert ImageColor.getrgb(COLOURS[cell.role]) in colours
+        assert (255, 255, 255) in colours
+    others = [cell.image for cell in sheet.cells if cell.rank is None]
+    assert others == ["ref", "tgt", "also"]
+
+
+def test_frames_never_cover_the_picture(images: Path) -> None:
+    sheet = drawn(images, SheetRow("s", ("tgt",)))
+    left, top, right, bottom = listed(sheet)[0].box
+    inside = sheet.page.crop((left + 1, top + 1, right - 1, bottom - 1))
+    assert inside.getcolors() == [(inside.width * inside.height, RED)]
+
+
+def test_absent_and_broken_images_are_placeholders_that_say_so(images: Path) -> None:
+    (images / "b.png").write_bytes(b"no image")
+    sheet = drawn(images, SheetRow("s", ("gone", "b", "a")))
+    assert sheet.reasons == {"gone": ABSENT, "b": "image undecodable"}
+    for cell, expected in zip(listed(sheet), (EMPTY, EMPTY, None), strict=True):
+        left, top, right, bottom = cell.box
+        wanted = ImageColor.getrgb(expected) if expected else RED
+        assert colour(sheet, left + 5, top + 5) == wanted
+        middle = sheet.page.crop((left + 5, top + 5, right - 5, bottom - 5))
+        assert (len(middle.getcolors(100_000) or []) > 2) == (expected is not None), "words"
+
+
+@pytest.mark.parametrize("size", [(30, 60), (400, 90), (3, 900), (1, 1)])
+def test_pictures_keep_their_proportions_whole(size: tuple[int, int], images: Path) -> None:
+    Image.new("RGB", size, BLUE).save(images / "a.png")
+    sheet = drawn(images, SheetRow("s", ("a", "b")))
+    left, top, right, bottom = listed(sheet)[0].box
+    blue = sheet.page.crop((left, top, right, bottom)).split()[0].point(lambda v: 255 * (v == 30))
+    found = blue.getbbox()
+    assert found is not None
+    width, height = found[2] - found[0], found[3] - found[1]
+    assert width / height == pytest.approx(size[0] / size[1], rel=0.05, abs=0.02)
+    assert max(width / (right - left), height / (bottom - top)) > 0.97
+
+
+@settings(max_examples=25, deadline=None)
+@given(k=st.integers(1, 30), lengths=st.lists(st.integers(1, 40), max_size=4))
+def test_cells_of_one_size_in_one_grid(k: int, lengths: list[int]) -> None:
+    rows = [SheetRow(f"s{n}", tuple(f"i{i}" for i in range(n))) for n in lengths]
+    sheet = draw_sheet(QUERY, rows, k, lambda _: None)
+    sizes = {(c.box[2] - c.box[0], c.box[3] - c.box[1]) for c in sheet.cells}
+    assert len(sizes) == 1
+    assert max(max(size) for size in sizes) <= 300 * 1.5
+    boxes = [cell.box for cell in sheet.cells]
+    for number, box in enumerate(boxes):
+        assert box[0] >= 8
+        assert box[2] <= sheet.page.width - 8
+        assert box[3] <= sheet.page.height - 30
+        for other in boxes[:number]:
+            apart = 2 * (FRAME + GAP)
+            assert (
+                box[0] - other[2] >= apart or other[0] - box[2] >= apart or box[1] - other[3] >= 40
+            )
+    assert len(listed(sheet)) == sum(min(k, n) for n in lengths)
+    assert len({box[0] for box in boxes}) <= max(MOST_COLUMNS, 4)
+    assert cell_width(k) <= 300
+
+
+def test_the_text_wraps_and_the_page_grows(images: Path) -> None:
+    long = SheetQuery("q", "d", "is longer and " * 80 + "x" * 400, "ref", ("tgt",))
+    assert drawn(images, query=long).page.height > drawn(images).page.height
+    assert drawn(images, query=long).page.width == drawn(images).page.width
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=st.text(alphabet="ab .", max_size=60), width=st.integers(30, 300))
+def test_wrapping_loses_no_letter(text: str, width: int) -> None:
+    font = load(OWN, 20)
+    lines = wrapped(text, font, width)
+    assert "".join(lines).replace(" ", "") == "".join(text.split())
+    assert all(font.getlength(line) <= width for line in lines)
+
+
+def test_letters_that_no_font_has_are_named() -> None:
+    assert Fonts().lacking("is red, ~60% off") == ""
+    private = "\ue123"
+    assert Fonts().lacking(f"a {private}") == private
+    query = SheetQuery("q", "d", f"is {private}", "ref", ())
+    assert draw_sheet(query, [], 5, lambda _: None).lacking == private
+    with pytest.raises(UnreadableInput, match="is no font"):
+        Fonts(Path(__file__))
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        (None, ["", ""]),
+        ((0.98, 0.5), ["0.980", "0.500"]),
+        ((0.0, 0.0), ["0.000", "0.000"]),
+        ((-3e-7, -4e-7), ["-3e-07", "-4e-07"]),
+    ],
+)
+def test_scores(scores: tuple[float, ...] | None, said: list[str]) -> None:
+    assert score_texts(SheetRow("s", ("a", "b"), scores), 2) == said
+
+
+# ------------------------------------------------------------------------ where the query is from
+
+
+def test_from_a_folder_with_runs(images: Path) -> None:
+    ran = hsfiq(
+        "show", "shirt.val.0", "--data", FASHIONIQ, "--images", images,
+        "--run", RUNS / "sprc.jsonl", "--run", RUNS / "sprc.json", "--k", "2",
+    )  # fmt: skip
+    assert ran.code == 0
+    assert ran.out.startswith("show-shirt.val.0.png: 2 systems, ")
+    assert ran.err == ""
+    with Image.open("show-shirt.val.0.png") as page:
+        assert page.format == "PNG"
+    again = hsfiq("show", "shirt.val.0", "--data", FASHIONIQ)
+    assert (again.code, again.out) == (2, "")
+    assert again.err == (
+        "hsfiq: show-shirt.val.0.png: is there already; name another file with --out, or --force\n"
+    )
+    assert hsfiq("show", "shirt.val.0", "--data", FASHIONIQ, "--force").code == 0
+    assert [path.name for path in Path().glob("*show*")] == ["show-shirt.val.0.png"]
+
+
+def test_absent_images_are_counted(images: Path) -> None:
+    ran = hsfiq(
+        "show", "shirt.val.0", "--data", FASHIONIQ, "--images", images,
+        "--run", RUNS / "sprc.jsonl", "--json",
+    )  # fmt: skip
+    assert ran.result["without_picture"] == {"s2": ABSENT}
+    assert ran.result["systems"] == [{"system": "SPRC", "images": 3, "target_rank": 1}]
+    assert ran.err == f"1 of 4 images have no picture (1 absent below {images}, 0 broken): s2\n"
+
+
+def test_captions_in_the_reversed_order() -> None:
+    assert query_in_folder(FASHIONIQ, "shirt.val.0").text == "is red and has no collar"
+    reversed_ = query_in_folder(FASHIONIQ, "shirt.val.0~")
+    assert (reversed_.query_id, reversed_.text) == ("shirt.val.0~", "has no collar and is red")
+    assert query_in_folder(FASHIONIQ, "shirt.test.0").answers == ()
+    assert query_in_folder(CIRR, "7").reference == "dev-1-0-img0"
+
+
+def test_circo_has_several_truths_and_ids_in_two_splits(tmp_path: Path) -> None:
+    entry = {"id": 0, "reference_img_id": 3, "relative_caption": "two dogs", "shared_concept": "a"}
+    val = entry | {"target_img_id": 12, "gt_img_ids": [12, 44], "semantic_aspects": []}
+    (tmp_path / "val.json").write_text(json.dumps([val]))
+    (tmp_path / "test.json").write_text(json.dumps([entry]))
+    with pytest.raises(UnreadableInput, match="--split: query 0 is in val and test; name one"):
+        query_in_folder(tmp_path, "0")
+    query = query_in_folder(tmp_path, "0", ["val"])
+    assert query.answers == ("12", "44")
+    run = tmp_path / "mine.json"
+    run.write_text(json.dumps({"0": [44, "000000000012", 5]}))
+    (row,) = rows_of_runs([run], query)
+    assert row == SheetRow("mine", ("44", "12", "5"))
+    ran = hsfiq("show", "0", "--data", ".", "--split", "val", "--run", run, "--json")
+    assert ran.result["systems"][0]["target_rank"] == 2
+
+
+def test_a_run_without_the_query_says_so(tmp_path: Path) -> None:
+    query = query_in_folder(FASHIONIQ, "shirt.val.1")
+    (row,) = rows_of_runs([RUNS / "sprc.trec"], query)
+    assert (row.system, row.images) == ("SPRC", ())
+    assert row.reason == "no list for shirt.val.1 in sprc.trec, only for shirt.val.1~"
+    ran = hsfiq("show", "shirt.val.1", "--data", FASHIONIQ, "--run", RUNS / "sprc.trec")
+    assert "1 systems, 1 of them without a list" in ran.out
+
+
+def test_systems_of_one_name_are_told_apart() -> None:
+    query = query_in_folder(FASHIONIQ, "shirt.val.0")
+    rows = rows_of_runs([RUNS / "sprc.trec", RUNS / "sprc.jsonl"], query)
+    assert [row.system for row in rows] == [
+        f"SPRC ({RUNS / 'sprc.trec'})",
+        f"SPRC ({RUNS / 'sprc.jsonl'})",
+    ]
+    assert rows[0].images == rows[1].images == ("tgt_a", "s1", "s2")
+
+
+def test_from_the_database(images: Path) -> None:
+    hsfiq("import", "fashioniq", FASHIONIQ, "--images", images)
+    hsfiq("import", "runs", RUNS / "sprc.trec")
+    ran = hsfiq("show", "shirt.val.0", "--json")
+    assert ran.result["systems"] == [{"system": "SPRC", "images": 3, "target_rank": 1}]
+    assert ran.result["without_picture"] == {"s2": ABSENT}
+    other = hsfiq("show", "shirt.val.1~", "--json")
+    assert other.result["systems"] == [{"system": "SPRC", "images": 3, "target_rank": 2}]
+    bare = hsfiq("show", "shirt.val.2")
+    assert bare.code == 0
+    assert "no ranked list is known for this query: name runs with --run FILE" in bare.err
+    run = hsfiq("show", "shirt.val.0", "--run", RUNS / "sprc.json", "--out", "it.png", "--json")
+    assert [row["system"] for row in run.result["systems"]] == ["sprc"]
+
+
+def test_from_a_database_that_knows_no_image_folder() -> None:
+    shutil.copytree(FASHIONIQ, "fiq")
+    hsfiq("import", "fashioniq", "fiq")
+    Image.new("RGB", (9, 9)).save("ref_a.png")
+    ran = hsfiq("show", "shirt.val.0")
+    assert "2 of 2 images have no picture (2 absent as no image folder is known" in ran.err
+
+
+# ------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("shirt.val.99", "--data", FASHIONIQ), "there is no query 'shirt.val.99' here"),
+        (("shirt.val.0#1", "--data", FASHIONIQ), "there is no query 'shirt.val.0#1' here"),
+        (("7", "--data", FASHIONIQ), "there is no query '7' here; ids are like shirt.val.0"),
+        (("hat.val.0", "--data", FASHIONIQ), "no captions of category 'hat'; there are"),
+        (("7", "--data", CIRR, "--split", "train"), "no captions of split 'train'"),
+        (("7", "--data", "absent"), "absent: there is no such folder"),
+        (("7", "--data", CIRR, "--run", "absent.json"), "absent.json: there is no such file"),
+        (("7", "--data", CIRR, "--out", "it.jpg"), "a sheet is a PNG"),
+        (("7", "--data", CIRR, "--out", "absent/it.png"), "absent: there is no such folder"),
+        (("7", "--data", CIRR, "--font", RUNS / "sprc.json"), "is no font"),
+        (("7", "--data", CIRR, "--k", "0"), "--k"),
+        (("7", "--split", "val"), "--split: is for a dataset's folder; name it with --data"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    words: tuple[str | Path, ...], said: str, tmp_path: Path
+) -> None:
+    ran = hsfiq("show", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_query_that_the_database_does_not_hold() -> None:
+    nothing = hsfiq("show", "7")
+    assert (nothing.code, nothing.out) == (1, "")
+    assert "there is no database" in nothing.err
+    hsfiq("import", "fashioniq", FASHIONIQ)
+    for query in ("shirt.val.99", "shirt.val.0#1"):
+        ran = hsfiq("show", query)
+        assert ran.code == 2
+        assert f"query '{query}': is not in the database; name its dataset's folder" in ran.err
