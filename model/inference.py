@@ -16,6 +16,9 @@ from model.training.world import World
 BATCH = 64
 """Images, or queries, that go through the encoder at once."""
 
+CHUNK = 512
+"""Images that are projected at a time where a corpus is too large to be held; whole batches."""
+
 
 class Inference:
     """A scorer at work: in eval mode, in the precision of its training."""
@@ -50,6 +53,15 @@ class Inference:
                 for start in range(0, len(mine), BATCH)
             ]
         return self._together(parts, len(image_ids))
+
+    def galleries(self, image_ids: Sequence[str]) -> Iterator[Tensor]:
+        """Project images, `CHUNK` after `CHUNK`, each when it is asked for: [n, L, D] float32.
+
+        Raises:
+            Diverged: as `gallery`.
+        """
+        for start in range(0, len(image_ids), CHUNK):
+            yield self.gallery(image_ids[start : start + CHUNK])
 
     @torch.no_grad()
     def queries(self, references: Sequence[str], texts: Sequence[str]) -> Tensor:

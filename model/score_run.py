@@ -94,17 +94,8 @@ def score(
             )
         if not before.get("missing_images") and is_whole(where.scores, before):
             return before
-    cache = FeatureCache.open(where.cache, loaded.scorer.encoder, TOKENS_DTYPE)
     with pictures(sets, where) as files:
-        report = cache.fill(
-            files,
-            batch=ENCODER_BATCH,
-            device=device,
-            workers=os.cpu_count() or 1,
-            on_progress=watcher.caching,
-        )
-    inference = Inference(loaded.scorer, cache, World(device), arithmetic(loaded.recipe, device))
-    there = files.keys() - report.unreadable.keys()
+        inference, there = encoded(loaded, files, where.cache, device, watcher)
     scored = score_sets(sets, there, loaded.recipe.pooling, inference)
     if not scored.sets:
         raise UnreadableInput(
@@ -113,6 +104,36 @@ def score(
             "name the images' folder with --images",
         )
     return write_scores(where.scores, name, scored, said)
+
+
+def encoded(
+    loaded: Loaded, files: Mapping[str, Path], cache: Path, device: torch.device, watcher: Watcher
+) -> tuple[Inference, set[str]]:
+    """Compute the tokens that the cache lacks.
+
+    Args:
+        loaded: the scorer, on `device`.
+        files: by image id.
+        cache: the feature cache's folder.
+        device: computes.
+        watcher: is told of the images encoded.
+
+    Returns:
+        The scorer at work on these images, and those of them that can be read.
+
+    Raises:
+        UnreadableInput: no room for the tokens.
+    """
+    tokens = FeatureCache.open(cache, loaded.scorer.encoder, TOKENS_DTYPE)
+    report = tokens.fill(
+        files,
+        batch=ENCODER_BATCH,
+        device=device,
+        workers=os.cpu_count() or 1,
+        on_progress=watcher.caching,
+    )
+    inference = Inference(loaded.scorer, tokens, World(device), arithmetic(loaded.recipe, device))
+    return inference, files.keys() - report.unreadable.keys()
 
 
 def arithmetic(recipe: Recipe, device: torch.device) -> torch.dtype:

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hsfiq.errors import NothingToDo, UnreadableInput
-from model.checkpoints import clear, sha256_of, to_json, write_whole
+from hsfiq.whole_files import write_whole
+from model.checkpoints import clear, sha256_of, to_json
 from model.data.texts import normalise
 from model.encoders.protocol import Pooling
 from model.inference import Inference

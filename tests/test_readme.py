@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from hsfiq.cli import run
 
@@ -84,6 +85,8 @@ def write_inputs(folder: Path) -> None:
     write(folder / "fashion-iq/captions/cap.shirt.val.json", captions)
     write(folder / "fashion-iq/image_splits/split.shirt.val.json", images)
     (folder / "fashion-iq/images").mkdir()
+    for image in images:
+        Image.new("RGB", (30, 40), "red").save(folder / f"fashion-iq/images/{image}.png")
     entry = {"pairid": 7, "reference": "dev-0", "target_hard": "dev-1", "caption": "two dogs"}
     write(folder / "cirr_dataset/captions/cap.rc2.val.json", [entry])
     split = {"dev-0": "./dev/dev-0.png", "dev-1": "./dev/dev-1.png"}

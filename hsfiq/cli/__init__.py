@@ -18,14 +18,18 @@ from hsfiq.cli import (
     analyze,
     db,
     demo,
+    evaluate,
     export,
+    images,
     imports,
     owner,
     participant,
     score,
     serve,
+    show,
     study,
     train,
+    weights,
 )
 from hsfiq.errors import HsfiqError, Mistakes, NothingToDo
 
@@ -40,15 +44,19 @@ app = typer.Typer(
 )
 app.add_typer(db.app, name="db")
 app.add_typer(imports.app, name="import")
+app.add_typer(images.app, name="images")
 app.add_typer(study.app, name="study")
 app.add_typer(participant.app, name="participant")
 app.add_typer(owner.app, name="owner")
+app.add_typer(evaluate.app, name="evaluate")
+app.add_typer(weights.app, name="weights")
 demo.register(app)
 serve.register(app)
 export.register(app)
 analyze.register(app)
 train.register(app)
 score.register(app)
+show.register(app)
 
 
 def show_version(wanted: bool) -> None:

@@ -1,7 +1,8 @@
 """CIRR's captions and split files, release rc2 (github.com/Cuberick-Orion/CIRR).
 
-`captions/cap.rc2.<split>.json` lists {pairid, reference, target_hard, caption, ...} (test1 has no
-target); `image_splits/split.rc2.<split>.json` maps image ids to paths. Both may lie in `cirr/`.
+`captions/cap.rc2.<split>.json` lists {pairid, reference, target_hard, caption, img_set, ...}, where
+test1 has no target; `image_splits/split.rc2.<split>.json` maps image ids to paths. Both may lie in
+`cirr/`.
 """
 
 from __future__ import annotations
@@ -51,12 +52,16 @@ def read_split(root: Path, split: str, captions: Path) -> Source:
     images = tuple(name for name, _ in corpus.items())
     known = set(images)
     triplets: dict[str, Triplet] = {}
+    image_sets = {}
     for place in open_place(captions).list():
         triplet = read_triplet(place, split, known)
         if triplet.external_id in triplets:
             raise place.wrong(f"the pairid {triplet.external_id} comes twice")
         triplets[triplet.external_id] = triplet
-    return Source(captions, split, images, tuple(triplets.values()))
+        if "img_set" in place.value:
+            members = place.key("img_set").key("members").list()
+            image_sets[triplet.external_id] = tuple(member.name() for member in members)
+    return Source(captions, split, images, tuple(triplets.values()), image_sets)
 
 
 def read_triplet(place: Place, split: str, known: set[str]) -> Triplet:

@@ -2,11 +2,13 @@
 
 JSONL: one {"query_id", "images", optional "scores", optional "system"} a line.
 TREC: `query Q0 image rank score system`, blank-separated; the rank decides the order.
+In JSON an id may be a whole number: COCO's are.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,17 +32,30 @@ def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
     """
     if system is not None:
         Place(system, "--system").name()
+    lists = read_lists(path, system)
+    for where, ranked in lists:
+        if not ranked.system:
+            raise UnreadableInput(
+                where, "the run does not name its system", "name it with --system"
+            )
+    return lists
+
+
+def read_lists(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
+    """As `read`, but where nobody names the system it is ""."""
     text = read_text(path)
     if not text.strip():
         raise UnreadableInput(str(path), "the run is empty")
-    if not text.lstrip().startswith("{"):
-        lists = read_trec(path, system)
-    elif is_jsonl(text):
-        lists = read_jsonl(path, system)
-    else:
-        lists = read_object(path, text, system)
+    if is_object(text):
+        return read_object(Place(parse_json(text, str(path)), f"{path}: ").items(), system)
+    lists = read_jsonl(path, system) if text.lstrip().startswith("{") else read_trec(path, system)
     refuse_twins(lists)
     return lists
+
+
+def is_object(text: str) -> bool:
+    """Whether the file is one JSON object, not a line for each query."""
+    return text.lstrip().startswith("{") and not is_jsonl(text)
 
 
 def is_jsonl(text: str) -> bool:
@@ -49,14 +64,21 @@ def is_jsonl(text: str) -> bool:
     return '"query_id"' in first and first.rstrip().endswith("}")
 
 
-def read_object(path: Path, text: str, system: str | None) -> list[tuple[str, RankedList]]:
-    """{query id: [image ids]}; the file does not name its system."""
-    top = Place(parse_json(text, str(path)), f"{path}: ")
-    lists = []
-    for query_id, place in top.items():
-        images = tuple(image.name() for image in place.list())
-        lists.append(make(place.where, query_id, named(system, None, str(path)), images))
-    return lists
+def read_object(
+    members: Iterable[tuple[str, Place]], system: str | None = None
+) -> list[tuple[str, RankedList]]:
+    """The members of {query id: [image ids]}; the file does not name its system."""
+    return [
+        make(place.where, query_id, system, tuple(outside_id(image) for image in place.list()))
+        for query_id, place in members
+    ]
+
+
+def outside_id(place: Place) -> str:
+    """An id, which may be written as a whole number."""
+    if isinstance(place.value, int):
+        return Place(str(place.whole()), place.where).name()
+    return place.name()
 
 
 def read_jsonl(path: Path, system: str | None) -> list[tuple[str, RankedList]]:
@@ -71,9 +93,9 @@ def read_jsonl(path: Path, system: str | None) -> list[tuple[str, RankedList]]:
         lists.append(
             make(
                 where,
-                place.key("query_id").name(),
-                named(system, None if own is None else place.key("system").name(), where),
-                tuple(image.name() for image in place.key("images").list()),
+                outside_id(place.key("query_id")),
+                system or (None if own is None else place.key("system").name()),
+                tuple(outside_id(image) for image in place.key("images").list()),
                 None if scores is None else tuple(s.number() for s in place.key("scores").list()),
             )
         )
@@ -93,7 +115,7 @@ def read_trec(path: Path, system: str | None) -> list[tuple[str, RankedList]]:
                 "known are TREC runs, JSONL, and {query id: [image ids]}",
             )
         query_id, _, image, rank, score, tag = fields
-        name = named(system, Place(tag, where).name(), where)
+        name = system or Place(tag, where).name()
         try:
             row = (int(rank), image, Place(float(score), where).number(), where)
         except ValueError as error:
@@ -113,24 +135,16 @@ def read_trec(path: Path, system: str | None) -> list[tuple[str, RankedList]]:
     return lists
 
 
-def named(system: str | None, own: str | None, where: str) -> str:
-    """The system's name: the one asked for, else the file's own."""
-    name = system or own
-    if not name:
-        raise UnreadableInput(where, "the run does not name its system", "name it with --system")
-    return name
-
-
 def make(
     where: str,
     query_id: str,
-    system: str,
+    system: str | None,
     images: tuple[str, ...],
     scores: tuple[float, ...] | None = None,
 ) -> tuple[str, RankedList]:
     """The checked list with its place."""
     try:
-        return where, RankedList(query_id, system, images, scores)
+        return where, RankedList(query_id, system or "", images, scores)
     except InvalidRecord as error:
         raise UnreadableInput(where, str(error)) from error
 
@@ -141,5 +155,6 @@ def refuse_twins(lists: list[tuple[str, RankedList]]) -> None:
     for where, ranked in lists:
         key = (ranked.system, ranked.query_id)
         if key in seen:
-            raise UnreadableInput(where, f"query {ranked.query_id} comes twice for {ranked.system}")
+            whose = f" for {ranked.system}" if ranked.system else ""
+            raise UnreadableInput(where, f"query {ranked.query_id} comes twice{whose}")
         seen.add(key)

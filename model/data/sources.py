@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,8 +15,9 @@ from hsfiq.images import usual_folder
 from hsfiq.readers import cirr as cirr_files
 from hsfiq.readers import fashioniq as fashioniq_files
 from hsfiq.readers.sources import Source
+from hsfiq.whole_files import sync
 from model.data.parts import SPLITS, PoolRule, first_of, part_of, with_images
-from model.data.triplets import TrainingData, distinct
+from model.data.triplets import Part, TrainingData, distinct
 from model.recipes import Recipe
 
 GARMENTS = 600
@@ -50,11 +50,7 @@ def read(
         UnreadableInput: the folder is not the dataset's, or too few images are there.
     """
     if folder is None:
-        share = 1.0 if limit is None else min(limit / (TRIPLETS * SHARES["train"]), 1.0)
-        # A sixth: enough references for every triplet, those of `test` too.
-        per_category = min(GARMENTS, max(LEAST_GARMENTS, round(TRIPLETS * share) // 12))
-        n = round(TRIPLETS * share)
-        return drawn(images or Path(CATALOGUE), recipe.seed, per_category, n, recipe.pool)
+        return drawn(images or Path(CATALOGUE), recipe.seed, *drawn_size(limit), recipe.pool)
     reader = cirr if recipe.dataset == "cirr" else fashioniq
     data = reader(folder, images, recipe.pool)
     return data if limit is None else first_of(data, limit)
@@ -111,11 +107,17 @@ def drawn(folder: Path, seed: int, per_category: int, n: int, rule: PoolRule) ->
         UnreadableInput: the folder cannot be written to.
     """
     garments, triplets = draw_dataset(seed, per_category, n)
-    shown = tuple(garment for garment in garments if not garment.held_out)
-    draw_pictures(shown, folder)
+    draw_pictures(shown_of(garments), folder)
+    return with_images("drawn", drawn_parts(garments, triplets, rule, folder), folder)
+
+
+def drawn_parts(
+    garments: Sequence[Garment], triplets: Sequence[DrawnTriplet], rule: PoolRule, folder: Path
+) -> list[Part]:
+    """What `drawn` makes of a catalogue; `folder` is where its pictures are."""
     parts = []
     for category in CATEGORIES:
-        all_ = corpus(shown, category)
+        all_ = corpus(shown_of(garments), category)
         train, val = (
             Source(
                 path=folder,
@@ -126,12 +128,25 @@ def drawn(folder: Path, seed: int, per_category: int, n: int, rule: PoolRule) ->
                 )[:most],
             )
             for split, candidates, most in (
-                ("train", [it for it in all_ if target_split(it) == "train"], n),
+                ("train", [it for it in all_ if target_split(it) == "train"], None),
                 ("val", all_, VALIDATION),
             )
         )
         parts.append(part_of(category, train, val, rule))
-    return with_images("drawn", parts, folder)
+    return parts
+
+
+def shown_of(garments: Iterable[Garment]) -> tuple[Garment, ...]:
+    """The garments that training may show: those of no held-out combination."""
+    return tuple(garment for garment in garments if not garment.held_out)
+
+
+def drawn_size(limit: int | None) -> tuple[int, int]:
+    """Garments of each category, and triplets, that give about `limit` to train with."""
+    share = 1.0 if limit is None else min(limit / (TRIPLETS * SHARES["train"]), 1.0)
+    n = round(TRIPLETS * share)
+    # A sixth: enough references for every triplet, those of `test` too.
+    return min(GARMENTS, max(LEAST_GARMENTS, n // 12)), n
 
 
 def draw_dataset(
@@ -158,8 +173,7 @@ def draw_pictures(garments: Iterable[Garment], folder: Path) -> None:
         with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as draft:
             write_images(absent, Path(draft))
             for path in sorted(Path(draft).iterdir()):
-                with path.open("rb") as file:
-                    os.fsync(file.fileno())
+                sync(path)
                 path.replace(folder / path.name)
     except OSError as error:
         raise UnreadableInput(str(folder), f"cannot be written ({error.strerror})") from error

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from hsfiq import __version__
+from hsfiq.whole_files import write_whole
 from model import checkpoints
 from model.checkpoints import Checkpoint
 from model.data.parts import without
@@ -96,7 +97,7 @@ def run(
     trainer = Trainer(scorer, data, recipe, tokens, folder, world, watcher, save_every)
     if world.is_first:
         where.out.mkdir(parents=True, exist_ok=True)
-        checkpoints.write_whole(where.out / MISSING_FILE, missing_text(data).encode())
+        write_whole(where.out / MISSING_FILE, missing_text(data).encode())
     try:
         trainer.train()
     finally:
@@ -136,7 +137,6 @@ def identity(
     recipe: Recipe, data: TrainingData, encoder: Encoder, parent: str | None
 ) -> dict[str, Any]:
     """What makes this run the one that it is, as its checkpoints say it."""
-    content = json.dumps([[asdict(it) for it in data.train + data.val], data.pools, data.corpora])
     return {
         "recipe": recipe.to_json(),
         "data": {
@@ -144,7 +144,7 @@ def identity(
             "n_train": len(data.train),
             "n_val": len(data.val),
             "n_images": len(data.images),
-            "sha256": sha256(content.encode()).hexdigest(),
+            "sha256": content_sha256(data),
         },
         "encoder": {
             "name": encoder.name,
@@ -154,6 +154,12 @@ def identity(
         "preprocessing": jsonable(asdict(encoder.preprocessing)),
         "init_sha256": parent,
     }
+
+
+def content_sha256(data: TrainingData) -> str:
+    """What tells one set of triplets, pools and corpora from another."""
+    content = json.dumps([[asdict(it) for it in data.train + data.val], data.pools, data.corpora])
+    return sha256(content.encode()).hexdigest()
 
 
 def jsonable(values: dict[str, Any]) -> dict[str, Any]:

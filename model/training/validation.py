@@ -12,12 +12,10 @@ from hsfiq.errors import UnreadableInput
 from model.data.texts import mining_text, normalise
 from model.data.triplets import Example, TrainingData
 from model.encoders.protocol import Pooling
-from model.inference import Inference
+from model.inference import CHUNK, Inference
 from model.negatives.redefinition import by_pool
 from model.recipes import Recipe
 from model.relevance import relevance, target_ranks
-
-CHUNK = 512
 
 
 def validate(data: TrainingData, recipe: Recipe, inference: Inference) -> dict[str, float]:

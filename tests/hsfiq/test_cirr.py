@@ -21,11 +21,19 @@ def test_reading_a_folder() -> None:
     assert (first.reference, first.target) == ("dev-1-0-img0", "dev-1-1-img1")
     assert first.captions == ("show two dogs",)
     assert sources["val"].images == ("dev-1-0-img0", "dev-1-1-img1", "dev-2-0-img0")
+    assert sources["val"].image_sets["12"] == ("dev-1-1-img1", "dev-2-0-img0")
 
 
 def test_test1_has_no_targets() -> None:
     (source,) = cirr.read(CIRR, ["test1"])
     assert [(t.external_id, t.target) for t in source.triplets] == [("3", None)]
+
+
+def test_training_needs_no_image_sets(tmp_path: Path) -> None:
+    shutil.copytree(CIRR, tmp_path / "it")
+    captions = tmp_path / "it" / "captions" / "cap.rc2.val.json"
+    captions.write_text(json.dumps([ENTRY]), encoding="utf-8")
+    assert cirr.read(tmp_path / "it", ["val"])[0].image_sets == {}
 
 
 def test_the_files_may_lie_in_a_folder_cirr(tmp_path: Path) -> None:
@@ -51,6 +59,8 @@ ENTRY = {"pairid": 1, "reference": "dev-1-0-img0", "caption": "a", "target_hard"
         ([ENTRY | {"pairid": 10**300}], r"\[0\].pairid: an id here has 1 to 200 characters"),
         ([ENTRY | {"reference": "dev-9"}], r"\[0\].reference: image 'dev-9' is not in the split"),
         ([ENTRY | {"target_hard": None}], r"\[0\].target_hard: expected text, found null"),
+        ([ENTRY | {"img_set": {"members": "a"}}], r"\[0\].img_set.members: expected a list"),
+        ([ENTRY | {"img_set": {}}], r"\[0\].img_set: the key 'members' is missing"),
         ({"1": ENTRY}, "expected a list, found an object"),
     ],
 )
@@ -70,3 +80,9 @@ def test_the_real_files(shared: Path) -> None:
     assert all(triplet.target for triplet in sources["val"].triplets)
     assert not any(triplet.target for triplet in sources["test1"].triplets)
     assert all(triplet.external_id.isdecimal() for triplet in sources["val"].triplets)
+    for source in sources.values():
+        assert all(len(set(it)) == 6 for it in source.image_sets.values())
+        assert all(
+            {it.reference, it.target or it.reference} <= set(source.image_sets[it.external_id])
+            for it in source.triplets
+        )

@@ -80,6 +80,8 @@ sys.exit(code)
         "export --help",
         "analyze --help",
         "demo --help",
+        "evaluate --help",
+        "evaluate fashioniq --help",
         "serve --help",
         "study list --help",
     ],

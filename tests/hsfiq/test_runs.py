@@ -47,6 +47,14 @@ def test_jsonl_may_hold_line_separators(tmp_path: Path) -> None:
     assert [ranked.query_id for _, ranked in runs.read(path)] == ["a\N{LINE SEPARATOR}b"]
 
 
+def test_ids_may_be_whole_numbers(tmp_path: Path) -> None:
+    (tmp_path / "it.json").write_text('{"0": [57413, "8"]}', encoding="utf-8")
+    (tmp_path / "it.jsonl").write_text('{"query_id": 0, "images": [57413, 8]}', encoding="utf-8")
+    for name in ("it.json", "it.jsonl"):
+        ((_, ranked),) = runs.read_lists(tmp_path / name)
+        assert (ranked.query_id, ranked.system, ranked.images) == ("0", "", ("57413", "8"))
+
+
 def jsonl(**values: object) -> str:
     return json.dumps({"query_id": "q", "images": ["a", "b"], "system": "S"} | values)
 
@@ -77,7 +85,9 @@ def jsonl(**values: object) -> str:
         (jsonl(scores=[1, 10**400]), "line 1.scores[1]: 1000"),
         (jsonl(system=None), "line 1: the run does not name its system"),
         (jsonl(system=3), "line 1.system: expected text, found 3"),
-        (jsonl(images=["a", 4]), "line 1.images[1]: expected text, found 4"),
+        (jsonl(images=["a", 4.0]), "line 1.images[1]: expected text, found 4.0"),
+        (jsonl(images=["a", True]), "line 1.images[1]: expected a whole number, found true"),
+        (jsonl(images=["4", 4]), "line 1: the list of query q holds image 4 twice"),
         (jsonl() + "\n3", "line 2: expected an object, found 3"),
     ],
 )

@@ -278,6 +278,16 @@ def test_the_core_imports_and_exports(core: Installed) -> None:
     assert f"at {head_revision()}" in core.succeed("db", "check")
 
 
+def test_the_core_evaluates_ranked_lists(core: Installed) -> None:
+    annotations = core.folder / "circo" / "val.json"
+    annotations.parent.mkdir()
+    query = {"id": 0, "reference_img_id": 4, "relative_caption": "is red", "target_img_id": 7}
+    annotations.write_text(json.dumps([query | {"gt_img_ids": [7], "semantic_aspects": []}]))
+    (core.folder / "run.json").write_text('{"0": [9, 7]}')
+    printed = core.succeed("evaluate", "circo", "--data", "circo", "--run", "run.json", "--json")
+    assert json.loads(printed)["map@5"] == 0.5
+
+
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [

@@ -23,7 +23,7 @@ import torch
 from safetensors.torch import load_file
 from training_kit import CPU, PATIENCE, Drawn, Said, files_below, hsfiq, options, others
 
-from hsfiq import __version__, demo
+from hsfiq import __version__, demo, whole_files
 from model import checkpoints
 from model.data.texts import normalise
 from model.features.images import open_image
@@ -476,7 +476,7 @@ def score_and_die_encoding(where: Where, nth: int) -> None:
 def score_and_die_writing(where: Where, nth: int, *how: Literal["force"]) -> None:
     """Die the nth time that something is to reach the disk: a draft, then the folder's list."""
     torch.set_num_threads(1)
-    really, left = checkpoints.sync, nth
+    really, left = whole_files.sync, nth
 
     def sync(path: Path) -> None:
         nonlocal left
@@ -485,7 +485,7 @@ def score_and_die_writing(where: Where, nth: int, *how: Literal["force"]) -> Non
             os.kill(os.getpid(), signal.SIGKILL)
         really(path)
 
-    checkpoints.sync = sync
+    whole_files.sync = sync
     score_release(where, "cirqrs", CPU, Watcher(), force="force" in how)
 
 

@@ -1,0 +1,172 @@
+"""`hsfiq evaluate --scorer`: a scorer's own ranked lists, or what it thinks of a run's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hsfiq.cli.common import room
+from hsfiq.cli.images import image_root
+from hsfiq.errors import UnreadableInput
+
+if TYPE_CHECKING:
+    from model.evaluation.at_work import Where
+    from model.evaluation.benchmark import Answers, Benchmark
+    from model.evaluation.drawn import Split as DrawnSplit
+    from model.evaluation.results import Evaluation
+    from model.evaluation.scorer_run import Retrieved
+    from model.loading import Loaded
+
+ScorerOption = Annotated[
+    Path | None,
+    typer.Option(metavar="CKPT", help="Ranks the corpus itself; beside --run: its CIRQRS@k."),
+]
+ImagesOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The images, where not in --data's folder.")
+]
+WeightsOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="BLIP-2's published files; else $HSFIQ_WEIGHTS.")
+]
+CacheOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE.")
+]
+DeviceOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
+]
+OutOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """A scorer and what goes with it."""
+
+    scorer: Path
+    images: Path
+    weights: Path | None
+    cache: Path | None
+    device: str | None
+    out: Path | None
+
+
+def chosen(
+    data: Path,
+    runs: Sequence[Path],
+    scorer: Path | None,
+    images: Path | None,
+    weights: Path | None,
+    cache: Path | None,
+    device: str | None,
+    out: Path | None,
+) -> Scoring | None:
+    """The scorer's options, None where runs are evaluated without one.
+
+    Raises:
+        UnreadableInput: neither a run nor a scorer, options that go with neither, no images.
+    """
+    if scorer is not None:
+        return with_scorer(
+            runs, Scoring(scorer, images or image_root(data), weights, cache, device, out)
+        )
+    if not runs:
+        raise UnreadableInput(
+            "--run", "there is nothing to evaluate", "name ranked lists, or a --scorer"
+        )
+    named = {"images": images, "weights": weights, "cache": cache, "device": device, "out": out}
+    for option, value in named.items():
+        if value is not None:
+            raise UnreadableInput(
+                f"--{option}", "goes with --scorer", "name that too, or leave this out"
+            )
+    return None
+
+
+def with_scorer(runs: Sequence[Path], scoring: Scoring) -> Scoring:
+    """The options themselves, as far as they go with runs and with what is installed.
+
+    Raises:
+        UnreadableInput: lists are to be written, and runs have been given.
+        HsfiqError: torch is not installed.
+    """
+    if runs and scoring.out is not None:
+        raise UnreadableInput("--out", "is for a scorer's own lists", "leave out --run or --out")
+    room("torch", "model")
+    return scoring
+
+
+def drawn_benchmark(
+    split: DrawnSplit, scorer: Path, images: Path | None
+) -> tuple[Benchmark, Path, tuple[str, ...]]:
+    """A split of the catalogue that a scorer was trained on, its pictures' folder, and notes."""
+    room("torch", "model")
+    from model import checkpoints
+    from model.data.sources import CATALOGUE, draw_pictures
+    from model.evaluation.drawn import catalogue_of, drawn
+    from model.recipes import Recipe
+
+    checkpoint = checkpoints.read(scorer)
+    recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
+    catalogue = catalogue_of(recipe, checkpoint.about.get("data") or {})
+    folder = images or checkpoint.path.parent / CATALOGUE
+    draw_pictures(catalogue.candidates(split), folder)
+    return drawn(catalogue, split), folder, catalogue.notes
+
+
+def ranked_by_scorer(benchmark: Benchmark, scoring: Scoring, *, allow_missing: bool) -> Retrieved:
+    """The scorer's own lists, written where that is asked for."""
+    from hsfiq.cli.training_bar import TrainingBar
+    from model.evaluation.scorer_run import answers_from_scorer, write_run
+    from model.training.world import device_of
+
+    device = device_of(scoring.device, 0)
+    with TrainingBar(0, typer.echo) as bar:
+        found = answers_from_scorer(
+            benchmark, places(scoring), device, bar, allow_missing=allow_missing
+        )
+    if scoring.out is not None:
+        write_run(scoring.out, found, found.loaded.recipe.name)
+    return found
+
+
+def judged_by_scorer(
+    evaluation: Evaluation,
+    answers: dict[str, Answers],
+    scoring: Scoring,
+    *,
+    allow_missing: bool,
+) -> tuple[Evaluation, dict[str, Any]]:
+    """A run's figures with CIRQRS@k beside them, and what is said of the scorer."""
+    from hsfiq.cli.training_bar import TrainingBar
+    from model.evaluation.at_work import missing_notes, said_of_missing, set_to_work
+    from model.evaluation.cirqrs import images_of_lists, with_cirqrs
+    from model.training.world import device_of
+
+    wanted = images_of_lists(evaluation.benchmark.parts, answers)
+    device = device_of(scoring.device, 0)
+    with TrainingBar(0, typer.echo) as bar:
+        at_work = set_to_work(places(scoring), wanted, device, bar, allow_missing=allow_missing)
+    judged = with_cirqrs(evaluation, answers, at_work)
+    noted = replace(judged, notes=(*judged.notes, *missing_notes(at_work)))
+    return noted, about_scorer(at_work.loaded, said_of_missing(at_work))
+
+
+def about_scorer(loaded: Loaded, missing: dict[str, Any]) -> dict[str, Any]:
+    """Which scorer it was, and which images it lacked."""
+    checkpoint = loaded.checkpoint
+    said: dict[str, Any] = {
+        "scorer": {"checkpoint": str(checkpoint.path), "sha256": checkpoint.sha256}
+    }
+    return said | ({"missing": missing} if missing else {})
+
+
+def places(scoring: Scoring) -> Where:
+    """The folders of an evaluation."""
+    from model.evaluation.at_work import Where
+    from model.features.cache import default_root
+
+    return Where(scoring.scorer, scoring.images, scoring.cache or default_root(), scoring.weights)

@@ -1,0 +1,88 @@
+"""Runs in whatever form, the test servers' own included, and those forms' writing.
+
+CIRR's server takes two JSON objects, {"version": "rc2", "metric": "recall", pairid: [50 image ids],
+...} and the same with "recall_subset" and 3 ids (github.com/Cuberick-Orion/CIRR);
+CIRCO's takes {query id: [50 image ids]}, the ids as numbers (github.com/miccunifi/CIRCO).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hsfiq.readers.files import Place, kind, parse_json, read_text
+from hsfiq.readers.runs import is_object, read_lists, read_object
+from hsfiq.records import RankedList
+
+CirrMetric = Literal["recall", "recall_subset"]
+
+VERSION = "rc2"
+METRICS: tuple[CirrMetric, ...] = ("recall", "recall_subset")
+LENGTHS: Mapping[CirrMetric, int] = {"recall": 50, "recall_subset": 3}
+"""Image ids that CIRR's server wants for each query."""
+
+CIRCO_LENGTH = 50
+MAX_BYTES = 5_000_000
+"""CIRR's server takes files of 5 MB; in which sense it does not say, so the smaller one counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A file's ranked lists, each with its place in the file.
+
+    `form` is `object` where the file is one JSON object, as the servers want it; `metric` what a
+    file for CIRR's server says of itself, None where it says nothing.
+    """
+
+    path: Path
+    form: Literal["object", "other"]
+    lists: tuple[tuple[str, RankedList], ...]
+    metric: CirrMetric | None = None
+
+
+def read_run(path: Path) -> Run:
+    """Read a run in any form; nobody needs to name its system.
+
+    Raises:
+        UnreadableInput: with file and place.
+    """
+    text = read_text(path)
+    if not is_object(text):
+        return Run(path, "other", tuple(read_lists(path)))
+    top = Place(parse_json(text, str(path)), f"{path}: ")
+    members = dict(top.items())
+    # A query's id may be any text; what is said of the file itself is no list.
+    about = {key for key in ("version", "metric") if not isinstance(top.value.get(key, []), list)}
+    metric = read_about(top) if about else None
+    lists = read_object((key, place) for key, place in members.items() if key not in about)
+    return Run(path, "object", tuple(lists), metric)
+
+
+def read_about(top: Place) -> CirrMetric:
+    """What a file for CIRR's server says of itself: that it is for this release, and its metric."""
+    version, metric = top.key("version"), top.key("metric")
+    if version.value != VERSION:
+        raise version.wrong(
+            f"{kind(version.value)} is not {VERSION!r}", "make the lists with CIRR's release rc2"
+        )
+    found = next((it for it in METRICS if it == metric.value), None)
+    if found is None:
+        raise metric.wrong(f"{kind(metric.value)} is none of {', '.join(METRICS)}")
+    return found
+
+
+def write_cirr(metric: CirrMetric, lists: Mapping[str, tuple[str, ...]]) -> bytes:
+    """The file for CIRR's server."""
+    return _compact({"version": VERSION, "metric": metric, **lists})
+
+
+def write_circo(lists: Mapping[str, tuple[str, ...]]) -> bytes:
+    """The file for CIRCO's server."""
+    return _compact({query: [int(image) for image in images] for query, images in lists.items()})
+
+
+def _compact(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

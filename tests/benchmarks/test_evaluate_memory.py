@@ -1,0 +1,24 @@
+"""The benchmark `evaluate-memory` on few candidates: both ways must come to the same ranking."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import evaluate_memory
+
+
+@pytest.mark.parametrize("size", [3, 50, 600, 1300])
+def test_both_ways_rank_the_same(size: int) -> None:
+    ours = evaluate_memory.streamed(5, size)
+    assert ours.equal(evaluate_memory.obvious(5, size))
+    assert not ours.equal(evaluate_memory.obvious(6, size))
+
+
+def test_what_is_not_measured_is_scaled_and_said_to_be() -> None:
+    result = evaluate_memory.measure(seed=5, sizes=(600, 1300), held=600)
+    assert result["equal"]
+    assert result["theirs_measured_on"] == 600
+    assert [case["equal"] for case in result["cases"]] == [True, None]
+    case = result["cases"][0]
+    beyond = case["theirs_peak_mb"] - case["torch_mb"]
+    assert result["theirs"] == round(case["torch_mb"] + beyond * 1300 / 600, 1)

@@ -1,0 +1,122 @@
+"""Benchmarks small enough to count by hand, and runs over them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from training_kit import Said, hsfiq
+
+Lists = Mapping[str, Sequence[object]]
+
+SHIRTS = [f"s{i}" for i in range(60)]
+DRESSES = [f"d{i}" for i in range(60)]
+SHIRT_TRIPLETS = [("s0", "s1"), ("s2", "s3"), ("s4", "s5"), ("s0", "s6")]
+DRESS_TRIPLETS = [("d0", "d1"), ("d2", "d3")]
+SHIRT_UNION = [f"s{i}" for i in range(7)]
+
+MEMBERS = [f"dev-{i}-0-img0" for i in range(70)]
+"""CIRR's images: pairid 10 + i asks, from member 6i of an image set 6i to 6i + 5, for the next."""
+
+
+def put(path: Path, value: object) -> Path:
+    """Write a JSON file, its folders too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def write_fashioniq(folder: Path) -> Path:
+    """Sixty shirts with four triplets, sixty dresses with two, and a test file."""
+    both = ("shirt", SHIRTS, SHIRT_TRIPLETS), ("dress", DRESSES, DRESS_TRIPLETS)
+    for category, images, triplets in both:
+        put(folder / "image_splits" / f"split.{category}.val.json", images)
+        put(
+            folder / "captions" / f"cap.{category}.val.json",
+            [
+                {"candidate": ref, "target": target, "captions": ["is Red.", "has dots"]}
+                for ref, target in triplets
+            ],
+        )
+    put(folder / "image_splits" / "split.shirt.test.json", SHIRTS)
+    put(
+        folder / "captions" / "cap.shirt.test.json",
+        [{"candidate": "s0", "captions": ["is red", "has dots"]}],
+    )
+    return folder
+
+
+def write_cirr(folder: Path, n: int = 4) -> Path:
+    """Seventy images with n queries, on val and, without targets, on test1."""
+    for split in ("val", "test1"):
+        put(folder / "image_splits" / f"split.rc2.{split}.json", {it: it for it in MEMBERS})
+        entries = [
+            {
+                "pairid": 10 + i,
+                "reference": MEMBERS[6 * i],
+                "caption": "two dogs",
+                "img_set": {"id": i, "members": MEMBERS[6 * i : 6 * i + 6]},
+            }
+            | ({"target_hard": MEMBERS[6 * i + 1]} if split == "val" else {})
+            for i in range(n)
+        ]
+        put(folder / "captions" / f"cap.rc2.{split}.json", entries)
+    return folder
+
+
+def write_circo(folder: Path, *, indexed: bool = True) -> Path:
+    """A hundred COCO images, two queries with their truths on val, three without on test."""
+    truths = [[201, 202, 203], [210]]
+    aspects = [["addition", "negation"], ["addition"]]
+    put(
+        folder / "annotations" / "val.json",
+        [
+            {"id": i, "reference_img_id": 250, "relative_caption": "is red",
+             "shared_concept": "a dog", "target_img_id": truths[i][0], "gt_img_ids": truths[i],
+             "semantic_aspects": aspects[i]}
+            for i in range(2)
+        ],
+    )  # fmt: skip
+    put(
+        folder / "annotations" / "test.json",
+        [
+            {"id": i, "reference_img_id": 250, "relative_caption": "is red", "shared_concept": "a"}
+            for i in range(3)
+        ],
+    )
+    if indexed:
+        put(
+            folder / "COCO2017_unlabeled" / "annotations" / "image_info_unlabeled2017.json",
+            {"images": [{"id": 200 + i, "file_name": f"{200 + i:012d}.jpg"} for i in range(100)]},
+        )
+    return folder
+
+
+def filled(first: Sequence[str], images: Sequence[str], n: int = 50, seed: int = 0) -> list[str]:
+    """A list of n that begins so and goes on with other images at random."""
+    rest = [image for image in images if image not in first]
+    random.Random(seed).shuffle(rest)
+    return [*first, *rest][:n]
+
+
+def evaluate(name: str, data: Path, run: Path, *more: str | Path) -> Said:
+    """Run the command."""
+    return hsfiq("evaluate", name, "--data", data, "--run", run, *more)
+
+
+def result(name: str, data: Path, run: Path, *more: str | Path) -> Any:
+    """What it prints with --json."""
+    said = evaluate(name, data, run, *more, "--json")
+    assert said.code == 0, said.err
+    return json.loads(said.out)
+
+
+def refusal(said: Said) -> str:
+    """The one line of a refused command."""
+    assert (said.code, said.out) == (2, "")
+    (line,) = said.err.splitlines()
+    assert line.startswith("hsfiq: ")
+    return line

@@ -1,0 +1,139 @@
+"""`hsfiq evaluate circo`: several truths, COCO's ids, the server's file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from evaluation_kit import evaluate, filled, put, refusal, result, write_circo
+
+IMAGES = [str(200 + i) for i in range(100)]
+LISTS = {
+    "0": filled(["299", "202", "201"], [it for it in IMAGES if it != "203"]),  # truths at 2, 3
+    "1": filled([*IMAGES[50:56], "210"], IMAGES),  # at 7
+}
+AP_0 = (1 / 2 + 2 / 3) / 3
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_circo(tmp_path_factory.mktemp("circo"))
+
+
+def test_figures_by_hand(data: Path, tmp_path: Path) -> None:
+    found = result("circo", data, put(tmp_path / "run.json", LISTS))
+    assert found["map@5"] == pytest.approx(AP_0 / 2, abs=1e-15)
+    for k in (10, 25, 50):
+        assert found[f"map@{k}"] == pytest.approx((AP_0 + 1 / 7) / 2, abs=1e-15)
+    assert [found[f"recall@{k}"] for k in (5, 10, 25, 50)] == [0.5, 1.0, 1.0, 1.0]
+    assert found["semantic_map@10"] == {
+        "addition": pytest.approx((AP_0 + 1 / 7) / 2), "negation": pytest.approx(AP_0),
+    }  # fmt: skip
+    assert found["corpus"] == {"name": "COCO 2017 unlabeled", "size": 100}
+    assert "mean" not in found
+
+
+def test_the_table_has_the_aspects(data: Path, tmp_path: Path) -> None:
+    lines = evaluate("circo", data, put(tmp_path / "run.json", LISTS)).out.splitlines()
+    assert lines[2].split() == ["corpus:", "COCO", "2017", "unlabeled", "100"]
+    assert lines[-2].split() == ["semantic_map@10", "negation", "38.89"]
+    assert lines[-1].startswith("note: the file has 2 queries, the published one 220")
+
+
+@pytest.mark.parametrize("how", ["numbers", "padded", "jsonl"])
+def test_ids_in_every_spelling(data: Path, tmp_path: Path, how: str) -> None:
+    plain = result("circo", data, put(tmp_path / "run.json", LISTS))
+    run = tmp_path / "other.json"
+    if how == "numbers":
+        put(run, {query: [int(image) for image in images] for query, images in LISTS.items()})
+    elif how == "padded":
+        put(run, {query: [f"{int(it):012d}" for it in images] for query, images in LISTS.items()})
+    else:
+        lines = [
+            json.dumps({"query_id": int(query), "images": list(map(int, images))})
+            for query, images in LISTS.items()
+        ]
+        run.write_text("\n".join(lines), encoding="utf-8")
+    assert result("circo", data, run) | {"run": 0} == plain | {"run": 0}
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        (["201", "000000000201"], "run.json: 1: the list of query 1 holds 201 twice"),
+        (["a.jpg"], "run.json: 1: 'a.jpg' is no COCO image id; it has up to 12 decimals"),
+        ([57413], "run.json: 1: image '57413' is not among the 100 candidates"),
+        ([-1], "'-1' is no COCO image id"),
+        ([True], "expected a whole number, found true"),
+    ],
+)
+def test_refused_images(data: Path, tmp_path: Path, images: list[object], said: str) -> None:
+    run = put(tmp_path / "run.json", LISTS | {"1": images})
+    assert said in refusal(evaluate("circo", data, run))
+
+
+def test_the_reference_stays(data: Path, tmp_path: Path) -> None:
+    late = ["250", *(image for image in LISTS["1"] if image != "250")]
+    found = result("circo", data, put(tmp_path / "run.json", LISTS | {"1": late}))
+    assert late.index("210") == 6
+    assert found["map@10"] == pytest.approx((AP_0 + 1 / 7) / 2, abs=1e-15)
+
+
+def test_without_the_list_of_images(tmp_path: Path) -> None:
+    data = write_circo(tmp_path / "circo", indexed=False)
+    run = put(tmp_path / "run.json", LISTS | {"1": [57413, *LISTS["1"]]})
+    found = result("circo", data, run)
+    assert found["corpus"] == {"name": "COCO 2017 unlabeled", "size": None}
+    assert found["reason"] == {"corpus.size": "the folder does not hold the list of the candidates"}
+    assert "the corpus' size is unknown" in evaluate("circo", data, run).out
+
+
+def test_short_lists(data: Path, tmp_path: Path) -> None:
+    run = put(tmp_path / "run.json", LISTS | {"0": ["203", "299", "298", "297", "201"]})
+    found = result("circo", data, run)
+    assert found["map@5"] == pytest.approx((1 + 2 / 5) / 3 / 2, abs=1e-15)
+    assert (found["map@10"], found["recall@10"]) == (None, 1.0)  # 202 may come, 201 has
+    assert found["reason"]["map@10"] == (
+        "1 of 2 lists end too early to tell; give 50 images for each"
+    )
+    assert found["semantic_map@10"] == {"addition": None, "negation": None}
+    assert found["reason"]["semantic_map@10.negation"].startswith("1 of 1 lists")
+
+
+def test_a_list_over_the_whole_corpus_is_long_enough(tmp_path: Path) -> None:
+    data = write_circo(tmp_path / "circo", indexed=False)
+    index = data / "annotations" / "image_info_unlabeled2017.json"
+    put(index, {"images": [{"id": 200 + i} for i in range(12)]})
+    lists = {"0": [str(200 + i) for i in range(12)], "1": [str(211 - i) for i in range(12)]}
+    found = result("circo", data, put(tmp_path / "run.json", lists))
+    assert found["recall@50"] == 1.0
+    assert "reason" not in found
+
+
+# -------------------------------------------------------------------------------------- submission
+
+
+def test_writing_and_checking_the_servers_file(data: Path, tmp_path: Path) -> None:
+    lists = LISTS | {"2": filled([], IMAGES, 60)}
+    out = tmp_path / "out"
+    run = put(tmp_path / "run.json", lists)
+    said = evaluate("circo", data, run, "--split", "test", "--submission", out)
+    path = out / "submission_test.json"
+    assert said.out == f"{path}: written\n"
+    written = json.loads(path.read_text())
+    assert list(written) == ["0", "1", "2"]
+    assert written["2"] == [int(image) for image in lists["2"][:50]]
+    said = evaluate("circo", data, path, "--split", "test")
+    assert (said.code, said.out) == (0, f"{path}: valid submission, 3 queries\n")
+    line = refusal(evaluate("circo", data, run, "--split", "test"))
+    assert "2: 60 images, the server wants 50" in line
+    missing = put(tmp_path / "missing.json", LISTS)
+    line = refusal(evaluate("circo", data, missing, "--split", "test"))
+    assert "1 of 3 queries of CIRCO test have no list (2); the server wants all" in line
+    line = refusal(
+        evaluate("circo", data, missing, "--split", "test", "--submission", tmp_path / "no",
+                 "--allow-missing")
+    )  # fmt: skip
+    assert "query 2: its list holds 0 candidates, the server wants 50" in line
+    assert not (tmp_path / "no").exists()

@@ -1,0 +1,295 @@
+"""`hsfiq evaluate cirr`: the reference out of the way, the image sets, the server's files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evaluation_kit import MEMBERS, evaluate, filled, put, refusal, result, write_cirr
+
+from hsfiq.readers import submissions
+
+RECALL_KEYS = [f"recall@{k}" for k in (1, 5, 10, 50)]
+SUBSET_KEYS = [f"recall_subset@{k}" for k in (1, 2, 3)]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_cirr(tmp_path_factory.mktemp("cirr"))
+
+
+def reference(i: int) -> str:
+    return MEMBERS[6 * i]
+
+
+def others(i: int) -> list[str]:
+    """The image set without the reference, the target first."""
+    return MEMBERS[6 * i + 1 : 6 * i + 6]
+
+
+def whole(i: int, first: list[str]) -> list[str]:
+    """A list of fifty without the reference that begins so."""
+    return filled(first, [image for image in MEMBERS if image != reference(i)], seed=i)
+
+
+LISTS = {
+    "10": whole(0, others(0)),  # at 1, of the set at 1
+    "11": whole(1, [MEMBERS[0], others(1)[1], others(1)[0], others(1)[2]]),  # at 3, at 2
+    "12": whole(2, [*others(2)[1:4], MEMBERS[0], MEMBERS[1], others(2)[0]]),  # at 6, at 4
+    "13": whole(3, [*MEMBERS[:10], *others(3)[::-1]]),  # at 15, at 5
+}
+SUBSETS = {str(10 + i): others(i)[:3] for i in range(4)}
+
+
+def files(folder: Path, split: str = "val") -> tuple[Path, Path]:
+    """The server's two files."""
+    about = {"version": "rc2"}
+    return (
+        put(folder / "recall.json", about | {"metric": "recall"} | LISTS),
+        put(folder / "subset.json", about | {"metric": "recall_subset"} | SUBSETS),
+    )
+
+
+def test_figures_by_hand(data: Path, tmp_path: Path) -> None:
+    found = result("cirr", data, put(tmp_path / "run.json", LISTS))
+    assert [found[key] for key in RECALL_KEYS] == [0.25, 0.5, 0.75, 1.0]
+    assert [found[key] for key in SUBSET_KEYS] == [0.25, 0.5, 0.5]
+    assert found["mean"] == (0.5 + 0.25) / 2
+    assert found["corpus"] == {"name": "split", "size": 70}
+    assert found["n_queries"] == 4
+    assert "captions" not in found
+    assert (
+        "the reference is no candidate: 69 candidates a query, CIRR's own protocol"
+        in (found["notes"])
+    )
+
+
+def test_the_files_may_lie_in_cirr(tmp_path: Path) -> None:
+    write_cirr(tmp_path / "it" / "cirr")
+    assert result("cirr", tmp_path / "it", put(tmp_path / "run.json", LISTS))["n_queries"] == 4
+
+
+def test_the_servers_files_in_either_order(data: Path, tmp_path: Path) -> None:
+    recall, subset = files(tmp_path)
+    one = result("cirr", data, recall, "--run", subset)
+    two = result("cirr", data, subset, "--run", recall)
+    assert [one[key] for key in SUBSET_KEYS] == [1.0, 1.0, 1.0]  # from its own file
+    assert [one[key] for key in RECALL_KEYS] == [0.25, 0.5, 0.75, 1.0]
+    assert one | {"run": 0} == two | {"run": 0}
+
+
+def test_a_reference_is_taken_out_before_counting(data: Path, tmp_path: Path) -> None:
+    lists = {key: [reference(int(key) - 10), *images] for key, images in LISTS.items()}
+    found = result("cirr", data, put(tmp_path / "with.json", lists))
+    plain = result("cirr", data, put(tmp_path / "without.json", LISTS))
+    for key in (*RECALL_KEYS, *SUBSET_KEYS, "mean"):
+        assert found[key] == plain[key]
+    assert (
+        "lists that held their query's reference: 4; it was taken out before counting"
+        in (found["notes"])
+    )
+
+
+def test_fifty_with_the_reference_are_forty_nine(data: Path, tmp_path: Path) -> None:
+    lists = LISTS | {"10": [reference(0), *whole(0, [])[:49]]}
+    lists["10"] = [image for image in lists["10"] if image != others(0)[0]]
+    found = result("cirr", data, put(tmp_path / "with.json", lists))
+    assert found["recall@50"] is None
+    assert found["reason"]["recall@50"] == (
+        "1 of 4 lists end too early to tell; give 50 images for each, not counting the reference"
+    )
+
+
+def test_image_sets_from_short_lists(data: Path, tmp_path: Path) -> None:
+    """Known where the listed members decide it."""
+    first = others(0)[1]
+    lists = LISTS | {"10": filled([first], [it for it in MEMBERS if it not in MEMBERS[:6]])}
+    found = result("cirr", data, put(tmp_path / "it.json", lists))
+    assert found["recall_subset@1"] == 0.0  # another member comes before the target, if that comes
+    assert (found["recall_subset@2"], found["recall_subset@3"]) == (None, None)
+    assert found["reason"]["recall_subset@2"] == (
+        "1 of 4 lists leave open which 2 of the image set come first; give the recall_subset run "
+        "too"
+    )
+
+
+def test_missing_in_one_of_two(data: Path, tmp_path: Path) -> None:
+    recall, subset = files(tmp_path)
+    content = json.loads(subset.read_text())
+    del content["12"]
+    put(subset, content)
+    line = refusal(evaluate("cirr", data, recall, "--run", subset))
+    assert "1 of 4 queries of CIRR val have no ranking of the image set (12)" in line
+    found = result("cirr", data, recall, "--run", subset, "--allow-missing")
+    assert found["missing"] == {"queries": 0, "subset_queries": 1}
+    assert found["recall_subset@3"] == 0.75
+
+
+def test_image_sets_alone(data: Path, tmp_path: Path) -> None:
+    _, subset = files(tmp_path)
+    line = refusal(evaluate("cirr", data, subset))
+    assert "holds rankings of the image sets alone; give the recall run too" in line
+
+
+def test_images_of_the_whole_of_nlvr2(data: Path, tmp_path: Path) -> None:
+    lists = LISTS | {"11": ["dev-900-0-img1", *LISTS["11"]]}
+    line = refusal(evaluate("cirr", data, put(tmp_path / "it.json", lists)))
+    assert "it.json: 11: image 'dev-900-0-img1' is not among the 70 candidates" in line
+    assert "rank the corpus of this split and nothing else" in line
+
+
+def test_queries_of_another_split(data: Path, tmp_path: Path) -> None:
+    line = refusal(evaluate("cirr", data, put(tmp_path / "it.json", LISTS | {"99": ["x"]})))
+    assert "1 of 5 queries are not of CIRR val (99); its ids are like 10; another split" in line
+
+
+@pytest.mark.parametrize(
+    "members", [MEMBERS[:1], MEMBERS[1:6], [*MEMBERS[:5], "dev-x"], [*MEMBERS[:5], MEMBERS[0]], []]
+)
+def test_broken_image_sets(tmp_path: Path, members: list[str]) -> None:
+    write_cirr(tmp_path)
+    path = tmp_path / "captions" / "cap.rc2.val.json"
+    entries = json.loads(path.read_text())
+    entries[0]["img_set"]["members"] = members
+    put(path, entries)
+    line = refusal(evaluate("cirr", tmp_path, put(tmp_path / "it.json", LISTS)))
+    assert "pairid 10: its img_set is not the reference, the target and others of the split" in line
+
+
+def test_a_target_that_is_missing_among_others(tmp_path: Path) -> None:
+    write_cirr(tmp_path)
+    path = tmp_path / "captions" / "cap.rc2.val.json"
+    entries = json.loads(path.read_text())
+    del entries[2]["target_hard"]
+    put(path, entries)
+    line = refusal(evaluate("cirr", tmp_path, put(tmp_path / "it.json", LISTS)))
+    assert "cap.rc2.val.json: 1 of 4 queries have no target, 12 first; either all have" in line
+
+
+# ------------------------------------------------------------------------------------- submissions
+
+
+def test_writing_what_the_server_takes(data: Path, tmp_path: Path) -> None:
+    run = put(tmp_path / "run.json", LISTS)
+    out = tmp_path / "out"
+    said = evaluate("cirr", data, run, "--split", "test1", "--submission", out)
+    names = ["test1_pred_ranks_recall.json", "test1_pred_ranks_recall_subset.json"]
+    assert said.out.splitlines() == [f"{out / name}: written" for name in names]
+    assert sorted(path.name for path in out.iterdir()) == names
+    recall, subset = (json.loads((out / name).read_text()) for name in names)
+    assert recall == {"version": "rc2", "metric": "recall"} | LISTS
+    assert (subset.pop("version"), subset.pop("metric")) == ("rc2", "recall_subset")
+    assert subset["11"] == [others(1)[1], others(1)[0], others(1)[2]]
+    assert {len(images) for images in subset.values()} == {3}
+
+    checked = result(
+        "cirr", data, out / names[0], "--run", out / names[1], "--split", "test1",
+    )  # fmt: skip
+    assert checked == {
+        "benchmark": "cirr", "split": "test1", "n_queries": 4, "valid_submission": True,
+        "run": [str(out / name) for name in names],
+    }  # fmt: skip
+
+
+def test_figures_and_files_on_val(data: Path, tmp_path: Path) -> None:
+    recall, subset = files(tmp_path)
+    out = tmp_path / "out"
+    found = result("cirr", data, recall, "--run", subset, "--submission", out)
+    assert found["recall@50"] == 1.0
+    assert [Path(path).name for path in found["submission"]] == [
+        "val_pred_ranks_recall.json", "val_pred_ranks_recall_subset.json",
+    ]  # fmt: skip
+    assert json.loads(Path(found["submission"][1]).read_text())["10"] == SUBSETS["10"]
+
+
+def test_nothing_is_written_over_or_by_halves(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    short = LISTS | {"12": LISTS["12"][:49]}
+    run = put(tmp_path / "short.json", short)
+    line = refusal(evaluate("cirr", data, run, "--split", "test1", "--submission", out))
+    assert "query 12: its list holds 49 candidates, the server wants 50" in line
+    sets = LISTS | {"12": filled([], [it for it in MEMBERS if it not in MEMBERS[12:18]])}
+    run = put(tmp_path / "sets.json", sets)
+    line = refusal(evaluate("cirr", data, run, "--split", "test1", "--submission", out))
+    assert "query 12: its list holds 0 of the image set, the server wants 3; give the" in line
+    assert not out.exists()
+    put(out / "mine.json", 1)
+    run = put(tmp_path / "run.json", LISTS)
+    line = refusal(evaluate("cirr", data, run, "--split", "test1", "--submission", out))
+    assert f"{out}: is not empty; name another folder" in line
+    line = refusal(
+        evaluate("cirr", data, run, "--split", "test1", "--submission", out / "mine.json")
+    )
+    assert "is there and is no folder" in line
+    below = out / "mine.json" / "out"
+    line = refusal(evaluate("cirr", data, run, "--split", "test1", "--submission", below))
+    assert f"{below}: cannot be written (" in line
+    assert [path.name for path in out.iterdir()] == ["mine.json"]
+
+
+def spare(images: list[str]) -> str:
+    """A candidate of pairid 12 that its list does not hold."""
+    return next(it for it in MEMBERS if it not in (*images, reference(2)))
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.mark.parametrize(
+    ("which", "change", "said"),
+    [
+        (0, lambda it: it.pop("12"), "1 of 4 queries of CIRR test1 have no list (12); the server "),
+        (0, lambda it: it["12"].pop(), "12: 49 images, the server wants 50"),
+        (0, lambda it: it["12"].append(spare(it["12"])), "12: 51 images, the server wants 50"),
+        (0, lambda it: it.update({"12": [reference(2), *it["12"][1:]]}), "12: holds the reference"),
+        (0, lambda it: it["12"].__setitem__(3, "dev-900"), "12: image 'dev-900' is not among the"),
+        (0, lambda it: it["12"].__setitem__(3, it["12"][4]), "12: the list of query 12 holds"),
+        (0, lambda it: it.update(version="rc1"), "version: 'rc1' is not 'rc2'; make the lists"),
+        (0, lambda it: it.update(metric="Recall"), "metric: 'Recall' is none of recall, recall_su"),
+        (0, lambda it: it.update(metric="recall_subset"), "query 10 comes twice"),
+        (0, lambda it: it.pop("metric"), "the key 'metric' is missing"),
+        (0, lambda it: [it.pop(key) for key in ("version", "metric")], "'version' and 'metric' ar"),
+        (0, lambda it: it.update({"99": it["10"]}), "1 of 5 queries are not of CIRR test1 (99)"),
+        (0, lambda it: it.update({"10": 3}), "10: expected a list, found 3"),
+        (1, lambda it: it["12"].pop(), "12: 2 images, the server wants 3"),
+        (1, lambda it: it["12"].__setitem__(0, MEMBERS[0]), "is not of the image set"),
+        (1, lambda it: it["12"].__setitem__(0, reference(2)), f"{reference(2)!r} is the reference"),
+        (1, lambda it: it.pop("12"), "have no ranking of the image set (12); the server wants all"),
+    ],
+)  # fmt: skip
+def test_files_that_the_server_would_refuse(
+    data: Path, tmp_path: Path, which: int, change: Change, said: str
+) -> None:
+    both = files(tmp_path)
+    content = json.loads(both[which].read_text())
+    change(content)
+    put(both[which], content)
+    line = refusal(evaluate("cirr", data, both[0], "--run", both[1], "--split", "test1"))
+    assert said in line
+    assert str(both[which]) in line
+
+
+def test_one_file_may_be_checked_alone(data: Path, tmp_path: Path) -> None:
+    for path in files(tmp_path):
+        said = evaluate("cirr", data, path, "--split", "test1")
+        assert (said.code, said.out) == (0, f"{path}: valid submission, 4 queries\n")
+
+
+def test_a_file_that_is_too_large(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recall, _ = files(tmp_path)
+    text = recall.read_text()
+    recall.write_text(text + " " * (submissions.MAX_BYTES + 1 - len(text)))
+    line = refusal(evaluate("cirr", data, recall, "--split", "test1"))
+    assert "recall.json: has 5,000,001 bytes, CIRR's server takes 5,000,000" in line
+
+
+def test_a_run_is_no_submission(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run.jsonl"
+    run.write_text(json.dumps({"query_id": "10", "images": LISTS["10"]}), encoding="utf-8")
+    line = refusal(evaluate("cirr", data, run, "--split", "test1"))
+    assert "is no file for CIRR's server; --submission DIR makes one of a run" in line

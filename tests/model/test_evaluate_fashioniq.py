@@ -1,0 +1,315 @@
+"""`hsfiq evaluate fashioniq`: figures by hand, and the ways in which runs go wrong unnoticed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from evaluation_kit import (
+    DRESSES,
+    SHIRT_UNION,
+    SHIRTS,
+    Lists,
+    evaluate,
+    filled,
+    put,
+    refusal,
+    result,
+    write_fashioniq,
+)
+
+from model.data.texts import mining_text
+from model.evaluation import benchmarks
+
+SHIRT_RUN = {
+    "shirt.val.0": filled(["s0", "s1"], SHIRTS),  # at 2
+    "shirt.val.1": filled(["s3"], SHIRTS),  # at 1
+    "shirt.val.2": [*filled(["s4"], [it for it in SHIRTS if it != "s5"], 49), "s5"],  # at 50
+    "shirt.val.3": filled(["s8", "s9", "s10", "s11", "s6"], SHIRTS),  # at 5
+}
+DRESS_RUN = {
+    "dress.val.0": filled(["d5", "d6", "d7", "d8", "d9", "d1"], DRESSES),  # at 6
+    "dress.val.1": filled(["d2"], [it for it in DRESSES if it != "d3"]),  # nowhere
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_fashioniq(tmp_path_factory.mktemp("fashioniq"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return put(tmp_path / "run.json", SHIRT_RUN | DRESS_RUN)
+
+
+def changed(tmp_path: Path, lists: Lists) -> Path:
+    return put(tmp_path / "changed.json", SHIRT_RUN | lists)
+
+
+def test_figures_by_hand(data: Path, run: Path) -> None:
+    found = result("fashioniq", data, run)
+    shirt, dress = found["categories"]["shirt"], found["categories"]["dress"]
+    ks = ("recall@1", "recall@5", "recall@10", "recall@50")
+    assert [shirt[k] for k in ks] == [0.25, 0.75, 0.75, 1.0]
+    assert [dress[k] for k in ks] == [0, 0, 0.5, 0.5]
+    assert [found[k] for k in ks] == [0.125, 0.375, 0.625, 0.75]
+    assert found["mean"] == (0.625 + 0.75) / 2
+    assert (shirt["n_queries"], dress["n_queries"], found["n_queries"]) == (4, 2, 6)
+    assert shirt["corpus"] == {"name": "split", "size": 60}
+    assert found["corpus"] == {"name": "split", "size": 120}
+    assert found["run"] == [str(run)]
+    assert (found["benchmark"], found["split"], found["captions"]) == (
+        "fashioniq", "val", "forward",
+    )  # fmt: skip
+    assert "missing" not in found
+    assert "reason" not in found
+
+
+def test_one_category_is_flat(data: Path, tmp_path: Path) -> None:
+    found = result("fashioniq", data, put(tmp_path / "it.json", SHIRT_RUN), "--category", "shirt")
+    assert "categories" not in found
+    assert (found["recall@10"], found["mean"]) == (0.75, 0.875)
+    assert found["n_queries"] == 4
+
+
+def test_the_table_names_the_corpus(data: Path, run: Path) -> None:
+    lines = evaluate("fashioniq", data, run).out.splitlines()
+    assert lines[0] == f"FashionIQ val, captions forward: {run}"
+    assert lines[1].split() == ["dress", "shirt", "mean"]
+    assert lines[3].split() == ["corpus:", "split", "60", "60", "120"]
+    assert lines[6].split() == ["recall@10", "50.00", "75.00", "62.50"]
+    assert lines[8].split()[-1] == "68.75"
+    assert lines[8].startswith("mean of recall@10 and recall@50")
+
+
+def test_files_may_be_in_parts_and_forms(data: Path, run: Path, tmp_path: Path) -> None:
+    whole = result("fashioniq", data, run)
+    lines = tmp_path / "shirt.jsonl"
+    lines.write_text(
+        "\n".join(json.dumps({"query_id": q, "images": it}) for q, it in SHIRT_RUN.items()),
+        encoding="utf-8",
+    )
+    trec = tmp_path / "dress.trec"
+    rows = [
+        f"{query} Q0 {image} {rank} {-rank} mine"
+        for query, images in DRESS_RUN.items()
+        for rank, image in reversed(list(enumerate(images)))
+    ]
+    trec.write_text("\n".join(rows), encoding="utf-8")
+    parts = result("fashioniq", data, lines, "--run", trec)
+    assert parts.pop("run") == [str(lines), str(trec)]
+    assert parts == {key: value for key, value in whole.items() if key != "run"}
+
+
+# -------------------------------------------------------------------------------- captions, corpus
+
+
+def test_captions_in_either_order(data: Path, tmp_path: Path) -> None:
+    reverse = {f"{query}~": images for query, images in SHIRT_RUN.items()}
+    reverse["shirt.val.1~"] = filled(["s2"], [it for it in SHIRTS if it != "s3"])
+    shirts = ("--category", "shirt")
+    both = put(tmp_path / "both.json", SHIRT_RUN | reverse)
+    found = result("fashioniq", data, both, *shirts, "--captions", "both")
+    assert (found["n_queries"], found["recall@1"]) == (8, 0.125)
+    alone = put(tmp_path / "alone.json", reverse)
+    found = result("fashioniq", data, alone, *shirts, "--captions", "reversed")
+    assert (found["n_queries"], found["captions"], found["recall@1"]) == (4, "reversed", 0.0)
+
+    line = refusal(evaluate("fashioniq", data, alone, *shirts))
+    assert "4 of 4 queries are not of FashionIQ val (shirt; captions forward)" in line
+    assert "they all have the captions reversed: --captions reversed, or both" in line
+    line = refusal(evaluate("fashioniq", data, both, *shirts))
+    assert "4 of 8 queries" in line
+    assert "they all have the captions reversed" in line
+    line = refusal(evaluate("fashioniq", data, both, *shirts, "--captions", "reversed"))
+    assert "they all have the captions in order" in line
+    forward = put(tmp_path / "forward.json", SHIRT_RUN)
+    line = refusal(evaluate("fashioniq", data, forward, *shirts, "--captions", "both"))
+    assert "4 of 8 queries" in line
+    assert "captions in order alone can be asked with --captions forward" in line
+
+
+def test_texts_are_joined_as_they_are_asked(data: Path) -> None:
+    (part,) = benchmarks.fashioniq(data, ["dress"], captions="both").parts
+    assert [(it.query_id, it.text) for it in part.queries[:2]] == [
+        ("dress.val.0", mining_text(["is Red.", "has dots"])),
+        ("dress.val.0~", mining_text(["has dots", "is Red."])),
+    ]
+    assert part.queries[0].text == "Is red and has dots"
+
+
+def test_lists_over_the_split_are_cut_to_the_union(data: Path, tmp_path: Path) -> None:
+    found = benchmarks.fashioniq(data, ["shirt"], corpus="union").parts[0].corpus
+    assert found.images == tuple(SHIRT_UNION)
+    shirts = ("--category", "shirt", "--corpus", "union")
+    long = {f"shirt.val.{i}": filled([], SHIRTS, 60, seed=i) for i in range(4)}
+    within = {
+        query: [image for image in images if image in SHIRT_UNION] for query, images in long.items()
+    }
+    cut = result("fashioniq", data, put(tmp_path / "long.json", long), *shirts)
+    made = result("fashioniq", data, put(tmp_path / "within.json", within), *shirts)
+    assert cut["corpus"] == {"name": "union", "size": 7}
+    for key in ("recall@1", "recall@5", "recall@10", "recall@50", "mean"):
+        assert cut[key] == made[key]
+    assert any("4 of 4 lists named images outside of the union" in note for note in cut["notes"])
+    assert not any("outside of the union" in note for note in made["notes"])
+
+
+def test_the_cut_may_leave_too_little(data: Path, tmp_path: Path) -> None:
+    lists = {f"shirt.val.{i}": ["s0", *SHIRTS[20:40]] for i in range(4)}
+    run = put(tmp_path / "it.json", lists)
+    found = result("fashioniq", data, run, "--category", "shirt", "--corpus", "union")
+    assert (found["recall@1"], found["recall@5"], found["mean"]) == (0.0, None, None)
+    assert found["reason"]["recall@5"] == (
+        "4 of 4 lists end too early to tell, after the cut to the union; give longer ones, or rank "
+        "the union alone"
+    )
+    assert found["reason"]["mean"].startswith("recall@10: 4 of 4 lists")
+
+
+def test_lists_that_were_made_over_the_union(data: Path, tmp_path: Path) -> None:
+    lists = {f"shirt.val.{i}": filled([], SHIRT_UNION, seed=i) for i in range(4)}
+    run = put(tmp_path / "it.json", lists)
+    said = evaluate("fashioniq", data, run, "--category", "shirt")
+    assert "note: ALL listed images lie in the union of references and targets (7 images)" in (
+        said.out
+    )
+    union = result("fashioniq", data, run, "--category", "shirt", "--corpus", "union")
+    assert not any("ALL listed images" in note for note in union["notes"])
+
+
+# ----------------------------------------------------------------------------------- short, missing
+
+
+def test_a_short_list_leaves_figures_open(data: Path, tmp_path: Path) -> None:
+    run = changed(tmp_path, {"shirt.val.2": ["s4", "s8", "s9"], "shirt.val.1": ["s3"]})
+    found = result("fashioniq", data, run, "--category", "shirt")
+    assert (found["recall@1"], found["recall@5"], found["mean"]) == (0.25, None, None)
+    assert found["reason"]["recall@50"] == (
+        "1 of 4 lists end too early to tell; give 50 images for each"
+    )
+    text = evaluate("fashioniq", data, run, "--category", "shirt").out
+    assert "recall@5 is undefined: 1 of 4 lists" in text
+
+
+def test_an_open_category_opens_the_mean(data: Path, tmp_path: Path) -> None:
+    run = put(tmp_path / "it.json", SHIRT_RUN | DRESS_RUN | {"dress.val.1": ["d2"]})
+    found = result("fashioniq", data, run)
+    assert found["categories"]["shirt"]["recall@5"] == 0.75
+    assert found["recall@5"] is None
+    assert found["reason"]["recall@5"].startswith("dress: 1 of 2 lists")
+
+
+def test_missing_queries(data: Path, run: Path, tmp_path: Path) -> None:
+    lists = dict(SHIRT_RUN | DRESS_RUN)
+    del lists["shirt.val.1"]
+    gap = put(tmp_path / "gap.json", lists)
+    line = refusal(evaluate("fashioniq", data, gap))
+    assert "1 of 6 queries" in line
+    assert "have no list (shirt.val.1); --allow-missing counts them as misses" in line
+    found = result("fashioniq", data, gap, "--allow-missing")
+    assert found["missing"] == {"queries": 1}
+    assert found["categories"]["shirt"]["recall@1"] == 0.0
+    assert found["categories"]["shirt"]["recall@50"] == 0.75
+    text = evaluate("fashioniq", data, gap, "--allow-missing").out
+    assert "MISSING: 1 query without a list, counted as a miss each" in text
+
+
+def test_a_category_that_was_not_run(data: Path, tmp_path: Path) -> None:
+    line = refusal(evaluate("fashioniq", data, put(tmp_path / "it.json", SHIRT_RUN)))
+    assert "2 of 6 queries" in line
+    assert "shirt alone can be asked with --category shirt" in line
+
+
+# ------------------------------------------------------------------------------------------ refused
+
+
+@pytest.mark.parametrize(
+    ("lists", "said"),
+    [
+        ({"shirt.val.0": ["s1", "s1"]}, "the list of query shirt.val.0 holds image s1 twice"),
+        ({"shirt.val.0": ["s1", "d1"]}, "image 'd1' is not among the 60 candidates"),
+        ({"shirt.val.0": ["s1", "s2.png"]}, "60 candidates; leave out the folder and the exten"),
+        ({"shirt.val.4": ["s1"]}, "1 of 5 queries are not of FashionIQ val (shirt; captions fo"),
+        ({"shirt.val.4": ["s1"]}, "(shirt.val.4); its ids are like shirt.val.0"),
+        ({"12": ["s1"]}, "(12); its ids are like shirt.val.0"),
+        ({f"shirt.test.{i}": ["s1"] for i in range(9)}, "shirt.test.2 and 6 more)"),
+        ({"shirt.test.0": ["s1"]}, "they are all of split test"),
+        (DRESS_RUN, "they are all of dress, which --category names"),
+        ({"shirt.val.0~": ["s1"]}, "they all have the captions reversed"),
+        ({"version": "rc2", "metric": "recall"}, "is for CIRR's server, not of FashionIQ"),
+        ({"version": "rc1", "metric": "recall"}, "version: 'rc1' is not 'rc2'"),
+        ({"shirt.val.0": "s1"}, "shirt.val.0: expected a list, found 's1'"),
+    ],
+)
+def test_refused_runs(data: Path, tmp_path: Path, lists: Lists, said: str) -> None:
+    path = changed(tmp_path, lists)
+    line = refusal(evaluate("fashioniq", data, path, "--category", "shirt"))
+    assert said in line
+    assert str(path) in line
+
+
+def test_one_system_at_a_time(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "it.trec"
+    run.write_text("shirt.val.0 Q0 s1 1 1 A\nshirt.val.1 Q0 s1 1 1 B\n", encoding="utf-8")
+    line = refusal(evaluate("fashioniq", data, run))
+    assert "lists of A and B; evaluate one system at a time" in line
+
+
+def test_a_query_in_two_files(data: Path, run: Path, tmp_path: Path) -> None:
+    other = put(tmp_path / "other.json", {"shirt.val.0": ["s1"]})
+    line = refusal(evaluate("fashioniq", data, run, "--run", other))
+    assert f"{other}: shirt.val.0: query shirt.val.0 comes twice; {run}: shirt.val.0 is" in line
+
+
+def test_a_split_without_targets(data: Path, run: Path) -> None:
+    line = refusal(evaluate("fashioniq", data, run, "--split", "test"))
+    assert "triplet shirt.test.0 has no target, so there is nothing to find" in line
+    line = refusal(evaluate("fashioniq", data, run, "--category", "toptee"))
+    assert "no captions of category 'toptee'; there are dress, shirt" in line
+
+
+def test_an_empty_file(data: Path, tmp_path: Path) -> None:
+    put(tmp_path / "captions" / "cap.shirt.val.json", [])
+    put(tmp_path / "image_splits" / "split.shirt.val.json", SHIRTS)
+    line = refusal(evaluate("fashioniq", tmp_path, put(tmp_path / "it.json", SHIRT_RUN)))
+    assert "cap.shirt.val.json: holds no query" in line
+
+
+# -------------------------------------------------------------------------------------------- notes
+
+
+def test_a_reference_that_never_comes(data: Path, run: Path, tmp_path: Path) -> None:
+    without = {
+        f"shirt.val.{i}": filled([], [it for it in SHIRTS if it not in ("s0", "s2", "s4")])
+        for i in range(4)
+    }
+    shirts = ("--category", "shirt")
+    found = result("fashioniq", data, put(tmp_path / "it.json", without), *shirts)
+    assert any(note.startswith("no list holds its query's reference") for note in found["notes"])
+    assert not any("reference" in note for note in result("fashioniq", data, run)["notes"])
+
+
+def test_scores_against_the_order(data: Path, tmp_path: Path) -> None:
+    rows = [
+        f"{query} Q0 {image} {rank} {rank} distances"
+        for query, images in SHIRT_RUN.items()
+        for rank, image in enumerate(images)
+    ]
+    run = tmp_path / "it.trec"
+    run.write_text("\n".join(rows), encoding="utf-8")
+    found = result("fashioniq", data, run, "--category", "shirt")
+    assert found["recall@1"] == 0.25
+    assert any("in 4 of 4 lists a score is above the one before it" in it for it in found["notes"])
+
+
+def test_files_that_are_not_the_published_ones(data: Path, run: Path) -> None:
+    (first, second, third) = result("fashioniq", data, run)["notes"][:3]
+    assert first == (
+        "the files of dress val have 2 triplets and 60 images, the published ones 2,017 and 3,817: "
+        "not comparable"
+    )
+    assert second.startswith("the files of shirt val have 4 triplets")
+    assert third.startswith("the mean is over dress and shirt; published ones are over dress,")

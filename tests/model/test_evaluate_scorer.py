@@ -1,0 +1,243 @@
+"""`hsfiq evaluate --scorer`: its own lists, the same as a run, CIRQRS@k, missing images."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+import torch
+from evaluation_kit import (
+    DRESSES,
+    MEMBERS,
+    SHIRTS,
+    filled,
+    put,
+    refusal,
+    write_circo,
+    write_cirr,
+    write_fashioniq,
+)
+from small_encoder import draw_image
+from training_kit import Drawn, Said, hsfiq, options
+
+from model.checkpoints import read
+from model.data.sources import CATALOGUE
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def run(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A scorer trained on the drawn catalogue for an epoch."""
+    torch.set_num_threads(1)
+    out = tmp_path_factory.mktemp("trained") / "run"
+    assert hsfiq(*options(drawn, out, "--set", "epochs=1", "--set", "n_def=1")).code == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def pictures(folder: Path, names: Iterable[str]) -> Path:
+    """Noise under these names."""
+    folder.mkdir(parents=True)
+    for number, name in enumerate(names):
+        draw_image(folder / f"{name}.png", seed=number)
+    return folder
+
+
+@pytest.fixture
+def fashion(tmp_path: Path) -> Path:
+    """Sixty shirts and sixty dresses with their pictures."""
+    pictures(tmp_path / "fiq" / "images", [*SHIRTS, *DRESSES])
+    return write_fashioniq(tmp_path / "fiq")
+
+
+@pytest.fixture
+def ranked(run: Path, cache: Path) -> list[str | Path]:
+    """The options of a scorer."""
+    return ["--scorer", run, "--cache", cache]
+
+
+def figures(said: Said) -> Any:
+    assert said.code == 0, said.err
+    return json.loads(said.out)
+
+
+def without(result: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: it for key, it in result.items() if key not in keys}
+
+
+# ------------------------------------------------------------------------------ the drawn catalogue
+
+
+def test_drawn_gives_the_figures_of_the_trainings_own_validation(
+    drawn: Drawn, run: Path, ranked: list[str | Path], tmp_path: Path
+) -> None:
+    where = (*ranked, "--images", drawn.pictures, "--json")
+    own = figures(hsfiq("evaluate", "drawn", *where, "--out", tmp_path / "run.jsonl"))
+    trained = read(run)
+    epoch = trained.about["progress"]["epochs"][-1]["val"]
+    for name in ("recall@1", "recall@5"):
+        assert own[name] == pytest.approx(epoch[name], abs=1e-12)
+    assert own["n_queries"] == trained.about["data"]["n_val"]
+    assert own["scorer"] == {"checkpoint": str(trained.path), "sha256": trained.sha256}
+    assert own["notes"] == []
+    both = figures(hsfiq("evaluate", "drawn", *where, "--run", tmp_path / "run.jsonl"))
+    new = {"run", "reason", "cirqrs@10", "cirqrs@50", "categories"}
+    assert without(both, *new) == without(own, "out", "categories")
+    lines = (tmp_path / "run.jsonl").read_text().splitlines()
+    scores = {row["query_id"]: row["scores"] for row in map(json.loads, lines)}
+    for category, values in both["categories"].items():
+        expected = [fmean(it[:10]) for key, it in scores.items() if key.startswith(category)]
+        assert values["cirqrs@10"] == pytest.approx(fmean(expected), abs=1e-6)
+        assert values["cirqrs@50"] is None
+        assert "lists have fewer than 50 images" in values["reason"]["cirqrs@50"]
+    assert both["cirqrs@10"] == pytest.approx(
+        fmean(it["cirqrs@10"] for it in both["categories"].values())
+    )
+
+
+def test_drawn_draws_what_is_not_there_into_the_scorers_folder(
+    run: Path, ranked: list[str | Path]
+) -> None:
+    result = figures(hsfiq("evaluate", "drawn", *ranked, "--split", "test", "--json"))
+    drawn_here = list((run / CATALOGUE).iterdir())
+    assert len(drawn_here) == result["corpus"]["size"]
+    assert result["corpus"]["name"] == "catalogue"
+    assert result["recall@50"] == 1.0  # the lists are the whole corpus
+
+
+# ------------------------------------------------------------------------- the published benchmarks
+
+
+@pytest.mark.parametrize("more", [(), ("--corpus", "union"), ("--captions", "both")])
+def test_written_lists_have_the_same_figures_as_a_run(
+    fashion: Path, ranked: list[str | Path], tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    command: tuple[str | Path, ...] = ("evaluate", "fashioniq", "--data", fashion, *more, "--json")
+    own = figures(hsfiq(*command, *ranked, "--out", tmp_path / "run.jsonl"))
+    again = figures(hsfiq(*command, "--run", tmp_path / "run.jsonl"))
+    assert without(own, "scorer", "out", "notes") == without(again, "run", "notes")
+    assert set(own["notes"]) <= set(again["notes"])
+
+
+def test_cirr_makes_files_that_its_server_takes(ranked: list[str | Path], tmp_path: Path) -> None:
+    data = write_cirr(tmp_path / "cirr")
+    pictures(data / "img_raw" / "dev", MEMBERS)
+    own = figures(hsfiq("evaluate", "cirr", "--data", data, *ranked, "--json"))
+    assert None not in [own[f"recall_subset@{k}"] for k in (1, 2, 3)]
+    test1 = ("evaluate", "cirr", "--data", data, "--split", "test1")
+    made = figures(hsfiq(*test1, *ranked, "--submission", tmp_path / "sub", "--json"))
+    runs = [word for path in made["submission"] for word in ("--run", path)]
+    assert figures(hsfiq(*test1, *runs, "--json"))["valid_submission"]
+    assert "targets are withheld" in refusal(hsfiq(*test1, *ranked))
+    val = ("evaluate", "cirr", "--data", data, "--submission", tmp_path / "val", *ranked, "--json")
+    runs = [word for path in figures(hsfiq(*val))["submission"] for word in ("--run", path)]
+    again = figures(hsfiq("evaluate", "cirr", "--data", data, *runs, "--json"))
+    assert without(again, "run") == without(own, "scorer")
+
+
+def test_circo_finds_the_files_that_coco_pads(ranked: list[str | Path], tmp_path: Path) -> None:
+    data = write_circo(tmp_path / "circo")
+    pictures(data / "COCO2017_unlabeled" / "unlabeled2017", (f"{200 + i:012d}" for i in range(100)))
+    command = ("evaluate", "circo", "--data", data, "--json")
+    own = figures(hsfiq(*command, *ranked, "--out", tmp_path / "run.jsonl"))
+    again = figures(hsfiq(*command, "--run", tmp_path / "run.jsonl"))
+    assert without(own, "scorer", "out") == without(again, "run")
+
+
+def test_circo_without_the_list_of_candidates_cannot_be_ranked(
+    ranked: list[str | Path], tmp_path: Path
+) -> None:
+    data = write_circo(tmp_path / "circo", indexed=False)
+    pictures(data / "images", ["000000000250"])
+    said = refusal(hsfiq("evaluate", "circo", "--data", data, *ranked))
+    assert "the candidates of circo are not known" in said
+
+
+def test_cirqrs_of_a_run_needs_the_images_of_its_lists_alone(
+    fashion: Path, ranked: list[str | Path], tmp_path: Path
+) -> None:
+    lists = {f"shirt.val.{i}": filled(SHIRTS[:55], SHIRTS, 55) for i in range(4)}
+    lists |= {f"dress.val.{i}": filled(DRESSES[:55], DRESSES, 55) for i in range(2)}
+    for name in (*SHIRTS[50:], *DRESSES[50:]):
+        (fashion / "images" / f"{name}.png").unlink()
+    command = (
+        "evaluate",
+        "fashioniq",
+        "--data",
+        fashion,
+        "--run",
+        put(tmp_path / "run.json", lists),
+    )
+    result = figures(hsfiq(*command, *ranked, "--json"))
+    assert -1 <= result["cirqrs@50"] <= result["cirqrs@10"] + 2 <= 3
+    assert "missing" not in result
+    table = hsfiq(*command, *ranked)
+    assert f"{100 * result['cirqrs@10']:.2f}" in table.out
+
+
+# ----------------------------------------------------------------------------------- what is wrong
+
+
+def test_missing_images_are_refused_unless_they_are_allowed(
+    fashion: Path, ranked: list[str | Path], tmp_path: Path
+) -> None:
+    (fashion / "images" / "s9.png").unlink()
+    (fashion / "images" / "d0.png").write_bytes(b"no picture")
+    command = ("evaluate", "fashioniq", "--data", fashion, *ranked, "--out", tmp_path / "run.jsonl")
+    assert "1 of 120 images are missing or unreadable (s9)" in refusal(hsfiq(*command))
+    assert not (tmp_path / "run.jsonl").exists()
+    result = figures(hsfiq(*command, "--allow-missing", "--json"))
+    assert result["missing"] == {"images": 2, "of": 120, "names": ["d0", "s9"], "queries": 1}
+    assert result["corpus"] == {"name": "split", "size": 118, "missing": 2}
+    assert result["categories"]["shirt"]["corpus"] == {"name": "split", "size": 59, "missing": 1}
+    assert result["categories"]["dress"]["n_queries"] == 2
+    assert result["categories"]["dress"]["recall@50"] <= 0.5
+    assert any("2 of 120 images are missing" in note for note in result["notes"])
+    table = hsfiq(*command, "--allow-missing").out
+    assert "MISSING: 1 quer" in table
+    assert "figures are not comparable" in table
+
+
+def test_a_lost_target_is_a_miss_even_where_lists_are_the_whole_corpus(
+    fashion: Path, ranked: list[str | Path]
+) -> None:
+    for name in (*SHIRTS[7:], "s1"):
+        (fashion / "images" / f"{name}.png").unlink()
+    command = ("evaluate", "fashioniq", "--data", fashion, "--category", "shirt", *ranked)
+    result = figures(hsfiq(*command, "--allow-missing", "--json"))
+    assert result["corpus"] == {"name": "split", "size": 6, "missing": 54}
+    assert result["recall@50"] == 0.75
+    assert result["missing"]["queries"] == 0
+
+
+def test_options_that_do_not_go_together_are_refused(
+    fashion: Path, ranked: list[str | Path], tmp_path: Path
+) -> None:
+    command = ("evaluate", "fashioniq", "--data", fashion)
+    run = ("--run", put(tmp_path / "run.json", {"shirt.val.0": ["s0"]}))
+    assert "there is nothing to evaluate" in refusal(hsfiq(*command))
+    assert "--images: goes with --scorer" in refusal(hsfiq(*command, *run, "--images", fashion))
+    out = ("--out", tmp_path / "out.jsonl")
+    assert "is for a scorer's own lists" in refusal(hsfiq(*command, *run, *ranked, *out))
+
+
+def test_unusable_checkpoints_and_folders_are_refused(
+    fashion: Path, ranked: list[str | Path], tmp_path: Path
+) -> None:
+    command = ("evaluate", "fashioniq", "--data", fashion)
+    nowhere = tmp_path / "nowhere"
+    assert "there is no such checkpoint" in refusal(hsfiq(*command, "--scorer", nowhere))
+    assert "there is no such checkpoint" in refusal(hsfiq("evaluate", "drawn", "--scorer", nowhere))
+    assert "there is no such folder" in refusal(hsfiq(*command, *ranked, "--images", nowhere))
+    bare = write_fashioniq(tmp_path / "bare")
+    said = refusal(hsfiq("evaluate", "fashioniq", "--data", bare, *ranked))
+    assert "holds no image; name their folder with --images" in said

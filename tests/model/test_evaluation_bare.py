@@ -1,0 +1,77 @@
+"""Evaluating ranked lists takes the core alone: no torch, no numpy, no images."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from evaluation_kit import DRESSES, MEMBERS, filled, put, write_circo, write_cirr, write_fashioniq
+from studies import own_environment
+
+BARE = """
+import sys
+for name in ("torch", "numpy", "pandas", "PIL", "safetensors", "scipy", "gradio", "matplotlib"):
+    sys.modules[name] = None  # importing it fails
+from hsfiq.cli import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def bare(*arguments: str | Path) -> str:
+    """Run a command in a process in which nothing of the extras can be imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, *map(str, arguments)],
+        env=own_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_three_benchmarks(tmp_path: Path) -> None:
+    dresses = {f"dress.val.{i}": filled([f"d{2 * i + 1}"], DRESSES) for i in range(2)}
+    run = put(tmp_path / "dress.json", dresses)
+    data = write_fashioniq(tmp_path / "fashioniq")
+    printed = bare(
+        "evaluate", "fashioniq", "--data", data, "--run", run, "--category", "dress", "--json"
+    )
+    assert json.loads(printed)["recall@1"] == 1.0
+
+    candidates = {i: [it for it in MEMBERS if it != MEMBERS[6 * i]] for i in range(4)}
+    lists = {str(10 + i): filled(MEMBERS[6 * i + 1 : 6 * i + 6], candidates[i]) for i in range(4)}
+    run = put(tmp_path / "cirr.json", lists)
+    data = write_cirr(tmp_path / "cirr")
+    printed = bare(
+        "evaluate", "cirr", "--data", data, "--run", run, "--submission", tmp_path / "out"
+    )
+    assert "recall_subset@1" in printed
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+    run = put(tmp_path / "circo.json", {"0": list(range(201, 251)), "1": list(range(201, 251))})
+    data = write_circo(tmp_path / "circo")
+    assert "map@5" in bare("evaluate", "circo", "--data", data, "--run", run)
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["benchmark", "benchmarks", "answers", "figures", "lists", "metrics", "report", "results",
+     "submission"],
+)  # fmt: skip
+def test_no_module_of_ranked_lists_imports_torch(module: str) -> None:
+    code = (
+        f"import sys, model.evaluation.{module}; "
+        "print(*({'torch', 'numpy', 'PIL', 'pyarrow', 'sqlalchemy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=own_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == ""

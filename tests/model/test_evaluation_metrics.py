@@ -1,0 +1,87 @@
+"""What a ranked list is worth, against all ways in which a short one could go on."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model.evaluation.metrics import average_precision, recall
+
+CORPUS = "abcdef"
+
+
+def slow_recall(ranked: list[str], target: str, k: int) -> float:
+    """Count the target among the first k."""
+    return float(sum(image == target for image in ranked[:k]))
+
+
+def slow_precision(ranked: list[str], truths: set[str], k: int) -> float:
+    """The formula as it is printed: precision at i, times relevance at i, over min(|G|, k)."""
+    total = 0.0
+    for i in range(1, min(k, len(ranked)) + 1):
+        precision = sum(ranked[j] in truths for j in range(i)) / i
+        total += precision * (ranked[i - 1] in truths)
+    return total / min(len(truths), k)
+
+
+def whole(begun: list[str]) -> list[list[str]]:
+    """Every ranking of the corpus that begins so."""
+    rest = [image for image in CORPUS if image not in begun]
+    return [[*begun, *order] for order in permutations(rest)]
+
+
+LISTS = st.lists(st.sampled_from(CORPUS), unique=True, min_size=2)
+
+
+@settings(deadline=None, max_examples=60)
+@given(LISTS, st.sampled_from(CORPUS), st.integers(1, 5))
+def test_recall_is_known_where_all_ways_on_agree(ranked: list[str], target: str, k: int) -> None:
+    found = recall(ranked, target, k, len(CORPUS))
+    ways = {slow_recall(it, target, k) for it in whole(ranked)}
+    if found is not None:
+        assert ways == {found}
+    else:
+        assert ways == {0.0, 1.0}
+
+
+@settings(deadline=None, max_examples=60)
+@given(LISTS, st.sets(st.sampled_from(CORPUS), min_size=1), st.integers(1, 6))
+def test_precision_is_known_where_all_ways_on_agree(
+    ranked: list[str], truths: set[str], k: int
+) -> None:
+    found = average_precision(ranked, truths, k, len(CORPUS))
+    ways = {round(slow_precision(it, truths, k), 12) for it in whole(ranked)}
+    if found is not None:
+        assert ways == {round(found, 12)}
+    else:
+        assert len(ranked) < k
+        assert truths - set(ranked)
+
+
+@pytest.mark.parametrize(
+    ("ranked", "truths", "k", "value"),
+    [
+        ("abcdef", "a", 5, 1.0),
+        ("abcdef", "b", 5, 1 / 2),
+        ("abcdef", "f", 5, 0.0),
+        ("abcdef", "ac", 5, (1 + 2 / 3) / 2),
+        ("abcdef", "abcdef", 3, 1.0),  # more truths than places
+        ("abcdef", "cdefgh", 3, (1 / 3) / 3),
+        ("ab", "ab", 5, 1.0),  # short, but all truths are in it
+        ("ab", "ac", 5, None),
+        ("ab", "ac", 2, 1 / 2),
+    ],
+)
+def test_precisions_by_hand(ranked: str, truths: str, k: int, value: float | None) -> None:
+    found = average_precision(list(ranked), set(truths), k, None)
+    assert found == (value if value is None else pytest.approx(value, abs=1e-15))
+
+
+def test_a_list_that_is_the_whole_corpus_leaves_nothing_open() -> None:
+    assert recall(["a", "b"], "c", 5, 2) == 0.0
+    assert recall(["a", "b"], "c", 5, 3) is None
+    assert recall(["a", "b"], "c", 5, None) is None
+    assert average_precision(["a", "b"], {"c"}, 5, 2) == 0.0

@@ -1,0 +1,242 @@
+"""The published benchmarks with drawn lists, against figures that numpy counts in its own way."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from evaluation_kit import evaluate, put, refusal, result
+
+from model.evaluation import benchmarks
+
+pytestmark = pytest.mark.shared
+
+Lists = dict[str, list[str]]
+
+SIZES = {
+    "dress": (2017, 3817, 2628),
+    "shirt": (2038, 6346, 3089),
+    "toptee": (1961, 5373, 2902),
+}
+"""Triplets, images of the split, images of the union."""
+
+
+def load(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def recall(lists: Sequence[Sequence[str]], targets: Sequence[str], k: int) -> float:
+    """The share of rows in whose first k columns the target stands."""
+    hits = np.array([[image == target for image in row[:k]] for row, target in zip(lists, targets)])  # noqa: B905
+    return float(hits.any(axis=1).mean())
+
+
+def drawn(rng: random.Random, targets: Mapping[str, str], images: Sequence[str], n: int) -> Lists:
+    """Lists of n images at random, with the target somewhere among the first 80 of two thirds."""
+    lists = {}
+    for query, target in targets.items():
+        ranked = rng.sample(images, n)
+        if rng.random() < 2 / 3:
+            ranked = [image for image in ranked if image != target]
+            ranked.insert(rng.randrange(min(80, n)), target)
+        lists[query] = ranked[:n]
+    return lists
+
+
+# ---------------------------------------------------------------------------------------- FashionIQ
+
+
+def fashioniq(shared: Path, category: str) -> tuple[dict[str, str], list[str], list[str]]:
+    """Targets by query, the split's images, those of the union."""
+    folder = shared / "data" / "fashioniq"
+    images = load(folder / "image_splits" / f"split.{category}.val.json")
+    captions = load(folder / "captions" / f"cap.{category}.val.json")
+    named = {it[key] for it in captions for key in ("candidate", "target")}
+    targets = {f"{category}.val.{i}": it["target"] for i, it in enumerate(captions)}
+    return targets, images, [image for image in images if image in named]
+
+
+def test_fashioniq_over_the_split(shared: Path, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    lists: dict[str, Lists] = {}
+    targets = {}
+    for category in SIZES:
+        targets[category], images, _ = fashioniq(shared, category)
+        lists[category] = drawn(rng, targets[category], images, 60)
+    run = put(tmp_path / "run.json", {k: v for part in lists.values() for k, v in part.items()})
+    found = result("fashioniq", shared / "data" / "fashioniq", run)
+    for k in (1, 5, 10, 50):
+        expected = {
+            category: recall(list(lists[category].values()), list(targets[category].values()), k)
+            for category in SIZES
+        }
+        for category, value in expected.items():
+            assert found["categories"][category][f"recall@{k}"] == pytest.approx(value, abs=1e-12)
+        assert found[f"recall@{k}"] == pytest.approx(np.mean(list(expected.values())), abs=1e-12)
+    assert 0.3 < found["recall@50"] < 0.7
+    assert found["mean"] == pytest.approx((found["recall@10"] + found["recall@50"]) / 2)
+    assert found["corpus"] == {"name": "split", "size": 15536}
+    assert found["n_queries"] == 6016
+    for category, (n, size, _) in SIZES.items():
+        part = found["categories"][category]
+        assert (part["n_queries"], part["corpus"]) == (n, {"name": "split", "size": size})
+    assert found["notes"] == []
+
+
+def test_fashioniq_over_the_union(shared: Path, tmp_path: Path) -> None:
+    """Lists over the split, cut to the union, give what lists over the union give."""
+    targets, images, union = fashioniq(shared, "dress")
+    lists = drawn(random.Random(8), targets, images, 200)
+    members = set(union)
+    within = {query: [it for it in row if it in members] for query, row in lists.items()}
+    data = shared / "data" / "fashioniq"
+    options = ("--category", "dress", "--corpus", "union")
+    cut = result("fashioniq", data, put(tmp_path / "long.json", lists), *options)
+    made = result("fashioniq", data, put(tmp_path / "short.json", within), *options)
+    for k in (1, 5, 10, 50):
+        expected = recall([row[:50] for row in within.values()], list(targets.values()), k)
+        assert cut[f"recall@{k}"] == made[f"recall@{k}"] == pytest.approx(expected, abs=1e-12)
+    assert cut["corpus"] == made["corpus"] == {"name": "union", "size": 2628}
+    assert sum("named images outside of the union" in note for note in cut["notes"]) == 1
+    said = evaluate("fashioniq", data, tmp_path / "short.json", "--category", "dress")
+    assert said.out.count("note: ") == said.out.count("ALL listed images lie in the union") == 1
+
+
+def test_the_unions_of_fashioniq(shared: Path) -> None:
+    found = benchmarks.fashioniq(shared / "data" / "fashioniq", corpus="union")
+    assert {part.name: len(part.corpus.images or ()) for part in found.parts} == {
+        category: union for category, (_, _, union) in SIZES.items()
+    }
+    assert benchmarks.about(found) == []
+
+
+def test_fashioniq_in_both_orders_with_an_oracle(shared: Path, tmp_path: Path) -> None:
+    lists = {}
+    for category in SIZES:
+        for query, target in fashioniq(shared, category)[0].items():
+            lists[query] = lists[f"{query}~"] = [target]
+    data = shared / "data" / "fashioniq"
+    run = put(tmp_path / "oracle.json", lists)
+    found = result("fashioniq", data, run, "--captions", "both")
+    assert [found[f"recall@{k}"] for k in (1, 5, 10, 50)] == [1.0] * 4
+    assert (found["mean"], found["n_queries"]) == (1.0, 12032)
+    assert "6,016 of 12,032 queries are not of" in refusal(evaluate("fashioniq", data, run))
+
+
+# --------------------------------------------------------------------------------------------- CIRR
+
+
+def test_cirr(shared: Path, tmp_path: Path) -> None:
+    data = shared / "data" / "cirr"
+    captions = load(data / "captions" / "cap.rc2.val.json")
+    images = list(load(data / "image_splits" / "split.rc2.val.json"))
+    rng = random.Random(9)
+    targets = {str(it["pairid"]): it["target_hard"] for it in captions}
+    lists = drawn(rng, targets, images, 70)
+    subset = {}
+    for it in captions:
+        query = str(it["pairid"])
+        five = [name for name in it["img_set"]["members"] if name != it["reference"]]
+        subset[query] = rng.sample(five, 3)
+        if rng.random() < 0.5:  # as systems do that leave it to the server
+            lists[query] = [
+                it["reference"], *(name for name in lists[query] if name != it["reference"]),
+            ]  # fmt: skip
+    run = put(tmp_path / "recall.json", {"version": "rc2", "metric": "recall"} | lists)
+    sets = put(tmp_path / "subset.json", {"version": "rc2", "metric": "recall_subset"} | subset)
+    found = result("cirr", data, run, "--run", sets)
+
+    rows = [
+        [name for name in lists[str(it["pairid"])] if name != it["reference"]] for it in captions
+    ]
+    for k in (1, 5, 10, 50):
+        expected = recall([row[:50] for row in rows], list(targets.values()), k)
+        assert found[f"recall@{k}"] == pytest.approx(expected, abs=1e-12)
+    for k in (1, 2, 3):
+        expected = recall([subset[query] for query in targets], list(targets.values()), k)
+        assert found[f"recall_subset@{k}"] == pytest.approx(expected, abs=1e-12)
+    assert found["mean"] == pytest.approx((found["recall@5"] + found["recall_subset@1"]) / 2)
+    assert (found["n_queries"], found["corpus"]) == (4181, {"name": "split", "size": 2297})
+    assert found["notes"][0].startswith("the reference is no candidate: 2,296 candidates a query")
+
+    alone = result("cirr", data, run)
+    assert alone["recall_subset@1"] is None
+    assert alone["reason"]["recall_subset@1"].endswith("; give the recall_subset run too")
+
+    oracle = {str(it["pairid"]): [it["target_hard"]] for it in captions}
+    perfect = result("cirr", data, put(tmp_path / "oracle.json", oracle))
+    assert [perfect[f"recall@{k}"] for k in (1, 5, 10, 50)] == [1.0] * 4
+    assert [perfect[f"recall_subset@{k}"] for k in (1, 2, 3)] == [1.0] * 3
+
+
+def test_the_demo_files_of_cirrs_server(shared: Path, tmp_path: Path) -> None:
+    data = shared / "data" / "cirr"
+    demo = [
+        data / "demo_files" / f"test1_pred_ranks_{it}.json" for it in ("recall", "recall_subset")
+    ]
+    found = result("cirr", data, demo[0], "--run", demo[1], "--split", "test1")
+    assert (found["valid_submission"], found["n_queries"]) == (True, 4148)
+
+    out = tmp_path / "out"
+    result("cirr", data, demo[0], "--run", demo[1], "--split", "test1", "--submission", out)
+    assert sorted(path.name for path in out.iterdir()) == [path.name for path in demo]
+    for path in demo:
+        assert load(out / path.name) == load(path)
+
+    content = load(demo[1])
+    content["12063"].pop()
+    line = refusal(evaluate("cirr", data, put(tmp_path / "it.json", content), "--split", "test1"))
+    assert "it.json: 12063: 2 images, the server wants 3" in line
+
+
+# -------------------------------------------------------------------------------------------- CIRCO
+
+
+def official(shared: Path) -> dict[str, float]:
+    """CIRCO's formula on its example: labels, their running precision, min(|G|, k) below."""
+    data = shared / "data" / "circo"
+    lists = load(data / "submission_val.json")
+    values: dict[str, list[float]] = {}
+    for query in load(data / "val.json"):
+        ranked = np.array(lists[str(query["id"])])
+        labels = np.isin(ranked, query["gt_img_ids"])
+        precisions = np.cumsum(labels) * labels / np.arange(1, 51)
+        for k in (5, 10, 25, 50):
+            ap = precisions[:k].sum() / min(len(query["gt_img_ids"]), k)
+            values.setdefault(f"map@{k}", []).append(ap)
+            hit = float((ranked[:k] == query["target_img_id"]).any())
+            values.setdefault(f"recall@{k}", []).append(hit)
+            if k == 10:
+                for aspect in query["semantic_aspects"]:
+                    values.setdefault(aspect, []).append(ap)
+    return {name: float(np.mean(each)) for name, each in values.items()}
+
+
+def test_circos_example(shared: Path, tmp_path: Path) -> None:
+    data = shared / "data" / "circo"
+    example = data / "submission_val.json"
+    found = result("circo", data, example)
+    expected = official(shared)
+    ours = found | found["semantic_map@10"]
+    assert {name: ours[name] for name in expected} == pytest.approx(expected, abs=1e-12)
+    assert len(found["semantic_map@10"]) == 9
+    assert 0 < expected["map@5"] < expected["recall@50"]
+    assert (found["n_queries"], found["corpus"]["size"]) == (220, None)
+    assert found["notes"] == []
+
+    out = tmp_path / "out"
+    result("circo", data, example, "--submission", out)
+    assert load(out / "submission_val.json") == load(example)
+
+
+def test_an_oracle_on_circo(shared: Path, tmp_path: Path) -> None:
+    data = shared / "data" / "circo"
+    lists = {str(it["id"]): it["gt_img_ids"] for it in load(data / "val.json")}
+    found = result("circo", data, put(tmp_path / "oracle.json", lists))
+    assert [found[f"map@{k}"] for k in (5, 10, 25, 50)] == [1.0] * 4
+    assert [found[f"recall@{k}"] for k in (5, 10, 25, 50)] == [1.0] * 4

@@ -1,0 +1,150 @@
+"""The streamed ranking against the whole matrix of scores and a stable sort."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hsfiq.errors import UnreadableInput
+from model.encoders.protocol import Pooling
+from model.evaluation import ranking
+from model.evaluation.ranking import Picked, Ranked, TopK, keys_of, scored_blocks, scores_of
+from model.relevance import relevance, target_ranks
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def chunks(gallery: Tensor, sizes: list[int]) -> Iterator[Tensor]:
+    """The gallery cut at these sizes, the last of them again and again."""
+    start = 0
+    for number in range(len(gallery)):
+        size = sizes[min(number, len(sizes) - 1)]
+        if start < len(gallery):
+            yield gallery[start : start + size]
+        start += size
+
+
+def streamed(
+    queries: Tensor,
+    gallery: Tensor,
+    pooling: Pooling,
+    k: int,
+    sizes: list[int],
+    excluded: Tensor | None = None,
+) -> Ranked:
+    top = TopK(len(queries), k, excluded)
+    for block in scored_blocks(queries, chunks(gallery, sizes), pooling):
+        top.add(block)
+    return top.ranked()
+
+
+def literal(scores: list[list[float]], k: int, excluded: list[int] | None) -> list[list[int]]:
+    found = []
+    for row, own in enumerate(scores):
+        order = sorted(range(len(own)), key=lambda image: -own[image])
+        found.append([it for it in order if excluded is None or it != excluded[row]][:k])
+    return found
+
+
+@st.composite
+def searches(
+    draw: st.DrawFn,
+) -> tuple[Tensor, Tensor, Pooling, int, list[int], Tensor | None]:
+    """Vectors of few whole numbers: products are exact, and many are the same."""
+    n_queries, images, vectors, width = (draw(st.integers(1, most)) for most in (7, 12, 3, 2))
+    numbers = st.integers(-2, 2)
+
+    def tensor(*shape: int) -> Tensor:
+        size = torch.Size(shape).numel()
+        values = draw(st.lists(numbers, min_size=size, max_size=size))
+        return torch.tensor(values, dtype=torch.float32).view(shape)
+
+    columns = st.lists(st.integers(0, images - 1), min_size=n_queries, max_size=n_queries)
+    excluded = draw(st.none() | columns)
+    return (
+        tensor(n_queries, width),
+        tensor(images, vectors, width),
+        draw(st.sampled_from(("max", "mean"))) if vectors != 3 else "max",
+        draw(st.integers(1, 15)),
+        draw(st.lists(st.integers(1, 13), min_size=1, max_size=4)),
+        None if excluded is None else torch.tensor(excluded),
+    )
+
+
+@settings(deadline=None)
+@given(searches(), st.integers(1, 8))
+def test_the_stream_ranks_as_a_stable_sort_of_all_scores(
+    search: tuple[Tensor, Tensor, Pooling, int, list[int], Tensor | None], together: int
+) -> None:
+    queries, gallery, pooling, k, sizes, excluded = search
+    scores = relevance(queries, gallery, pooling, chunk=len(gallery))
+    expected = literal(scores.tolist(), k, None if excluded is None else excluded.tolist())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "QUERIES", together)
+        ranked = streamed(queries, gallery, pooling, k, sizes, excluded)
+    assert ranked.columns.tolist() == expected
+    assert ranked.scores.equal(scores.gather(1, ranked.columns))
+    for place in range(ranked.columns.shape[1]):
+        ranks = target_ranks(scores, ranked.columns[:, place], excluded)
+        assert ranks.tolist() == [place + 1] * len(queries)
+
+
+def test_scores_of_every_size_and_sign_keep_their_order() -> None:
+    values = torch.tensor([[0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38, 0.5, -0.5, 1.0, -1.0, 0.0]])
+    keys = keys_of(values, torch.arange(values.shape[1]))
+    order = keys[0].argsort(descending=True).tolist()
+    assert order == sorted(range(len(order)), key=lambda i: -values[0, i].item())
+    assert scores_of(keys).equal(values)  # -0.0 equals 0.0
+
+
+def test_queries_beyond_one_block_keep_their_rows() -> None:
+    n = ranking.QUERIES + 3
+    queries = torch.nn.functional.one_hot(torch.arange(n) % 5).float()
+    gallery = torch.eye(5).unsqueeze(1)
+    assert streamed(queries, gallery, "max", 1, [2]).columns[:, 0].tolist() == [
+        query % 5 for query in range(n)
+    ]
+
+
+def test_a_corpus_of_one_image() -> None:
+    queries, gallery = torch.ones(2, 3), torch.ones(1, 1, 3)
+    assert streamed(queries, gallery, "max", 50, [1]).columns.tolist() == [[0], [0]]
+    without = streamed(queries, gallery, "max", 50, [1], torch.tensor([0, 0]))
+    assert without.columns.shape == (2, 0)
+
+
+def test_no_queries_have_no_lists() -> None:
+    ranked = streamed(torch.empty(0, 3), torch.ones(4, 1, 3), "max", 2, [3])
+    assert len(ranked.columns) == len(ranked.scores) == 0
+
+
+def test_an_excluded_image_that_is_not_in_the_corpus_is_refused() -> None:
+    with pytest.raises(UnreadableInput, match="query 1: its excluded image is not in the pool"):
+        streamed(torch.ones(2, 3), torch.ones(4, 1, 3), "max", 2, [3], torch.tensor([0, 4]))
+
+
+def test_scores_that_are_no_numbers_are_refused() -> None:
+    gallery = torch.ones(4, 1, 3)
+    gallery[2] = torch.nan
+    with pytest.raises(UnreadableInput, match="not a number"):
+        streamed(torch.ones(2, 3), gallery, "max", 2, [1])
+
+
+@pytest.mark.parametrize("sizes", [[1], [3], [4, 2], [20]])
+def test_picked_scores_are_those_of_the_matrix(sizes: list[int]) -> None:
+    generator = torch.Generator().manual_seed(3)
+    queries, gallery = (torch.randn(*s, generator=generator) for s in ((6, 4), (9, 2, 4)))
+    columns = torch.randint(-1, 9, (6, 5), generator=generator)
+    picked = Picked(columns)
+    for block in scored_blocks(queries, chunks(gallery, sizes), "max"):
+        picked.add(block)
+    scores = relevance(queries, gallery, "max", chunk=9)
+    for row, chosen in enumerate(columns.tolist()):
+        for found, column in zip(picked.scores[row], chosen, strict=True):
+            expected = torch.tensor(torch.nan) if column < 0 else scores[row, column]
+            torch.testing.assert_close(found, expected, equal_nan=True)

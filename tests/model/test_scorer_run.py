@@ -1,0 +1,380 @@
+"""A trained scorer's lists: against validation's ranks, a literal ranking, and missing images."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from random import Random
+from statistics import fmean
+
+import pytest
+import torch
+from training_kit import CPU, SMALL, Drawn, train
+
+from hsfiq.drawn import garment_of
+from hsfiq.errors import UnreadableInput
+from hsfiq.readers import runs
+from model.data import sources
+from model.data.parts import with_files
+from model.data.sources import draw_dataset, draw_pictures, drawn_parts, drawn_size
+from model.data.texts import mining_text, normalise
+from model.encoders.protocol import Encoder
+from model.evaluation.at_work import AtWork, Where, set_to_work
+from model.evaluation.benchmark import Answers, Benchmark, Corpus, Part, Query
+from model.evaluation.cirqrs import CirqrsAt, cirqrs_at, images_of_lists
+from model.evaluation.drawn import Catalogue, catalogue_of
+from model.evaluation.drawn import drawn as drawn_benchmark
+from model.evaluation.scorer_run import Retrieved, answers_from_scorer, write_run
+from model.features.images import open_image
+from model.loading import load_scorer
+from model.training.run import content_sha256
+from model.training.validation import ranks
+from model.training.watchers import Watcher
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CATALOGUE = Catalogue(*draw_dataset(7, *drawn_size(60)))
+"""The fixture `drawn` is of it."""
+
+
+@pytest.fixture(scope="module")
+def run(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A scorer trained for an epoch."""
+    torch.set_num_threads(1)
+    out = tmp_path_factory.mktemp("scorer") / "run"
+    train(drawn, out, replace(SMALL, epochs=1, n_def=1))
+    return out
+
+
+@pytest.fixture(scope="module")
+def val() -> Benchmark:
+    return drawn_benchmark(CATALOGUE, "val")
+
+
+@pytest.fixture
+def where(drawn: Drawn, run: Path) -> Where:
+    return Where(run, drawn.pictures, drawn.cache)
+
+
+@pytest.fixture
+def damaged(drawn: Drawn, where: Where, tmp_path: Path) -> Where:
+    """The same with a folder of pictures of the test's own."""
+    return replace(where, images=shutil.copytree(drawn.pictures, tmp_path / "pictures"))
+
+
+def retrieved(
+    benchmark: Benchmark, where: Where, depth: int = 50, *, allow_missing: bool = False
+) -> Retrieved:
+    return answers_from_scorer(
+        benchmark, where, CPU, Watcher(), depth=depth, allow_missing=allow_missing
+    )
+
+
+def put_to_work(where: Where, images: frozenset[str], *, allow_missing: bool = False) -> AtWork:
+    return set_to_work(where, images, CPU, Watcher(), allow_missing=allow_missing)
+
+
+@torch.no_grad()
+def literal_scores(where: Where, query: Query, images: tuple[str, ...]) -> dict[str, float]:
+    """Every image by itself: open, prepare, encode; the best of its products."""
+    encoder = literal_encoder(where.checkpoint)
+
+    def tokens(image: str) -> torch.Tensor:
+        return literal_tokens(where.checkpoint, where.images / f"{image}.jpg")
+
+    vector = encoder.query(tokens(query.reference), [normalise(query.text)])[0]  # [D]
+    return {
+        image: (encoder.gallery(tokens(image))[0] @ vector).max().item()  # [L, D]
+        for image in images
+    }
+
+
+@cache
+def literal_encoder(checkpoint: Path) -> Encoder:
+    return load_scorer(checkpoint, None, CPU).scorer.eval().encoder
+
+
+@cache
+def literal_tokens(checkpoint: Path, path: Path) -> torch.Tensor:
+    encoder = literal_encoder(checkpoint)
+    pixels = encoder.preprocessing(open_image(path))
+    return encoder.image_tokens(pixels.unsqueeze(0)).half()  # [1, P, W]
+
+
+# ------------------------------------------------------------------------------------- the lists
+
+
+def test_a_target_is_found_where_validation_ranks_it(
+    drawn: Drawn, where: Where, val: Benchmark
+) -> None:
+    found = retrieved(val, where, depth=1000)
+    images = frozenset(drawn.data.images)
+    inference = put_to_work(where, images).inference
+    expected = ranks(drawn.data, inference, "max", without_reference=False)
+    for part in found.benchmark.parts:
+        lists = found.answers[part.name].lists
+        ours = [lists[it.query_id].index(str(it.target)) + 1 for it in part.queries]
+        assert ours == expected[part.name].tolist()
+
+
+def test_lists_are_those_of_a_literal_ranking(where: Where, val: Benchmark) -> None:
+    part = val.parts[1]
+    found = retrieved(replace(val, parts=(part,)), where, depth=7)
+    assert part.corpus.images is not None
+    for query in part.queries[:5]:
+        expected = literal_scores(where, query, part.corpus.images)
+        best = sorted(expected.values(), reverse=True)[:7]
+        images = found.answers[part.name].lists[query.query_id]
+        scores = found.scores[part.name][query.query_id]
+        assert scores == pytest.approx(best, abs=1e-5)
+        assert scores == pytest.approx([expected[image] for image in images], abs=1e-5)
+    assert found.missing == {}
+
+
+def test_cirr_takes_the_reference_out_and_ranks_the_subset(where: Where, val: Benchmark) -> None:
+    rng = Random(3)
+    part = val.parts[0]
+    assert part.corpus.images is not None
+    queries = tuple(
+        replace(
+            it, subset=tuple(rng.sample([i for i in part.corpus.images if i != it.reference], 5))
+        )
+        for it in part.queries
+    )
+    cirr = Benchmark("cirr", "val", (replace(part, queries=queries),), keeps_reference=False)
+    with_all = retrieved(val, where, depth=1000).answers[part.name].lists
+    found = retrieved(cirr, where, depth=1000).answers[part.name]
+    for it in queries:
+        whole = with_all[it.query_id]
+        assert found.lists[it.query_id] == tuple(i for i in whole if i != it.reference)
+        assert found.subset[it.query_id] == tuple(i for i in whole if i in it.subset)
+
+
+def test_cirr_needs_the_reference_in_its_corpus(where: Where, val: Benchmark) -> None:
+    part = val.parts[0]
+    first = replace(part, queries=part.queries[:1])
+    others = tuple(it for it in part.corpus.images or () if it != part.queries[0].reference)
+    less = replace(first, corpus=Corpus("less", others))
+    with pytest.raises(UnreadableInput, match="query 0: its excluded image is not in the pool"):
+        retrieved(Benchmark("cirr", "val", (less,), keeps_reference=False), where)
+
+
+def test_a_corpus_of_one_image(where: Where, val: Benchmark) -> None:
+    query = val.parts[0].queries[0]
+    part = Part("one", (query,), Corpus("one", (str(query.target),)))
+    found = retrieved(replace(val, parts=(part,)), where)
+    assert found.answers["one"].lists == {query.query_id: (query.target,)}
+
+
+def test_a_corpus_that_is_not_known_is_refused(where: Where, val: Benchmark) -> None:
+    part = replace(val.parts[0], corpus=Corpus("COCO", None))
+    with pytest.raises(UnreadableInput, match=f"the candidates of {part.name} are not known"):
+        retrieved(replace(val, name="circo", parts=(part,)), where)
+
+
+def test_no_checkpoint_and_no_folder_are_refused(where: Where, val: Benchmark) -> None:
+    nowhere = where.images / "nowhere"
+    with pytest.raises(UnreadableInput, match="there is no such checkpoint"):
+        retrieved(val, replace(where, checkpoint=nowhere))
+    with pytest.raises(UnreadableInput, match="there is no such folder"):
+        retrieved(val, replace(where, images=nowhere))
+
+
+def test_a_written_run_is_read_again(where: Where, val: Benchmark, tmp_path: Path) -> None:
+    found = retrieved(val, where)
+    write_run(tmp_path / "run.jsonl", found, "ours")
+    read = {it.query_id: it for _, it in runs.read(tmp_path / "run.jsonl")}
+    assert {it.system for it in read.values()} == {"ours"}
+    for part in val.parts:
+        for query_id, images in found.answers[part.name].lists.items():
+            assert (read[query_id].images, read[query_id].scores) == (
+                images,
+                found.scores[part.name][query_id],
+            )
+    with pytest.raises(UnreadableInput, match="cannot be written"):
+        write_run(tmp_path / "nowhere" / "run.jsonl", found, "ours")
+
+
+# --------------------------------------------------------------------------------- missing images
+
+
+def lose(where: Where, part: Part) -> tuple[str, str]:
+    """Take one candidate away that nobody asks with, and break a reference."""
+    references = {it.reference for it in part.queries}
+    gone = next(it for it in part.corpus.images or () if it not in references)
+    broken = part.queries[0].reference
+    (where.images / f"{gone}.jpg").unlink()
+    (where.images / f"{broken}.jpg").write_bytes(b"no picture")
+    return gone, broken
+
+
+def test_missing_images_are_refused_in_one_line(damaged: Where, val: Benchmark) -> None:
+    gone, broken = lose(damaged, val.parts[0])
+    n = sum(len(part.corpus.images or ()) for part in val.parts)
+    with pytest.raises(UnreadableInput) as missing:
+        retrieved(val, damaged)
+    assert str(missing.value) == (
+        f"{damaged.images}: 1 of {n} images are missing or unreadable ({gone}); "
+        "hsfiq images check lists all of a dataset's; --allow-missing goes without them"
+    )
+    draw_pictures([garment_of(gone)], damaged.images)
+    with pytest.raises(UnreadableInput, match=rf"1 of {n} images .*\({broken}\)"):
+        retrieved(val, damaged)
+
+
+def test_missing_images_that_are_allowed_are_counted(
+    where: Where, damaged: Where, val: Benchmark
+) -> None:
+    part = val.parts[0]
+    gone, broken = lose(damaged, part)
+    lost = [it.query_id for it in part.queries if it.reference == broken]
+    whole, found = (retrieved(val, it, depth=1000, allow_missing=True) for it in (where, damaged))
+    n = sum(len(it.corpus.images or ()) for it in val.parts)
+    assert found.missing == {
+        "images": 2,
+        "of": n,
+        "names": sorted([gone, broken]),
+        "queries": len(lost),
+    }
+    assert len(found.notes) == 1
+    assert whole.missing == {}
+    assert whole.notes == ()
+    ours = found.benchmark.parts[0].corpus
+    assert ours.images == tuple(it for it in part.corpus.images or () if it not in (gone, broken))
+    lists = found.answers[part.name].lists
+    assert list(lists) == [it.query_id for it in part.queries if it.query_id not in lost]
+    for query_id, images in lists.items():
+        all_ = whole.answers[part.name].lists[query_id]
+        assert images == tuple(it for it in all_ if it not in (gone, broken))
+    assert found.answers[val.parts[1].name] == whole.answers[val.parts[1].name]
+
+
+def test_a_part_without_any_image_is_refused(damaged: Where, val: Benchmark) -> None:
+    for image in val.parts[0].corpus.images or ():
+        (damaged.images / f"{image}.jpg").unlink()
+    with pytest.raises(UnreadableInput, match=f"no candidate of {val.parts[0].name}"):
+        retrieved(val, damaged, allow_missing=True)
+
+
+# ----------------------------------------------------------------------------------------- CIRQRS
+
+
+@pytest.fixture(scope="module")
+def lists(val: Benchmark) -> dict[str, Answers]:
+    """Some other system's: at random, of six images."""
+    rng = Random(5)
+    return {
+        part.name: Answers(
+            {it.query_id: tuple(rng.sample(part.corpus.images or (), 6)) for it in part.queries}, {}
+        )
+        for part in val.parts
+    }
+
+
+def test_cirqrs_is_the_mean_over_the_images_and_then_over_the_queries(
+    where: Where, val: Benchmark, lists: dict[str, Answers]
+) -> None:
+    part, answers = val.parts[2], lists[val.parts[2].name]
+    at_work = put_to_work(where, images_of_lists([part], lists))
+    found = cirqrs_at(part, answers, at_work, (2, 5, 50))
+    for k in (2, 5):
+        means = [
+            fmean(literal_scores(where, it, answers.lists[it.query_id][:k]).values())
+            for it in part.queries
+        ]
+        assert found[k].value == pytest.approx(fmean(means), abs=1e-6)
+        assert found[k].n_queries == len(part.queries)
+    n = len(part.queries)
+    assert found[50] == CirqrsAt(None, 0, f"{n} of {n} lists have fewer than 50 images")
+
+
+def test_cirqrs_of_the_scorers_own_lists_is_the_mean_of_their_scores(
+    where: Where, val: Benchmark
+) -> None:
+    own = retrieved(val, where, depth=10)
+    at_work = put_to_work(where, images_of_lists(val.parts, own.answers))
+    for part in val.parts:
+        expected = fmean(fmean(scores) for scores in own.scores[part.name].values())
+        value = cirqrs_at(part, own.answers[part.name], at_work, (10,))[10].value
+        assert value == pytest.approx(expected, abs=1e-6)
+
+
+def test_cirqrs_leaves_out_lists_with_missing_images_and_says_how_many(
+    where: Where, damaged: Where, val: Benchmark, lists: dict[str, Answers]
+) -> None:
+    part, answers = val.parts[0], lists[val.parts[0].name]
+    gone, broken = lose(damaged, part)
+    wanted = images_of_lists([part], lists)
+    with pytest.raises(UnreadableInput, match="are missing or unreadable"):
+        put_to_work(damaged, wanted)
+    whole = [
+        it
+        for it in part.queries
+        if not {gone, broken} & {it.reference, *answers.lists[it.query_id][:5]}
+    ]
+    found = cirqrs_at(part, answers, put_to_work(damaged, wanted, allow_missing=True), (5,))[5]
+    less = cirqrs_at(replace(part, queries=tuple(whole)), answers, put_to_work(where, wanted), (5,))
+    assert found.n_queries == len(whole) < len(part.queries)
+    assert found.value == pytest.approx(less[5].value, abs=1e-6)
+
+
+def test_cirqrs_without_any_image_is_undefined(where: Where, val: Benchmark) -> None:
+    at_work = replace(put_to_work(where, frozenset({"x"}), allow_missing=True), there=frozenset())
+    part = val.parts[0]
+    answers = Answers({it.query_id: ("x",) for it in part.queries}, {})
+    expected = CirqrsAt(None, 0, "no list has an image that is there")
+    assert cirqrs_at(part, answers, at_work, (1,)) == {1: expected}
+
+
+# ------------------------------------------------------------------------------ the drawn catalogue
+
+
+def test_val_is_what_training_validates_on(drawn: Drawn, val: Benchmark) -> None:
+    assert {part.name: part.corpus.images for part in val.parts} == drawn.data.corpora
+    ours = [
+        (it.query_id, it.reference, it.target, it.text, part.name)
+        for part in val.parts
+        for it in part.queries
+    ]
+    assert ours == [
+        (it.triplet_id, it.reference, it.target, mining_text(it.captions), it.pool)
+        for it in drawn.data.val
+    ]
+
+
+def test_test_asks_for_combinations_that_training_never_shows(drawn: Drawn) -> None:
+    benchmark = drawn_benchmark(CATALOGUE, "test")
+    queries = [it for part in benchmark.parts for it in part.queries]
+    assert len(queries) == sum(it.split == "test" for it in CATALOGUE.triplets) > 0
+    assert all(garment_of(str(it.target)).held_out for it in queries)
+    assert not {it.target for it in queries} & set(drawn.data.images)
+    for part in benchmark.parts:
+        images = set(part.corpus.images or ())
+        assert {str(it.target) for it in part.queries} <= images
+        assert set(drawn.data.corpora[part.name]) < images
+
+
+@pytest.mark.parametrize("limit", [20, 21, 22, 100])
+def test_the_catalogue_of_a_training_is_found_again(limit: int, tmp_path: Path) -> None:
+    parts = drawn_parts(*draw_dataset(SMALL.seed, *drawn_size(limit)), SMALL.pool, tmp_path)
+    everything = {image: tmp_path for part in parts for image in part.images()}
+    data = with_files("drawn", parts, everything, "")
+    said = {"name": "drawn", "n_train": len(data.train), "sha256": content_sha256(data)}
+    found = catalogue_of(SMALL, said)
+    assert found == Catalogue(*draw_dataset(SMALL.seed, *drawn_size(limit)))
+    benchmark = drawn_benchmark(found, "val")
+    assert [it.query_id for part in benchmark.parts for it in part.queries] == [
+        it.triplet_id for it in data.val
+    ]
+
+
+def test_another_catalogue_than_the_trainings_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "TRIPLETS", 120)
+    monkeypatch.setattr(sources, "GARMENTS", 40)
+    other = catalogue_of(SMALL, {"name": "drawn", "n_train": 60, "sha256": "another"})
+    assert other.notes == ("the triplets are others than the scorer's training was validated on",)
+    elsewhere = catalogue_of(SMALL, {"name": "fashioniq", "n_train": 18_000, "sha256": "another"})
+    assert elsewhere.notes == ()
+    assert elsewhere.triplets == other.triplets
