@@ -18,7 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -38,7 +40,8 @@ from hsfiq.drawn.triplets import Split
 from hsfiq.drawn.utility import reference_likeness, text_utility
 from hsfiq.study_config import Design
 
-ANSWERS, FULL_ANSWERS = 1000, 3000
+ANSWERS, FULL_ANSWERS = 400, 3000
+SPLITS: tuple[Split, ...] = ("val", "test")
 RESAMPLES = 1000
 KNOWING: dict[str, Callable[[DrawnTriplet, Garment], float]] = {
     "oracle": utility,
@@ -51,20 +54,30 @@ QUICK = ("--limit", "600", "--set", "epochs=5")
 
 def run(seed: int, full: bool) -> dict[str, Any]:
     """Train once, and hold the scorer against two studies."""
+    if full:
+        return measure(seed, FULL_ANSWERS, SPLITS, training=())
+    return measure(seed, ANSWERS, SPLITS, training=QUICK)
+
+
+def measure(
+    seed: int, answers: int, splits: Sequence[Split], training: Sequence[str]
+) -> dict[str, Any]:
+    """Train with these options, and hold the scorer against a study of each split."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         started = time.perf_counter()
         trained = hsfiq(
             folder, "train", "cirqrs-fashioniq", "--data", "drawn", "--out", "run", "--json",
-            *(() if full else QUICK),
+            *training,
         )  # fmt: skip
         seconds = time.perf_counter() - started
-        answers = FULL_ANSWERS if full else ANSWERS
-        cases = [
-            case
-            for offset, split in enumerate(("val", "test"))
-            for case in agreement(folder, seed + 1 + offset, split, answers)
-        ]
+
+        def of_split(number: int) -> list[dict[str, Any]]:
+            return agreement(folder, seed + 1 + number, splits[number], answers)
+
+        # Nothing is timed here: the studies go side by side.
+        with ThreadPoolExecutor() as pool:
+            cases = [case for found in pool.map(of_split, range(len(splits))) for case in found]
     return {
         "name": "agreement",
         "simulated": True,
@@ -75,18 +88,29 @@ def run(seed: int, full: bool) -> dict[str, Any]:
     }
 
 
-def agreement(folder: Path, seed: int, split: Split, answers: int) -> list[dict[str, Any]]:
-    """Simulate a study of one split, score it in every way, and correlate."""
-    study, release = folder / split, folder / f"{split}-hp"
-    hsfiq(folder, "demo", "--answers", str(answers), "--seed", str(seed), "--split", split,
-          "--dir", str(study))  # fmt: skip
+def agreement(parent: Path, seed: int, split: Split, answers: int) -> list[dict[str, Any]]:
+    """Simulate a study of one split, score it in every way, and correlate.
+
+    Args:
+        parent: holds the trained scorer in `run`, and takes a folder for the study.
+        seed: of the study.
+        split: whose triplets are asked.
+        answers: to simulate.
+    """
+    folder = parent / split
+    folder.mkdir()
+    # One thread: the other study's commands run beside these.
+    command = partial(hsfiq, folder, OMP_NUM_THREADS="1")
+    study, release = folder / "study", folder / "hp"
+    command("demo", "--answers", str(answers), "--seed", str(seed), "--split", split,
+            "--dir", str(study))  # fmt: skip
     url = demo.database_url(study)
-    hsfiq(folder, "export", "--database", url, "--release", "hp", "--out", str(release))
-    hsfiq(folder, "score", str(release), "--scorer", "run")
+    command("export", "--database", url, "--release", "hp", "--out", str(release))
+    command("score", str(release), "--scorer", str(parent / "run"))
     files = [write_knowing(release, truth(seed, split, answers), name) for name in KNOWING]
     metrics = ("recall@5", "cirqrs", *KNOWING)
-    result = hsfiq(
-        folder, "analyze", str(release), "--json",
+    result = command(
+        "analyze", str(release), "--json",
         *(word for name in metrics for word in ("--metric", name)),
         *(word for file in files for word in ("--scores", str(file))),
     )  # fmt: skip
@@ -176,12 +200,12 @@ def write_knowing(release: Path, triplets: dict[str, DrawnTriplet], name: str) -
     return path
 
 
-def hsfiq(folder: Path, *arguments: str) -> str:
-    """Run a command in the folder; what it prints."""
+def hsfiq(folder: Path, *arguments: str, **variables: str) -> str:
+    """Run a command in the folder, which keeps the features it computes; what it prints."""
     result = subprocess.run(
         [sys.executable, "-m", "hsfiq", *arguments],
         cwd=folder,
-        env={**os.environ, "HSFIQ_CACHE": str(folder / "features")},
+        env={**os.environ, "HSFIQ_CACHE": str(folder / "features"), **variables},
         check=True,
         stdout=subprocess.PIPE,
         text=True,

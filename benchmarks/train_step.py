@@ -1,11 +1,11 @@
 """A training step that reads tokens from the cache, against one that runs the image encoder.
 
-Both sides are processes of LAVIS' environment, started together and timed in turn, with the same
-random weights of the published shapes: forward, backward and AdamW on the published loss. Ours
-reads reference, positive and negative from a feature cache on disk (fp16, memory-mapped); theirs
-encodes the three every step, as the published code does, and is given decoded pixels for nothing.
-`equal`: with tokens rounded to fp16 on that side too, the first timed step's loss and every
-gradient agree; dropout draws the same on both sides.
+Both sides are processes of LAVIS' environment, timed in turn, which begin with the same random
+weights of the published shapes: forward, backward and AdamW on the published loss. Ours reads
+reference, positive and negative from a feature cache on disk (fp16, memory-mapped); theirs encodes
+the three every step, as the published code does, and is given decoded pixels for nothing. `equal`:
+with tokens rounded to fp16 on that side too, the first timed step's loss and its gradient agree
+but for rounding; dropout draws the same on both sides.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from pathlib import Path
 from typing import Any
 
 from benchmarks import lavis_venv
@@ -44,19 +43,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
 
 def measure(case: dict[str, Any], steps: dict[str, int], seed: int) -> dict[str, Any]:
     """Time one case on both sides."""
-    with tempfile.TemporaryDirectory() as folder:
-        sides = {
-            side: Side(side, Path(folder), case["name"], case["batch"], count, seed)
-            for side, count in steps.items()
-        }
-        try:
-            for side in sides.values():
-                side.wait_until_built()
-            # Theirs first: it fills the cache and leaves its gradients to be compared.
-            results = {name: side.time() for name, side in sides.items()}
-        finally:
-            for side in sides.values():
-                side.end()
+    results = step(case["name"], case["batch"], steps, seed)
     best = {name: min(result["seconds"]) for name, result in results.items()}
     return {
         "case": case["name"],
@@ -71,41 +58,24 @@ def measure(case: dict[str, Any], steps: dict[str, int], seed: int) -> dict[str,
     }
 
 
-class Side:
-    """A process of LAVIS' environment that builds the model, and steps when it is told to."""
+def step(name: str, batch: int, steps: dict[str, int], seed: int) -> dict[str, Any]:
+    """Let `benchmarks.stepping` step in LAVIS' environment; what each side measured.
 
-    def __init__(
-        self, side: str, folder: Path, name: str, batch: int, steps: int, seed: int
-    ) -> None:
-        numbers = map(str, (batch, steps, seed))
-        self.process = subprocess.Popen(
-            [python(), "-m", "benchmarks.stepping", side, str(folder), name, *numbers],
+    Raises:
+        SystemExit: the environment is not installed, or a side failed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        numbers = map(str, (batch, seed, steps["theirs"], steps["ours"]))
+        done = subprocess.run(
+            [python(), "-m", "benchmarks.stepping", folder, name, *numbers],
             cwd=lavis_venv.ROOT,
-            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            check=False,
         )
-
-    def wait_until_built(self) -> None:
-        """Return when it has built its model."""
-        self._line()
-
-    def time(self) -> dict[str, Any]:
-        """Let it step, and return what it measured."""
-        self.process.stdin.write("go\n")  # type: ignore[union-attr]
-        self.process.stdin.flush()  # type: ignore[union-attr]
-        return dict(json.loads(self._line()))
-
-    def end(self) -> None:
-        """End the process, whatever it is at."""
-        self.process.kill()
-        self.process.communicate()
-
-    def _line(self) -> str:
-        line: str = self.process.stdout.readline()  # type: ignore[union-attr]
-        if not line:
-            raise SystemExit("a side of the benchmark failed; its message is above")
-        return line
+    if done.returncode:
+        raise SystemExit("a side of the benchmark failed; its message is above")
+    return dict(json.loads(done.stdout))
 
 
 def python() -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
+import pytest
 import torch
+from small_blip2 import EVA
 
-from benchmarks.stepping import Stepper, cached, draw_images, encoded, largest_difference
+from benchmarks import stepping
+from benchmarks.stepping import Stepper, cached, draw_images, encoded, relative_difference
 from model.encoders.blip2 import Blip2
 from model.features.cache import FeatureCache
 
@@ -22,6 +26,42 @@ def test_cached_and_encoded_steps_agree(blip2: Blip2, tmp_path: Path) -> None:
         left = ours.step(cached(cache, 2), seed)[0]
         right = theirs.step(encoded(theirs.blip2, files, 2), seed)[0]
         assert left == right
-        assert largest_difference(ours.gradients(), theirs.gradients()) == 0
+        assert relative_difference(ours.gradients(), theirs.gradients()) == 0
     ours.step(cached(cache, 2), seed=8)
-    assert largest_difference(ours.gradients(), theirs.gradients()) > 1e-3
+    assert relative_difference(ours.gradients(), theirs.gradients()) > 0.1
+
+
+def test_both_sides_from_one_model(
+    blip2: Blip2,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(stepping, "random_blip2", lambda *_: blip2)
+    stepping.main(tmp_path, "blip2-vitL", batch=2, seed=4, theirs=1, ours=2)
+    result = json.loads(capsys.readouterr().out)
+    assert result["ours"]["equal"]
+    assert {side: len(result[side]["seconds"]) for side in result} == {"theirs": 1, "ours": 2}
+
+
+def test_a_side_that_fails_ends_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit) as ended:
+        stepping.fork(stepping.result_of, None, "ours")
+    assert ended.value.code == 1
+
+
+def test_all_weights_are_set() -> None:
+    first, again = (stepping.random_blip2(EVA, seed=5).state_dict() for _ in range(2))
+    for name, weight in first.items():
+        assert torch.equal(weight, again[name])
+        assert weight.is_floating_point() <= bool(weight.isfinite().all())
+    spread = first["lavis.Qformer.bert.embeddings.word_embeddings.weight"].std()
+    assert spread == pytest.approx(stepping.WEIGHT, rel=0.01)
+
+
+def test_the_difference_is_a_share_of_the_whole() -> None:
+    ours = {"a": torch.tensor([3.0, 4.0]), "b": torch.tensor([[1e-9]])}
+    theirs = {"a": torch.tensor([3.0, 4.5]), "b": torch.tensor([[-1e-9]])}
+    assert relative_difference(ours, ours) == 0
+    assert relative_difference(ours, theirs) == pytest.approx(0.5 / (9 + 4.5**2) ** 0.5)
+    assert relative_difference({"a": ours["a"]}, ours) == float("inf")
