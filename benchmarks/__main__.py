@@ -7,7 +7,16 @@ import importlib
 import json
 from typing import Any
 
-NAMES = ("commands", "annotate-cycle", "soak", "load", "mining", "train-step", "agreement")
+NAMES = (
+    "commands",
+    "annotate-cycle",
+    "soak",
+    "load",
+    "mining",
+    "train-step",
+    "agreement",
+    "evaluate-memory",
+)
 """Each is a module of this package with `run(seed, full) -> result`, a dict with its name."""
 
 

@@ -1,8 +1,12 @@
 """A small encoder of the same kind as BLIP-2's, trained from nothing on a CPU in minutes.
 
 Its frozen image encoder has no weights: a token is a patch's colour, contrast and texture. What is
-trained has BLIP-2's shape: learned query tokens that read the text by self-attention and the image
-by cross-attention, and two projections (arXiv 2301.12597, section 3.1).
+trained has BLIP-2's shape (arXiv 2301.12597, section 3.1): learned query tokens that read the
+image, and the text by self-attention, and two projections.
+
+They read the image linearly, with weights that start small. Large ones see mostly colour and
+outline, which fill most patches, and go on so: a neckline or a logo, which fill few, would hardly
+be learned. From small ones, the first steps of AdamW go as far in every patch.
 """
 
 from __future__ import annotations
@@ -25,6 +29,10 @@ N_PATCHES, PATCH_WIDTH = (SIZE // PATCH) ** 2, 6 + PATCH * (PATCH // 2 + 1)
 
 WIDTH, HEADS = 64, 4
 N_QUERIES = 8
+READ_SCALE = 0.5
+"""Of what is read of an image, beside the query tokens; it goes into how fast that is learned."""
+SMALL = 0.01
+"""Of the usual size, the weights that read the image at the start."""
 DIM = 128
 N_WORDS = 4096
 MAX_WORDS = 32
@@ -49,8 +57,6 @@ class Tiny(nn.Module):
         self.temperature = nn.Parameter(torch.tensor(TEMPERATURE), requires_grad=False)
         # Garments hang in the middle of the picture: each place has weights of its own.
         self.patches = nn.Parameter(torch.zeros(N_PATCHES, WIDTH, PATCH_WIDTH))
-        self.places = nn.Parameter(torch.zeros(N_PATCHES, WIDTH))
-        self.norm = nn.LayerNorm(WIDTH)
         self.query_tokens = nn.Parameter(torch.zeros(N_QUERIES, WIDTH))
         self.words = nn.Embedding(N_WORDS, WIDTH, padding_idx=0)
         self.word_places = nn.Parameter(torch.zeros(MAX_WORDS, WIDTH))
@@ -58,6 +64,8 @@ class Tiny(nn.Module):
         self.vision_proj = nn.Linear(WIDTH, DIM)
         self.text_proj = nn.Linear(WIDTH, DIM)
         draw_weights(self, generator)
+        with torch.no_grad():
+            self.patches.mul_(SMALL)
         # A query starts as its reference: what the text changes is all there is to learn.
         self.text_proj.load_state_dict(self.vision_proj.state_dict())
 
@@ -83,49 +91,41 @@ class Tiny(nn.Module):
         """Compose references and texts."""
         ids = word_ids(texts).to(tokens.device)  # [B, T]
         words = self.words(ids) + self.word_places[: ids.shape[1]]  # [B, T, width]
-        states = self.read(tokens, words, ids != 0)
+        states = self.layer(self.read(tokens), words, ids != 0)
         return F.normalize(self.text_proj(states).mean(dim=1), dim=-1)  # [B, D]
 
     def gallery(self, tokens: Tensor) -> Tensor:
         """Project images."""
-        nothing = tokens.new_zeros((len(tokens), 0, WIDTH), dtype=self.patches.dtype)
-        states = self.read(tokens, nothing, nothing[..., 0].bool())
-        return F.normalize(self.vision_proj(states), dim=-1)  # [B, L, D]
+        return F.normalize(self.vision_proj(self.read(tokens)), dim=-1)  # [B, L, D]
 
-    def read(self, tokens: Tensor, words: Tensor, present: Tensor) -> Tensor:
-        """The query tokens' states after reading image and text: [B, L, width]."""
-        described = torch.einsum("bpw,pdw->bpd", tokens.to(self.patches.dtype), self.patches)
-        image = self.norm(described + self.places)  # [B, P, width]
-        queries = self.query_tokens.expand(len(tokens), -1, -1)
-        read: Tensor = self.layer(queries, image, words, present)
-        return read
+    def read(self, tokens: Tensor) -> Tensor:
+        """What the query tokens read of images: [B, L, width]."""
+        read = torch.einsum("bpw,pdw->bd", tokens.to(self.patches.dtype), self.patches)
+        return self.query_tokens + READ_SCALE * read.unsqueeze(1)
 
 
 class Layer(nn.Module):
-    """Queries read each other and the words, then the image, then pass through an MLP."""
+    """Queries read each other and the words, then pass through an MLP."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.norm_self, self.norm_cross, self.norm_mlp = (nn.LayerNorm(WIDTH) for _ in range(3))
-        self.self_attention = Attention()
-        self.cross_attention = Attention()
+        self.norm_attention, self.norm_mlp = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attention = Attention()
         self.mlp = nn.Sequential(
             nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)
         )
 
-    def forward(self, queries: Tensor, image: Tensor, words: Tensor, present: Tensor) -> Tensor:
+    def forward(self, queries: Tensor, words: Tensor, present: Tensor) -> Tensor:
         """The queries' next states [B, L, width].
 
         Args:
             queries: [B, L, width].
-            image: [B, P, width].
             words: [B, T, width].
             present: [B, T], False where there is no word.
         """
-        normal = self.norm_self(torch.cat([queries, words], dim=1))  # [B, L + T, width]
+        normal = self.norm_attention(torch.cat([queries, words], dim=1))  # [B, L + T, width]
         seen = torch.cat([present.new_ones(len(queries), N_QUERIES), present], dim=1)  # [B, L + T]
-        queries = queries + self.self_attention(normal[:, :N_QUERIES], normal, seen[:, None, None])
-        queries = queries + self.cross_attention(self.norm_cross(queries), image)
+        queries = queries + self.attention(normal[:, :N_QUERIES], normal, seen[:, None, None])
         read: Tensor = queries + self.mlp(self.norm_mlp(queries))
         return read
 
@@ -137,7 +137,7 @@ class Attention(nn.Module):
         super().__init__()
         self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
-    def forward(self, states: Tensor, context: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, states: Tensor, context: Tensor, mask: Tensor) -> Tensor:
         """States attend to a context.
 
         Args:

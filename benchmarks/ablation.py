@@ -1,0 +1,241 @@
+"""How negative sets are defined: CIRQRS' Table 7 and Figure 4 and QuRe's Figure 4, in small.
+
+Five strategies train the small encoder on the drawn catalogue. With the same seed they have the
+same catalogue, triplets, weights at the start, batches and warm-up; only the negatives after it
+differ. `cirqrs` is also trained with other sizes of the set at first (`--full`). All share one
+feature cache. The best epoch is chosen on the validation triplets, as both papers do; of `test`,
+whose combinations of colour and pattern training never shows, nothing is chosen.
+
+Beside recall@k stands the agreement with simulated annotators of one study of either split. Each
+seed's figures have a 95% percentile interval: of recall over resampled targets, of agreement over
+resampled participants. Differences to `corpus` are taken on the same resamples. What the seeds give
+together is their mean and their lowest and highest: three are too few for an interval of the mean.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from benchmarks import ablation_report
+from benchmarks.ablation_trials import (
+    BESIDE,
+    SPLITS,
+    Judged,
+    Lists,
+    Sampled,
+    Trained,
+    Trial,
+    draw_catalogue,
+    judge,
+    one_thread,
+    simulate,
+    train,
+)
+from benchmarks.agreement import interval
+from model.recipes import DRAWN, SIZED, Strategy
+
+STRATEGIES: tuple[Strategy, ...] = ("corpus", "top-k", "after-target", "cirqrs", "qure")
+KS = (1, 10, 50)
+RESAMPLES = 1000
+FIGURES = (*(f"recall@{k}" for k in KS), "rho", "tie_half")
+INTERVALS = {
+    "recall": "95%, targets resampled",
+    "rho, tie_half": "95%, participants resampled",
+    "summary": "no interval: the mean, the lowest and the highest of the seeds",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is trained and asked.
+
+    Attributes:
+        seeds: so many catalogues, trainings and studies; the first is the command line's.
+        limit: about how many triplets a scorer is trained with.
+        epochs: how often.
+        answers: of each study.
+        sizes: further sizes of the negative sets of `cirqrs` at first.
+    """
+
+    seeds: int
+    limit: int
+    epochs: int
+    answers: int
+    sizes: tuple[int, ...]
+
+
+FULL = Plan(seeds=3, limit=4000, epochs=DRAWN["epochs"], answers=3000, sizes=(3, 6, 25, 50, 100))
+QUICK = Plan(seeds=1, limit=600, epochs=5, answers=400, sizes=())
+"""Without --full: scorers half trained, on pools a sixth as large, so as to end soon."""
+
+markdown, write = ablation_report.markdown, ablation_report.write
+
+
+def run(seed: int, full: bool) -> dict[str, Any]:
+    """Train with every strategy, and hold the scorers against both splits."""
+    result = measure(seed, FULL if full else QUICK)
+    if not full:
+        result["note"] = "short: one seed, scorers half trained; --full is the ablation"
+    return result
+
+
+def measure(seed: int, plan: Plan) -> dict[str, Any]:
+    """Carry out a plan, as many parts at a time as there are cores."""
+    trials = planned(seed, plan)
+    studies = [(it, split) for it in range(seed, seed + plan.seeds) for split in SPLITS]
+    names = list(dict.fromkeys(trial.name for trial in trials))
+    with (
+        tempfile.TemporaryDirectory() as name,
+        ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=one_thread) as pool,
+    ):
+        folder = Path(name)
+        first = [trial for trial in trials if trial.strategy == "corpus"]
+        made = [pool.submit(simulate, folder, *study, plan.answers) for study in studies]
+        made += [pool.submit(draw_catalogue, folder, trial) for trial in first]
+        for job in made:
+            job.result()
+        jobs = [pool.submit(train, folder, trial) for trial in trials]
+        trained = {}
+        for trial, job in zip(trials, jobs, strict=True):
+            trained[trial] = job.result()
+            print(f"trained {trial.name}, seed {trial.seed}", file=sys.stderr)
+        asked = [pool.submit(judge, folder, *study, names) for study in studies]
+        judged = {study: job.result() for study, job in zip(studies, asked, strict=True)}
+    cases = [
+        case
+        for it, split in studies
+        for case in cases_of(it, split, trained, judged[it, split])
+    ]
+    return {
+        "name": "ablation",
+        "simulated": True,
+        "seeds": plan.seeds,
+        "triplets": plan.limit,
+        "epochs": plan.epochs,
+        "answers": plan.answers,
+        "same_warm_up": same_warm_up(trained),
+        "intervals": INTERVALS,
+        "summary": summary(cases),
+        "beside": beside(judged),
+        "cases": cases,
+    }
+
+
+def planned(seed: int, plan: Plan) -> list[Trial]:
+    """Every training: the strategies with the recipe's size of a set, then `cirqrs` with others."""
+    usual = DRAWN["n_neg"]
+    ways = [(it, usual if it in SIZED else None) for it in STRATEGIES]
+    ways += [("cirqrs", size) for size in plan.sizes]
+    return [
+        Trial(strategy, n_neg, it, plan.limit, plan.epochs)
+        for it in range(seed, seed + plan.seeds)
+        for strategy, n_neg in ways
+    ]
+
+
+def same_warm_up(trained: dict[Trial, Trained]) -> bool:
+    """Whether the trainings of each seed were the same before any strategy was at work."""
+    starts: dict[int, set[tuple[float, ...]]] = {}
+    for trial, found in trained.items():
+        start = tuple(found.curve[: trial.recipe.period])
+        starts.setdefault(trial.seed, set()).add(start)
+    return all(len(one) == 1 for one in starts.values())
+
+
+def cases_of(
+    seed: int, split: str, trained: dict[Trial, Trained], judged: Judged
+) -> list[dict[str, Any]]:
+    """Every training's figures of one seed and split, the strategy `corpus` first."""
+    here = {trial: found for trial, found in trained.items() if trial.seed == seed}
+    figures = {
+        trial: {f"recall@{k}": recall(found.lists[split], k, seed) for k in KS}
+        | {"rho": judged.rho[trial.name], "tie_half": judged.tie_half[trial.name]}
+        for trial, found in here.items()
+    }
+    base = next(it for trial, it in figures.items() if trial.strategy == "corpus")
+    return [
+        {
+            "strategy": trial.strategy,
+            "n_neg": trial.n_neg,
+            "seed": seed,
+            "split": split,
+            **{name: compared(figures[trial][name], base[name]) for name in FIGURES},
+            "n_queries": len(found.lists[split].ranks),
+            "n_sets": judged.n_sets,
+            "n_participants": judged.n_participants,
+            "val_recall_by_epoch": found.curve,
+            "mean_sizes_of_negative_sets": found.sizes,
+        }
+        for trial, found in here.items()
+    ]
+
+
+def recall(lists: Lists, k: int, seed: int) -> Sampled:
+    """Recall@k over all queries, resampled by target: one garment is asked for several times."""
+    hits = np.array(lists.ranks) <= k
+    _, target = np.unique(lists.targets, return_inverse=True)
+    found, asked = np.bincount(target, weights=hits), np.bincount(target)
+    draws = np.random.default_rng(seed).integers(len(asked), size=(RESAMPLES, len(asked)))
+    return Sampled(float(hits.mean()), found[draws].sum(axis=1) / asked[draws].sum(axis=1))
+
+
+def compared(figure: Sampled, base: Sampled) -> dict[str, Any]:
+    """A figure and how far it is above that of `corpus`, with their intervals."""
+    return {
+        "value": figure.value,
+        "ci": interval(figure.resamples),
+        "above_corpus": figure.value - base.value,
+        "above_corpus_ci": interval(figure.resamples - base.resamples),
+    }
+
+
+def summary(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the seeds give together, of every way to train and split."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for case in cases:
+        groups.setdefault((case["strategy"], case["n_neg"], case["split"]), []).append(case)
+    return [
+        {"strategy": strategy, "n_neg": n_neg, "split": split}
+        | {name: over_seeds([case[name] for case in group]) for name in FIGURES}
+        for (strategy, n_neg, split), group in groups.items()
+    ]
+
+
+def over_seeds(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One figure of several seeds; `n_clear` counts those whose difference's interval omits 0."""
+    clear = (low > 0 or high < 0 for low, high in (it["above_corpus_ci"] for it in figures))
+    return spread([it["value"] for it in figures]) | {
+        "above_corpus": spread([it["above_corpus"] for it in figures]) | {"n_clear": sum(clear)}
+    }
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Each seed's value, their mean, the lowest and the highest."""
+    return {"mean": fmean(values), "lowest": min(values), "highest": max(values), "seeds": values}
+
+
+def beside(judged: dict[tuple[int, Any], Judged]) -> list[dict[str, Any]]:
+    """The agreement of the metrics that no training makes."""
+    return [
+        {
+            "metric": metric,
+            "seed": seed,
+            "split": split,
+            **{
+                name: {"value": of[metric].value, "ci": interval(of[metric].resamples)}
+                for name, of in (("rho", study.rho), ("tie_half", study.tie_half))
+            },
+        }
+        for (seed, split), study in judged.items()
+        for metric in BESIDE
+    ]

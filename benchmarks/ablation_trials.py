@@ -1,0 +1,232 @@
+"""The parts of the ablation that run apart, each in a process with one thread.
+
+One thread each: a training then comes to the same weights on any number of cores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from analysis.correlation import spearman
+from analysis.metrics import parse_metric
+from analysis.preference import preference_rates
+from analysis.release import read_release
+from benchmarks.agreement import KNOWING, hsfiq, resampled, resampled_halves, truth, write_knowing
+from hsfiq import demo
+from hsfiq.drawn.triplets import Split
+from model import checkpoints, score_run
+from model.data import sources
+from model.evaluation import at_work
+from model.evaluation.benchmark import Answers, Benchmark
+from model.evaluation.drawn import Catalogue, drawn
+from model.evaluation.figures import target_of
+from model.evaluation.scorer_run import answers_from_scorer
+from model.recipes import SIZED, Recipe, Strategy, on_drawn, recipe
+from model.training.run import Where, run
+from model.training.watchers import Watcher
+from model.training.world import World
+
+SPLITS: tuple[Split, ...] = ("val", "test")
+RECIPE = "cirqrs-fashioniq"
+PICTURES, FEATURES = "pictures", "features"
+BESIDE = ("recall@5", *KNOWING)
+"""Metrics that no training makes, of which `oracle` is the most that can be reached."""
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One training.
+
+    Attributes:
+        strategy: of the negatives.
+        n_neg: the size of a negative set at first; None where the strategy has no use for it.
+        seed: 0 is the recipe's own.
+        limit: about how many triplets are trained with.
+        epochs: how often.
+    """
+
+    strategy: Strategy
+    n_neg: int | None
+    seed: int
+    limit: int
+    epochs: int
+
+    @property
+    def name(self) -> str:
+        """The metric's, the same for every seed."""
+        return self.strategy if self.n_neg is None else f"{self.strategy}-{self.n_neg}"
+
+    @property
+    def recipe(self) -> Recipe:
+        """One recipe for all strategies; what is set decides the negatives alone, but for seeds."""
+        base = on_drawn(recipe(RECIPE))
+        values = {
+            "strategy": self.strategy,
+            "epochs": str(self.epochs),
+            "seed": str(base.seed + self.seed),
+        }
+        if self.strategy in SIZED:
+            values["n_neg"] = str(self.n_neg)
+        return base.with_values(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Where a split's targets were ranked.
+
+    Attributes:
+        targets: of each query.
+        ranks: of each target, 1 being the best; infinite below the end of the list.
+    """
+
+    targets: list[str]
+    ranks: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What came of a trial.
+
+    Attributes:
+        curve: the mean validation recall after each epoch; the best epoch's weights are used.
+        sizes: the mean size of the negative sets at each definition.
+        lists: by split.
+    """
+
+    curve: list[float]
+    sizes: list[float]
+    lists: dict[Split, Lists]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A figure, and what it is on each resample."""
+
+    value: float
+    resamples: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How metrics agree with one study's annotators, resampled by participant.
+
+    Attributes:
+        rho: Spearman's, by metric.
+        tie_half: pairwise accuracy with ties counted half, by metric.
+        n_sets: that were scored by annotators.
+        n_participants: who they are.
+    """
+
+    rho: dict[str, Sampled]
+    tie_half: dict[str, Sampled]
+    n_sets: int
+    n_participants: int
+
+
+def one_thread() -> None:
+    """Set up a process that shares the machine with others like it."""
+    torch.set_num_threads(1)
+
+
+def draw_catalogue(folder: Path, trial: Trial) -> None:
+    """Draw the pictures of the catalogue that a trial's seed gives, held-out ones too."""
+    size = sources.drawn_size(trial.limit)
+    garments, _ = sources.draw_dataset(trial.recipe.seed, *size)
+    sources.draw_pictures(garments, folder / PICTURES)
+
+
+def simulate(folder: Path, seed: int, split: Split, answers: int) -> None:
+    """Have simulated annotators answer a study of a split, on a catalogue of its own."""
+    place = study_folder(folder, seed, split)
+    place.mkdir(parents=True)
+    command = partial(hsfiq, place, OMP_NUM_THREADS="1")
+    command("demo", "--answers", str(answers), "--seed", str(seed), "--split", split,
+            "--dir", "study")  # fmt: skip
+    url = demo.database_url(place / "study")
+    command("export", "--database", url, "--release", "hp", "--out", "hp")
+    triplets = truth(seed, split, answers)
+    for name in KNOWING:
+        write_knowing(place / "hp", triplets, name)
+
+
+def study_folder(folder: Path, seed: int, split: Split) -> Path:
+    """Holds a study, its release `hp` and that one's scores."""
+    return folder / "studies" / f"{split}-{seed}"
+
+
+def train(folder: Path, trial: Trial) -> Trained:
+    """Train, rank the queries of each split, and score the studies of the same seed."""
+    made, cache = trial.recipe, folder / FEATURES
+    garments, triplets = sources.draw_dataset(made.seed, *sources.drawn_size(trial.limit))
+    size = sources.drawn_size(trial.limit)
+    data = sources.drawn(folder / PICTURES, made.seed, *size, made.pool)
+    out = folder / "runs" / f"{trial.name}-{trial.seed}"
+    run(made, data, Where(out, cache), World(CPU), Watcher())
+    for split in SPLITS:
+        score(study_folder(folder, trial.seed, split), out, cache, trial.name)
+    where = at_work.Where(out, folder / PICTURES, cache)
+    progress = checkpoints.read(out / "last.json").about["progress"]
+    return Trained(
+        curve=[line["val"]["mean"] for line in progress["epochs"]],
+        sizes=[line["mean_size"] for line in progress["definitions"]],
+        lists={split: ranked(drawn(Catalogue(garments, triplets), split), where) for split in SPLITS},
+    )
+
+
+def score(study: Path, scorer: Path, cache: Path, name: str) -> None:
+    """Score every set of a study's release, under this name."""
+    where = score_run.Where(
+        release=study / "hp",
+        scores=study / "hp.scores",
+        checkpoint=scorer,
+        cache=cache,
+        images=study / "study" / demo.IMAGE_FOLDER,
+    )
+    score_run.score(where, name, CPU, Watcher())
+
+
+def ranked(benchmark: Benchmark, where: at_work.Where) -> Lists:
+    """Rank every query's candidates."""
+    answers = answers_from_scorer(benchmark, where, CPU, Watcher()).answers
+    return target_ranks(benchmark, answers)
+
+
+def target_ranks(benchmark: Benchmark, answers: dict[str, Answers]) -> Lists:
+    """Find each target in its query's list."""
+    targets, ranks = [], []
+    for part in benchmark.parts:
+        for query in part.queries:
+            target, shown = target_of(query), answers[part.name].lists[query.query_id]
+            targets.append(target)
+            ranks.append(shown.index(target) + 1 if target in shown else math.inf)
+    return Lists(targets, ranks)
+
+
+def judge(folder: Path, seed: int, split: Split, names: Sequence[str]) -> Judged:
+    """Hold metrics against a study's answers, all on the same resamples of the participants."""
+    release = study_folder(folder, seed, split) / "hp"
+    known = [release.with_name("hp.known") / f"{name}.jsonl" for name in KNOWING]
+    data = read_release(release, known)
+    found = {name: parse_metric(name).values(data) for name in (*names, *BESIDE)}
+    values = {name: it.to_numpy() for name, it in found.items()}
+    rhos = resampled(values, data.sets, np.random.default_rng(seed))
+    halves = resampled_halves(values, data, np.random.default_rng(seed))
+    return Judged(
+        rho={
+            name: Sampled(spearman(data.sets, it).rho, rhos[name]) for name, it in found.items()
+        },
+        tie_half={
+            name: Sampled(preference_rates(data.preferences, it).tie_half.rate, halves[name])
+            for name, it in found.items()
+        },
+        n_sets=len(data.sets),
+        n_participants=data.n_participants,
+    )
