@@ -42,6 +42,7 @@ from benchmarks.ablation_trials import (
     train,
 )
 from benchmarks.agreement import interval
+from model.evaluation.drawn import Split
 from model.recipes import DRAWN, SIZED, Strategy
 
 STRATEGIES: tuple[Strategy, ...] = ("corpus", "top-k", "after-target", "cirqrs", "qure")
@@ -102,19 +103,17 @@ def measure(seed: int, plan: Plan) -> dict[str, Any]:
         first = [trial for trial in trials if trial.strategy == "corpus"]
         made = [pool.submit(simulate, folder, *study, plan.answers) for study in studies]
         made += [pool.submit(draw_catalogue, folder, trial) for trial in first]
-        for job in made:
-            job.result()
+        for done in made:
+            done.result()
         jobs = [pool.submit(train, folder, trial) for trial in trials]
-        trained = {}
+        trained: dict[Trial, Trained] = {}
         for trial, job in zip(trials, jobs, strict=True):
             trained[trial] = job.result()
             print(f"trained {trial.name}, seed {trial.seed}", file=sys.stderr)
         asked = [pool.submit(judge, folder, *study, names) for study in studies]
         judged = {study: job.result() for study, job in zip(studies, asked, strict=True)}
     cases = [
-        case
-        for it, split in studies
-        for case in cases_of(it, split, trained, judged[it, split])
+        case for it, split in studies for case in cases_of(it, split, trained, judged[it, split])
     ]
     return {
         "name": "ablation",
@@ -153,7 +152,7 @@ def same_warm_up(trained: dict[Trial, Trained]) -> bool:
 
 
 def cases_of(
-    seed: int, split: str, trained: dict[Trial, Trained], judged: Judged
+    seed: int, split: Split, trained: dict[Trial, Trained], judged: Judged
 ) -> list[dict[str, Any]]:
     """Every training's figures of one seed and split, the strategy `corpus` first."""
     here = {trial: found for trial, found in trained.items() if trial.seed == seed}
@@ -224,7 +223,7 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
     return {"mean": fmean(values), "lowest": min(values), "highest": max(values), "seeds": values}
 
 
-def beside(judged: dict[tuple[int, Any], Judged]) -> list[dict[str, Any]]:
+def beside(judged: dict[tuple[int, Split], Judged]) -> list[dict[str, Any]]:
     """The agreement of the metrics that no training makes."""
     return [
         {

@@ -1,11 +1,12 @@
-"""The ablation's result as tables, and as figures that tell colours apart by place and shape too."""
+"""The ablation's result as Markdown tables and as figures; seeds differ in mark and in colour."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from matplotlib import rc_context
@@ -15,45 +16,225 @@ from matplotlib.figure import Figure
 from hsfiq.whole_files import write_whole
 from model.recipes import DRAWN
 
+Row = dict[str, Any]
+Panels = dict[tuple[str, str], Axes]
+
 TITLES = {
     "recall@1": "R@1",
     "recall@10": "R@10",
     "recall@50": "R@50",
     "rho": "Spearman's rho",
-    "tie_half": "pairwise accuracy",
+    "tie_half": "pairwise accuracy, ties half",
 }
-SPLITS = {"val": "validation triplets", "test": "held-out combinations (test)"}
-MARKS = ("o", "s", "^", "D", "v")
+SPLITS = {"val": "Validation triplets", "test": "Held-out combinations (test)"}
+MARKS = "os^Dv"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
-"""Of Okabe and Ito's palette, one for each seed, with a mark of its own."""
-STYLE = {"svg.hashsalt": "ablation", "svg.fonttype": "none", "font.size": 9}
+"""Of Okabe and Ito's palette, which colour-blind readers tell apart."""
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The result for a person: settings, means over the seeds, then every seed."""
-    lines = [
-        "# Ablation of the negative sets (simulated annotators)",
-        "",
-        f"{result['triplets']:,} triplets, {result['epochs']} epochs, {result['seeds']} seed(s),"
-        f" studies of {result['answers']:,} answers. Same warm-up: {result['same_warm_up']}.",
-    ]
-    lines += [f"Note: {result['note']}."] if "note" in result else []
+    """The result for a person: what was done, the means over the seeds, then every seed."""
+    blocks = [["# Ablation of the negative sets, on the drawn catalogue"], about(result)]
     strategies = [it for it in result["summary"] if is_usual(it)]
     for split, title in SPLITS.items():
-        lines += ["", f"## {title.capitalize()}: mean (lowest to highest seed)", ""]
-        lines += table("strategy", [(way(it), it) for it in of(strategies, split)], together)
-        lines += ["", "Above `corpus`; in brackets the seeds whose 95% interval omits 0:", ""]
-        others = [it for it in of(strategies, split) if it["strategy"] != "corpus"]
-        lines += table("strategy", [(way(it), it) for it in others], above)
-    if len(result["summary"]) > len(strategies):
-        lines += ["", "## Size of the set of `cirqrs` at first", ""]
-        sizes = [it for it in result["summary"] if it["strategy"] == "cirqrs"]
-        rows = sorted(sizes, key=lambda it: (it["split"] != "val", it["n_neg"]))
-        lines += table("split, n_neg", [(f"{it['split']}, {it['n_neg']}", it) for it in rows], together)
-    lines += ["", "## Each seed [95% interval]", ""]
-    rows = [(f"{it['split']}, seed {it['seed']}, {way(it)}", it) for it in result["cases"]]
-    rows += [(f"{it['split']}, seed {it['seed']}, *{it['metric']}*", it) for it in result["beside"]]
-    lines += table("", sorted(rows, key=lambda row: place(row[1])), alone)
-    lines += ["", *(f"- {name}: {of_what}" for name, of_what in result["intervals"].items())]
-    lines += [f"{path}: written" for path in result.get("files", ())]
-    return "\n".join(lines)
+        rows = [it for it in strategies if it["split"] == split]
+        others = [it for it in rows if it["strategy"] != "corpus"]
+        blocks += [
+            [f"## {title}: mean (lowest to highest seed)"],
+            table("strategy", [(way(it), it) for it in rows], together),
+            ["Above `corpus`; in brackets how many seeds' 95% intervals omit 0:"],
+            table("strategy", [(way(it), it) for it in others], above),
+        ]
+    if sizes := sizes_of(result["summary"]):
+        blocks += [
+            ["## `cirqrs` by the size of its sets at first: mean (lowest to highest seed)"],
+            table("split", [(f"{it['split']}, {it['n_neg']}", it) for it in sizes], together),
+        ]
+    rows = sorted([*result["cases"], *result["beside"]], key=lambda it: (order(it), it["seed"]))
+    blocks += [
+        ["## Each seed [95% interval]"],
+        table("split, seed", [(f"{it['split']}, {it['seed']}: {way(it)}", it) for it in rows], one),
+        [f"- {figures}: {said}" for figures, said in result["intervals"].items()],
+        [f"{path}: written" for path in result.get("files", ())],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def about(result: dict[str, Any]) -> list[str]:
+    """What was done."""
+    n = f"{result['triplets']:,} triplets, {result['epochs']} epochs, {result['seeds']} seed(s)"
+    lines = [
+        f"{n}, studies of {result['answers']:,} answers by simulated annotators.",
+        f"The strategies of a seed had the same warm-up: {result['same_warm_up']}.",
+    ]
+    return [*lines, f"Note: {result['note']}."] if "note" in result else lines
+
+
+def table(first: str, rows: Iterable[tuple[str, Row]], cell: Callable[[Row], str]) -> list[str]:
+    """A Markdown table with a column for each figure; a figure that a row lacks is left empty."""
+    lines = [f"| {first} | {' | '.join(TITLES.values())} |", "|---" * (1 + len(TITLES)) + "|"]
+    for name, row in rows:
+        cells = (cell(row[figure]) if figure in row else "" for figure in TITLES)
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def together(figure: Row) -> str:
+    """What the seeds give together."""
+    if len(figure["seeds"]) == 1:
+        return f"{figure['mean']:.3f}"
+    return f"{figure['mean']:.3f} ({figure['lowest']:.3f} to {figure['highest']:.3f})"
+
+
+def above(figure: Row) -> str:
+    """The difference to `corpus`."""
+    difference = figure["above_corpus"]
+    return f"{difference['mean']:+.3f} ({difference['n_clear']} of {len(difference['seeds'])})"
+
+
+def one(figure: Row) -> str:
+    """One seed's figure with its interval."""
+    low, high = figure["ci"]
+    return f"{figure['value']:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def way(row: Row) -> str:
+    """How a scorer was trained, or which metric stands beside it."""
+    if "metric" in row:
+        return f"*{row['metric']}*"
+    return row["strategy"] if row["n_neg"] is None else f"{row['strategy']}, {row['n_neg']}"
+
+
+def is_usual(row: Row) -> bool:
+    """Whether a training had the recipe's size of a set, or a strategy that has none."""
+    return row["n_neg"] in (None, DRAWN["n_neg"])
+
+
+def order(row: Row) -> int:
+    """The place of a row's split; rows of one split stay as they come."""
+    return list(SPLITS).index(row["split"])
+
+
+def sizes_of(rows: Iterable[Row]) -> list[Row]:
+    """The rows of `cirqrs`, smaller sets first; none where there is but one size."""
+    found = [it for it in rows if it["strategy"] == "cirqrs"]
+    if all(is_usual(it) for it in found):
+        return []
+    return sorted(found, key=lambda it: (order(it), it["n_neg"]))
+
+
+def write(result: dict[str, Any], folder: Path) -> list[str]:
+    """Write the result as JSON and Markdown and its figures as SVG and PNG; the files' paths.
+
+    Raises:
+        OSError: the folder cannot be written to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {
+        "ablation.json": (json.dumps(result, indent=2) + "\n").encode(),
+        "ablation.md": (markdown(result) + "\n").encode(),
+    }
+    files |= figures(result["cases"])
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    return [str(folder / name) for name in files]
+
+
+def figures(cases: Sequence[Row]) -> dict[str, bytes]:
+    """Every figure's files; the same cases give the same SVG."""
+    with rc_context({"svg.hashsalt": "ablation", "font.size": 9}):
+        files = drawn("ablation", strategies_figure(cases))
+        if sizes := sizes_of(cases):
+            files |= drawn("ablation-sizes", sizes_figure(sizes))
+    return files
+
+
+def drawn(name: str, figure: Figure) -> dict[str, bytes]:
+    """A figure as SVG and as PNG."""
+    svg, png = BytesIO(), BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None})
+    figure.savefig(png, format="png", dpi=150)
+    return {f"{name}.svg": svg.getvalue(), f"{name}.png": png.getvalue()}
+
+
+def strategies_figure(cases: Sequence[Row]) -> Figure:
+    """Table 7 in small: a mark with its interval for each seed, and a line at their mean."""
+    rows = [it for it in cases if is_usual(it)]
+    ways = list(dict.fromkeys(way(it) for it in rows))
+    seeds = seeds_of(rows)
+    figure, axes = panels("How negative sets are defined", height=6.4)
+    for (split, name), panel in axes.items():
+        for place, of_way in enumerate(ways):
+            here = [it for it in rows if (it["split"], way(it)) == (split, of_way)]
+            mean = fmean(it[name]["value"] for it in here)
+            panel.plot([mean, mean], [place - 0.38, place + 0.38], color="black", linewidth=1.2)
+            for it, mark in zip(here, marks(seeds), strict=True):
+                at = place + 0.2 * (seeds.index(it["seed"]) - (len(seeds) - 1) / 2)
+                panel.plot(it[name]["ci"], [at, at], color=mark["color"], linewidth=1)
+                panel.plot(it[name]["value"], at, **mark)
+        panel.set_yticks(range(len(ways)), ways)
+        panel.set_ylim(len(ways) - 0.5, -0.5)
+        panel.label_outer()
+        panel.grid(axis="x", color="0.9")
+    legend(figure, axes, "coloured lines: 95% intervals over targets or participants")
+    return figure
+
+
+def sizes_figure(cases: Sequence[Row]) -> Figure:
+    """CIRQRS' Figure 4 in small: every seed's figures by the size of a set at first."""
+    seeds = seeds_of(cases)
+    figure, axes = panels("cirqrs, by the size of a negative set at first", height=5.4)
+    for (split, name), panel in axes.items():
+        here = [it for it in cases if it["split"] == split]
+        sizes = sorted({it["n_neg"] for it in here})
+        values = {(it["n_neg"], it["seed"]): it[name]["value"] for it in here}
+        means = [fmean(values[size, seed] for seed in seeds) for size in sizes]
+        panel.plot(sizes, means, color="black", linewidth=1.2)
+        for place, (seed, mark) in enumerate(zip(seeds, marks(seeds), strict=True)):
+            aside = 1.06 ** (place - (len(seeds) - 1) / 2)  # or equal values would hide each other
+            beside = [size * aside for size in sizes]
+            panel.plot(beside, [values[size, seed] for size in sizes], **mark)
+        panel.set_xscale("log")
+        panel.set_xticks(sizes, [str(size) for size in sizes])
+        panel.set_xticks([], minor=True)
+        panel.grid(axis="y", color="0.9")
+    legend(figure, axes, "horizontally: n_neg")
+    return figure
+
+
+def panels(title: str, height: float) -> tuple[Figure, Panels]:
+    """An empty figure with a panel for each split and figure."""
+    figure = Figure(figsize=(13, height), layout="constrained")
+    figure.suptitle(f"{title}: drawn catalogue, simulated annotators")
+    grid = figure.subplots(len(SPLITS), len(TITLES), sharex="col")
+    axes = {}
+    for row, (split, of_split) in zip(grid, SPLITS.items(), strict=True):
+        row[0].set_ylabel(of_split)
+        for panel, (name, title_of) in zip(row, TITLES.items(), strict=True):
+            panel.set_title(title_of)
+            axes[split, name] = panel
+    return figure, axes
+
+
+def legend(figure: Figure, axes: Panels, more: str) -> None:
+    """Name the seeds' marks below the panels, and say what the lines are."""
+    named = axes["val", "rho"].get_lines()
+    shown = {str(it.get_label()): it for it in named if not str(it.get_label()).startswith("_")}
+    title = f"black: mean of the seeds; {more}"
+    figure.legend(
+        shown.values(), shown.keys(), loc="outside lower center", ncols=len(shown), title=title
+    )
+
+
+def marks(seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """How each seed's values are drawn."""
+    pairs = zip(seeds, MARKS, COLOURS, strict=False)
+    return [
+        {"marker": mark, "color": colour, "linestyle": "", "markersize": 5, "label": f"seed {seed}"}
+        for seed, mark, colour in pairs
+    ]
+
+
+def seeds_of(cases: Iterable[Row]) -> list[int]:
+    """The seeds, each once."""
+    return sorted({it["seed"] for it in cases})

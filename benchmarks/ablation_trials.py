@@ -20,12 +20,11 @@ from analysis.preference import preference_rates
 from analysis.release import read_release
 from benchmarks.agreement import KNOWING, hsfiq, resampled, resampled_halves, truth, write_knowing
 from hsfiq import demo
-from hsfiq.drawn.triplets import Split
 from model import checkpoints, score_run
 from model.data import sources
 from model.evaluation import at_work
 from model.evaluation.benchmark import Answers, Benchmark
-from model.evaluation.drawn import Catalogue, drawn
+from model.evaluation.drawn import Catalogue, Split, drawn
 from model.evaluation.figures import target_of
 from model.evaluation.scorer_run import answers_from_scorer
 from model.recipes import SIZED, Recipe, Strategy, on_drawn, recipe
@@ -165,19 +164,19 @@ def study_folder(folder: Path, seed: int, split: Split) -> Path:
 def train(folder: Path, trial: Trial) -> Trained:
     """Train, rank the queries of each split, and score the studies of the same seed."""
     made, cache = trial.recipe, folder / FEATURES
-    garments, triplets = sources.draw_dataset(made.seed, *sources.drawn_size(trial.limit))
     size = sources.drawn_size(trial.limit)
     data = sources.drawn(folder / PICTURES, made.seed, *size, made.pool)
     out = folder / "runs" / f"{trial.name}-{trial.seed}"
     run(made, data, Where(out, cache), World(CPU), Watcher())
     for split in SPLITS:
         score(study_folder(folder, trial.seed, split), out, cache, trial.name)
+    catalogue = Catalogue(*sources.draw_dataset(made.seed, *size))
     where = at_work.Where(out, folder / PICTURES, cache)
     progress = checkpoints.read(out / "last.json").about["progress"]
     return Trained(
         curve=[line["val"]["mean"] for line in progress["epochs"]],
         sizes=[line["mean_size"] for line in progress["definitions"]],
-        lists={split: ranked(drawn(Catalogue(garments, triplets), split), where) for split in SPLITS},
+        lists={split: ranked(drawn(catalogue, split), where) for split in SPLITS},
     )
 
 
@@ -220,9 +219,7 @@ def judge(folder: Path, seed: int, split: Split, names: Sequence[str]) -> Judged
     rhos = resampled(values, data.sets, np.random.default_rng(seed))
     halves = resampled_halves(values, data, np.random.default_rng(seed))
     return Judged(
-        rho={
-            name: Sampled(spearman(data.sets, it).rho, rhos[name]) for name, it in found.items()
-        },
+        rho={name: Sampled(spearman(data.sets, it).rho, rhos[name]) for name, it in found.items()},
         tie_half={
             name: Sampled(preference_rates(data.preferences, it).tie_half.rate, halves[name])
             for name, it in found.items()

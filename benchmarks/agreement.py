@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 
 from analysis.metrics import parse_metric
 from analysis.release import Release, read_release
@@ -40,7 +40,7 @@ from hsfiq.drawn.triplets import Split
 from hsfiq.drawn.utility import reference_likeness, text_utility
 from hsfiq.study_config import Design
 
-ANSWERS, FULL_ANSWERS = 400, 3000
+ANSWERS, FULL_ANSWERS = 400, 6000
 SPLITS: tuple[Split, ...] = ("val", "test")
 RESAMPLES = 1000
 KNOWING: dict[str, Callable[[DrawnTriplet, Garment], float]] = {
@@ -144,10 +144,18 @@ def resampled(
     scores = sets["score"].to_numpy(dtype=float)
     draws = [rng.integers(len(rows_of), size=len(rows_of)) for _ in range(RESAMPLES)]
     chosen = [np.concatenate([rows_of[person] for person in draw]) for draw in draws]
-    return {
-        name: np.array([spearmanr(value[rows], scores[rows]).statistic for rows in chosen])
-        for name, value in values.items()
-    }
+    table = np.vstack([*values.values(), scores])  # [M + 1, n]
+    rhos = np.array([rank_correlations(table[:, rows]) for rows in chosen])  # [R, M]
+    return dict(zip(values, rhos.T, strict=True))
+
+
+def rank_correlations(table: np.ndarray) -> np.ndarray:
+    """Spearman's correlation of each row but the last with the last: [M + 1, n] -> [M]."""
+    ranks = rankdata(table, axis=1)
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    lengths = np.linalg.norm(ranks, axis=1)
+    rhos: np.ndarray = ranks[:-1] @ ranks[-1] / (lengths[:-1] * lengths[-1])
+    return rhos
 
 
 def resampled_halves(

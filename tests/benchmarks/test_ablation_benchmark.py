@@ -1,0 +1,226 @@
+"""The benchmark `ablation`, small: the whole way once, and its figures against slow twins."""
+
+from __future__ import annotations
+
+import json
+import math
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from benchmarks import ablation, ablation_report
+from benchmarks.ablation import FIGURES, FULL, Plan
+from benchmarks.ablation_trials import (
+    BESIDE,
+    SPLITS,
+    Judged,
+    Lists,
+    Sampled,
+    Trained,
+    Trial,
+    target_ranks,
+)
+from model.evaluation.benchmark import Answers, Benchmark, Corpus, Part, Query
+from model.evaluation.figures import evaluate
+from model.recipes import changes
+
+RESAMPLES = 20
+
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ablation, "RESAMPLES", RESAMPLES)
+
+
+def test_the_whole_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(ablation, "STRATEGIES", ("corpus", "qure"))
+    plan = Plan(seeds=1, limit=40, epochs=5, answers=100, sizes=())
+    result = ablation.measure(seed=3, plan=plan)
+    assert result["simulated"]
+    assert result["same_warm_up"]
+    assert [(it["strategy"], it["split"]) for it in result["cases"]] == [
+        ("corpus", "val"), ("qure", "val"), ("corpus", "test"), ("qure", "test"),
+    ]  # fmt: skip
+    for case in result["cases"]:
+        assert (case["n_sets"], case["n_participants"]) == (200, 2)
+        assert 0 <= case["recall@1"]["value"] <= case["recall@50"]["value"] <= 1
+        assert len(case["val_recall_by_epoch"]) == 5
+        for name in FIGURES:
+            low, high = case[name]["ci"]
+            assert low <= high
+            if case["strategy"] == "corpus":
+                assert case[name]["above_corpus"] == 0
+                assert case[name]["above_corpus_ci"] == [0, 0]
+    # The scores of who knows were given to the right sets.
+    for split in SPLITS:
+        rhos = {it["metric"]: it["rho"]["value"] for it in result["beside"] if it["split"] == split}
+        assert max(rhos, key=lambda name: rhos[name]) == "oracle"
+    for path in ablation.write(result, tmp_path / "out"):
+        assert Path(path).stat().st_size > 0
+
+
+def test_trainings_of_a_seed_differ_in_their_negatives_alone() -> None:
+    trials = ablation.planned(7, FULL)
+    assert len(trials) == len(set(trials)) == 30
+    for seed in (7, 8, 9):
+        base, *others = [it.recipe for it in trials if it.seed == seed]
+        assert base.strategy == "corpus"
+        assert base.seed == trials[0].recipe.seed + seed - 7
+        differing = [set(changes(base, other)) for other in others]
+        assert all(it <= {"strategy", "n_neg"} for it in differing)
+        assert len({(it.strategy, it.n_neg) for it in others}) == len(others) == 9
+
+
+def test_ranks_give_the_recall_that_an_evaluation_gives() -> None:
+    benchmark, answers = lists_of_chance(np.random.default_rng(4), n_queries=30)
+    lists = target_ranks(benchmark, answers)
+    assert math.inf in lists.ranks
+    expected = evaluate(benchmark, answers).whole.figures
+    for k in (1, 10, 50):
+        assert ablation.recall(lists, k, seed=1).value == pytest.approx(
+            expected[f"recall@{k}"].value
+        )
+
+
+def lists_of_chance(
+    rng: np.random.Generator, n_queries: int
+) -> tuple[Benchmark, dict[str, Answers]]:
+    """Two parts of as many queries, whose lists of 50 are drawn from 80 images."""
+    images = tuple(f"image-{number}" for number in range(80))
+    parts, answers = [], {}
+    for name in ("dress", "shirt"):
+        queries = [
+            Query(f"{name}.{number}", "reference", "is red", str(rng.choice(images[:20])))
+            for number in range(n_queries)
+        ]
+        parts.append(Part(name, tuple(queries), Corpus("catalogue", images)))
+        lists = {it.query_id: tuple(rng.permutation(images)[:50].tolist()) for it in queries}
+        answers[name] = Answers(lists, {})
+    return Benchmark("drawn", "test", tuple(parts), keeps_reference=True), answers
+
+
+def test_recall_of_resampled_targets() -> None:
+    rng = np.random.default_rng(2)
+    targets = [f"garment-{number}" for number in rng.integers(9, size=40)]
+    ranks = [float(rank) for rank in rng.integers(1, 30, size=40)]
+    found = ablation.recall(Lists(targets, ranks), 10, seed=5)
+    assert found.value == sum(rank <= 10 for rank in ranks) / 40
+    names = sorted(set(targets))
+    draws = np.random.default_rng(5).integers(len(names), size=(RESAMPLES, len(names)))
+    for share, draw in zip(found.resamples, draws, strict=True):
+        asked = [
+            rank
+            for place in draw
+            for rank, target in zip(ranks, targets, strict=True)
+            if target == names[place]
+        ]
+        assert share == pytest.approx(sum(rank <= 10 for rank in asked) / len(asked))
+
+
+def test_a_training_that_began_otherwise_is_noticed() -> None:
+    one, other = (Trial(it, None, 0, 60, 10) for it in ("corpus", "qure"))
+    assert one.recipe.period == 2
+    curve = [0.1, 0.2, 0.3]
+    assert ablation.same_warm_up({one: trained(curve), other: trained([0.1, 0.2, 0.9])})
+    assert not ablation.same_warm_up({one: trained(curve), other: trained([0.1, 0.21, 0.3])})
+    later = Trial("qure", None, 1, 60, 10)
+    assert ablation.same_warm_up({one: trained(curve), later: trained([0.5, 0.6])})
+
+
+def trained(curve: list[float], seed: int = 0) -> Trained:
+    """A made-up training: four targets, asked for five times each."""
+    rng = np.random.default_rng(seed)
+    ranks = [float(rank) for rank in rng.integers(1, 60, size=20)]
+    lists = Lists([f"garment-{place % 4}" for place in range(20)], ranks)
+    return Trained(curve, sizes=[12.0], lists=dict.fromkeys(SPLITS, lists))
+
+
+def test_what_the_seeds_give_together() -> None:
+    figures = [
+        {"value": value, "above_corpus": value - 0.5, "above_corpus_ci": ci}
+        for value, ci in ((0.6, [0.01, 0.2]), (0.4, [-0.3, 0.1]), (0.2, [-0.4, -0.2]))
+    ]
+    found = ablation.over_seeds(figures)
+    assert found["seeds"] == [0.6, 0.4, 0.2]
+    assert (found["lowest"], found["highest"]) == (0.2, 0.6)
+    assert found["mean"] == pytest.approx(0.4)
+    assert found["above_corpus"]["mean"] == pytest.approx(-0.1)
+    assert found["above_corpus"]["n_clear"] == 2
+
+
+@pytest.fixture(scope="module")
+def made_up() -> dict[str, Any]:
+    """A result of three seeds and two further sizes, with figures of chance."""
+    plan = Plan(seeds=3, limit=60, epochs=5, answers=100, sizes=(3, 50))
+    trials = ablation.planned(0, plan)
+    names = {it.name for it in trials} | set(BESIDE)
+    rng = np.random.default_rng(8)
+    sampled = {name: Sampled(rng.random(), rng.random(RESAMPLES)) for name in sorted(names)}
+    study = Judged(sampled, sampled, n_sets=200, n_participants=2)
+    found = {trial: trained([0.1], seed) for seed, trial in enumerate(trials)}
+    cases = [
+        case
+        for seed in range(3)
+        for split in SPLITS
+        for case in ablation.cases_of(seed, split, found, study)
+    ]
+    return {
+        "name": "ablation", "simulated": True, "seeds": 3, "triplets": 60, "epochs": 5,
+        "answers": 100, "same_warm_up": True, "intervals": ablation.INTERVALS,
+        "summary": ablation.summary(cases), "cases": cases,
+        "beside": ablation.beside({(seed, split): study for seed in range(3) for split in SPLITS}),
+    }  # fmt: skip
+
+
+def test_tables_say_what_the_result_does(made_up: dict[str, Any]) -> None:
+    text = ablation.markdown(made_up)
+    assert "simulated annotators" in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {row.count("|") for row in rows} == {7}
+    first = next(it for it in made_up["summary"] if it["strategy"] == "qure")
+    one = first["recall@10"]
+    shown = f"{one['mean']:.3f} ({one['lowest']:.3f} to {one['highest']:.3f})"
+    assert next(row for row in rows if row.startswith("| qure |")).split("|")[3].strip() == shown
+    sizes = [row.split("|")[1].strip() for row in rows if row.startswith(("| val, ", "| test, "))]
+    expected = [f"{split}, {size}" for split in SPLITS for size in (3, 12, 50)]
+    assert sizes[: len(expected)] == expected
+    assert len(sizes) == len(expected) + len(made_up["cases"]) + len(made_up["beside"])
+
+
+def test_figures_are_whole_and_the_same_again(made_up: dict[str, Any], tmp_path: Path) -> None:
+    paths = [Path(it) for it in ablation.write(made_up, tmp_path / "one")]
+    assert [it.name for it in paths] == [
+        "ablation.json", "ablation.md", "ablation.svg", "ablation.png",
+        "ablation-sizes.svg", "ablation-sizes.png",
+    ]  # fmt: skip
+    assert json.loads(paths[0].read_text()) == made_up
+    for svg, png in ((paths[2], paths[3]), (paths[4], paths[5])):
+        assert ET.fromstring(svg.read_bytes()).tag.endswith("svg")
+        with Image.open(BytesIO(png.read_bytes())) as image:
+            assert image.width > image.height > 500
+    again = ablation_report.figures(made_up["cases"])
+    assert [again[it.name] for it in paths[2:]] == [it.read_bytes() for it in paths[2:]]
+
+
+def test_marks_and_lines_stand_at_their_values(made_up: dict[str, Any]) -> None:
+    case = next(it for it in made_up["cases"] if it["strategy"] == "top-k" and it["seed"] == 1)
+    panel = ablation_report.strategies_figure(made_up["cases"]).axes[3]
+    assert panel.get_title() == "Spearman's rho"
+    lines = [(np.asarray(it.get_xdata()).tolist(), it.get_label()) for it in panel.get_lines()]
+    assert ([case["rho"]["value"]], "seed 1") in lines
+    assert case["rho"]["ci"] in [values for values, _ in lines]
+    sizes = ablation_report.sizes_of(made_up["cases"])
+    panel = ablation_report.sizes_figure(sizes).axes[0]
+    means = {
+        it["n_neg"]: it["recall@1"]["mean"]
+        for it in made_up["summary"]
+        if (it["strategy"], it["split"]) == ("cirqrs", "val")
+    }
+    mean = panel.get_lines()[0]
+    assert np.asarray(mean.get_xdata()).tolist() == [3, 12, 50]
+    assert np.asarray(mean.get_ydata()).tolist() == [means[size] for size in (3, 12, 50)]
