@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+from pathlib import Path
 from typing import Any
 
 NAMES = (
@@ -15,9 +16,16 @@ NAMES = (
     "mining",
     "train-step",
     "agreement",
+    "bootstrap",
+    "coverage",
     "evaluate-memory",
+    "permutation",
+    "ablation",
 )
-"""Each is a module of this package with `run(seed, full) -> result`, a dict with its name."""
+"""Each is a module of this package with `run(seed, full) -> result`, a dict with its name.
+
+One that makes more of its result has `markdown(result)` and `write(result, folder) -> files` too.
+"""
 
 
 def main() -> None:
@@ -27,10 +35,16 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--full", action="store_true", help="the long version")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--out", type=Path, help="folder of ablation's files and figures; else runs/ablation"
+    )
     options = parser.parse_args()
     module = importlib.import_module(f"benchmarks.{options.name.replace('-', '_')}")
     result = module.run(seed=options.seed, full=options.full)
-    print(json.dumps(result, indent=2) if options.json else table(result))
+    if hasattr(module, "write"):
+        result["files"] = module.write(result, options.out or Path("runs") / options.name)
+    as_text = getattr(module, "markdown", table)
+    print(json.dumps(result, indent=2) if options.json else as_text(result))
 
 
 def table(result: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 TABLES = {
     "preferences": "one row a question: both scores, the preferred set (0 = tie), flags and times "
-    "(active_seconds: of all revisions together)",
+    "(active_seconds: of all revisions together; failed_checks: of the question's form)",
     "sets": "one row a retrieved set as judged: its images, best first, and its score from 1 to 5",
     "queries": "one row a query: reference, target and text",
     "exclusions": "one row a dropped question, with the rule and the value that dropped it",

@@ -182,6 +182,7 @@ def preference_row(question: QuestionRow) -> dict[str, Any]:
         "reason": answer.reason,
         "revision": question.revision,
         **asdict(answer.times),
+        "failed_checks": question.failed_checks,
     }
 
 

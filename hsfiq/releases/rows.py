@@ -61,8 +61,8 @@ class QuestionRow:
     `text` is spelled as its source spells it. `answer` is None for an unanswered or a skipped
     question; `skipped` gives the reason for the latter. `pair_id` is equal for questions about
     the same two sets. `check` is the kind of check that the question is,
-    if one; `failed_checks` counts the checks of its form that were failed. `orders` are the places
-    of the sets' images as shown, None for the ranked order.
+    if one; `failed_checks` counts the checks of its form that were failed, None where none was
+    answered. `orders` are the places of the sets' images as shown, None for the ranked order.
     """
 
     question_id: str
@@ -82,7 +82,7 @@ class QuestionRow:
     answer: Answer | None
     skipped: str | None
     revision: int
-    failed_checks: int
+    failed_checks: int | None
 
     @property
     def given(self) -> Answer:
@@ -161,7 +161,7 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
                 answer=answer_of(response, spent),
                 skipped=response.skipped if response else None,
                 revision=response.revision if response else 0,
-                failed_checks=failed.get(form.id, 0),
+                failed_checks=failed.get(form.id),
             )
         )
     return found

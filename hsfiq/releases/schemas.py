@@ -61,6 +61,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         first_interaction_at=_MOMENT,
         submitted_at=_MOMENT,
         active_seconds=pa.float64(),
+        failed_checks=pa.int32(),
     ),
     "exclusions": columns(
         question_id=_TEXT,

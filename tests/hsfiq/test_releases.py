@@ -146,6 +146,15 @@ def test_the_latest_revision_counts(study: Database) -> None:
 
 
 @on_sqlite
+def test_questions_tell_how_the_checks_of_their_form_went(study: Database) -> None:
+    found = {
+        row["question_id"]: row["failed_checks"] for row in rows(release_of(study), "preferences")
+    }
+    assert found["p2.form_2.0"] == 1
+    assert found["p1.form_2.0"] == 0
+
+
+@on_sqlite
 def test_each_question_has_two_sets_that_stand_as_they_were_shown(study: Database) -> None:
     release = release_of(study)
     sets = {row["set_id"]: row for row in rows(release, "sets")}
