@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from analysis.compare import Comparison, compare_all
 from analysis.correlation import Correlation, spearman
+from analysis.details import Details, details
+from analysis.margin import Margins, margins
 from analysis.normality import Normality, normality
+from analysis.pairwise import PairwiseAccuracy, pairwise_accuracies
 from analysis.position import PositionBias, position_bias
 from analysis.preference import PreferenceRates, Rate, given_tie, preference_rates
+from analysis.resampling import Draws
+from analysis.within import WithinParticipant, within_participant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,13 +83,19 @@ class MetricAnalysis:
         spearman: its correlation with the human scores.
         preference: its preference rates.
         missing: the sets it has no value for.
+        within: the same correlation within participants.
+        pairwise: its pairwise accuracy with ties, against "preference" and "score".
+        margins: its accuracy by how far apart two sets are.
         given_tie: its preference rate where another metric ties, by that metric's name.
     """
 
     normality: Normality
     spearman: Correlation
+    within: WithinParticipant
     preference: PreferenceRates
     missing: MissingSets
+    pairwise: Mapping[str, PairwiseAccuracy]
+    margins: Margins
     given_tie: Mapping[str, Rate] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
@@ -94,8 +106,11 @@ class MetricAnalysis:
         return {
             "normality": self.normality.to_json(),
             "spearman": self.spearman.to_json(),
+            "within_participant": self.within.to_json(),
             "preference_rate": rates,
             "pairs": self.preference.pairs_to_json(),
+            "pairwise_accuracy": {name: each.to_json() for name, each in self.pairwise.items()},
+            "margin": self.margins.to_json(),
             "missing": self.missing.to_json(),
         }
 
@@ -109,12 +124,16 @@ class Analysis:
         human_score: normality of the human scores, over all sets.
         position_bias: P(set 1 preferred).
         metrics: what was found of each metric, by name, in the order asked for.
+        comparisons: every two metrics, on the same sets and pairs.
+        details: systems, participants, categories, ceiling, sensitivity; None where not asked for.
     """
 
     release: ReleaseSummary
     human_score: Normality
     position_bias: PositionBias
     metrics: Mapping[str, MetricAnalysis]
+    comparisons: Sequence[Comparison]
+    details: Details | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the analysis as strictly valid JSON: NaN is null, beside a "reason"."""
@@ -123,16 +142,26 @@ class Analysis:
             "human_score": {"normality": self.human_score.to_json()},
             "position_bias": self.position_bias.to_json(),
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
+            "comparisons": [comparison.to_json() for comparison in self.comparisons],
+            **({} if self.details is None else self.details.to_json()),
         }
 
 
-def analyze(release: Release, metrics: Sequence[Metric]) -> Analysis:
+def analyze(
+    release: Release,
+    metrics: Sequence[Metric],
+    draws: Draws | None = None,
+    *,
+    in_detail: bool = False,
+) -> Analysis:
     """Measure how well metrics agree with people.
 
     Args:
         release: a release; it may be empty.
         metrics: the metrics; one that comes twice counts once. With two or more, each also gets
-            its preference rate where another one ties.
+            its preference rate where another one ties, and every two are compared.
+        draws: the resamples for all intervals; by default of the release's participants.
+        in_detail: look behind the main figures too, which takes about as long again.
 
     Returns:
         The analysis.
@@ -142,6 +171,7 @@ def analyze(release: Release, metrics: Sequence[Metric]) -> Analysis:
     """
     # All metrics are found before anything is computed: a wrong name is told at once.
     values = {str(metric): metric.values(release) for metric in metrics}
+    draws = draws or Draws.of(release)
     return Analysis(
         release=ReleaseSummary(
             name=release.name,
@@ -154,23 +184,28 @@ def analyze(release: Release, metrics: Sequence[Metric]) -> Analysis:
             n_participants=release.n_participants,
         ),
         human_score=normality(release.sets["score"]),
-        position_bias=position_bias(release.preferences),
-        metrics={name: _analyze_metric(release, name, values) for name in values},
+        position_bias=position_bias(release.preferences, draws),
+        metrics={name: _analyze_metric(release, name, values, draws) for name in values},
+        comparisons=compare_all(release, values, draws),
+        details=details(release, values, draws) if in_detail else None,
     )
 
 
 def _analyze_metric(
-    release: Release, name: str, values: Mapping[str, pd.Series[float]]
+    release: Release, name: str, values: Mapping[str, pd.Series[float]], draws: Draws
 ) -> MetricAnalysis:
     own = values[name]
     lost = own.index[own.isna()]
     return MetricAnalysis(
         normality=normality(own),
-        spearman=spearman(release.sets, own),
-        preference=preference_rates(release.preferences, own),
+        spearman=spearman(release.sets, own, draws),
+        within=within_participant(release.sets, own, draws),
+        preference=preference_rates(release.preferences, own, draws),
         missing=MissingSets(len(lost), tuple(str(set_id) for set_id in lost[:NAMED])),
+        pairwise=pairwise_accuracies(release.preferences, own, draws),
+        margins=margins(release.preferences, own, draws),
         given_tie={
-            other: given_tie(release.preferences, own, theirs)
+            other: given_tie(release.preferences, own, theirs, draws)
             for other, theirs in values.items()
             if other != name
         },

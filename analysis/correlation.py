@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import atanh, sqrt, tanh
 from typing import TYPE_CHECKING
 
 from scipy import stats
 
-from analysis.figures import UNDEFINED, figure, with_reason
+from analysis.figures import UNDEFINED, figure
+from analysis.interval import LEVEL, with_interval
+from analysis.rank_clusters import resampled_spearman
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from analysis.interval import Interval
+    from analysis.resampling import Draws
 
 LEAST = 3  # the p-value has n - 2 degrees of freedom
 
@@ -25,6 +31,8 @@ class Correlation:
         n: how many sets have both a score and a value of the metric.
         n_clusters: how many participants they come from.
         reason: why rho and p are NaN, where they are.
+        ci: the interval by resampling clusters; None where no draws were given.
+        independent_ci: for contrast, the analytic interval as if the sets were independent.
     """
 
     rho: float
@@ -32,37 +40,75 @@ class Correlation:
     n: int
     n_clusters: int
     reason: str | None = None
+    ci: Interval | None = None
+    independent_ci: tuple[float, float] = (UNDEFINED, UNDEFINED)
 
     def to_json(self) -> dict[str, object]:
-        """Return {"rho", "p", "n", "n_clusters"} and the reason, where there is one."""
+        """Return {"rho", "p", "n", "n_clusters", "independent_ci"}, the interval, the reason."""
         result: dict[str, object] = {
             "rho": figure(self.rho),
             "p": figure(self.p),
             "n": self.n,
             "n_clusters": self.n_clusters,
+            "independent_ci": [figure(end) for end in self.independent_ci],
         }
-        return with_reason(result, self.reason)
+        return with_interval(result, self.ci, self.reason)
 
 
-def spearman(sets: pd.DataFrame, values: pd.Series[float]) -> Correlation:
+def spearman(
+    sets: pd.DataFrame, values: pd.Series[float], draws: Draws | None = None
+) -> Correlation:
     """Correlate a metric with the human scores over all sets, two per question.
 
     Args:
-        sets: (n, ...) with `set_id`, `score` and `participant_id`.
+        sets: (n, ...) with `set_id`, `score`, `participant_id` and, for draws, `query_id`.
         values: the metric, indexed by set_id; sets with NaN are left out.
+        draws: the resamples for the interval; None leaves it out.
 
     Returns:
         rho and p; both NaN, with a reason, where fewer than 3 sets are left or a side is constant.
     """
-    table = sets.assign(value=sets["set_id"].map(values)).dropna(subset=["value"])
+    table = with_values(sets, values)
     n, n_clusters = len(table), int(table["participant_id"].nunique())
-    if n < LEAST:
-        reason = f"n = {n}: the correlation needs {LEAST} sets"
-    elif table["value"].nunique() == 1:
-        reason = "the metric has the same value for every set"
-    elif table["score"].nunique() == 1:
-        reason = "every set has the same human score"
-    else:
-        rho, p = stats.spearmanr(table["value"], table["score"])
-        return Correlation(float(rho), float(p), n, n_clusters)
-    return Correlation(UNDEFINED, UNDEFINED, n, n_clusters, reason)
+    reason = why_undefined(table)
+    ci = None
+    if draws is not None:
+        x, y = (table[column].to_numpy(dtype="float64") for column in ("value", "score"))
+        ci = draws.interval(resampled_spearman(draws, table, x, y), table)
+    if reason is not None:
+        return Correlation(UNDEFINED, UNDEFINED, n, n_clusters, reason, ci)
+    rho, p = (float(found) for found in stats.spearmanr(table["value"], table["score"]))
+    return Correlation(rho, p, n, n_clusters, None, ci, bonett_wright(rho, n))
+
+
+def with_values(sets: pd.DataFrame, values: pd.Series[float]) -> pd.DataFrame:
+    """The sets that have a value of the metric, with it as column `value`."""
+    return sets.assign(value=sets["set_id"].map(values)).dropna(subset=["value"])
+
+
+def why_undefined(table: pd.DataFrame) -> str | None:
+    """Say why `value` and `score` have no correlation; None where they have one."""
+    if len(table) < LEAST:
+        return f"n = {len(table)}: the correlation needs {LEAST} sets"
+    if table["value"].nunique() == 1:
+        return "the metric has the same value for every set"
+    if table["score"].nunique() == 1:
+        return "every set has the same human score"
+    return None
+
+
+def bonett_wright(rho: float, n: int) -> tuple[float, float]:
+    """The interval of Spearman's rho of n independent rows (Bonett and Wright 2000).
+
+    atanh(rho) -+ z sqrt((1 + rho^2 / 2) / (n - 3)).
+
+    Args:
+        rho: the coefficient.
+        n: how many rows there are, 3 or more; three say nothing, so theirs is all of [-1, 1].
+    """
+    if n <= LEAST:
+        return (-1.0, 1.0)
+    if abs(rho) >= 1:
+        return (rho, rho)
+    half = float(stats.norm.ppf((1 + LEVEL) / 2)) * sqrt((1 + rho**2 / 2) / (n - 3))
+    return (tanh(atanh(rho) - half), tanh(atanh(rho) + half))

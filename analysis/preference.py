@@ -7,13 +7,21 @@ P(set 1 preferred), which a metric that knows nothing reaches too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analysis.figures import UNDEFINED, figure, with_reason
+import numpy as np
+
+from analysis.figures import UNDEFINED, figure
+from analysis.interval import with_interval
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
+
+    from analysis.interval import Interval
+    from analysis.resampling import Draws
 
 RATES = ("ge", "gt", "symmetric", "tie_half", "ge_swapped", "gt_swapped", "base_rate")
 
@@ -27,21 +35,23 @@ class Rate:
         n: how many pairs do.
         coverage: n / n_questions, all questions of the release counted.
         reason: why rate (or coverage) is NaN, where it is.
+        ci: the rate's interval by resampling clusters; None where no draws were given.
     """
 
     rate: float
     n: int
     coverage: float
     reason: str | None = None
+    ci: Interval | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return {"rate", "n", "coverage"} and the reason, where there is one."""
+        """Return {"rate", "n", "coverage"}, the interval and the reason, where there is one."""
         result: dict[str, object] = {
             "rate": figure(self.rate),
             "n": self.n,
             "coverage": figure(self.coverage),
         }
-        return with_reason(result, self.reason)
+        return with_interval(result, self.ci, self.reason)
 
 
 @dataclass(frozen=True)
@@ -87,12 +97,16 @@ class PreferenceRates:
         }
 
 
-def preference_rates(preferences: pd.DataFrame, values: pd.Series[float]) -> PreferenceRates:
+def preference_rates(
+    preferences: pd.DataFrame, values: pd.Series[float], draws: Draws | None = None
+) -> PreferenceRates:
     """Measure how a metric agrees with the preferences.
 
     Args:
-        preferences: (n_questions, ...) with `set_1`, `set_2` and `preferred` (1, 2, 0 = tie).
+        preferences: (n_questions, ...) with `set_1`, `set_2`, `preferred` (1, 2, 0 = tie) and, for
+            draws, `participant_id` and `query_id`.
         values: the metric, indexed by set_id, NaN where a set has none.
+        draws: the resamples for the intervals; None leaves them out.
 
     Returns:
         The rates; those whose condition no pair fulfils are NaN, with a reason.
@@ -105,33 +119,40 @@ def preference_rates(preferences: pd.DataFrame, values: pd.Series[float]) -> Pre
     one = decided.loc[present, "preferred"] == 1
     above, below, tied = first > second, first < second, first == second
     right = (above & one) | (below & ~one)
-
-    def rate(hits: float, condition: pd.Series[bool], where: str) -> Rate:
-        return _rate(hits, int(condition.sum()), n_questions, f"no pair has {where}")
-
+    conditions = {
+        "ge": _Condition(one & ~below, ~below, "m(set 1) >= m(set 2)"),
+        "gt": _Condition(one & above, above, "m(set 1) > m(set 2)"),
+        "symmetric": _Condition(right, ~tied, "m different"),
+        "tie_half": _Condition(right + tied / 2, present[present], "both values"),
+        "ge_swapped": _Condition(~one & ~above, ~above, "m(set 2) >= m(set 1)"),
+        "gt_swapped": _Condition(~one & below, below, "m(set 2) > m(set 1)"),
+        "base_rate": _Condition(one, present[present], "both values"),
+    }
+    rates = _rates(decided[present], list(conditions.values()), n_questions, draws)
     return PreferenceRates(
-        ge=rate((one & ~below).sum(), ~below, "m(set 1) >= m(set 2)"),
-        gt=rate((one & above).sum(), above, "m(set 1) > m(set 2)"),
-        symmetric=rate(right.sum(), ~tied, "m different"),
-        tie_half=rate(right.sum() + tied.sum() / 2, present[present], "both values"),
-        ge_swapped=rate((~one & ~above).sum(), ~above, "m(set 2) >= m(set 1)"),
-        gt_swapped=rate((~one & below).sum(), below, "m(set 2) > m(set 1)"),
-        base_rate=rate(one.sum(), present[present], "both values"),
+        **dict(zip(conditions, rates, strict=True)),
         metric_ties=int(tied.sum()),
         human_ties=n_questions - len(decided),
         missing=int((~present).sum()),
     )
 
 
-def given_tie(preferences: pd.DataFrame, values: pd.Series[float], other: pd.Series[float]) -> Rate:
+def given_tie(
+    preferences: pd.DataFrame,
+    values: pd.Series[float],
+    other: pd.Series[float],
+    draws: Draws | None = None,
+) -> Rate:
     """Measure a metric where a second one sees no difference (CIRQRS eq. 9).
 
     P(set 1 preferred | m(set 1) > m(set 2) and other(set 1) = other(set 2)).
 
     Args:
-        preferences: (n_questions, ...) with `set_1`, `set_2` and `preferred` (1, 2, 0 = tie).
+        preferences: (n_questions, ...) with `set_1`, `set_2`, `preferred` (1, 2, 0 = tie) and, for
+            draws, `participant_id` and `query_id`.
         values: the metric m, indexed by set_id, NaN where a set has none.
         other: the second metric, likewise; pairs where it has no value are no ties.
+        draws: the resamples for the interval; None leaves it out.
 
     Returns:
         The rate; NaN, with a reason, where no pair fulfils the condition.
@@ -140,14 +161,52 @@ def given_tie(preferences: pd.DataFrame, values: pd.Series[float], other: pd.Ser
     above = preferences["set_1"].map(values) > preferences["set_2"].map(values)
     tied = preferences["set_1"].map(other) == preferences["set_2"].map(other)
     condition = above & tied & (preferences["preferred"] != 0)
-    hits = int((condition & (preferences["preferred"] == 1)).sum())
-    reason = "no pair has m(set 1) > m(set 2) where the other ties"
-    return _rate(hits, int(condition.sum()), len(preferences), reason)
+    hits = condition & (preferences["preferred"] == 1)
+    where = "m(set 1) > m(set 2) where the other ties"
+    (rate,) = _rates(preferences, [_Condition(hits, condition, where)], len(preferences), draws)
+    return rate
 
 
-def _rate(hits: float, n: int, n_questions: int, reason: str) -> Rate:
+@dataclass(frozen=True)
+class _Condition:
+    """Which pairs a rate is a share of.
+
+    Attributes:
+        hits: (n,) how much each pair counts as agreement: 0, 1, or one half.
+        fulfilled: (n,) whether it fulfils the condition.
+        where: the condition, in words.
+    """
+
+    hits: pd.Series[float] | pd.Series[bool]
+    fulfilled: pd.Series[bool]
+    where: str
+
+
+def _rates(
+    pairs: pd.DataFrame, conditions: Sequence[_Condition], n_questions: int, draws: Draws | None
+) -> list[Rate]:
+    """The shares of all conditions, their intervals from one pass over the resamples."""
+    rates = [_rate(condition, n_questions) for condition in conditions]
+    if draws is None:
+        return rates
+    columns = [
+        side.to_numpy(dtype="float64")
+        for condition in conditions
+        for side in (condition.hits, condition.fulfilled)
+    ]
+    totals = draws.totals(pairs, np.stack(columns, axis=1))
+    with np.errstate(invalid="ignore"):
+        drawn = totals[:, ::2] / totals[:, 1::2]
+    return [
+        replace(rate, ci=draws.interval(drawn[:, place], pairs[conditions[place].fulfilled]))
+        for place, rate in enumerate(rates)
+    ]
+
+
+def _rate(condition: _Condition, n_questions: int) -> Rate:
+    n = int(condition.fulfilled.sum())
     if n_questions == 0:
         return Rate(UNDEFINED, 0, UNDEFINED, "the release has no questions")
     if n == 0:
-        return Rate(UNDEFINED, 0, 0.0, reason)
-    return Rate(float(hits) / n, n, n / n_questions)
+        return Rate(UNDEFINED, 0, 0.0, f"no pair has {condition.where}")
+    return Rate(float(condition.hits.sum()) / n, n, n / n_questions)

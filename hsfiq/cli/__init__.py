@@ -24,6 +24,7 @@ from hsfiq.cli import (
     imports,
     owner,
     participant,
+    power,
     score,
     serve,
     show,
@@ -56,6 +57,7 @@ export.register(app)
 analyze.register(app)
 train.register(app)
 score.register(app)
+power.register(app)
 show.register(app)
 
 

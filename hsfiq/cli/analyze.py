@@ -35,6 +35,31 @@ def analyze(
             metavar="FILE", help="A scores file: Parquet, CSV or JSONL; may come several times."
         ),
     ] = None,
+    resamples: Annotated[
+        int, typer.Option(min=1, help="How many times the intervals resample the answers.")
+    ] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Of these resamples.")] = 0,
+    unit: Annotated[
+        str,
+        typer.Option(
+            metavar="UNIT",
+            help="What is resampled: participant, triplet, participant-triplet (both at once: "
+            "rather too long than too short) or row (as if all answers were independent: for "
+            "comparison).",
+        ),
+    ] = "participant",
+    few_clusters: Annotated[
+        bool,
+        typer.Option("--few-clusters", help="Widen the intervals as few participants need."),
+    ] = False,
+    details: Annotated[
+        bool,
+        typer.Option(
+            "--details",
+            help="Also systems, participants, categories, the human ceiling, and whether the "
+            "conclusions change without doubtful answers.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how well metrics agree with the people of a release."""
@@ -44,7 +69,14 @@ def analyze(
         typer.echo(f"analysing {folder}", err=True)
     wanted = [metrics.parse_metric(name) for name in metric]
     data = room("analysis.release", "analysis").read_release(folder, scores or [])
-    result = room("analysis.analyze", "analysis").analyze(data, wanted)
+    draws = room("analysis.resampling", "analysis").Draws.of(
+        data,
+        unit=unit,
+        n_resamples=resamples,
+        seed=seed,
+        correction="t" if few_clusters else "none",
+    )
+    result = room("analysis.analyze", "analysis").analyze(data, wanted, draws, in_detail=details)
     print_result(
         result.to_json(), room("analysis.table", "analysis").to_table(result), as_json=as_json
     )

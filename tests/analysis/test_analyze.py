@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from analysis.analyze import Analysis, analyze
 from analysis.errors import AnalysisError
 from analysis.metrics import Recall, ScoreColumn
+from analysis.resampling import Draws
 from analysis.table import to_table
 
 RATE = {"rate", "n", "coverage"}
@@ -35,9 +37,11 @@ def nulls_without_reason(value: object, path: str = "") -> list[str]:
 @few
 @given(studies)
 def test_the_shape_that_other_tools_read(study: list[Question]) -> None:
-    result = strict(analyze(make_release(study), [Recall(5), Recall(1)]))
+    small = make_release(study)
+    draws = Draws.of(small, n_resamples=50)
+    result = strict(analyze(small, [Recall(5), Recall(1)], draws))
     assert nulls_without_reason(result) == []
-    assert set(result) == {"release", "human_score", "position_bias", "metrics"}
+    assert set(result) == {"release", "human_score", "position_bias", "metrics", "comparisons"}
     release = result["release"]
     assert {"name", "kind", "n_questions", "n_sets", "n_participants"} <= set(release)
     assert release["n_sets"] == 2 * release["n_questions"] == 2 * len(study)
@@ -47,8 +51,10 @@ def test_the_shape_that_other_tools_read(study: list[Question]) -> None:
     for metric in result["metrics"].values():
         assert {"W", "p"} <= set(metric["normality"])
         assert {"rho", "p", "n"} <= set(metric["spearman"])
+        assert {"ci", "ci_method", "independent_ci"} <= set(metric["spearman"])
+        assert set(metric["within_participant"]) == {"mean", "centred"}
         for rate in ("ge", "gt", "symmetric", "tie_half"):
-            assert set(metric["preference_rate"][rate]) >= RATE
+            assert set(metric["preference_rate"][rate]) >= {*RATE, "ci", "ci_method"}
     assert set(result["metrics"]["recall@5"]["preference_rate"]["given_tie"]) == {"recall@1"}
 
 
@@ -80,6 +86,28 @@ def test_simulated_answers_say_so() -> None:
         analysis = analyze(make_release([Question(1)], simulated=simulated), [Recall(5)])
         assert strict(analysis)["release"]["simulated"] is simulated
         assert ("SIMULATED" in to_table(analysis)) is simulated
+
+
+def test_all_intervals_come_from_the_draws_given() -> None:
+    release = make_release(simulate(np.random.default_rng(3), 6, 8))
+    draws = Draws.of(release, unit="row", n_resamples=70, seed=5)
+    result = strict(analyze(release, [Recall(5), Recall(1)], draws))
+    methods = list(found(result, "ci_method"))
+    assert len(methods) > 10
+    for method in methods:
+        assert (method["n_resamples"], method["seed"]) == (70, 5)
+    assert result["position_bias"]["ci_method"]["unit"] == "row"
+    within = result["metrics"]["recall@5"]["within_participant"]
+    assert within["mean"]["ci_method"]["unit"] == "participant"
+
+
+def found(value: object, key: str) -> Iterator[dict[str, Any]]:
+    """All objects of this key, however deep."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name == key:
+                yield inner
+            yield from found(inner, key)
 
 
 def simulate(rng: np.random.Generator, n_participants: int, each: int) -> list[Question]:

@@ -3,13 +3,15 @@ from __future__ import annotations
 import math
 
 import analysis_twins as twins
+import numpy as np
 import pandas as pd
 import pytest
 from analysis_studies import Question, few, make_release, studies, values_of
 from hypothesis import given
 from scipy import stats
 
-from analysis.correlation import Correlation, spearman
+from analysis.correlation import Correlation, bonett_wright, spearman
+from analysis.resampling import Draws
 
 
 def both(study: list[Question]) -> tuple[list[float], list[float]]:
@@ -88,3 +90,76 @@ def test_values_go_by_set_id_not_by_order() -> None:
     study = [Question(1, scores=(1, 2), values=(1, 2)), Question(1, scores=(3, 4), values=(3, 4))]
     shuffled: pd.Series = values_of(study).iloc[::-1]
     assert spearman(make_release(study).sets, shuffled).rho == pytest.approx(1)
+
+
+def drawn_study(seed: int, n_participants: int, each: int) -> list[Question]:
+    """People who differ in offset and slope; the metric has few and many values by turns."""
+    rng = np.random.default_rng(seed)
+    study = []
+    for person in range(n_participants):
+        offset, slope = rng.normal(3, 0.5), rng.normal(0.6, 0.4)
+        for _ in range(each):
+            values = rng.normal(size=2)
+            felt = np.clip(np.round(offset + slope * values + rng.normal(size=2)), 1, 5)
+            scores, found = [int(one) for one in felt], [float(one) for one in values]
+            study.append(
+                Question(
+                    1, (scores[0], scores[1]), values=(found[0], found[1]), participant=f"p{person}"
+                )
+            )
+    return study
+
+
+def test_the_interval_is_that_of_the_participants_written_out() -> None:
+    study = drawn_study(1, 12, 6)
+    release = make_release(study)
+    draws = Draws.of(release, n_resamples=150, seed=5)
+    result = spearman(release.sets, values_of(study), draws)
+    people = [[one for one in study if one.participant == f"p{number}"] for number in range(12)]
+    order = sorted(range(12), key=lambda number: f"p{number}")
+    rhos = []
+    for counts in np.concatenate(list(draws.counts())):
+        chosen = [
+            question
+            for place, number in enumerate(order)
+            for _ in range(int(counts[place]))
+            for question in people[number]
+        ]
+        rhos.append(stats.spearmanr(*both(chosen)).statistic)
+    assert result.ci is not None
+    ends = np.quantile(rhos, [0.025, 0.975])
+    assert (result.ci.low, result.ci.high) == pytest.approx(tuple(ends), abs=1e-12)
+    assert (result.ci.n_clusters, result.ci.unit, result.ci.seed) == (12, "participant", 5)
+    written = result.to_json()
+    assert written["ci"] == [result.ci.low, result.ci.high]
+
+
+def test_the_same_answers_by_everyone_twice_change_no_interval() -> None:
+    study = drawn_study(2, 8, 5)
+    one, two = (
+        spearman(release.sets, values_of(answers), Draws.of(release, n_resamples=100))
+        for answers in (study, study + study)
+        for release in [make_release(answers)]
+    )
+    assert one.ci is not None
+    assert two.ci is not None
+    assert (two.ci.low, two.ci.high) == pytest.approx((one.ci.low, one.ci.high), abs=1e-12)
+    assert two.independent_ci[1] - two.independent_ci[0] < 0.8 * (
+        one.independent_ci[1] - one.independent_ci[0]
+    )
+
+
+def test_one_participant_alone_has_no_interval() -> None:
+    study = drawn_study(3, 1, 5)
+    release = make_release(study)
+    result = spearman(release.sets, values_of(study), Draws.of(release)).to_json()
+    assert result["ci"] == [None, None]
+    assert result["rho"] is not None
+    assert "2 clusters" in str(result["reason"])
+
+
+def test_independent_rows_have_the_analytic_interval() -> None:
+    """By hand: z = atanh 0.65, its error sqrt(1.21125 / 6097)."""
+    assert bonett_wright(0.65, 6100) == pytest.approx((0.6338, 0.6657), abs=5e-5)
+    assert bonett_wright(0.2, 3) == (-1, 1)
+    assert bonett_wright(-1, 9) == (-1, -1)

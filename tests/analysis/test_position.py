@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import analysis_twins as twins
+import numpy as np
 import pytest
 from analysis_studies import Question, few, make_release
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.position import position_bias
+from analysis.position import position_bias, sign_flip_p
+from analysis.resampling import Draws
 
 
 @few
@@ -32,3 +35,54 @@ def test_swapping_the_sides_leaves_p() -> None:
     two = position_bias(make_release([Question(2)] * 9 + [Question(1)]).preferences)
     assert (one.rate, two.rate) == (0.9, 0.1)
     assert one.p == two.p == pytest.approx(22 / 1024)
+
+
+@few
+@given(st.lists(st.integers(-6, 6), min_size=1, max_size=9))
+def test_the_sign_flip_test_equals_going_over_all_patterns(leads: list[int]) -> None:
+    seen = abs(sum(leads))
+    patterns = list(product((-1, 1), repeat=len(leads)))
+    hits = sum(
+        abs(sum(sign * lead for sign, lead in zip(pattern, leads, strict=True))) >= seen
+        for pattern in patterns
+    )
+    assert sign_flip_p(np.array(leads)) == pytest.approx(hits / len(patterns), abs=1e-12)
+
+
+def test_with_one_answer_each_the_sign_flip_test_is_the_binomial_one() -> None:
+    study = [Question(1 if one < 14 else 2, participant=f"p{one}") for one in range(18)]
+    result = position_bias(make_release(study).preferences)
+    assert result.p_clustered == pytest.approx(result.p)
+    assert result.n_participants == 18
+
+
+def test_one_person_of_one_mind_proves_nothing() -> None:
+    release = make_release([Question(1)] * 40)
+    result = position_bias(release.preferences, Draws.of(release))
+    assert result.p < 1e-9
+    assert result.p_clustered == 1
+    assert result.ci is not None
+    assert result.ci.reason
+
+
+def test_the_interval_is_that_of_the_participants_written_out() -> None:
+    rng = np.random.default_rng(4)
+    study = [
+        Question(int(rng.choice([0, 1, 1, 2])), participant=f"p{one % 7}") for one in range(90)
+    ]
+    release = make_release(study)
+    draws = Draws.of(release, n_resamples=120)
+    result = position_bias(release.preferences, draws)
+    rates = []
+    for counts in np.concatenate(list(draws.counts())):
+        answers = [
+            question.preferred
+            for person in range(7)
+            for _ in range(int(counts[person]))
+            for question in study
+            if question.participant == f"p{person}" and question.preferred
+        ]
+        rates.append(answers.count(1) / len(answers))
+    assert result.ci is not None
+    ends = (result.ci.low, result.ci.high)
+    assert ends == pytest.approx(tuple(np.quantile(rates, [0.025, 0.975])), abs=1e-12)

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import analysis_twins as twins
+import numpy as np
 import pandas as pd
 import pytest
 from analysis_studies import Question, few, make_release, studies, values_of
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from analysis.metrics import Recall
 from analysis.preference import RATES, PreferenceRates, Rate, given_tie, preference_rates
+from analysis.resampling import Draws
 
 
 def rates_of(study: list[Question]) -> PreferenceRates:
@@ -157,3 +159,57 @@ def test_no_questions_give_reasons() -> None:
             "coverage": None,
             "reason": "the release has no questions",
         }
+
+
+def test_the_intervals_are_those_of_the_participants_written_out() -> None:
+    rng = np.random.default_rng(9)
+    study = [
+        Question(
+            preferred=int(rng.choice([0, 1, 1, 2, 2])),
+            images=("abcde", "fghbc") if rng.random() < 0.8 else ("abcde", "bacde"),
+            values=(float(rng.integers(3)), float(rng.integers(3))),
+            participant=f"p{number % 8}",
+        )
+        for number in range(160)
+    ]
+    release = make_release(study)
+    draws = Draws.of(release, n_resamples=80)
+    rates = preference_rates(release.preferences, values_of(study), draws)
+    recall = Recall(5).values(release)
+    tied = given_tie(release.preferences, values_of(study), recall, draws)
+    resamples = [
+        [
+            question
+            for person in range(8)
+            for _ in range(int(counts[person]))
+            for question in study
+            if question.participant == f"p{person}"
+        ]
+        for counts in np.concatenate(list(draws.counts()))
+    ]
+    for rate, twin in (
+        (rates.ge, twins.ge),
+        (rates.gt, twins.gt),
+        (rates.symmetric, twins.symmetric),
+        (rates.tie_half, twins.tie_half),
+        (rates.base_rate, twins.base_rate),
+        (rates.ge_swapped, lambda answers: twins.ge(swap_sides(answers))),
+        (tied, lambda answers: twins.given_recall_tie(answers, 5)),
+    ):
+        assert rate.ci is not None
+        ends = np.quantile([twin(answers)[0] for answers in resamples], [0.025, 0.975])
+        assert (rate.ci.low, rate.ci.high) == pytest.approx(tuple(ends), abs=1e-12)
+        assert 2 <= rate.ci.n_clusters <= 8
+        assert rate.to_json()["ci"] == [rate.ci.low, rate.ci.high]
+
+
+def test_a_rate_of_nothing_has_no_interval() -> None:
+    release = make_release([Question(preferred=1, participant=f"p{one}") for one in range(4)])
+    values = pd.Series(1.0, index=release.sets["set_id"])
+    rates = preference_rates(release.preferences, values, Draws.of(release, n_resamples=20))
+    written = rates.symmetric.to_json()
+    assert written["ci"] == [None, None]
+    assert written["reason"] == "no pair has m different"
+    assert rates.tie_half.ci is not None
+    assert (rates.tie_half.ci.low, rates.tie_half.ci.high) == (0.5, 0.5)
+    assert rates.tie_half.ci.note

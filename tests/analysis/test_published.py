@@ -69,3 +69,31 @@ def test_position_bias(analysis: Analysis) -> None:
     assert analysis.position_bias.n == 2_000
     assert analysis.position_bias.p < 0.001
     assert analysis.metrics["recall@5"].preference.base_rate.rate == analysis.position_bias.rate
+
+
+def test_the_intervals_go_by_participant(analysis: Analysis) -> None:
+    metric = analysis.metrics["recall@5"]
+    found = metric.spearman
+    assert found.ci is not None
+    assert (found.ci.n_clusters, found.ci.n_resamples, found.ci.note) == (40, 2_000, None)
+    assert (found.ci.low, found.ci.high) == pytest.approx((0.122, 0.192), abs=0.003)
+    low, high = found.independent_ci
+    assert found.ci.high - found.ci.low > 1.1 * (high - low)
+    assert found.ci.low < metric.within.mean < found.ci.high
+    assert metric.within.n_participants == 40
+    rates = metric.preference
+    for rate, ends in (
+        (rates.ge, (0.559, 0.621)),
+        (rates.gt, (0.773, 0.852)),
+        (rates.symmetric, (0.746, 0.808)),
+        (rates.tie_half, (0.573, 0.594)),
+    ):
+        assert rate.ci is not None
+        assert (rate.ci.low, rate.ci.high) == pytest.approx(ends, abs=0.004)
+
+
+def test_position_bias_beyond_single_people(analysis: Analysis) -> None:
+    bias = analysis.position_bias
+    assert bias.ci is not None
+    assert bias.ci.low > 0.5
+    assert bias.p < bias.p_clustered < 0.01

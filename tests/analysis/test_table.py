@@ -7,6 +7,7 @@ from hypothesis import given
 
 from analysis.analyze import analyze
 from analysis.metrics import Recall
+from analysis.resampling import Draws
 from analysis.table import FOOTNOTE, to_table
 
 STUDY = [
@@ -24,11 +25,15 @@ def test_what_a_researcher_reads() -> None:
     lines = text.splitlines()
     assert lines[0] == ("small 1.0.0 (hp, study by hand): 6 questions, 12 sets, 2 participants")
     assert lines[1] == (
-        "position bias    P(set 1 preferred) = 0.6000, binomial p = 1, n = 5, 1 human tie left out"
+        "position bias    P(set 1 preferred) = 0.6000 [0.5000, 1.0000], n = 5, 1 human tie left out"
     )
-    rows = {line.split("  ")[2]: line.split()[-4:] for line in lines if line.startswith("    ")}
-    assert rows["ge"] == ["0.6667", "3", "50.0%", "0.5000"]
-    assert rows["symmetric"] == ["1.0000", "3", "50.0%", "0.5000"]
+    assert lines[2].strip() == "binomial p = 1, sign flips of participants p = 1"
+    assert lines[3] == (
+        "intervals        95%, percentile bootstrap; unit: participant, 2,000 resamples"
+    )
+    assert lines[4].strip() == "2 clusters are few: such an interval tends to be too short"
+    rows = {line.split("  ")[2]: line.split()[-6:] for line in lines if line.startswith("    ")}
+    assert rows["ge"] == ["0.6667", "[0.5000,", "1.0000]", "3", "50.0%", "0.5000"]
     assert "  no value for   2 sets: p1.form_1.5.1, p1.form_1.5.2" in lines
     assert any("gt where recall@1 ties" in line and "no pair has" in line for line in lines)
     assert text.endswith(FOOTNOTE)
@@ -38,7 +43,8 @@ def test_what_a_researcher_reads() -> None:
 @few
 @given(studies)
 def test_any_study_can_be_laid_out(study: list[Question]) -> None:
-    analysis = analyze(make_release(study), [Recall(5), Recall(2)])
+    release = make_release(study)
+    analysis = analyze(release, [Recall(5), Recall(2)], Draws.of(release, n_resamples=50))
     text = to_table(analysis)
     assert "nan" not in text
     assert max(map(len, text.splitlines())) <= 100

@@ -271,6 +271,9 @@ NEED_DATA = [
     Broken("recall@0", nothing, "analyze release --metric recall@0", "recall@0"),
     Broken("recall@x", nothing, "analyze release --metric recall@x", "recall@x"),
     Broken(
+        "unit", nothing, "analyze release --metric recall@5 --unit query", "no such unit: query"
+    ),
+    Broken(
         "no-release", nothing, "analyze absent --metric recall@5", "absent/manifest.json: no su"
     ),
     Broken("no-releases", nothing, "analyze --metric recall@5", "releases/: holds no hp release"),

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from analysis_studies import Question, make_release, values_of
+
+from analysis.categories import BETWEEN, WITHIN, categories
+from analysis.correlation import spearman
+from analysis.position import position_bias
+from analysis.preference import preference_rates
+from analysis.release import Release
+from analysis.resampling import Draws
+
+STUDY = [
+    Question(1, (4, 2), participant="p1", values=(2, 1)),
+    Question(2, (4, 5), participant="p1", values=(2, 1)),
+    Question(1, (5, 1), participant="p2", values=(3, 0)),
+    Question(2, (1, 2), participant="p2", values=(0, 1)),
+]
+
+
+def with_categories(named: list[str | None]) -> Release:
+    release = make_release(STUDY)
+    release.queries["category"] = named
+    return release
+
+
+def test_each_category_is_a_release_of_its_own(drawn: tuple[Release, pd.Series]) -> None:
+    release, utilities = drawn
+    found = categories(release, {"oracle": utilities}, Draws.of(release, n_resamples=50))
+    assert list(found.figures) == ["dress", "shirt", "toptee"]
+    assert found.note == BETWEEN
+    of_query = release.queries.set_index("query_id")["category"]
+    for name, figures in found.figures.items():
+        preferences = release.preferences[release.preferences["query_id"].map(of_query) == name]
+        sets = release.sets[release.sets["query_id"].map(of_query) == name]
+        assert (figures.n_questions, figures.n_participants) == (400, 10)
+        assert figures.spearman["oracle"].rho == spearman(sets, utilities).rho
+        plain = preference_rates(preferences, utilities)
+        for rate in ("ge", "symmetric", "tie_half"):
+            assert getattr(figures.preference["oracle"], rate).rate == getattr(plain, rate).rate
+        assert figures.position_bias.rate == position_bias(preferences).rate
+        ci = figures.spearman["oracle"].ci
+        assert ci is not None
+        assert ci.n_clusters == 10
+        assert ci.low < figures.spearman["oracle"].rho < ci.high
+
+
+@pytest.mark.parametrize(
+    ("named", "note"),
+    [
+        (["shirt", "shirt", "dress", "dress"], BETWEEN),
+        (["shirt", "dress", "shirt", "dress"], WITHIN),
+        (["shirt", "shirt", None, ""], None),
+    ],
+)
+def test_it_says_whether_people_differ_too(named: list[str | None], note: str | None) -> None:
+    release = with_categories(named)
+    found = categories(release, {"m": values_of(STUDY)}, Draws.of(release, n_resamples=5))
+    assert found.note == note
+    assert set(found.figures) == {name for name in named if name}
+
+
+def test_no_categories_are_a_reason() -> None:
+    release = make_release(STUDY)
+    draws = Draws.of(release, n_resamples=5)
+    without = categories(release, {}, draws).to_json()
+    assert without == {"categories": None, "reason": "the release names no categories"}
+    empty = categories(with_categories([None] * 4), {}, draws)
+    assert empty.reason == "no question has a category"

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import krippendorff
+import numpy as np
+import pandas as pd
+import pytest
+from analysis_studies import Question, few, make_release
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.ceiling import ceiling, others_mean, preference_ratings, same_sets, score_ratings
+from analysis.release import Release
+from analysis.resampling import Draws
+
+judged = st.tuples(st.sampled_from("pqr"), st.sampled_from("xyz"), st.integers(1, 5))
+
+
+@few
+@given(st.lists(judged, max_size=15))
+def test_others_mean_is_the_mean_of_the_others(rows: list[tuple[str, str, int]]) -> None:
+    sets = pd.DataFrame(
+        {
+            "set_id": [str(place) for place in range(len(rows))],
+            "participant_id": [person for person, _, _ in rows],
+            "query_id": "q",
+            "image_ids": [[images] for _, images, _ in rows],
+            "score": np.array([score for _, _, score in rows], dtype=np.int64),
+        }
+    )
+    found = others_mean(sets, same_sets(sets))
+    for place, (person, images, _) in enumerate(rows):
+        others = [score for other, shown, score in rows if other != person and shown == images]
+        expected = np.mean(others) if others else np.nan
+        assert found[str(place)] == pytest.approx(expected, nan_ok=True)
+
+
+def test_people_beat_a_blind_metric_and_not_the_truth(
+    overlapping: tuple[Release, pd.Series],
+) -> None:
+    release, utilities = overlapping
+    noise = np.random.default_rng(0).normal(size=len(utilities))
+    values = {"oracle": utilities, "noise": pd.Series(noise, index=utilities.index)}
+    found = ceiling(release, values, Draws.of(release, n_resamples=200))
+    assert found.n_sets == len(release.sets)
+    people, oracle, blind = found.people, found.metrics["oracle"], found.metrics["noise"]
+    # One other person is noisy; two of them are less so; what they judge by is not noisy at all.
+    assert blind.tie_half.rate < people.tie_half.rate < oracle.tie_half.rate
+    assert blind.spearman.rho + 0.2 < people.spearman.rho < oracle.spearman.rho
+    assert people.spearman.ci is not None
+    assert people.spearman.ci.low > 0
+    assert 0.2 < found.scores.alpha < 0.9
+    assert 0.1 < found.preferences.alpha < 0.9
+
+
+def test_alphas_are_krippendorffs(overlapping: tuple[Release, pd.Series]) -> None:
+    release, _ = overlapping
+    units = same_sets(release.sets)
+    found = ceiling(release, {}, Draws.of(release, n_resamples=5))
+    for ratings, level, alpha in (
+        (score_ratings(release.sets, units), "ordinal", found.scores.alpha),
+        (preference_ratings(release.preferences, units), "nominal", found.preferences.alpha),
+    ):
+        table = ratings.pivot_table(index="rater", columns="unit", values="value").to_numpy()
+        theirs = krippendorff.alpha(table, level_of_measurement=level)
+        assert alpha == pytest.approx(theirs)
+
+
+def test_a_metric_is_held_against_the_same_sets_only() -> None:
+    same = Question(1, (5, 1), ("abc", "def"))
+    study = [same, replace(same, participant="p2"), Question(2, (1, 5), ("fed", "cba"))]
+    release = make_release(study)
+    release.sets["query_id"] = release.preferences["query_id"] = "query p1.form_1.0"
+    values = pd.Series([1.0, 0.0, 1.0, 0.0, 1.0, 0.0], index=release.sets["set_id"].to_numpy())
+    found = ceiling(release, {"m": values}, Draws.of(release, n_resamples=5))
+    assert found.n_sets == 4
+    assert found.people.tie_half.rate == found.metrics["m"].tie_half.rate == 1
+    assert (found.people.tie_half.n, found.metrics["m"].tie_half.n) == (2, 2)
+
+
+def test_swapped_sides_are_the_same_pair() -> None:
+    study = [
+        Question(1, (5, 1), ("abc", "def")),
+        Question(2, (1, 5), ("def", "abc"), participant="p2"),
+        Question(0, (3, 3), ("def", "abc"), participant="p3"),
+    ]
+    release = make_release(study)
+    release.sets["query_id"] = "q"
+    ratings = preference_ratings(release.preferences, same_sets(release.sets))
+    assert ratings["unit"].nunique() == 1
+    assert ratings["value"].tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("study", [[], [Question(1)], [Question(1), Question(2)]])
+def test_nothing_judged_twice_gives_reasons(study: list[Question]) -> None:
+    release = make_release(study)
+    found = ceiling(release, {}, Draws.of(release, n_resamples=5))
+    assert found.n_sets == 0
+    assert found.people.spearman.reason is not None
+    assert found.people.tie_half.reason is not None
+    assert found.scores.reason == "nothing has been judged by two people"

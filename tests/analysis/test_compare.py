@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from analysis_studies import Question, few, make_release, question_ids, studies
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from analysis.analyze import analyze
+from analysis.compare import STATISTICS, Comparison, Difference, compare_all
+from analysis.correlation import spearman
+from analysis.metrics import Recall
+from analysis.permutation import Swaps
+from analysis.preference import preference_rates
+from analysis.resampling import Draws
+from analysis.table import to_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from analysis.release import Release
+
+RESAMPLES = 12
+SWAPS = Swaps(30, seed=3)
+
+some_values = st.one_of(st.none(), st.integers(-2, 2).map(float))
+measured = studies.flatmap(
+    lambda study: st.tuples(
+        st.just(study),
+        *[st.lists(some_values, min_size=2 * len(study), max_size=2 * len(study))] * 2,
+    )
+)
+
+
+def set_ids(study: Sequence[Question]) -> list[str]:
+    return [f"{name}.{side}" for name in question_ids(study) for side in (1, 2)]
+
+
+def as_metrics(
+    study: Sequence[Question], *columns: Sequence[float | None]
+) -> dict[str, pd.Series[float]]:
+    names = ("one", "two", "three")
+    return {
+        name: pd.Series(column, index=set_ids(study), dtype="float64")
+        for name, column in zip(names, columns, strict=False)
+    }
+
+
+def compare(
+    study: Sequence[Question], values: Mapping[str, pd.Series[float]], swaps: Swaps = SWAPS
+) -> Comparison:
+    release = make_release(study)
+    (found,) = compare_all(release, values, Draws.of(release, n_resamples=RESAMPLES), swaps)
+    return found
+
+
+def figures(found: Difference) -> tuple[Any, ...]:
+    numbers = (found.difference, found.ci.low, found.ci.high, found.p)
+    return tuple(pytest.approx(each, nan_ok=True, abs=1e-12) for each in numbers)
+
+
+def literal(
+    sets: pd.DataFrame, pairs: pd.DataFrame, name: str, values: Mapping[str, pd.Series[float]]
+) -> float:
+    """One statistic of one metric less that of the other, on rows that may repeat."""
+    found = []
+    for metric in values.values():
+        if name == "spearman":
+            x, y = sets["set_id"].map(metric), sets["score"]
+            defined = min(x.nunique(), y.nunique()) > 1
+            found.append(stats.spearmanr(x, y).statistic if defined else math.nan)
+            continue
+        hits = n = 0.0
+        for row in pairs.itertuples():
+            gap = metric[row.set_1] - metric[row.set_2]
+            if gap == 0 and name == "symmetric":
+                continue
+            n += 1
+            hits += 0.5 if gap == 0 else row.preferred == (1 if gap > 0 else 2)
+        found.append(hits / n if n else math.nan)
+    return found[0] - found[1]
+
+
+def usable(
+    release: Release, values: Mapping[str, pd.Series[float]]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The sets that both metrics have a value for, and the pairs with a preference likewise."""
+    lost = {name for metric in values.values() for name in metric.index[metric.isna()]}
+    pairs = release.preferences[release.preferences["preferred"] != 0]
+    whole = ~(pairs["set_1"].isin(lost) | pairs["set_2"].isin(lost))
+    return release.sets[~release.sets["set_id"].isin(lost)], pairs[whole]
+
+
+@few
+@given(measured)
+def test_differences_are_those_of_the_single_statistics(
+    drawn: tuple[list[Question], list[float | None], list[float | None]],
+) -> None:
+    study, *columns = drawn
+    values = as_metrics(study, *columns)
+    release = make_release(study)
+    sets, pairs = usable(release, values)
+    found = compare(study, values)
+    rhos = [spearman(sets, metric).rho for metric in values.values()]
+    rates = [preference_rates(pairs, metric) for metric in values.values()]
+    for name, one, two in (
+        ("spearman", *rhos),
+        ("tie_half", *[each.tie_half.rate for each in rates]),
+        ("symmetric", *[each.symmetric.rate for each in rates]),
+    ):
+        difference: Difference = getattr(found, name)
+        assert difference.difference == pytest.approx(one - two, nan_ok=True, abs=1e-12)
+        rows = sets if name == "spearman" else pairs
+        assert difference.n == len(rows)
+        assert difference.n_clusters == rows["participant_id"].nunique()
+        undefined = math.isnan(difference.difference) or math.isnan(difference.p)
+        assert (difference.reason is not None) == undefined
+
+
+@few
+@given(measured)
+def test_intervals_are_those_of_repeated_rows(
+    drawn: tuple[list[Question], list[float | None], list[float | None]],
+) -> None:
+    study, *columns = drawn
+    values = as_metrics(study, *columns)
+    release = make_release(study)
+    draws = Draws.of(release, n_resamples=RESAMPLES)
+    rows = usable(release, values)
+    found = compare(study, values)
+    repeated = [
+        [
+            table.loc[np.repeat(table.index, weights.astype(int))]
+            for weights in np.concatenate(list(draws.weights(table)))
+        ]
+        for table in rows
+    ]
+    for name in STATISTICS:
+        if math.isnan(getattr(found, name).difference):
+            continue
+        statistics = [literal(*resample, name, values) for resample in zip(*repeated, strict=True)]
+        wanted = draws.interval(np.array(statistics), rows[name != "spearman"])
+        ci = getattr(found, name).ci
+        assert (ci.low, ci.high, ci.n_undefined) == (
+            pytest.approx(wanted.low, nan_ok=True, abs=1e-12),
+            pytest.approx(wanted.high, nan_ok=True, abs=1e-12),
+            wanted.n_undefined,
+        )
+
+
+def standardised(values: pd.Series[float]) -> pd.Series[float]:
+    ranks = values.rank()
+    return (ranks - ranks.mean()) / ranks.std(ddof=0)
+
+
+@few
+@given(measured)
+def test_p_is_that_of_exchanging_whole_participants(
+    drawn: tuple[list[Question], list[float | None], list[float | None]],
+) -> None:
+    study, *columns = drawn
+    values = as_metrics(study, *columns)
+    release = make_release(study)
+    found = compare(study, values)
+    for name, rows in zip(STATISTICS, (0, 1, 1), strict=True):
+        difference: Difference = getattr(found, name)
+        if math.isnan(difference.p):
+            continue
+        table = usable(release, values)[rows]
+        people = sorted(table["participant_id"].unique())
+        shape = (1, len(people)) if name == "spearman" else (len(people),)
+        extreme = 0
+        for mask in np.concatenate(list(SWAPS.masks(*shape))).reshape(-1, len(people)):
+            exchanged = {person for person, swap in zip(people, mask, strict=True) if swap}
+            swapped = literal_swap(table, name, values, exchanged)
+            extreme += not abs(swapped) < abs(difference.difference) - 1e-12
+        assert difference.p == (extreme + 1) / (SWAPS.n + 1)
+
+
+def literal_swap(
+    table: pd.DataFrame, name: str, values: Mapping[str, pd.Series[float]], exchanged: set[str]
+) -> float:
+    """The difference when the two metrics are exchanged for these participants."""
+    here = table["participant_id"].isin(exchanged).to_numpy()
+    one, two = values.values()
+    if name == "spearman":
+        x, y = (standardised(table["set_id"].map(metric)) for metric in (one, two))
+        first, second = x.where(~here, y), y.where(~here, x)
+        if min(first.std(), second.std()) < 1e-9:
+            return math.nan
+        scores = table["score"].rank()
+        return float(np.corrcoef(first, scores)[0, 1] - np.corrcoef(second, scores)[0, 1])
+    theirs = set(table.loc[here, ["set_1", "set_2"]].to_numpy().ravel())
+    first = pd.Series({key: (two if key in theirs else one)[key] for key in one.index})
+    second = pd.Series({key: (one if key in theirs else two)[key] for key in one.index})
+    return literal(table, table, name, {"first": first, "second": second})
+
+
+@few
+@given(measured)
+def test_invariances(
+    drawn: tuple[list[Question], list[float | None], list[float | None]],
+) -> None:
+    study, *columns = drawn
+    values = as_metrics(study, *columns)
+    plain = compare(study, values)
+    bent = compare(study, {"one": values["one"] ** 3 + 7, "two": np.exp(values["two"])})
+    turned = compare(study, dict(reversed(values.items())))
+    sides = compare(
+        [
+            replace(q, preferred={0: 0, 1: 2, 2: 1}[q.preferred], scores=q.scores[::-1])
+            for q in study
+        ],
+        as_metrics(study, *[mirrored(column) for column in columns]),
+    )
+    twice = compare(study + study, as_metrics(study + study, *[2 * list(c) for c in columns]))
+    for name in STATISTICS:
+        difference: Difference = getattr(plain, name)
+        assert figures(getattr(bent, name)) == figures_of(difference)
+        assert figures(getattr(sides, name)) == figures_of(difference)
+        opposite: Difference = getattr(turned, name)
+        assert opposite.difference == pytest.approx(-difference.difference, nan_ok=True)
+        assert opposite.p == pytest.approx(difference.p, nan_ok=True)
+        assert opposite.ci.low == pytest.approx(-difference.ci.high, nan_ok=True, abs=1e-12)
+        if difference.n > 2:  # two sets have no correlation, four have
+            assert figures(getattr(twice, name)) == figures_of(difference)
+
+
+def figures_of(found: Difference) -> tuple[float, ...]:
+    return (found.difference, found.ci.low, found.ci.high, found.p)
+
+
+def mirrored(column: Sequence[float | None]) -> list[float | None]:
+    return [column[place ^ 1] for place in range(len(column))]
+
+
+def simulate(
+    rng: np.random.Generator, noises: Sequence[float], n_participants: int = 20, each: int = 25
+) -> tuple[list[Question], dict[str, pd.Series[float]]]:
+    """Answers that follow a quality, and metrics that see the quality through so much noise."""
+    study, columns = [], [[] for _ in noises]
+    for participant in range(n_participants):
+        offset = rng.normal() / 2
+        for _ in range(each):
+            quality = rng.normal(size=2)
+            seen = quality + rng.normal(size=2)
+            scores = tuple(int(s) for s in np.clip(np.rint(seen + offset + 3), 1, 5))
+            study.append(
+                Question(1 if seen[0] > seen[1] else 2, scores, participant=f"p{participant}")
+            )
+            for column, noise in zip(columns, noises, strict=True):
+                column.extend(quality + noise * rng.normal(size=2))
+    return study, as_metrics(study, *columns)
+
+
+def test_the_better_metric_is_found_and_equal_ones_are_not() -> None:
+    study, values = simulate(np.random.default_rng(8), (0.2, 2.0, 2.0))
+    release = make_release(study)
+    found = compare_all(release, values, Draws.of(release, n_resamples=300))
+    better, best, equal = found
+    assert [(each.metric, each.other) for each in found] == [
+        ("one", "two"),
+        ("one", "three"),
+        ("two", "three"),
+    ]
+    for name in STATISTICS:
+        for comparison in (better, best):
+            difference: Difference = getattr(comparison, name)
+            assert difference.ci.low > 0
+            assert difference.p < difference.p_holm < 0.01
+        same: Difference = getattr(equal, name)
+        assert same.ci.low < 0 < same.ci.high
+        assert same.p == same.p_holm > 0.05
+
+
+def test_p_is_small_as_often_as_it_should() -> None:
+    rng = np.random.default_rng(9)
+    small = dict.fromkeys(STATISTICS, 0)
+    for number in range(60):
+        study, values = simulate(rng, (1.0, 1.0), n_participants=10, each=8)
+        found = compare(study, values, Swaps(99, seed=number))
+        for name in STATISTICS:
+            small[name] += getattr(found, name).p <= 0.2
+    assert all(4 <= count <= 21 for count in small.values())
+
+
+def test_a_third_metric_changes_p_holm_alone() -> None:
+    study, values = simulate(np.random.default_rng(10), (0.5, 1.0, 1.0), n_participants=8)
+    values["three"].iloc[:100] = np.nan
+    release, swaps = make_release(study), Swaps(200)
+    draws = Draws.of(release, n_resamples=RESAMPLES)
+    pair = {name: values[name] for name in ("one", "two")}
+    (alone,) = compare_all(release, pair, draws, swaps)
+    among, fewer, _ = compare_all(release, values, draws, swaps)
+    for name in STATISTICS:
+        assert replace(getattr(among, name), p_holm=getattr(alone, name).p) == getattr(alone, name)
+        assert getattr(among, name).p_holm >= getattr(alone, name).p
+    assert (fewer.spearman.n, fewer.tie_half.n) == (len(release.sets) - 100, 150)
+
+
+def test_what_is_undefined_has_a_reason() -> None:
+    one_person = [Question(1, (4, 2)), Question(2, (1, 5)), Question(2, (3, 4))]
+    two_people = [*one_person, Question(1, (5, 3), participant="p2")]
+    rising, flat = [float(n) for n in range(8)], [1.0] * 8
+    equal_scores = [replace(q, scores=(3, 3)) for q in two_people]
+    ties = [replace(q, preferred=0) for q in two_people]
+    alone, nothing = (
+        "one participant alone",
+        ("one: n = 0", "no pair has", "a metric tells no pair"),
+    )
+    for study, columns, reasons in (
+        ([], ([], []), nothing),
+        (two_people, (rising, [None] * 8), nothing),
+        (one_person, (rising[:6], rising[5::-1]), (alone,) * 3),
+        (two_people, (rising, flat), ("two: the metric has the same", None, nothing[2])),
+        (equal_scores, (rising, rising[::-1]), ("one: every set has the same", None, None)),
+        (ties, (rising, rising[::-1]), (None, *nothing[1:])),
+    ):
+        written = json.loads(
+            json.dumps(compare(study, as_metrics(study, *columns)).to_json(), allow_nan=False)
+        )
+        for name, reason in zip(STATISTICS, reasons, strict=True):
+            if reason is None:
+                assert "reason" not in written[name]
+                continue
+            assert written[name]["p"] is written[name]["p_holm"] is None
+            assert written[name]["reason"].startswith(reason)
+            assert (written[name]["difference"] is None) == (reason != alone)
+            assert written[name]["ci"] == [None, None]
+            assert written[name]["ci_method"]["reason"]
+
+
+def test_fewer_than_two_metrics_are_not_compared() -> None:
+    study = [Question(1, values=(1, 2))]
+    release = make_release(study)
+    draws = Draws.of(release, n_resamples=RESAMPLES)
+    assert compare_all(release, {}, draws) == []
+    assert compare_all(release, as_metrics(study, [1.0, 2.0]), draws) == []
+
+
+def test_an_analysis_has_them() -> None:
+    study, _ = simulate(np.random.default_rng(11), (), n_participants=3, each=4)
+    release = make_release(study)
+    analysis = analyze(release, [Recall(5), Recall(1)], Draws.of(release, n_resamples=RESAMPLES))
+    written = json.loads(json.dumps(analysis.to_json(), allow_nan=False))
+    (comparison,) = written["comparisons"]
+    assert (comparison["metric"], comparison["other"]) == ("recall@5", "recall@1")
+    assert set(comparison) == {"metric", "other", *STATISTICS}
+    assert "recall@5 less recall@1" in to_table(analysis)
+    for metric in written["metrics"].values():
+        assert set(metric["pairwise_accuracy"]) == {"preference", "score"}
+        assert set(metric["margin"]) == {"by_metric", "by_score"}

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+from analysis_studies import Question, few, make_release, studies
+from drawn_releases import BEST_FIRST
+from hypothesis import given, settings
+
+from analysis.analyze import analyze
+from analysis.details import details
+from analysis.details_table import details_to_table
+from analysis.metrics import Recall
+from analysis.release import Release
+from analysis.resampling import Draws
+from analysis.table import to_table
+
+KEYS = {"systems", "participants", "categories", "ceiling", "sensitivity"}
+
+
+def strict(release: Release) -> dict[str, Any]:
+    values = {f"recall@{k}": Recall(k).values(release) for k in (5, 1)}
+    found = details(release, values, Draws.of(release, n_resamples=20))
+    assert details_to_table(found)
+    written: dict[str, Any] = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    return written
+
+
+def nulls_without_reason(value: object, path: str = "") -> list[str]:
+    if not isinstance(value, dict):
+        return []
+    found = [f"{path}.{key}" for key in value if value[key] is None and not value.get("reason")]
+    return found + [
+        lost for key in value for lost in nulls_without_reason(value[key], f"{path}.{key}")
+    ]
+
+
+@settings(few, max_examples=15)
+@given(studies)
+def test_every_null_has_a_reason(study: list[Question]) -> None:
+    written = strict(make_release(study))
+    assert set(written) == KEYS
+    for key in KEYS:
+        assert nulls_without_reason(written[key], key) == []
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        [Question(1, (3, 3), values=(1, 1))] * 8,
+        [Question(0, (1, 5), participant=f"p{number}") for number in range(4)],
+        [Question(1, (4, 2), ("abcde", "bcdef"), target=None)] * 3,
+    ],
+    ids=["one participant", "human ties only", "no target"],
+)
+def test_degenerate_studies(study: list[Question]) -> None:
+    assert nulls_without_reason({key: strict(make_release(study))[key] for key in KEYS}) == []
+
+
+def test_only_where_asked_for() -> None:
+    found = analyze(make_release([Question(1)]), [Recall(5)])
+    assert found.details is None
+    assert not KEYS & set(found.to_json())
+
+
+def test_a_whole_release(drawn: tuple[Release, pd.Series]) -> None:
+    release, _ = drawn
+    written = strict(release)
+    assert [*written["systems"]["systems"]] == sorted(BEST_FIRST)
+    assert written["participants"]["n"] == 30
+    assert set(written["categories"]["categories"]) == {"dress", "shirt", "toptee"}
+    assert written["ceiling"]["n_sets"] == 0
+    assert written["sensitivity"]["one_participant_left_out"]["n_participants"] == 30
+    found = analyze(release, [Recall(5)], Draws.of(release, n_resamples=20), in_detail=True)
+    assert set(found.to_json()) >= KEYS
+    shown = to_table(found)
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= 100
+    first = [line.split()[0] for line in lines if line.strip().startswith(tuple(BEST_FIRST))]
+    assert first == BEST_FIRST

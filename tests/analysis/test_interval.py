@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.interval import Interval, expanded_tail, percentile_interval, with_interval
+
+
+def interval(statistics: list[float], *, n_clusters: int = 40, expand: bool = False) -> Interval:
+    return percentile_interval(
+        np.array(statistics), unit="participant", n_clusters=n_clusters, seed=7, expand=expand
+    )
+
+
+def test_the_ends_are_percentiles() -> None:
+    found = interval([float(value) for value in range(1001)])
+    assert (found.low, found.high) == pytest.approx((25, 975))
+    assert found.to_json() == {
+        "ci": [found.low, found.high],
+        "ci_method": {
+            "level": 0.95,
+            "method": "percentile bootstrap",
+            "unit": "participant",
+            "n_clusters": 40,
+            "n_resamples": 1001,
+            "n_undefined": 0,
+            "seed": 7,
+        },
+    }
+
+
+def test_few_undefined_resamples_are_left_out_and_counted() -> None:
+    found = interval([math.nan, *map(float, range(101))])
+    assert (found.low, found.high) == pytest.approx((2.5, 97.5))
+    assert found.n_undefined == 1
+
+
+@pytest.mark.parametrize(
+    ("statistics", "n_clusters", "reason"),
+    [
+        ([1.0, 2.0], 1, "an interval needs 2 clusters (unit: participant), and there are 1"),
+        ([1.0, 2.0], 0, "an interval needs 2 clusters (unit: participant), and there are 0"),
+        ([math.nan, 2.0, 3.0], 9, "undefined in 1 of 3 resamples"),
+        ([math.nan] * 4, 9, "undefined in 4 of 4 resamples"),
+    ],
+)
+def test_undefined_has_a_reason(statistics: list[float], n_clusters: int, reason: str) -> None:
+    found = interval(statistics, n_clusters=n_clusters)
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+    written = json.loads(json.dumps(with_interval({"rate": 1.0}, found, None), allow_nan=False))
+    assert (written["ci"], written["reason"]) == ([None, None], reason)
+    assert written["ci_method"]["reason"] == reason
+    assert with_interval({"rate": None}, found, "no pair")["reason"] == "no pair"
+
+
+def test_what_to_keep_in_mind_is_noted() -> None:
+    values = [float(value) for value in range(100)]
+    assert interval(values, n_clusters=10).note
+    assert "ci_method" in interval(values, n_clusters=10).to_json()
+    assert interval(values, n_clusters=10, expand=True).note is None
+    same = interval([0.5] * 100)
+    assert (same.low, same.high) == (0.5, 0.5)
+    assert "nothing is learnt" in str(same.to_json())
+
+
+def test_few_clusters_widen_the_interval_as_student_does() -> None:
+    """For the mean of n, the widened interval is Student's, where its resamples are normal."""
+    rng = np.random.default_rng(0)
+    n = 8
+    sample = rng.normal(size=n)
+    # The spread of the resampled means is that of the sample with n, not n - 1.
+    resampled = stats.norm.ppf(
+        np.linspace(0, 1, 200_001)[1:-1], sample.mean(), sample.std() / n**0.5
+    )
+    found = interval(list(resampled), n_clusters=n, expand=True)
+    low, high = stats.t.interval(0.95, n - 1, sample.mean(), sample.std(ddof=1) / n**0.5)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-3)
+    assert "expanded" in found.method
+
+
+def test_with_many_clusters_nothing_is_widened() -> None:
+    tails = [expanded_tail(n) for n in (2, 10, 20, 61, 10**6)]
+    assert tails == sorted(tails)
+    assert tails[-1] == pytest.approx(0.025, abs=1e-6)
+    assert tails[1] == pytest.approx(0.0086, abs=1e-3)
+
+
+def test_without_an_interval_the_figures_stay() -> None:
+    assert with_interval({"rate": 1.0}, None, None) == {"rate": 1.0}
+    assert with_interval({"rate": None}, None, "why") == {"rate": None, "reason": "why"}

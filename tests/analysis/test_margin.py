@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from analysis_studies import Question, few, make_release, studies, values_of
+from analysis_twins import midranks
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from analysis.margin import BINS, AccuracyByMargin, Margins, equal_bins, margins
+from analysis.preference import preference_rates
+from analysis.resampling import Draws
+
+RESAMPLES = 20
+
+
+def margins_of(study: list[Question]) -> Margins:
+    release = make_release(study)
+    draws = Draws.of(release, n_resamples=RESAMPLES)
+    return margins(release.preferences, values_of(study), draws)
+
+
+def told_apart(study: list[Question]) -> list[tuple[float, int, bool]]:
+    """(metric margin, score margin, whether right) of the pairs that count."""
+    pairs = []
+    for question in study:
+        first, second = question.values
+        if question.preferred != 0 and first is not None and second not in (None, first):
+            right = question.preferred == (1 if first > second else 2)
+            apart = abs(question.scores[0] - question.scores[1])
+            pairs.append((abs(first - second), apart, right))
+    return pairs
+
+
+def counted(margin: AccuracyByMargin) -> list[tuple[float, float, object, int]]:
+    return [(each.low, each.high, pytest.approx(each.accuracy), each.n) for each in margin.bins]
+
+
+def by_place(
+    pairs: list[tuple[float, bool]], places: list[int]
+) -> list[tuple[float, float, float, int]]:
+    found = []
+    for place in sorted(set(places)):
+        inside = [pair for pair, other in zip(pairs, places, strict=True) if other == place]
+        gaps = [gap for gap, _ in inside]
+        hits = sum(right for _, right in inside)
+        found.append((min(gaps), max(gaps), hits / len(inside), len(inside)))
+    return found
+
+
+@few
+@given(studies)
+def test_equals_the_definition(study: list[Question]) -> None:
+    pairs = told_apart(study)
+    found = margins_of(study)
+    gaps = [gap for gap, _, _ in pairs]
+    places = [math.floor(BINS * (rank - 0.5) / len(pairs) + 1e-9) for rank in midranks(gaps)]
+    wanted = by_place([(gap, right) for gap, _, right in pairs], places)
+    assert counted(found.by_metric) == wanted
+    wanted = by_place([(apart, right) for _, apart, right in pairs], [pair[1] for pair in pairs])
+    assert counted(found.by_score) == wanted
+    assert found.by_metric.n == found.by_score.n == len(pairs)
+    assert (found.by_metric.reason is None) == bool(pairs)
+
+
+@few
+@given(studies)
+def test_the_bins_together_are_the_symmetric_rate(study: list[Question]) -> None:
+    rate = preference_rates(make_release(study).preferences, values_of(study)).symmetric
+    for margin in (margins_of(study).by_metric, margins_of(study).by_score):
+        assert sum(each.n for each in margin.bins) == rate.n
+        if rate.n:
+            hits = sum(each.accuracy * each.n for each in margin.bins)
+            assert hits / rate.n == pytest.approx(rate.rate)
+
+
+@few
+@given(studies)
+def test_the_trend_is_scipys_rho_over_pairs(study: list[Question]) -> None:
+    pairs = told_apart(study)
+    found = margins_of(study)
+    right = [float(pair[2]) for pair in pairs]
+    for trend, gaps in (
+        (found.by_metric.trend, [pair[0] for pair in pairs]),
+        (found.by_score.trend, [float(pair[1]) for pair in pairs]),
+    ):
+        if len(set(gaps)) < 2 or len(set(right)) < 2:
+            assert math.isnan(trend.rho)
+            assert trend.reason
+        else:
+            assert trend.rho == pytest.approx(stats.spearmanr(gaps, right).statistic)
+
+
+@few
+@given(studies)
+def test_invariances(study: list[Question]) -> None:
+    plain = margins_of(study)
+    mirrored = margins_of(
+        [
+            replace(
+                q,
+                preferred={0: 0, 1: 2, 2: 1}[q.preferred],
+                scores=q.scores[::-1],
+                values=q.values[::-1],
+            )
+            for q in study
+        ]
+    )
+    assert mirrored.to_json() == plain.to_json()
+    scaled = margins_of(
+        [
+            replace(q, values=tuple(None if v is None else 2 * v + 1 for v in q.values))
+            for q in study
+        ]
+    )
+    assert scaled.by_score.to_json() == plain.by_score.to_json()
+    assert scaled.by_metric.trend == plain.by_metric.trend or not plain.by_metric.n
+    for one, other in zip(plain.by_metric.bins, scaled.by_metric.bins, strict=True):
+        assert replace(one, low=2 * one.low, high=2 * one.high) == other
+    twice = margins_of(study + study)
+    for one, other in zip(
+        plain.by_metric.bins + plain.by_score.bins,
+        twice.by_metric.bins + twice.by_score.bins,
+        strict=True,
+    ):
+        assert (other.low, other.high, other.n) == (one.low, one.high, 2 * one.n)
+        assert other.accuracy == pytest.approx(one.accuracy)
+        assert other.ci.low == pytest.approx(one.ci.low, nan_ok=True)
+        assert other.ci.high == pytest.approx(one.ci.high, nan_ok=True)
+
+
+def simulate(rng: np.random.Generator, *, sure: bool) -> list[Question]:
+    """600 answers by 12 people; where `sure`, the metric's larger margins are right more often."""
+    study = []
+    for place in range(600):
+        first, second = rng.normal(size=2)
+        chance = 1 / (1 + math.exp(-2 * abs(first - second))) if sure else 0.7
+        higher = 1 if first > second else 2
+        answer = higher if rng.random() < chance else 3 - higher
+        study.append(
+            Question(answer, participant=f"p{place % 12}", values=(float(first), float(second)))
+        )
+    return study
+
+
+def test_a_metric_that_knows_how_sure_it_is() -> None:
+    found = margins_of(simulate(np.random.default_rng(1), sure=True)).by_metric
+    accuracies = [each.accuracy for each in found.bins]
+    assert accuracies == sorted(accuracies)
+    assert [each.n for each in found.bins] == [120] * BINS
+    assert found.trend.ci.low > 0.1
+    for each in found.bins:
+        assert each.ci.low < each.accuracy < each.ci.high
+        assert each.ci.n_clusters == 12
+
+
+def test_a_metric_that_does_not() -> None:
+    trend = margins_of(simulate(np.random.default_rng(2), sure=False)).by_metric.trend
+    assert trend.ci.low < 0 < trend.ci.high
+
+
+def test_the_intervals_are_those_of_repeated_participants() -> None:
+    study = simulate(np.random.default_rng(3), sure=True)
+    release = make_release(study)
+    draws = Draws.of(release, n_resamples=RESAMPLES, seed=7)
+    found = margins(release.preferences, values_of(study), draws).by_metric
+    gaps, _, right = (np.array(column) for column in zip(*told_apart(study), strict=True))
+    weights = np.concatenate(list(draws.weights(release.preferences))).astype(int)
+    for place, each in enumerate(found.bins):
+        inside = equal_bins(gaps) == place
+        drawn = [np.repeat(right[inside], row[inside]).mean() for row in weights]
+        ends = np.quantile(drawn, [0.025, 0.975])
+        assert (each.ci.low, each.ci.high) == pytest.approx(tuple(ends))
+    ranks = stats.rankdata(gaps)
+    rhos = [
+        stats.pearsonr(np.repeat(ranks, row), np.repeat(right, row)).statistic for row in weights
+    ]
+    assert (found.trend.ci.low, found.trend.ci.high) == pytest.approx(
+        tuple(np.quantile(rhos, [0.025, 0.975]))
+    )
+
+
+@few
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=40))
+def test_bins_are_equal_where_margins_differ(gaps: list[int]) -> None:
+    places = equal_bins(np.array(gaps, dtype=np.float64))
+    assert all(
+        (a <= b) == (x <= y) or a == b
+        for a, x in zip(places, gaps, strict=True)
+        for b, y in zip(places, gaps, strict=True)
+    )
+    distinct = equal_bins(np.arange(10.0 * BINS))
+    assert (np.bincount(distinct) == 10).all()
+
+
+def test_what_is_undefined_has_a_reason() -> None:
+    for study in ([], [Question(0, values=(1, 2))], [Question(1, values=(None, 2))], [Question(1)]):
+        written = json.loads(json.dumps(margins_of(study).to_json(), allow_nan=False))
+        for part in (written["by_metric"], written["by_score"]):
+            assert (part["bins"], part["n"], part["trend"]["rho"]) == ([], 0, None)
+            assert part["reason"] == part["trend"]["reason"]
+    alone = margins_of([Question(1, values=(2, 1))]).by_metric
+    assert alone.bins[0].accuracy == 1.0
+    assert alone.bins[0].ci.reason is not None
+    assert alone.trend.reason == "all margins are equal"
+    right = margins_of([Question(1, values=(2, 1)), Question(1, values=(3, 1))]).by_metric
+    assert right.trend.reason == "the metric is right of every pair"

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from analysis_studies import Question, few, make_release, studies, values_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.pairwise import PairwiseAccuracy, Relations, deal, pairwise_accuracies
+from analysis.resampling import Draws
+
+RESAMPLES = 20
+
+
+def accuracies(study: list[Question], seed: int = 0) -> dict[str, PairwiseAccuracy]:
+    release = make_release(study)
+    draws = Draws.of(release, n_resamples=RESAMPLES, seed=seed)
+    return pairwise_accuracies(release.preferences, values_of(study), draws)
+
+
+def says(question: Question, human: str) -> int:
+    """What people say: 1 set 1 is better, -1 set 2, 0 neither."""
+    if human == "preference":
+        return {0: 0, 1: 1, 2: -1}[question.preferred]
+    first, second = question.scores
+    return (first > second) - (first < second)
+
+
+def agrees(question: Question, human: str, epsilon: float) -> bool:
+    first, second = question.values
+    assert first is not None
+    assert second is not None
+    if abs(first - second) <= epsilon:
+        return says(question, human) == 0
+    return says(question, human) == (1 if first > second else -1)
+
+
+def share(study: list[Question], human: str, epsilon: float) -> float:
+    return sum(agrees(question, human, epsilon) for question in study) / len(study)
+
+
+def best_epsilon(study: list[Question], human: str) -> float:
+    """Try every epsilon that makes a difference, from the smallest."""
+    tried = sorted({0.0, *(abs(q.values[0] - q.values[1]) for q in study)})
+    return max(tried, key=lambda epsilon: (share(study, human, epsilon), -epsilon))
+
+
+@few
+@given(studies, st.integers(0, 3))
+def test_equals_the_definition(study: list[Question], seed: int) -> None:
+    used = [question for question in study if None not in question.values]
+    for human, found in accuracies(study, seed).items():
+        assert found.n == len(used)
+        assert found.human_ties == sum(says(question, human) == 0 for question in used)
+        assert found.metric_ties == sum(q.values[0] == q.values[1] for q in used)
+        if not used:
+            assert found.reason == "no pair has both values"
+            continue
+        epsilon = best_epsilon(used, human)
+        assert found.in_sample_epsilon == epsilon
+        assert found.in_sample == pytest.approx(share(used, human, epsilon))
+        assert found.uncalibrated == pytest.approx(share(used, human, 0.0))
+        folds = deal(make_release(used).preferences["participant_id"], seed)
+        if len(set(folds)) == 1:
+            assert math.isnan(found.accuracy)
+            assert found.reason == "epsilon needs a second participant to be chosen on"
+            continue
+        right = 0
+        for question, fold in zip(used, folds, strict=True):
+            others = [q for q, other in zip(used, folds, strict=True) if other != fold]
+            assert found.epsilons[fold] == best_epsilon(others, human)
+            right += agrees(question, human, best_epsilon(others, human))
+        assert found.accuracy == pytest.approx(right / len(used))
+        assert found.in_sample >= found.uncalibrated
+
+
+def test_a_study_that_can_be_counted_by_hand() -> None:
+    study = [
+        Question(0, (3, 3), values=(1.0, 1.5)),  # both see a tie, by epsilon 0.5
+        Question(1, (4, 2), values=(3.0, 1.0)),  # both see set 1 ahead
+        Question(2, (4, 4), values=(1.0, 4.0)),  # the scores tie, the metric sees set 2 ahead
+        Question(1, (2, 5), values=(None, 1.0)),  # no value
+    ]
+    found = accuracies([replace(q, participant=name) for name in ("p1", "p2") for q in study])
+    preference, score = found["preference"], found["score"]
+    assert (preference.accuracy, preference.in_sample, preference.uncalibrated) == (1, 1, 2 / 3)
+    assert preference.epsilons == (0.5, 0.5)
+    assert (score.accuracy, score.human_ties, score.n) == (2 / 3, 4, 6)
+    assert preference.ci.low == preference.ci.high == 1.0
+
+
+@few
+@given(studies)
+def test_invariances(study: list[Question]) -> None:
+    plain = accuracies(study)
+    scaled = accuracies(
+        [
+            replace(q, values=tuple(None if v is None else 4 * v - 8 for v in q.values))
+            for q in study
+        ]
+    )
+    mirrored = accuracies(
+        [
+            replace(
+                q,
+                preferred={0: 0, 1: 2, 2: 1}[q.preferred],
+                scores=q.scores[::-1],
+                values=q.values[::-1],
+            )
+            for q in study
+        ]
+    )
+    for human, found in plain.items():
+        expected = found.to_json()
+        assert mirrored[human].to_json() == expected
+        assert scaled[human].epsilons == tuple(4 * epsilon for epsilon in found.epsilons)
+        assert scaled[human].to_json()["ci"] == expected["ci"]
+        assert scaled[human].accuracy == pytest.approx(found.accuracy, nan_ok=True)
+
+
+@few
+@given(studies)
+def test_every_answer_twice_changes_no_share_and_no_interval(study: list[Question]) -> None:
+    once, twice = accuracies(study), accuracies(study + study)
+    for human, found in once.items():
+        doubled = twice[human]
+        assert doubled.n == 2 * found.n
+        assert doubled.epsilons == found.epsilons
+        assert doubled.accuracy == pytest.approx(found.accuracy, nan_ok=True)
+        for end in ("low", "high"):
+            wanted = getattr(found.ci, end)
+            assert getattr(doubled.ci, end) == pytest.approx(wanted, nan_ok=True)
+
+
+def test_the_interval_is_that_of_repeated_participants() -> None:
+    rng = np.random.default_rng(3)
+    study = simulate(rng, n_participants=6, each=5, noise=1.0)
+    release = make_release(study)
+    draws = Draws.of(release, n_resamples=RESAMPLES, seed=4)
+    found = pairwise_accuracies(release.preferences, values_of(study), draws)["score"]
+    folds = deal(release.preferences["participant_id"], 4)
+    right = [
+        agrees(question, "score", found.epsilons[fold])
+        for question, fold in zip(study, folds, strict=True)
+    ]
+    weights = np.concatenate(list(draws.weights(release.preferences))).astype(int)
+    drawn = [np.repeat(right, row).mean() for row in weights]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    assert (found.ci.low, found.ci.high) == pytest.approx((low, high))
+
+
+def simulate(
+    rng: np.random.Generator, n_participants: int, each: int, noise: float
+) -> list[Question]:
+    """Scores that follow a quality, people who tie below 0.5, and a metric that sees it too."""
+    study = []
+    for participant in range(n_participants):
+        for _ in range(each):
+            quality = rng.normal(size=2)
+            values = quality + noise * rng.normal(size=2)
+            gap = quality[0] - quality[1]
+            answer = 0 if abs(gap) < 0.5 else 1 if gap > 0 else 2
+            scores = (3, 3) if answer == 0 else (4, 2) if answer == 1 else (2, 4)
+            study.append(
+                Question(
+                    answer, scores, participant=f"p{participant}", values=tuple(map(float, values))
+                )
+            )
+    return study
+
+
+def test_the_known_threshold_of_people_is_found() -> None:
+    found = accuracies(simulate(np.random.default_rng(5), 20, 40, noise=0.0))["preference"]
+    assert found.in_sample == 1.0
+    assert found.in_sample_epsilon == pytest.approx(0.5, abs=0.02)
+    assert 0.98 < found.accuracy < 1.0  # folds meet gaps between their epsilon and the threshold
+
+
+def test_an_epsilon_of_other_people_flatters_less() -> None:
+    rng = np.random.default_rng(6)
+    gains = []
+    for _ in range(30):
+        found = accuracies(simulate(rng, 6, 6, noise=30.0))["preference"]
+        gains.append(found.in_sample - found.accuracy)
+    assert np.mean(gains) > 0.02
+
+
+def test_what_is_undefined_has_a_reason() -> None:
+    constant = [
+        Question(preferred, values=(1.0, 1.0), participant=f"p{preferred}")
+        for preferred in (0, 1, 2)
+    ]
+    found = accuracies(constant)["preference"]
+    assert (found.accuracy, found.human_ties, found.metric_ties) == (1 / 3, 1, 3)
+    for study in ([], [Question(1)], [Question(1, values=(None, 1.0))]):
+        for accuracy in accuracies(study).values():
+            written = json.loads(json.dumps(accuracy.to_json(), allow_nan=False))
+            assert written["accuracy"] is None
+            assert written["ci"] == [None, None]
+            assert written["reason"]
+            assert written["ci_method"]["reason"]
+            in_sample = written["in_sample"]
+            assert ("reason" in in_sample) == (in_sample["accuracy"] is None)
+
+
+@few
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 1)), max_size=20))
+def test_epsilon_is_the_smallest_of_the_best(pairs: list[tuple[int, int]]) -> None:
+    gaps, human = (np.array([pair[place] for pair in pairs], dtype=np.int64) for place in (0, 1))
+    relations = Relations.of(gaps.astype(np.float64), human)
+    epsilon = relations.best_epsilon()
+    counts = {tried: int(relations.agree(float(tried)).sum()) for tried in (0, *gaps)}
+    best = max(counts.values())
+    assert epsilon == min(tried for tried, count in counts.items() if count == best)
+
+
+def test_folds_keep_people_whole_and_even() -> None:
+    rows = make_release(simulate(np.random.default_rng(1), 13, 3, noise=1.0)).preferences
+    people = rows["participant_id"]
+    folds = deal(people, seed=2)
+    assert sorted(np.bincount(folds)) == [6, 6, 9, 9, 9]
+    assert all(len(set(folds[people == name])) == 1 for name in people.unique())
+    shuffled = people.sample(frac=1, random_state=1)
+    assert (deal(shuffled, seed=2) == folds[shuffled.index]).all()

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import mean, median
+
+import analysis_twins as twins
+import pandas as pd
+import pytest
+from analysis_studies import Question, few, make_release, studies, values_of
+from hypothesis import given
+
+from analysis.participants import outliers, participants
+from analysis.release import Release
+
+
+@few
+@given(studies)
+def test_equals_the_plain_loops(study: list[Question]) -> None:
+    release = make_release(study)
+    found = participants(release, {"m": values_of(study)})
+    assert list(found.table.index) == sorted({question.participant for question in study})
+    for person, row in found.table.iterrows():
+        own = [question for question in study if question.participant == person]
+        decided = [question.preferred for question in own if question.preferred]
+        assert row["n"] == len(own)
+        assert row["mean_score"] == pytest.approx(mean(mean(each.scores) for each in own))
+        first = mean(each == 1 for each in decided) if decided else math.nan
+        assert row["set_1"] == pytest.approx(first, nan_ok=True)
+        assert row["same_scores"] == mean(each.scores[0] == each.scores[1] for each in own)
+        against = [
+            each.preferred != 0
+            and each.scores[each.preferred - 1] < each.scores[2 - each.preferred]
+            for each in own
+        ]
+        assert row["contradictions"] == mean(against)
+        tie_half = twins.tie_half(own)[0]
+        assert found.by_metric["m"].loc[person, "tie_half"] == pytest.approx(tie_half, nan_ok=True)
+        pairs = [
+            (value, score)
+            for each in own
+            for value, score in zip(each.values, each.scores, strict=True)
+            if value is not None
+        ]
+        rho = twins.spearman(*zip(*pairs, strict=True)) if len(pairs) >= 3 else math.nan
+        assert found.by_metric["m"].loc[person, "rho"] == pytest.approx(rho, nan_ok=True)
+
+
+def test_what_a_release_does_not_say_is_a_reason() -> None:
+    release = make_release([Question(0)])
+    (written,) = (
+        participants(release, {"m": values_of([Question(0)])}).to_json()["participants"].values()
+    )
+    assert written["seconds"] is written["failed_checks"] is written["set_1"] is None
+    assert "no times were recorded" in written["reason"]
+    assert "does not say how checks went" in written["reason"]
+    assert "fewer than 3 sets" in written["metrics"]["m"]["reason"]
+
+
+def test_times_and_checks(drawn: tuple[Release, pd.Series]) -> None:
+    release, _ = drawn
+    table = participants(release, {}).table
+    times = release.preferences.groupby("participant_id")["active_seconds"]
+    assert table["seconds"].to_dict() == {person: median(each) for person, each in times}
+    assert table["failed_checks"].tolist() == [1.0] + [0.0] * 29
+
+
+def test_who_clicks_through_stands_apart(drawn: tuple[Release, pd.Series]) -> None:
+    release, utilities = drawn
+    lazy = release.preferences["participant_id"] == "simulated-07"
+    hurried = release.preferences.assign(
+        preferred=release.preferences["preferred"].where(~lazy, 1),
+        score_1=release.preferences["score_1"].where(~lazy, 5),
+    )
+    found = participants(replace(release, preferences=hurried), {"oracle": utilities})
+    named = {(each.participant, each.figure) for each in found.outliers}
+    assert ("simulated-07", "set_1") in named
+    assert all(abs(each.z) > 3.5 for each in found.outliers)
+    assert len(found.table) == 30
+
+
+def test_nobody_stands_apart_where_most_are_equal() -> None:
+    values = pd.Series([1.0, 1.0, 1.0, 9.0], index=list("abcd"))
+    assert outliers("figure", values) == []
+    assert outliers("figure", pd.Series(dtype="float64")) == []
+    (one,) = outliers("figure", pd.Series([1.0, 2.0, 3.0, 99.0], index=list("abcd")))
+    assert (one.participant, one.median) == ("d", 2.5)
+    assert one.z == pytest.approx(0.6745 * 96.5)

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from analysis_studies import Question, make_release, values_of
+from test_published import ANSWERS, read_published
+
+from analysis.calibration import SIZE, calibrated
+from analysis.correlation import spearman
+from analysis.errors import AnalysisError
+from analysis.metrics import Recall
+from analysis.population import ASSUMED_BETWEEN, ASSUMED_SHARED, PUBLISHED, population_of
+from analysis.power import DETECTED, power
+from analysis.preference import preference_rates
+from analysis.release import Release
+from analysis.resampling import Draws
+from analysis.simulated_studies import SimulatedStudy, Slopes, draw_study
+
+SMALL = {"participants": (10, 20), "questions": (10,), "n_studies": 60}
+LIKELY = replace(PUBLISHED, rho=0.35, tie_half=0.62, query=0.15, slope_spread=0.15)
+"""A population whose slopes between queries are like those within them."""
+
+
+def as_release(study: SimulatedStudy, overlap: int = 1) -> tuple[Release, list[pd.Series]]:
+    people, questions = study.first.shape
+    asked = [(person, place) for person in range(people) for place in range(questions)]
+    release = make_release(
+        [
+            Question(
+                1 if study.first[person, place] else 2,
+                (int(study.scores[person, place, 0]) + 1, int(study.scores[person, place, 1]) + 1),
+                (f"{person // overlap}.{place}.1", f"{person // overlap}.{place}.2"),
+                participant=f"p{person:04}",
+            )
+            for person, place in asked
+        ]
+    )
+    queries = [f"{person // overlap}.{place}" for person, place in asked]
+    release.preferences["query_id"] = queries
+    release.sets["query_id"] = np.repeat(queries, 2)
+    index = release.sets["set_id"].to_numpy()
+    return release, [pd.Series(metric.ravel(), index=index) for metric in study.metrics]
+
+
+@pytest.mark.parametrize(
+    "population",
+    [
+        PUBLISHED,
+        LIKELY,
+        replace(LIKELY, values=(0.62, 0.38), tie_half=0.58, rho=0.2),
+        replace(LIKELY, rho=-0.1, tie_half=0.45),
+    ],
+    ids=["published", "likely", "recall", "worse than nothing"],
+)
+def test_simulated_studies_have_the_populations_figures(population: object) -> None:
+    assert isinstance(population, type(PUBLISHED))
+    study = draw_study(population, calibrated(population, 0), SIZE, 1, np.random.default_rng(7))
+    assert study.rhos() == pytest.approx([population.rho] * 2, abs=0.02)
+    assert study.tie_halves() == pytest.approx([population.tie_half] * 2, abs=0.01)
+    assert study.same_query() == pytest.approx(population.metric_query, abs=0.02)
+    shares = np.bincount(study.scores.astype(int).ravel()) / study.scores.size
+    assert shares == pytest.approx(population.scores, abs=0.015)
+    between = np.corrcoef(*(metric.ravel() for metric in study.metrics))[0, 1]
+    if not population.values:
+        assert between == pytest.approx(population.between_metrics, abs=0.02)
+
+
+def test_what_is_measured_is_what_the_analysis_gives() -> None:
+    study = draw_study(LIKELY, Slopes(0.3, 0.2, 0.4), (6, 8), 2, np.random.default_rng(3))
+    release, metrics = as_release(study)
+    for place, values in enumerate(metrics):
+        assert study.rhos()[place] == pytest.approx(spearman(release.sets, values).rho)
+        rates = preference_rates(release.preferences, values)
+        assert study.tie_halves()[place] == pytest.approx(rates.tie_half.rate)
+    # Participants 0 and 1 answer the same questions, 2 others.
+    assert (study.metrics[0, 0] == study.metrics[0, 1]).all()
+    assert (study.metrics[0, 0] != study.metrics[0, 2]).all()
+
+
+def test_a_population_is_found_again() -> None:
+    drawn = draw_study(LIKELY, calibrated(LIKELY, 0), (300, 30), 3, np.random.default_rng(1))
+    release, metrics = as_release(drawn, overlap=3)
+    found = population_of(release, *metrics)
+    assert found.rho == pytest.approx(LIKELY.rho, abs=0.03)
+    assert found.tie_half == pytest.approx(LIKELY.tie_half, abs=0.02)
+    # Scores in five steps keep nine tenths of what the impressions share.
+    assert found.participant == pytest.approx(LIKELY.participant, rel=0.25)
+    assert found.query == pytest.approx(LIKELY.query, rel=0.3)
+    assert found.shared == pytest.approx(LIKELY.shared, rel=0.35)
+    assert found.slope_spread == pytest.approx(LIKELY.slope_spread, rel=0.3)
+    assert found.metric_query == pytest.approx(LIKELY.metric_query, abs=0.03)
+    assert found.between_metrics == pytest.approx(LIKELY.between_metrics, abs=0.05)
+    assert found.values == ()
+
+
+def test_widths_are_those_of_clustered_intervals() -> None:
+    """The width by simulation is the mean width of the intervals that such studies get."""
+    expected = power(LIKELY, participants=(30,), questions=(15,), n_studies=150).sizes[0]
+    slopes = calibrated(LIKELY, 0)
+    widths = []
+    for seed in range(12):
+        rng = np.random.default_rng((seed, 9))
+        release, metrics = as_release(draw_study(LIKELY, slopes, (30, 15), 1, rng))
+        draws = Draws.of(release, n_resamples=300)
+        rho = spearman(release.sets, metrics[0], draws).ci
+        rate = preference_rates(release.preferences, metrics[0], draws).tie_half.ci
+        assert rho is not None
+        assert rate is not None
+        widths.append((rho.high - rho.low, rate.high - rate.low))
+    for name, width in zip(("rho", "tie_half"), np.mean(widths, axis=0), strict=True):
+        assert expected.exactness[name].width == pytest.approx(width, rel=0.2)
+
+
+def test_more_answers_tell_more() -> None:
+    found = power(LIKELY, participants=(10, 40), questions=(10, 30), n_studies=60)
+    size = {(each.participants, each.questions): each.exactness for each in found.sizes}
+    for name in ("rho", "tie_half"):
+        assert size[10, 10][name].width > size[40, 10][name].width > size[40, 30][name].width
+        assert size[10, 10][name].difference > size[40, 30][name].difference
+        few, many = found.needed
+        assert few.for_width[name] > many.for_width[name]
+
+
+def test_what_is_needed_reaches_the_wanted_width() -> None:
+    wanted = 0.12
+    needed = power(LIKELY, **SMALL, width=wanted).needed[0].for_width["rho"]
+    there = power(LIKELY, participants=(needed,), questions=(10,), n_studies=60, seed=1)
+    assert there.sizes[0].exactness["rho"].width == pytest.approx(wanted, rel=0.25)
+
+
+def test_the_detectable_difference_is_detected_as_often_as_said() -> None:
+    # 1.96 + 0.84 standard errors apart, four in five estimates lie beyond 1.96.
+    assert pytest.approx(1.959964 + 0.841621, abs=1e-5) == DETECTED
+
+
+def test_the_same_seed_gives_the_same() -> None:
+    assert power(PUBLISHED, **SMALL).to_json() == power(PUBLISHED, **SMALL).to_json()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"participants": (1,)}, "participants"),
+        ({"questions": ()}, "questions"),
+        ({"overlap": 0}, "overlap"),
+        ({"width": 0.0}, "width"),
+        ({"difference": 2.0}, "difference"),
+    ],
+)
+def test_studies_that_cannot_be(asked: dict[str, object], message: str) -> None:
+    with pytest.raises(AnalysisError, match=message):
+        power(PUBLISHED, **{**SMALL, **asked})
+
+
+def test_populations_that_cannot_be() -> None:
+    with pytest.raises(AnalysisError, match="impossible shares"):
+        replace(PUBLISHED, participant=0.9, query=0.2)
+    with pytest.raises(AnalysisError, match="impossible correlations"):
+        replace(PUBLISHED, rho=1.0)
+    with pytest.raises(AnalysisError, match="out of reach"):
+        calibrated(replace(PUBLISHED, participant=0.5, rho=0.9), 0)
+
+
+@pytest.mark.parametrize(
+    "study",
+    [[], [Question(1, (3, 5), values=(1, 2))] * 4, [Question(1, participant="p2")] * 3],
+    ids=["empty", "one participant", "constant"],
+)
+def test_releases_without_variances(study: list[Question]) -> None:
+    release = make_release(study)
+    with pytest.raises(AnalysisError, match="gives no variances"):
+        population_of(release, values_of(study))
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(
+    not ANSWERS.is_file(), reason=f"no {ANSWERS}; set HSFIQ_SHARED to the folder that has data/"
+)
+def test_the_defaults_are_the_published_answers() -> None:
+    release = make_release(read_published(ANSWERS))
+    found = population_of(release, Recall(5).values(release))
+    for name in ("participant", "query", "slope_spread", "metric_query"):
+        assert round(getattr(found, name), 4) == getattr(PUBLISHED, name)
+    assert found.scores == PUBLISHED.scores
+    assert (found.shared, found.between_metrics) == (ASSUMED_SHARED, ASSUMED_BETWEEN)
+    size = power(found, participants=(40,), questions=(50,), n_studies=60).sizes[0]
+    ci = spearman(release.sets, Recall(5).values(release), Draws.of(release)).ci
+    assert ci is not None
+    assert size.exactness["rho"].width == pytest.approx(ci.high - ci.low, rel=0.25)

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from analysis_studies import few
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import analysis.rank_clusters
+from analysis.rank import Pair
+from analysis.rank_clusters import ClusterPair, resampled_spearman
+from analysis.resampling import UNITS, Draws, Unit
+
+N_RESAMPLES = 25
+
+
+def literal(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> list[float]:
+    """Each resample written out row by row and given to scipy."""
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", stats.ConstantInputWarning)
+        for row in weights.astype(int):
+            one, two = np.repeat(x, row), np.repeat(y, row)
+            found.append(float(stats.spearmanr(one, two).statistic) if len(one) > 1 else np.nan)
+    return found
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Rows of up to 4 participants and 5 queries, with two variables that have ties."""
+    n = draw(st.integers(2, 30))
+    distinct = draw(st.sampled_from([1, 2, 4, 40]))
+    levels = draw(st.sampled_from([1, 2, 5, 30]))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    rows = pd.DataFrame(
+        {
+            "participant_id": [f"p{one}" for one in rng.integers(4, size=n)],
+            "query_id": [f"q{one}" for one in rng.integers(5, size=n)],
+        }
+    )
+    return rows, rng.integers(distinct, size=n) / 7, rng.integers(levels, size=n) * 1.5
+
+
+@few
+@given(tables(), st.sampled_from(UNITS), st.sampled_from([0, 16]), st.sampled_from([0, 1]))
+def test_every_way_equals_scipy_on_the_rows_written_out(
+    table: tuple[pd.DataFrame, np.ndarray, np.ndarray], unit: Unit, worth: int, few_cells: int
+) -> None:
+    rows, x, y = table
+    draws = Draws.of_rows(rows, unit=unit, n_resamples=N_RESAMPLES)
+    order = np.arange(len(rows))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(analysis.rank_clusters, "WORTH", 10 * worth)
+        patch.setattr(analysis.rank_clusters, "FEW_CELLS", few_cells)
+        found = resampled_spearman(draws, rows, x, y)
+        if unit == "row" and few_cells == 0:
+            # Single rows are drawn by their place among those of rising x.
+            fewer = len(np.unique(x)) < len(np.unique(y))
+            order = np.argsort(y if fewer else x, kind="stable")
+    weights = np.concatenate(list(draws.weights(rows)))
+    expected = literal(x[order], y[order], weights)
+    assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+@few
+@given(tables())
+def test_weights_of_one_give_the_plain_rho(
+    table: tuple[pd.DataFrame, np.ndarray, np.ndarray],
+) -> None:
+    rows, x, y = table
+    expected = literal(x, y, np.ones((1, len(rows))))
+    pair = Pair.of(x, y)
+    assert pair.rho(np.ones((1, len(rows)))) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    codes, names = pd.factorize(rows["participant_id"])
+    form = ClusterPair.of(x, y, codes, len(names) + 1)
+    once = np.ones((1, len(names) + 1))
+    assert form.rho(once) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    assert form.rho(3 * once) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+def test_a_monotone_transform_changes_no_resample() -> None:
+    rng = np.random.default_rng(5)
+    rows = pd.DataFrame({"participant_id": [f"p{one}" for one in rng.integers(9, size=200)]})
+    x, y = rng.normal(size=200), rng.integers(1, 6, size=200).astype(float)
+    draws = Draws.of_rows(rows, n_resamples=100)
+    plain = resampled_spearman(draws, rows, x, y)
+    assert (resampled_spearman(draws, rows, np.exp(x), y**3) == plain).all()
+    assert resampled_spearman(draws, rows, -x, y) == pytest.approx(-plain, abs=1e-12)
+
+
+def test_blocks_of_runs_give_the_same_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    x, y = rng.integers(30, size=300) / 3, rng.integers(1, 6, size=300).astype(float)
+    codes = rng.integers(7, size=300)
+    whole = ClusterPair.of(x, y, codes, 7)
+    monkeypatch.setattr(analysis.rank_clusters, "AT_ONCE", 20)
+    assert (ClusterPair.of(x, y, codes, 7).above == whole.above).all()
+
+
+def test_no_rows_have_no_rho() -> None:
+    rows = pd.DataFrame({"participant_id": [], "query_id": []})
+    empty = np.zeros(0)
+    for unit in UNITS:
+        draws = Draws.of_rows(rows, unit=unit, n_resamples=5)
+        assert np.isnan(resampled_spearman(draws, rows, empty, empty)).all()

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from analysis_studies import Question, few, make_release, studies
+from hypothesis import given
+from hypothesis import strategies as st
+
+import analysis.resampling
+from analysis.errors import AnalysisError
+from analysis.release import Release
+from analysis.resampling import UNITS, Draws, Unit
+
+ROWS = pd.DataFrame(
+    {
+        "participant_id": ["p2", "p1", "p1", "p3", "p2", "p3", "p3"],
+        "query_id": ["a", "b", "a", "c", "d", "d", "b"],
+    }
+)
+TRIPLETS = pd.Series({"a": "t1", "b": "t1", "c": "t2"})
+
+
+def all_weights(draws: Draws, rows: pd.DataFrame = ROWS) -> np.ndarray:
+    return np.concatenate(list(draws.weights(rows)))
+
+
+@pytest.mark.parametrize("unit", ["participant", "triplet"])
+def test_what_belongs_together_is_drawn_together(unit: Unit) -> None:
+    weights = all_weights(Draws.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=300))
+    names = ROWS["participant_id"] if unit == "participant" else ROWS["query_id"]
+    clusters = names.map(TRIPLETS).fillna(names) if unit == "triplet" else names
+    first = [int(np.flatnonzero(clusters == name)[0]) for name in sorted(set(clusters))]
+    assert (weights == weights[:, [list(clusters).index(name) for name in clusters]]).all()
+    assert (weights[:, first].sum(axis=1) == len(first)).all()
+    assert weights[:, first].mean(axis=0) == pytest.approx(1, abs=0.15)
+    assert weights[:, first].var(axis=0) == pytest.approx(1 - 1 / len(first), abs=0.2)
+
+
+def test_drawn_both_ways_the_weights_multiply() -> None:
+    both, people, triplets = (
+        Draws.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=50)
+        for unit in ("participant-triplet", "participant", "triplet")
+    )
+    weights = all_weights(both)
+    assert both.n_clusters == 3
+    by_people = all_weights(people)
+    assert (weights[by_people == 0] == 0).all()
+    ratio = np.divide(weights, by_people, out=np.full_like(weights, np.nan), where=by_people > 0)
+    same_triplet = ratio[:, [0, 1, 2, 6]]
+    low, high = np.nanmin(ratio, axis=1), np.nanmax(ratio, axis=1)
+    assert (low <= high).all()
+    spread = pd.DataFrame(same_triplet).max(axis=1) - pd.DataFrame(same_triplet).min(axis=1)
+    assert (spread.dropna() == 0).all()
+    assert triplets.n_clusters == 3
+
+
+def test_single_rows_are_drawn_as_often_as_there_are_rows() -> None:
+    weights = all_weights(Draws.of_rows(ROWS, unit="row", n_resamples=40))
+    assert weights.shape == (40, 7)
+    assert (weights.sum(axis=1) == 7).all()
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_draws_are_the_same_at_every_call_and_in_blocks_of_any_size(
+    unit: Unit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws = Draws.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=3)
+    whole = all_weights(draws)
+    assert (all_weights(draws) == whole).all()
+    columns = np.arange(14.0).reshape(7, 2)
+    sums = draws.totals(ROWS, columns)
+    assert sums == pytest.approx(whole @ columns)
+    for size in (1, 40, 200):
+        monkeypatch.setattr(analysis.resampling, "AT_ONCE", size)
+        blocks = list(draws.weights(ROWS))
+        assert len(blocks) > 2
+        assert (np.concatenate(blocks) == whole).all()
+        assert draws.totals(ROWS, columns) == pytest.approx(sums)
+    other = Draws.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=4)
+    assert (all_weights(other) != whole).any()
+
+
+@pytest.mark.parametrize("unit", ["participant", "triplet", "participant-triplet"])
+def test_the_order_of_the_rows_changes_nothing(unit: Unit) -> None:
+    order = [4, 2, 6, 0, 1, 5, 3]
+    weights = all_weights(Draws.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=60))
+    turned = ROWS.iloc[order]
+    again = all_weights(Draws.of_rows(turned, TRIPLETS, unit=unit, n_resamples=60), turned)
+    assert (again == weights[:, order]).all()
+
+
+def test_some_of_the_rows_count_as_they_do_among_all() -> None:
+    draws = Draws.of_rows(ROWS, n_resamples=30)
+    some = ROWS.iloc[[1, 5]]
+    assert (all_weights(draws, some) == all_weights(draws)[:, [1, 5]]).all()
+    assert draws.n_clusters_of(some) == 2
+    assert draws.n_clusters_of(some.iloc[:0]) == 0
+
+
+@few
+@given(studies, st.sampled_from(UNITS))
+def test_a_release_and_its_sets_have_the_same_draws(study: list[Question], unit: Unit) -> None:
+    release = make_release(study)
+    draws = Draws.of(release, unit=unit, n_resamples=20)
+    answers, sets = (all_weights(draws, rows) for rows in (release.preferences, release.sets))
+    if unit != "row":
+        assert (np.repeat(answers, 2, axis=1) == sets).all()
+    else:
+        assert (answers.sum(axis=1) == len(study)).all()
+
+
+def test_queries_of_one_triplet_are_one_cluster() -> None:
+    plain = make_release([Question(1), Question(2), Question(1)])
+    queries = plain.queries.assign(triplet_id=["t1", "t2", "t1"])
+    release = Release(**{**vars(plain), "queries": queries})
+    assert Draws.of(plain, unit="triplet").n_clusters == 3
+    draws = Draws.of(release, unit="triplet", n_resamples=50)
+    weights = all_weights(draws, release.preferences)
+    assert draws.n_clusters == 2
+    assert (weights[:, 0] == weights[:, 2]).all()
+
+
+def test_strangers_and_wrong_options_are_told() -> None:
+    draws = Draws.of_rows(ROWS)
+    with pytest.raises(AnalysisError, match="p9 is not drawn from"):
+        all_weights(draws, ROWS.replace("p3", "p9"))
+    with pytest.raises(AnalysisError, match="no such unit: query"):
+        Draws.of_rows(ROWS, unit="query")  # type: ignore[arg-type]
+    with pytest.raises(AnalysisError, match="unknown: bca"):
+        Draws.of_rows(ROWS, correction="bca")  # type: ignore[arg-type]
+    with pytest.raises(AnalysisError, match="0 is too few"):
+        Draws.of_rows(ROWS, n_resamples=0)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from analysis_studies import Question, make_release
+from drawn_releases import BEST_FIRST
+
+from analysis.metrics import Recall
+from analysis.release import Release
+from analysis.resampling import Draws
+from analysis.systems import Systems, systems
+
+Drawn = tuple[Release, pd.Series]
+
+
+@pytest.fixture(scope="module")
+def found(drawn: Drawn) -> Systems:
+    release, utilities = drawn
+    values = {"oracle": utilities, "reverse": -utilities, "recall@5": Recall(5).values(release)}
+    return systems(release, values, Draws.of(release, n_resamples=200))
+
+
+def order(figures: dict[str, float]) -> list[str]:
+    return sorted(figures, key=lambda name: -figures[name])
+
+
+def test_the_known_order_is_found(found: Systems) -> None:
+    figures = found.figures
+    assert order({name: each.win_rate.value for name, each in figures.items()}) == BEST_FIRST
+    assert order({name: each.strength.value for name, each in figures.items()}) == BEST_FIRST
+    assert order({name: each.mean_score.value for name, each in figures.items()}) == BEST_FIRST
+    oracle = found.metrics["oracle"]
+    assert order({name: each.value for name, each in oracle.set_score.items()}) == BEST_FIRST
+    assert oracle.order.tau == 1
+    assert oracle.order.swapped == ()
+    assert found.k == 5
+
+
+def test_intervals_hold_their_figures(found: Systems) -> None:
+    for each in found.figures.values():
+        for estimate in (each.win_rate, each.strength, each.mean_score):
+            assert estimate.ci is not None
+            assert estimate.ci.low < estimate.value < estimate.ci.high
+            assert estimate.ci.unit == "participant"
+    score = found.metrics["oracle"].set_score["sharp"]
+    assert score.ci is not None
+    assert score.ci.unit == "triplet"
+
+
+def test_a_metric_that_is_always_wrong_reverses_the_order(found: Systems) -> None:
+    upside_down = found.metrics["reverse"].order
+    assert upside_down.tau == -1
+    assert upside_down.swapped[0] == (BEST_FIRST[0], BEST_FIRST[1])
+    assert len(upside_down.swapped) == 6
+
+
+def test_figures_are_the_plain_ones(drawn: Drawn, found: Systems) -> None:
+    release, utilities = drawn
+    for name in BEST_FIRST:
+        own = release.sets[release.sets["system"] == name]
+        assert found.figures[name].mean_score.value == pytest.approx(own["score"].mean())
+        assert found.figures[name].mean_score.n == len(own)
+        won = lost = 0
+        for row in release.preferences.itertuples():
+            if name in (row.system_1, row.system_2):
+                winner = row.system_1 if row.preferred == 1 else row.system_2
+                won, lost = won + (winner == name), lost + (winner != name)
+        assert found.figures[name].win_rate.value == pytest.approx(won / (won + lost))
+        scores = found.metrics["oracle"].set_score[name]
+        assert scores.value == pytest.approx(utilities[own["set_id"]].mean())
+    assert set(found.metrics["oracle"].by_category) == {"dress", "shirt", "toptee"}
+
+
+def test_a_set_that_several_people_judged_counts_once(overlapping: Drawn) -> None:
+    release, utilities = overlapping
+    found = systems(release, {"oracle": utilities}, Draws.of(release, n_resamples=20))
+    n = sum(each.n for each in found.metrics["oracle"].set_score.values())
+    assert n == len(release.sets) / 3
+
+
+def test_own_similarity_comes_from_a_scores_file_of_the_systems_name(
+    drawn: Drawn, tmp_path: Path
+) -> None:
+    release, utilities = drawn
+    path = tmp_path / "sharp.csv"
+    rows = pd.DataFrame({"set_id": utilities.index, "score": utilities.to_numpy()})
+    rows.to_csv(path, index=False)
+    given = replace(release, scores={"sharp": path})
+    figures = systems(given, {}, Draws.of(release, n_resamples=50)).figures
+    assert figures["sharp"].own_similarity.rate > 0.6
+    assert figures["sharp"].own_similarity.ci is not None
+    assert math.isnan(figures["blurred"].own_similarity.rate)
+    assert "no scores file blurred" in str(figures["blurred"].own_similarity.reason)
+
+
+def test_unnamed_systems_are_a_reason(drawn: Drawn) -> None:
+    study = make_release([Question(1), Question(2)])
+    found = systems(study, {}, Draws.of(study, n_resamples=5))
+    assert found.to_json() == {
+        "k": None,
+        "systems": None,
+        "metrics": None,
+        "reason": "the release names no systems",
+    }
+
+
+def named(preferred: list[int], pairs: list[tuple[str, str]]) -> Release:
+    release = make_release([Question(each) for each in preferred])
+    first, second = zip(*pairs, strict=True)
+    return replace(
+        release,
+        preferences=release.preferences.assign(system_1=first, system_2=second),
+        sets=release.sets.assign(system=[name for pair in pairs for name in pair]),
+    )
+
+
+def test_a_system_that_never_lost_has_no_strength() -> None:
+    release = named([1, 1, 2], [("a", "b"), ("a", "b"), ("b", "a")])
+    found = systems(release, {"flat": constant(release)}, Draws.of(release, n_resamples=20))
+    strength = found.figures["a"].strength
+    assert math.isnan(strength.value)
+    assert strength.reason == "a never lost to the other systems, so no strength is the best"
+    assert found.figures["a"].win_rate.value == 1
+    agreement = found.metrics["flat"].order
+    assert math.isnan(agreement.tau)
+    assert str(agreement.reason).startswith("people's order: a never lost")
+
+
+def test_a_metric_that_always_ties_orders_nothing() -> None:
+    release = named([1, 2, 0], [("a", "b"), ("a", "b"), ("b", "a")])
+    found = systems(release, {"flat": constant(release)}, Draws.of(release, n_resamples=20))
+    assert found.figures["a"].win_rate.value == 0.5
+    agreement = found.metrics["flat"].order
+    assert str(agreement.reason).endswith("all systems are equally strong")
+
+
+def test_one_system_against_itself() -> None:
+    release = named([1, 2], [("a", "a"), ("a", "a")])
+    found = systems(release, {"flat": constant(release)}, Draws.of(release, n_resamples=20))
+    figures = found.figures["a"]
+    assert math.isnan(figures.win_rate.value)
+    assert figures.strength.reason == "strengths need 2 systems; there is 1"
+    assert figures.mean_score.value == 3
+
+
+def constant(release: Release) -> pd.Series:
+    return pd.Series(np.ones(len(release.sets)), index=release.sets["set_id"].to_numpy())

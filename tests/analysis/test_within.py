@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from analysis_studies import Question, few, make_release, studies, values_of
+from hypothesis import given
+from scipy import stats
+
+from analysis.resampling import Draws
+from analysis.within import WithinParticipant, own_rhos, within_participant
+
+
+def within(study: list[Question]) -> WithinParticipant:
+    release = make_release(study)
+    return within_participant(release.sets, values_of(study), Draws.of(release, n_resamples=50))
+
+
+def literal(study: list[Question]) -> dict[str, float]:
+    """Each participant's own rho, one after the other."""
+    found = {}
+    for person in {question.participant for question in study}:
+        rows = [
+            (value, score)
+            for question in study
+            if question.participant == person
+            for value, score in zip(question.values, question.scores, strict=True)
+            if value is not None
+        ]
+        if len(rows) >= 3 and all(len(set(side)) > 1 for side in zip(*rows, strict=True)):
+            found[person] = float(stats.spearmanr(rows).statistic)
+    return found
+
+
+@few
+@given(studies)
+def test_equals_the_definition(study: list[Question]) -> None:
+    result, own = within(study), literal(study)
+    assert result.n_participants == len(own)
+    if own:
+        assert result.mean == pytest.approx(np.mean(list(own.values())), abs=1e-12)
+    else:
+        assert math.isnan(result.mean)
+        assert result.mean_reason
+    means = {
+        person: np.mean(
+            [
+                score
+                for question in study
+                for value, score in zip(question.values, question.scores, strict=True)
+                if question.participant == person and value is not None
+            ]
+            or [0]
+        )
+        for person in ("p1", "p2", "p3")
+    }
+    rows = [
+        (value, score - means[question.participant])
+        for question in study
+        for value, score in zip(question.values, question.scores, strict=True)
+        if value is not None
+    ]
+    if result.centred_reason is None:
+        assert result.centred == pytest.approx(stats.spearmanr(rows).statistic, abs=1e-12)
+
+
+def test_the_interval_resamples_the_participants_own_rhos() -> None:
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(
+        {
+            "set_id": [f"s{one}" for one in range(120)],
+            "participant_id": np.repeat([f"p{one}" for one in range(12)], 10),
+            "query_id": [f"q{one}" for one in range(120)],
+            "score": rng.integers(1, 6, size=120),
+        }
+    )
+    values = pd.Series(rng.normal(size=120), index=table["set_id"])
+    own = own_rhos(table.assign(value=values.to_numpy())).to_numpy()
+    draws = Draws.of_rows(table, n_resamples=200)
+    result = within_participant(table, values, draws)
+    drawn = [own @ counts / 12 for counts in np.concatenate(list(draws.counts()))]
+    assert result.mean_ci is not None
+    ends = (result.mean_ci.low, result.mean_ci.high)
+    assert ends == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
+    by_row = Draws.of_rows(table, unit="row", n_resamples=200)
+    again = within_participant(table, values, by_row)
+    assert again.mean_ci == result.mean_ci
+    assert again.centred_ci is not None
+    assert again.centred_ci.unit == "row"
+
+
+def test_generous_people_alone_make_no_correlation_within() -> None:
+    """Pooled, the two rise together; within each of them, they do not."""
+    study = [
+        Question(1, scores=scores, values=values, participant=person)
+        for person, high in (("p1", 0), ("p2", 2))
+        for scores, values in (
+            ((1 + high, 2 + high), (1.0 + high, 1.5 + high)),
+            ((2 + high, 1 + high), (1.0 + high, 1.5 + high)),
+        )
+    ]
+    result = within(study)
+    assert result.mean == pytest.approx(0, abs=1e-12)
+    assert result.centred == pytest.approx(0, abs=1e-12)
+
+
+def test_an_empty_release_has_reasons() -> None:
+    result = within([]).to_json()
+    for part in ("mean", "centred"):
+        found = result[part]
+        assert isinstance(found, dict)
+        assert (found["rho"], found["ci"]) == (None, [None, None])
+        assert found["reason"]

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from samples import HPFIQ, hsfiq
+
+SMALL = ("--participants", "10", "--participants", "20", "--questions", "5")
+
+
+@pytest.fixture(autouse=True)
+def with_pandas(need: Callable[..., None]) -> None:
+    need("pandas", "scipy")
+
+
+def test_sizes_and_what_is_needed() -> None:
+    done = hsfiq("power", *SMALL, "--width", "0.1", "--json")
+    assert done.code == 0
+    sizes = [(size["participants"], size["questions"]) for size in done.result["sizes"]]
+    assert sizes == [(10, 5), (20, 5)]
+    assert done.result["width"] == 0.1
+    assert done.result["needed"][0]["for_width"]["rho"] > 20
+    assert "CIRQRS Tables 2 and 3" in done.result["population"]["source"]
+
+
+def test_for_people() -> None:
+    done = hsfiq("power", *SMALL, "--overlap", "2")
+    assert "participants for each question: 2" in done.out
+    assert "with 5 questions each, participants needed" in done.out
+    assert max(map(len, done.out.splitlines())) <= 100
+
+
+def test_from_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert hsfiq("import", "hpfiq", HPFIQ).code == 0
+    assert hsfiq("export", "--release", "hp", "--out", "r").code == 0
+    done = hsfiq("power", "--from", "r", *SMALL, "--metric", "recall@5", "--json")
+    assert done.code == 0
+    assert done.result["population"]["source"] == "release hpfiq-hp 1.0.0"
+    flat = hsfiq("power", "--from", "r", *SMALL, "--metric", "recall@6")
+    assert flat.code == 2
+    assert "recall@6: needs 6 images" in flat.err
+
+
+def test_the_details_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert hsfiq("import", "hpfiq", HPFIQ).code == 0
+    assert hsfiq("export", "--release", "hp", "--out", "r").code == 0
+    plain = hsfiq("analyze", "r", "--metric", "recall@5", "--json").result
+    more = hsfiq("analyze", "r", "--metric", "recall@5", "--details", "--json").result
+    keys = {"systems", "participants", "categories", "ceiling", "sensitivity"}
+    assert set(more) - set(plain) == keys
+    assert more["systems"]["reason"] == "the release names no systems"
+    assert more["metrics"] == plain["metrics"]
+    shown = hsfiq("analyze", "r", "--metric", "recall@5", "--details").out
+    assert "one participant left out" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--participants", "1"), "participants"),
+        (("--width", "0"), "width"),
+        (("--metric", "recall@5"), "needs a release"),
+        (("--from", "nowhere"), "no such file"),
+        (("--from", "x", "--metric", "a", "--metric", "b", "--metric", "c"), "name one or two"),
+    ],
+)
+def test_what_cannot_be_simulated(arguments: tuple[str, ...], message: str) -> None:
+    done = hsfiq("power", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
