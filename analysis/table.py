@@ -32,6 +32,7 @@ gt where another metric ties: CIRQRS eq. 9.
 coverage: n / all questions of the release. Human ties are left out.
 acc_eq: pairwise accuracy with ties on both sides (Deutsch et al. 2023), epsilon chosen on other
   participants; its base rate is the share of human ties, which a metric that always ties gets.
+  Where people cannot tie, every tie of the metric counts as wrong.
 by difference: of the pairs with m different, the share where the higher is preferred, from the
   smallest difference to the largest; trend: Spearman's rho of the difference and being right.
 Holm p: of a permutation test that exchanges two metrics for whole participants, adjusted for all
