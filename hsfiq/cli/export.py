@@ -21,9 +21,17 @@ from hsfiq.cli.common import (
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.releases import Outcome
+    from hsfiq.releases import Outcome, Split
 
 RELEASES = Path("releases")
+
+
+class Way(StrEnum):
+    """What a split goes by."""
+
+    TRIPLET = "triplet"
+    PARTICIPANT = "participant"
+    BOTH = "both"
 
 
 class Kind(StrEnum):
@@ -63,6 +71,21 @@ def export(
         float | None,
         typer.Option(metavar="N", help="Drop questions answered in less active time.", min=0),
     ] = None,
+    split: Annotated[
+        Way | None,
+        typer.Option(
+            metavar="triplet|participant|both",
+            help="Hold out triplets, participants or both for testing: splits.parquet.",
+        ),
+    ] = None,
+    split_seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="With --split: draws what is held out [0]."),
+    ] = None,
+    test_share: Annotated[
+        float | None,
+        typer.Option(metavar="T", help="With --split: the share to hold out [0.2]."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -95,13 +118,14 @@ def export(
     filters = Filters(
         invalid=filter_invalid, failed_checks=drop_failed_checks, min_seconds=min_seconds
     )
+    wanted = chosen_split(split, split_seed, test_share)
     database_ = open_chosen(ctx, database, create=False)
     with database_.reading() as session:
         chosen = chosen_study(session, study)
 
         def make(kind: Kind, version: str) -> Release:
             return build(
-                session, chosen, kind.value, filters,
+                session, chosen, kind.value, filters, wanted,
                 schema_revision=head_revision(), version=version,
             )  # fmt: skip
 
@@ -120,12 +144,37 @@ def export(
     print_result({"releases": [facts(outcome) for outcome in outcomes]}, text, as_json=as_json)
 
 
+def chosen_split(by: Way | None, seed: int | None, test_share: float | None) -> Split | None:
+    """The split that the options ask for, if any.
+
+    Raises:
+        UnreadableInput: the share does not lie between 0 and 1, or `--split` is missing.
+    """
+    from hsfiq.releases import Split
+
+    if by is not None:
+        default = Split(by.value)
+        return Split(
+            by.value,
+            default.seed if seed is None else seed,
+            default.test_share if test_share is None else test_share,
+        )
+    for option, value in (("--split-seed", seed), ("--test-share", test_share)):
+        if value is not None:
+            raise UnreadableInput(option, "says how to split", "give --split as well")
+    return None
+
+
 def describe(outcome: Outcome) -> str:
     """Where the release lies and what was dropped on the way."""
     sifted = outcome.release.sifted
     state = "written" if outcome.written else "unchanged, nothing written"
     lines = [f"{outcome.folder}: {state}", f"  {'handed out':<14}{'':>8}{sifted.n_assigned:>9,}"]
     lines += [f"  {step.rule:<14}{-step.dropped:>8,}{step.left:>9,}" for step in sifted.funnel]
+    if outcome.release.split is not None:
+        split = outcome.release.split.facts()
+        lines += [f"  split by {split['by']}"]
+        lines += [f"    {part:<12}{'':>8}{count:>9,}" for part, count in split["n"].items()]
     return "\n".join(lines + [f"  {note}" for note in outcome.release.notes])
 
 
@@ -144,6 +193,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
             for step in release.sifted.funnel
         ],
         "kept": len(release.sifted.kept),
+        "split": release.split.facts() if release.split else None,
         "notes": list(release.notes),
     }
 

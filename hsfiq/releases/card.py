@@ -14,6 +14,14 @@ TABLES = {
     "sets": "one row a retrieved set as judged: its images, best first, and its score from 1 to 5",
     "queries": "one row a query: reference, target and text",
     "exclusions": "one row a dropped question, with the rule and the value that dropped it",
+    "splits": "one row a question: its part, train, test or unused (in neither)",
+}
+
+_SPLIT_RULES = {
+    "triplet": "Test questions are about a held-out triplet, whatever the order of its captions.",
+    "participant": "Test questions were answered by a held-out participant.",
+    "both": "Test questions are about a held-out triplet and were answered by a held-out "
+    "participant, train questions neither; the others are unused, so that nothing leaks.",
 }
 
 _CROISSANT_TYPES = {
@@ -72,7 +80,9 @@ def readme(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str
     """The dataset card, with the front matter by which `datasets.load_dataset` finds the tables."""
     counts, funnel = manifest["counts"], manifest["funnel"]
     # `datasets` cannot load a table without rows; only `exclusions` can be one.
-    loadable = [t for t in TABLES if t != "exclusions" or funnel["kept"] < funnel["assigned"]]
+    loadable = [
+        t for t in present(schemas) if t != "exclusions" or funnel["kept"] < funnel["assigned"]
+    ]
     configs = "".join(
         f"- config_name: {table}\n  data_files: {table}.parquet\n"
         + ("  default: true\n" if table == "preferences" else "")
@@ -84,7 +94,7 @@ def readme(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str
     tables = "\n".join(
         f"### {table}\n\n{what[0].upper()}{what[1:]}.\n\n"
         f"Columns: {', '.join(f'`{field.name}`' for field in schemas[table])}.\n"
-        for table, what in TABLES.items()
+        for table, what in present(schemas).items()
     )
     simulated = (
         "> The answers of this release come from **simulated annotators**, not from people.\n\n"
@@ -100,9 +110,28 @@ def readme(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str
         f"{counts['sets']:,} scored sets, {counts['participants']:,} participants.\n\n"
         f"## What was dropped\n\n| rule | dropped | left |\n|---|---|---|\n"
         f"| (handed out) | | {funnel['assigned']:,} |\n{steps}\n{notes}"
+        f"{split_section(manifest['split']) if 'split' in manifest else ''}"
         f"## Tables\n\nEach as `.parquet` and `.jsonl`.\n\n{tables}\n"
         f"Made by {manifest['tool']['name']} {manifest['tool']['version']}; "
         "`manifest.json` holds the digest of every file.\n"
+    )
+
+
+def present(schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
+    """The tables that the release has, with what they hold."""
+    return {table: what for table, what in TABLES.items() if table in schemas}
+
+
+def split_section(split: Mapping[str, Any]) -> str:
+    """What the card says of the split."""
+    n = split["n"]
+    return (
+        f"## Split\n\nBy {split['by']}, test share {split['test_share']}, seed {split['seed']}; "
+        f"held out: {split['held_out_triplets']:,} triplets, "
+        f"{split['held_out_participants']:,} participants. {_SPLIT_RULES[split['by']]}\n\n"
+        "| part | questions |\n|---|---|\n"
+        + "".join(f"| {part} | {count:,} |\n" for part, count in n.items())
+        + "\n"
     )
 
 
@@ -126,7 +155,7 @@ def croissant(
                 "encodingFormat": "application/x-parquet",
                 "sha256": hashlib.sha256(files[f"{table}.parquet"]).hexdigest(),
             }
-            for table in TABLES
+            for table in present(schemas)
         ],
         "recordSet": [
             {
@@ -136,7 +165,7 @@ def croissant(
                 "description": TABLES[table],
                 "field": [croissant_field(table, field) for field in schemas[table]],
             }
-            for table in TABLES
+            for table in present(schemas)
         ],
     }
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,31 +19,33 @@ from sqlalchemy.orm import Session
 import hsfiq
 from hsfiq.errors import NothingToDo
 from hsfiq.ids import set_id
-from hsfiq.readers import hpfiq
-from hsfiq.records import JudgedPair, PublishedForm
 from hsfiq.releases.card import croissant, readme
 from hsfiq.releases.filters import Exclusion, Filters, Kind, Sifted, sift
-from hsfiq.releases.rows import FormRow, QueryRow, QuestionRow, read_forms, read_questions
+from hsfiq.releases.manifest import MANIFEST
+from hsfiq.releases.published import layout_obstacle, published
+from hsfiq.releases.rows import QueryRow, QuestionRow, read_questions
 from hsfiq.releases.schemas import SCHEMAS
+from hsfiq.releases.splits import DrawnSplit, Split, draw_split
 from hsfiq.tables import Study
 from hsfiq.text import shown
 
 FIRST_VERSION = "1.0.0"
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
     """A release as bytes, not yet on disk.
 
-    `content_sha256` covers the data and the filters but neither the version nor the tool, so
-    that unchanged content is known across both. `notes` says what the release lacks and why.
+    `content_sha256` covers the data, the filters and what split was asked for, but neither the
+    version nor the tool, so that unchanged content is known across both. `notes` says what the
+    release lacks and why.
     """
 
     name: str
     version: str
     kind: Kind
     sifted: Sifted
+    split: DrawnSplit | None
     files: dict[str, bytes]
     content_sha256: str
     notes: tuple[str, ...]
@@ -55,14 +56,15 @@ def build(
     study: Study,
     kind: Kind,
     filters: Filters,
+    split: Split | None = None,
     *,
     schema_revision: str,
     version: str = FIRST_VERSION,
 ) -> Release:
-    """Make a release of the study.
+    """Make a release of the study; what the filters leave is split, if that is asked for.
 
     Raises:
-        NothingToDo: no answered question is left.
+        NothingToDo: no answered question is left, or too little to split.
     """
     sifted = sift(read_questions(session, study), kind, filters)
     if not sifted.kept:
@@ -70,10 +72,12 @@ def build(
         raise NothingToDo(
             f"study {study.name}: nothing to export ({sifted.n_assigned} questions: {steps})"
         )
-    tables = make_tables(sifted)
+    drawn = draw_split(sifted.kept, split) if split else None
+    tables = make_tables(sifted) | ({"splits": drawn.rows()} if drawn else {})
+    schemas = {name: SCHEMAS[name] for name in tables}
     files = {}
     for name, rows in tables.items():
-        files[f"{name}.parquet"] = parquet(rows, SCHEMAS[name])
+        files[f"{name}.parquet"] = parquet(rows, schemas[name])
         files[f"{name}.jsonl"] = jsonl(rows)
     notes = []
     if kind == "hp":
@@ -103,19 +107,20 @@ def build(
             "queries": len(tables["queries"]),
             "participants": len({question.participant_id for question in sifted.kept}),
         },
+        **({"split": drawn.facts()} if drawn else {}),
         "notes": notes,
-        "content_sha256": content_digest(files, name, filters),
+        "content_sha256": content_digest(files, name, filters, split),
         "tool": {"name": "hsfiq", "version": hsfiq.__version__},
         "schema_revision": schema_revision,
     }
-    files["croissant.json"] = pretty(croissant(manifest, files, SCHEMAS))
-    files["README.md"] = readme(manifest, SCHEMAS).encode()
+    files["croissant.json"] = pretty(croissant(manifest, files, schemas))
+    files["README.md"] = readme(manifest, schemas).encode()
     manifest["files"] = {
         path: {"sha256": sha256(data), "bytes": len(data)} for path, data in sorted(files.items())
     }
     files[MANIFEST] = pretty(manifest)
     return Release(
-        name, version, kind, sifted, files, str(manifest["content_sha256"]), tuple(notes)
+        name, version, kind, sifted, drawn, files, str(manifest["content_sha256"]), tuple(notes)
     )
 
 
@@ -198,60 +203,6 @@ def exclusion_row(exclusion: Exclusion) -> dict[str, Any]:
     }
 
 
-# ------------------------------------------------------------------------------- published layout
-
-
-def layout_obstacle(study: Study, kept: Sequence[QuestionRow]) -> str | None:
-    """Why the kept answers cannot be written in the published layout, None where they can."""
-    ties = sum(question.given.preferred == 0 for question in kept)
-    if ties:
-        return f"{ties} of {len(kept)} preferences are ties, and the published layout knows none"
-    if study.k != hpfiq.K:
-        return f"sets of {study.k} images, and the published layout has {hpfiq.K}"
-    if any(question.query.target_id is None for question in kept):
-        return "a query has no target, and the published layout names one for each"
-    if any(not question.category for question in kept):
-        if any(question.query.category for question in kept):
-            return "forms mix categories, and each form of the published layout has one"
-        return "a query has no category, and the published layout's image paths have one"
-    return None
-
-
-def published(session: Session, study: Study, kept: Sequence[QuestionRow]) -> bytes:
-    """The kept answers as the published file is written: 2-space indent, no final newline."""
-    return json.dumps(layout(study, read_forms(session, study), kept), indent=2).encode()
-
-
-def layout(study: Study, forms: Sequence[FormRow], kept: Sequence[QuestionRow]) -> object:
-    """The kept answers in the published layout.
-
-    A form stands there with what is left of it; one that lost all its questions is left out.
-    """
-    questions: dict[tuple[str, str], list[JudgedPair]] = defaultdict(list)
-    for question in kept:
-        questions[question.participant_id, question.form].append(judged(question))
-    forms_kept = [
-        PublishedForm(form.participant_id, form.form, form.category, members)
-        for form in forms
-        if (members := questions[form.participant_id, form.form]) or form.n_questions == 0
-    ]
-    return hpfiq.write(hpfiq.PublishedStudy(study.image_path, forms_kept))
-
-
-def judged(question: QuestionRow) -> JudgedPair:
-    """The question as the published layout has it."""
-    target = question.query.target_id
-    if target is None:
-        raise LookupError(f"query {question.query.query_id} has no target")
-    return JudgedPair(
-        reference=question.query.reference_id,
-        target=target,
-        text=question.text,
-        sets=(tuple(question.sets[0].image_ids), tuple(question.sets[1].image_ids)),
-        answer=question.given,
-    )
-
-
 # ------------------------------------------------------------------------------------------- bytes
 
 
@@ -280,7 +231,11 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def content_digest(files: dict[str, bytes], name: str, filters: Filters) -> str:
-    """A digest of the data and filters; of the text files, since Parquet's bytes are pyarrow's."""
+def content_digest(
+    files: dict[str, bytes], name: str, filters: Filters, split: Split | None
+) -> str:
+    """A digest of data and options; of the text files, since Parquet's bytes are pyarrow's."""
     parts = {path: sha256(data) for path, data in files.items() if not path.endswith(".parquet")}
-    return sha256(json.dumps([name, asdict(filters), parts], sort_keys=True).encode())
+    # A release without a split keeps the digest that it had before there were any.
+    options = [asdict(filters), *([asdict(split)] if split else [])]
+    return sha256(json.dumps([name, *options, parts], sort_keys=True).encode())

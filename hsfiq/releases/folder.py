@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.releases.content import FIRST_VERSION, MANIFEST, Release, sha256
+from hsfiq.releases.content import FIRST_VERSION, Release, sha256
+from hsfiq.releases.manifest import MANIFEST, read_manifest
 from hsfiq.whole_files import sync
 
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"
@@ -83,7 +84,7 @@ def write_next_version(
         if version is None and not force:
             raise UnreadableInput(
                 str(folder),
-                "the answers or filters have changed since this release",
+                "the answers, filters or split have changed since this release",
                 "name the new release's version with --version",
             )
         if version is not None and version_key(version) < version_key(newest):
@@ -142,21 +143,6 @@ def content_of(folder: Path) -> str | None:
         if not path.is_file() or sha256(path.read_bytes()) != expected:
             return None
     return str(manifest.get("content_sha256"))
-
-
-def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a release folder; None where there is none of ours to be read.
-
-    Other programs call files manifest.json too.
-    """
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    texts = ("name", "version", "kind", "content_sha256")
-    if isinstance(manifest, dict) and all(isinstance(manifest.get(key), str) for key in texts):
-        return manifest
-    return None
 
 
 def versions_in(parent: Path, name: str) -> list[str]:

@@ -70,4 +70,8 @@ SCHEMAS: dict[str, pa.Schema] = {
         rule=_TEXT,
         value=_TEXT,
     ),
+    "splits": columns(
+        question_id=_TEXT,
+        part=_TEXT,
+    ),
 }

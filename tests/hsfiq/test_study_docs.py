@@ -69,7 +69,7 @@ def test_its_commands_lead_from_import_to_export(
             ran += 1
     assert ran == len([words for words in COMMANDS if words]) >= 15
     folders = sorted(path.name for path in Path().glob("*/autumn-*"))
-    assert folders == ["autumn-hp-1.0.0"] * 2 + ["autumn-hs-1.0.0"] * 2
+    assert folders == ["autumn-hp-1.0.0"] * 3 + ["autumn-hs-1.0.0"] * 3
     assert "still holds answers of p1" in done.out
 
 

@@ -1,0 +1,24 @@
+"""The manifest, by which a folder is known to be a release."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "manifest.json"
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a release folder; None where there is none of ours to be read.
+
+    Other programs call files manifest.json too.
+    """
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    texts = ("name", "version", "kind", "content_sha256")
+    if isinstance(manifest, dict) and all(isinstance(manifest.get(key), str) for key in texts):
+        return manifest
+    return None
