@@ -180,11 +180,24 @@ def report(
     allow_missing: bool,
     as_json: bool,
 ) -> None:
-    """Print the figures, or where the benchmark withholds its targets what can be said instead."""
+    """Print the figures, or where the benchmark withholds its targets what can be said instead.
+
+    Raises:
+        UnreadableInput: a place to write to is taken, or a scorer is to judge what has no figures.
+    """
     from model.evaluation.benchmarks import about
     from model.evaluation.figures import evaluate
     from model.evaluation.report import to_table
+    from model.evaluation.submission import refuse_taken
 
+    if submission is not None:
+        refuse_taken(submission)
+    if asked.withholds_targets and files and scoring is not None:
+        raise UnreadableInput(
+            "--scorer",
+            f"judges a run beside its figures, and the targets of {asked.split} are withheld",
+            "leave out --scorer or --run",
+        )
     if asked.withholds_targets and submission is None and (scoring is None or scoring.out is None):
         check_submission(asked, files, as_json=as_json)
         return

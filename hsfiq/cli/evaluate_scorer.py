@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.cli.common import room
+from hsfiq.cli.common import existing_folder, room
 from hsfiq.cli.images import image_root
 from hsfiq.errors import UnreadableInput
 
@@ -38,7 +38,8 @@ DeviceOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
 ]
 OutOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.", dir_okay=False),
 ]
 
 
@@ -90,11 +91,20 @@ def with_scorer(runs: Sequence[Path], scoring: Scoring) -> Scoring:
     """The options themselves, as far as they go with runs and with what is installed.
 
     Raises:
-        UnreadableInput: lists are to be written, and runs have been given.
+        UnreadableInput: lists are to be written, and runs have been given, or the place is taken
+            or in no folder.
         HsfiqError: torch is not installed.
     """
-    if runs and scoring.out is not None:
-        raise UnreadableInput("--out", "is for a scorer's own lists", "leave out --run or --out")
+    if scoring.out is not None:
+        if runs:
+            raise UnreadableInput(
+                "--out", "is for a scorer's own lists", "leave out --run or --out"
+            )
+        if scoring.out.exists():
+            raise UnreadableInput(
+                str(scoring.out), "is there already", "name another file with --out"
+            )
+        existing_folder(scoring.out.parent)
     room("torch", "model")
     return scoring
 

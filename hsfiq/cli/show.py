@@ -137,9 +137,10 @@ def from_database(
 def describe(path: Path, rows: list[SheetRow], sheet: Sheet) -> str:
     """What was drawn, for a person."""
     n_empty = sum(not row.images for row in rows)
-    without = f", {n_empty:,} of them without a list" if n_empty else ""
+    systems = "1 system" if len(rows) == 1 else f"{len(rows):,} systems"
+    without = f", {n_empty:,} without a list" if n_empty else ""
     size = f"{sheet.page.width} x {sheet.page.height} pixels"
-    return f"{path}: {len(rows):,} systems{without}, {size}"
+    return f"{path}: {systems}{without}, {size}"
 
 
 def facts(path: Path, query: SheetQuery, rows: list[SheetRow], sheet: Sheet) -> dict[str, Any]:

@@ -65,6 +65,7 @@ def read(folder: Path, split: str) -> Annotations:
 def read_query(place: Place) -> Annotation:
     """One entry of an annotations file."""
     target, truths, aspects = None, [], []
+    query_id = number(place.key("id"))
     if "target_img_id" in place.value:
         target = number(place.key("target_img_id"))
         answers = place.key("gt_img_ids")
@@ -73,7 +74,7 @@ def read_query(place: Place) -> Annotation:
             raise answers.wrong("these are not the target and others, each once")
         aspects = [aspect.name() for aspect in place.key("semantic_aspects").list()]
     return Annotation(
-        query_id=number(place.key("id")),
+        query_id=query_id,
         reference=number(place.key("reference_img_id")),
         caption=place.key("relative_caption").text(),
         target=target,

@@ -16,7 +16,8 @@ from hsfiq.readers.files import Place, open_place
 from hsfiq.readers.sources import Source
 from hsfiq.records import Triplet
 
-_CAPTIONS = re.compile(r"cap\.(?P<category>[\w-]{1,39})\.(?P<split>[\w-]{1,39})\.json")
+# CIRR calls its files cap.rc2.<split>.json.
+_CAPTIONS = re.compile(r"cap\.(?!rc2\.)(?P<category>[\w-]{1,39})\.(?P<split>[\w-]{1,39})\.json")
 
 
 def read(folder: Path, categories: Sequence[str] = (), splits: Sequence[str] = ()) -> list[Source]:

@@ -12,17 +12,18 @@ from typing import Any, NoReturn
 from hsfiq.errors import UnreadableInput
 
 LONGEST_NAME = 200
+BYTE_ORDER_MARK = "\ufeff"
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def read_text(path: Path) -> str:
-    """The file's text.
+    """The file's text, without the mark that some editors begin UTF-8 files with.
 
     Raises:
         UnreadableInput: it is absent, no file, or not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8").removeprefix(BYTE_ORDER_MARK)
     except FileNotFoundError as error:
         raise UnreadableInput(str(path), "there is no such file") from error
     except UnicodeDecodeError as error:
@@ -41,18 +42,18 @@ def read_json(path: Path) -> Any:
     return parse_json(read_text(path), str(path))
 
 
-def parse_json(text: str, where: str, first_line: int = 1) -> Any:
-    """Parse `text`, which begins at line `first_line` of `where`."""
+def parse_json(text: str, where: str, line: int | None = None) -> Any:
+    """Parse `text`, which is all of `where`, or what stands in it from a line on."""
     try:
         return json.loads(text, object_pairs_hook=without_twins, parse_constant=refuse_constant)
     except json.JSONDecodeError as error:
         raise UnreadableInput(
-            f"{where}: line {error.lineno + first_line - 1}, column {error.colno}",
+            f"{where}: line {error.lineno + (line or 1) - 1}, column {error.colno}",
             f"broken JSON ({error.msg})",
         ) from error
     except ValueError as error:
         raise UnreadableInput(
-            where if first_line == 1 else f"{where}: line {first_line}", str(error)
+            where if line is None else f"{where}: line {line}", str(error)
         ) from error
     except RecursionError as error:
         raise UnreadableInput(where, "the JSON is nested too deeply") from error
@@ -74,12 +75,12 @@ def refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value")
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The file's lines that are not blank, numbered from 1.
+def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
+    """A file's lines that are not blank, numbered from 1.
 
     Only line feeds end a line: JSON may hold the other separators, which `splitlines` knows.
     """
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield number, line
 

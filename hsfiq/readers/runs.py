@@ -43,13 +43,26 @@ def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
 
 def read_lists(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
     """As `read`, but where nobody names the system it is ""."""
-    text = read_text(path)
+    return lists_in(read_text(path), path, system)
+
+
+def lists_in(text: str, path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
+    """The lists in the text of a file, which may be a pipe that can be read only once."""
     if not text.strip():
         raise UnreadableInput(str(path), "the run is empty")
     if is_object(text):
-        return read_object(Place(parse_json(text, str(path)), f"{path}: ").items(), system)
-    lists = read_jsonl(path, system) if text.lstrip().startswith("{") else read_trec(path, system)
+        lists = read_object(Place(parse_json(text, str(path)), f"{path}: ").items(), system)
+        return not_empty(lists, path)
+    read_lines = read_jsonl if text.lstrip().startswith("{") else read_trec
+    lists = read_lines(text, path, system)
     refuse_twins(lists)
+    return lists
+
+
+def not_empty(lists: list[tuple[str, RankedList]], path: Path) -> list[tuple[str, RankedList]]:
+    """The lists themselves, of which there must be any."""
+    if not lists:
+        raise UnreadableInput(str(path), "the run is empty")
     return lists
 
 
@@ -81,10 +94,10 @@ def outside_id(place: Place) -> str:
     return place.name()
 
 
-def read_jsonl(path: Path, system: str | None) -> list[tuple[str, RankedList]]:
+def read_jsonl(text: str, path: Path, system: str | None) -> list[tuple[str, RankedList]]:
     """One object a line."""
     lists = []
-    for number, line in numbered_lines(path):
+    for number, line in numbered_lines(text):
         where = f"{path}: line {number}"
         place = Place(parse_json(line, str(path), number), where)
         place.only(*JSONL_KEYS)
@@ -102,10 +115,10 @@ def read_jsonl(path: Path, system: str | None) -> list[tuple[str, RankedList]]:
     return lists
 
 
-def read_trec(path: Path, system: str | None) -> list[tuple[str, RankedList]]:
+def read_trec(text: str, path: Path, system: str | None) -> list[tuple[str, RankedList]]:
     """Six columns a line; a query's lines are put in the order of their ranks."""
     rows: dict[tuple[str, str], list[tuple[int, str, float, str]]] = defaultdict(list)
-    for number, line in numbered_lines(path):
+    for number, line in numbered_lines(text):
         where = f"{path}: line {number}"
         fields = line.split()
         if len(fields) != TREC_FIELDS:

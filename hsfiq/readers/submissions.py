@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from hsfiq.readers.files import Place, kind, parse_json, read_text
-from hsfiq.readers.runs import is_object, read_lists, read_object
+from hsfiq.readers.runs import is_object, lists_in, not_empty, read_object
 from hsfiq.records import RankedList
 
 CirrMetric = Literal["recall", "recall_subset"]
@@ -51,14 +51,14 @@ def read_run(path: Path) -> Run:
     """
     text = read_text(path)
     if not is_object(text):
-        return Run(path, "other", tuple(read_lists(path)))
+        return Run(path, "other", tuple(lists_in(text, path)))
     top = Place(parse_json(text, str(path)), f"{path}: ")
     members = dict(top.items())
     # A query's id may be any text; what is said of the file itself is no list.
     about = {key for key in ("version", "metric") if not isinstance(top.value.get(key, []), list)}
     metric = read_about(top) if about else None
     lists = read_object((key, place) for key, place in members.items() if key not in about)
-    return Run(path, "object", tuple(lists), metric)
+    return Run(path, "object", tuple(not_empty(lists, path)), metric)
 
 
 def read_about(top: Place) -> CirrMetric:

@@ -61,6 +61,7 @@ def lavis_to_hf(architecture: Architecture, source: Path, out: Path) -> int:
             architecture.name, "has CLIP's image encoder, and transformers' BLIP-2 has EVA's"
         )
     require_files(architecture, source)
+    require_new(out)
     model = hf_parts()
     words = read_words(source / BERT_VOCABULARY)
     bert = hf_folder.read_json(source / BERT_CONFIG)
@@ -120,6 +121,7 @@ def hf_to_lavis(source: Path, out: Path) -> Architecture:
         HsfiqError: transformers is not installed.
     """
     hf_folder.require_files(source)
+    require_new(out)
     model = hf_parts()
     config = model.read_config(source)
     architecture = published(model.vit_of(config), source)
@@ -203,5 +205,6 @@ def require_new(out: Path) -> None:
     Raises:
         UnreadableInput: `out` is there, and no empty folder.
     """
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+    # A draft beside it needs its name, and "." has none.
+    if not out.name or (out.exists() and not (out.is_dir() and not any(out.iterdir()))):
         raise UnreadableInput(str(out), "is there already", "name another --out")

@@ -62,11 +62,12 @@ def match(
         raise UnreadableInput(
             gathered.files, "holds rankings of the image sets alone", "give the recall run too"
         )
+    notes = leave_other_categories(benchmark, gathered)
     for lists in (gathered.lists, gathered.subset):
         refuse_strangers(benchmark, lists)
     if not allow_missing:
         refuse_gaps(benchmark, gathered, "--allow-missing counts them as misses")
-    answers, notes = {}, []
+    answers = {}
     for part in benchmark.parts:
         cleaned = Cleaned(part, keeps_reference=benchmark.keeps_reference)
         asked = {query.query_id: query for query in part.queries}
@@ -129,6 +130,30 @@ def query_ids(benchmark: Benchmark) -> dict[str, str]:
     return {query.query_id: part.name for part in benchmark.parts for query in part.queries}
 
 
+def leave_other_categories(benchmark: Benchmark, gathered: Gathered) -> list[str]:
+    """Take FashionIQ's other categories out of a run that answers those asked for too.
+
+    Returns:
+        A note where there were any.
+    """
+    if benchmark.name != "fashioniq":
+        return []
+    asked = {part.name for part in benchmark.parts}
+    categories = {
+        query_id: match["category"]
+        for query_id in gathered.lists
+        if (match := _TRIPLET.fullmatch(query_id.removesuffix(REVERSED))) is not None
+        and match["split"] == benchmark.split
+    }
+    others = [query_id for query_id, category in categories.items() if category not in asked]
+    if len(others) == len(categories):
+        return []
+    for query_id in others:
+        del gathered.lists[query_id]
+    names = " and ".join(sorted({categories[query_id] for query_id in others}))
+    return [f"{len(others):,} lists of {names} are left aside"] if others else []
+
+
 def refuse_strangers(benchmark: Benchmark, lists: Mapping[str, Listed]) -> None:
     """Refuse queries that the benchmark does not ask, and say what they are.
 
@@ -161,7 +186,8 @@ def what_they_are(benchmark: Benchmark, strangers: Collection[str], known: Colle
     if benchmark.split not in splits:
         return f"they are all of split {' and '.join(splits)}"
     if not set(categories) & {part.name for part in benchmark.parts}:
-        return f"they are all of {' and '.join(categories)}, which --category names"
+        options = " ".join(f"--category {name}" for name in categories)
+        return f"they are all of {' and '.join(categories)}: {options} asks them too"
     return other_order(strangers, known) or seen
 
 

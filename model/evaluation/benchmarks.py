@@ -136,7 +136,7 @@ def circo(folder: Path, split: str = "val") -> Benchmark:
         split: `val`, or `test`, which has no targets.
 
     Raises:
-        UnreadableInput: with file and place.
+        UnreadableInput: with file and place; the list of images lacks a query's.
     """
     found = circo_files.read(folder, split)
     queries = tuple(
@@ -150,8 +150,26 @@ def circo(folder: Path, split: str = "val") -> Benchmark:
         )
         for it in found.queries
     )
-    part = Part("circo", sound(queries, found.path), Corpus(COCO, found.images))
+    part = Part("circo", sound(queries, found.path), indexed(Corpus(COCO, found.images), queries))
     return Benchmark("circo", split, (part,), keeps_reference=True)
+
+
+def indexed(corpus: Corpus, queries: Sequence[Query]) -> Corpus:
+    """The corpus itself, which must hold every reference and truth if it is known.
+
+    Raises:
+        UnreadableInput: it is the list of other images, or of some of them.
+    """
+    images = frozenset(corpus.images or ())
+    for query in queries if corpus.images is not None else ():
+        absent = [it for it in (query.reference, *query.truths) if it not in images]
+        if absent:
+            raise UnreadableInput(
+                circo_files.INDEX,
+                f"has {len(images):,} images, and query {query.query_id}'s {absent[0]} is not one",
+                f"put {COCO}'s there, whole",
+            )
+    return corpus
 
 
 def sound(queries: tuple[Query, ...], path: Path) -> tuple[Query, ...]:

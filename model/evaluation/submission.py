@@ -144,11 +144,20 @@ def write(files: Mapping[str, bytes], folder: Path) -> None:
     """
     from hsfiq.releases.folder import put_in_place  # noqa: PLC0415 - brings the database's packages
 
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UnreadableInput(str(folder), "is there and is no folder")
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UnreadableInput(str(folder), "is not empty", "name another folder")
+    refuse_taken(folder)
     try:
         put_in_place(dict(files), folder)
     except OSError as error:
         raise UnreadableInput(str(folder), f"cannot be written ({error.strerror})") from error
+
+
+def refuse_taken(folder: Path) -> None:
+    """Refuse a place where something is.
+
+    Raises:
+        UnreadableInput: it is no folder, or not empty.
+    """
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UnreadableInput(str(folder), "is there and is no folder")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UnreadableInput(str(folder), "is not empty", "name another folder")

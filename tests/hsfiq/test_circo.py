@@ -56,6 +56,8 @@ def test_the_list_of_images(tmp_path: Path, place: str) -> None:
         ([VAL | {"id": 10**12}], r"\[0\].id: '1000000000000' is no COCO image id; it has up to 12"),
         ([{**TEST, "target_img_id": 7}], r"the key 'gt_img_ids' is missing"),
         ({"0": VAL}, "expected a list, found an object"),
+        ([3], r"\[0\]: expected an object, found 3"),
+        ([None], r"\[0\]: expected an object, found null"),
     ],
 )
 def test_broken_entries_are_named(entries: object, said: str, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from samples import FASHIONIQ
+from samples import CIRR, FASHIONIQ
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.readers import fashioniq
@@ -50,6 +50,8 @@ def test_what_is_not_there(categories: list[str], splits: list[str], said: str) 
 def test_another_folder(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match="no captions/cap"):
         fashioniq.read(tmp_path)
+    with pytest.raises(UnreadableInput, match="no captions/cap"):
+        fashioniq.read(CIRR)
 
 
 @pytest.mark.parametrize(

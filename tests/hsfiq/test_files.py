@@ -34,9 +34,17 @@ def test_what_is_no_json(text: str, said: str) -> None:
 
 def test_a_later_line_is_counted_from_its_place_in_the_file() -> None:
     with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 7, column 2"):
-        parse_json("{,}", "it.jsonl", first_line=7)
+        parse_json("{,}", "it.jsonl", line=7)
     with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 7: the key 'a' comes twice"):
-        parse_json('{"a": 1, "a": 2}', "it.jsonl", first_line=7)
+        parse_json('{"a": 1, "a": 2}', "it.jsonl", line=7)
+    with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 1: NaN is no JSON value"):
+        parse_json("[NaN]", "it.jsonl", line=1)
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "windows.json"
+    path.write_bytes(b"\xef\xbb\xbf[1]")
+    assert read_text(path) == "[1]"
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -53,7 +61,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     path.write_bytes('"a\u2028b"\r\n\n  \n"c\x0bd"\n'.encode())
-    assert list(numbered_lines(path)) == [(1, '"a\u2028b"'), (4, '"c\x0bd"')]
+    assert list(numbered_lines(read_text(path))) == [(1, '"a\u2028b"'), (4, '"c\x0bd"')]
 
 
 def place(value: object) -> Place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -73,10 +74,12 @@ def jsonl(**values: object) -> str:
         ("q Q0 a 1 0.9 S\nq Q0 a 2 0.9 S\n", "line 1: the list of query q holds image a twice"),
         (f"q Q0 a 1 0.9 {'S' * 201}\n", "line 1: an id here has 1 to 200 characters"),
         ('["a", "b"]', "known are TREC runs, JSONL, and {query id: [image ids]}"),
+        ("\ufeff" + jsonl(rank=1), "line 1: unknown key 'rank'"),
         ('{"q": "a"}', "q: expected a list, found 'a'"),
         ('{"q": []}', "q: the list of query q is empty"),
         ('{"q": ["a"], "q": ["b"]}', "the key 'q' comes twice"),
         ('{"q": ["a", "a"]}', "q: the list of query q holds image a twice"),
+        (jsonl(scores=[math.nan, 0]), "line 1: NaN is no JSON value"),
         (jsonl() + "\n{\n", "line 2, column 2: broken JSON"),
         (jsonl() + "\n" + jsonl(images=["c"]), "line 2: query q comes twice for S"),
         (jsonl(rank=1), "line 1: unknown key 'rank'"),

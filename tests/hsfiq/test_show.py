@@ -242,7 +242,7 @@ def test_a_run_without_the_query_says_so(tmp_path: Path) -> None:
     assert (row.system, row.images) == ("SPRC", ())
     assert row.reason == "no list for shirt.val.1 in sprc.trec, only for shirt.val.1~"
     ran = hsfiq("show", "shirt.val.1", "--data", FASHIONIQ, "--run", RUNS / "sprc.trec")
-    assert "1 systems, 1 of them without a list" in ran.out
+    assert "1 system, 1 without a list" in ran.out
 
 
 def test_systems_of_one_name_are_told_apart() -> None:

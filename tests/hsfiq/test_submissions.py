@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,17 @@ def test_other_runs_need_no_system(name: str, form: str) -> None:
     assert {ranked.system for _, ranked in run.lists} == ({""} if form == "object" else {"SPRC"})
 
 
+def test_a_run_may_come_through_a_pipe() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b'{"query_id": "12", "images": ["a"]}\n')
+    os.close(writer)
+    try:
+        ((_, ranked),) = submissions.read_run(Path(f"/dev/fd/{reader}")).lists
+    finally:
+        os.close(reader)
+    assert (ranked.query_id, ranked.images) == ("12", ("a",))
+
+
 def test_a_query_may_be_called_version(tmp_path: Path) -> None:
     run = submissions.read_run(write(tmp_path / "it.json", {"version": ["a"], "metric": ["b"]}))
     assert [ranked.query_id for _, ranked in run.lists] == ["version", "metric"]
@@ -54,6 +66,8 @@ def test_a_query_may_be_called_version(tmp_path: Path) -> None:
         (CIRR | {"metric": {}}, "metric: an object is none of recall"),
         (CIRR | {"12": ["a", "a"]}, "12: the list of query 12 holds image a twice"),
         (CIRR | {"12": []}, "12: the list of query 12 is empty"),
+        ({}, "the run is empty"),
+        ({"version": "rc2", "metric": "recall"}, "the run is empty"),
     ],
 )
 def test_broken_files(value: object, said: str, tmp_path: Path) -> None:

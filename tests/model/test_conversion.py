@@ -243,8 +243,9 @@ def test_a_folder_is_whole_or_not_there(tmp_path: Path) -> None:
         assert list(out.parent.iterdir()) == []
     with whole_folder(out) as draft:
         (draft / "whole").touch()
-    with pytest.raises(UnreadableInput, match="is there already; name another --out"):
-        whole_folder(out).__enter__()
+    for taken in (out, Path()):
+        with pytest.raises(UnreadableInput, match="is there already; name another --out"):
+            whole_folder(taken).__enter__()
     assert [path.name for path in out.iterdir()] == ["whole"]
 
 

@@ -104,11 +104,27 @@ def test_short_lists(data: Path, tmp_path: Path) -> None:
 def test_a_list_over_the_whole_corpus_is_long_enough(tmp_path: Path) -> None:
     data = write_circo(tmp_path / "circo", indexed=False)
     index = data / "annotations" / "image_info_unlabeled2017.json"
-    put(index, {"images": [{"id": 200 + i} for i in range(12)]})
-    lists = {"0": [str(200 + i) for i in range(12)], "1": [str(211 - i) for i in range(12)]}
+    images = [*range(200, 212), 250]
+    put(index, {"images": [{"id": image} for image in images]})
+    lists = {"0": images, "1": images[::-1]}
     found = result("circo", data, put(tmp_path / "run.json", lists))
     assert found["recall@50"] == 1.0
     assert "reason" not in found
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        ([], "has 0 images, and query 0's 250 is not one"),
+        ([250, 201, 203], "has 3 images, and query 0's 202 is not one; put COCO 2017 unlabeled's"),
+    ],
+)
+def test_a_list_of_other_images(tmp_path: Path, images: list[int], said: str) -> None:
+    data = write_circo(tmp_path / "circo", indexed=False)
+    index = data / "annotations" / "image_info_unlabeled2017.json"
+    put(index, {"images": [{"id": image} for image in images]})
+    line = refusal(evaluate("circo", data, put(tmp_path / "run.json", LISTS)))
+    assert f"image_info_unlabeled2017.json: {said}" in line
 
 
 # -------------------------------------------------------------------------------------- submission

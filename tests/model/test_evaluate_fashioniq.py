@@ -213,6 +213,9 @@ def test_missing_queries(data: Path, run: Path, tmp_path: Path) -> None:
     assert found["missing"] == {"queries": 1}
     assert found["categories"]["shirt"]["recall@1"] == 0.0
     assert found["categories"]["shirt"]["recall@50"] == 0.75
+    nothing = put(tmp_path / "nothing.json", {})
+    line = refusal(evaluate("fashioniq", data, nothing, "--allow-missing"))
+    assert "nothing.json: the run is empty" in line
     text = evaluate("fashioniq", data, gap, "--allow-missing").out
     assert "MISSING: 1 query without a list, counted as a miss each" in text
 
@@ -237,7 +240,6 @@ def test_a_category_that_was_not_run(data: Path, tmp_path: Path) -> None:
         ({"12": ["s1"]}, "(12); its ids are like shirt.val.0"),
         ({f"shirt.test.{i}": ["s1"] for i in range(9)}, "shirt.test.2 and 6 more)"),
         ({"shirt.test.0": ["s1"]}, "they are all of split test"),
-        (DRESS_RUN, "they are all of dress, which --category names"),
         ({"shirt.val.0~": ["s1"]}, "they all have the captions reversed"),
         ({"version": "rc2", "metric": "recall"}, "is for CIRR's server, not of FashionIQ"),
         ({"version": "rc1", "metric": "recall"}, "version: 'rc1' is not 'rc2'"),
@@ -249,6 +251,21 @@ def test_refused_runs(data: Path, tmp_path: Path, lists: Lists, said: str) -> No
     line = refusal(evaluate("fashioniq", data, path, "--category", "shirt"))
     assert said in line
     assert str(path) in line
+
+
+def test_a_run_over_more_categories_than_are_asked(data: Path, run: Path, tmp_path: Path) -> None:
+    shirts = ("--category", "shirt")
+    alone = result("fashioniq", data, put(tmp_path / "shirts.json", SHIRT_RUN), *shirts)
+    whole = result("fashioniq", data, run, *shirts)
+    assert whole.pop("notes")[-1] == f"{len(DRESS_RUN)} lists of dress are left aside"
+    del alone["notes"], alone["run"], whole["run"]
+    assert whole == alone
+
+
+def test_a_run_over_other_categories_alone(data: Path, tmp_path: Path) -> None:
+    dresses = put(tmp_path / "dresses.json", DRESS_RUN)
+    line = refusal(evaluate("fashioniq", data, dresses, "--category", "shirt"))
+    assert "they are all of dress: --category dress asks them too" in line
 
 
 def test_one_system_at_a_time(data: Path, tmp_path: Path) -> None:

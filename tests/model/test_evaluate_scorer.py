@@ -202,7 +202,7 @@ def test_missing_images_are_refused_unless_they_are_allowed(
     assert result["categories"]["dress"]["n_queries"] == 2
     assert result["categories"]["dress"]["recall@50"] <= 0.5
     assert any("2 of 120 images are missing" in note for note in result["notes"])
-    table = hsfiq(*command, "--allow-missing").out
+    table = hsfiq(*command[:-2], "--allow-missing").out
     assert "MISSING: 1 quer" in table
     assert "figures are not comparable" in table
 
@@ -228,6 +228,33 @@ def test_options_that_do_not_go_together_are_refused(
     assert "--images: goes with --scorer" in refusal(hsfiq(*command, *run, "--images", fashion))
     out = ("--out", tmp_path / "out.jsonl")
     assert "is for a scorer's own lists" in refusal(hsfiq(*command, *run, *ranked, *out))
+
+
+def test_a_scorer_judges_no_run_without_figures(ranked: list[str | Path], tmp_path: Path) -> None:
+    data = write_cirr(tmp_path / "cirr")
+    pictures(data / "img_raw", MEMBERS)
+    run = ("--run", put(tmp_path / "run.json", {"10": MEMBERS[1:51]}))
+    command = ("evaluate", "cirr", "--data", data, "--split", "test1", *run, *ranked)
+    said = refusal(hsfiq(*command, "--submission", tmp_path / "out"))
+    assert "--scorer: judges a run beside its figures" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_is_taken_is_refused_before_anything_is_ranked(
+    ranked: list[str | Path], tmp_path: Path
+) -> None:
+    data = write_cirr(tmp_path / "cirr")
+    (data / "img_raw").mkdir()
+    (data / "img_raw" / "broken.png").touch()
+    mine = put(tmp_path / "sub" / "mine.jsonl", 1)
+    command = ("evaluate", "cirr", "--data", data, *ranked)
+    assert "mine.jsonl: is there already" in refusal(hsfiq(*command, "--out", mine))
+    assert "is a directory" in refusal(hsfiq(*command, "--out", mine.parent))
+    assert "is a directory" in refusal(hsfiq(*command, "--out", "."))
+    said = refusal(hsfiq(*command, "--out", tmp_path / "no" / "run.jsonl"))
+    assert "there is no such folder" in said
+    assert "is not empty" in refusal(hsfiq(*command, "--submission", mine.parent))
+    assert mine.read_text() == "1"
 
 
 def test_unusable_checkpoints_and_folders_are_refused(
