@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from analysis.answers import metric_margin
 from analysis.correlation import why_undefined
 from analysis.figures import UNDEFINED, figure
 from analysis.interval import with_interval
@@ -124,11 +125,8 @@ def compare_all(
     comparing = _Comparing(
         sets=sets,
         asked=asked,
-        of_sets={name: sets["set_id"].map(each) for name, each in values.items()},
-        signs={
-            name: np.sign(asked["set_1"].map(each) - asked["set_2"].map(each))
-            for name, each in values.items()
-        },
+        of_sets={name: sets["set_id"].map(each).astype("float64") for name, each in values.items()},
+        signs={name: metric_margin(asked, each).apply(np.sign) for name, each in values.items()},
         draws=draws,
         swaps=swaps or Swaps(seed=draws.seed),
         resampled={},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
+from analysis.answers import metric_margin
 from analysis.figures import UNDEFINED, figure, with_reason
 from analysis.interval import with_interval
 from analysis.shares import resampled_shares
@@ -132,16 +133,17 @@ def margins(preferences: pd.DataFrame, values: pd.Series[float], draws: Draws) -
         The accuracies, over the pairs with a preference and two different values: those of the
         symmetric rate.
     """
-    above = preferences["set_1"].map(values) - preferences["set_2"].map(values)
+    above = metric_margin(preferences, values)
     # NaN is not above or below 0, which leaves out the pairs that lack a value.
     used = ((above > 0) | (above < 0)) & (preferences["preferred"] != 0)
     rows, signed = preferences[used], above[used].to_numpy(dtype=np.float64)
     right = (signed > 0) == (rows["preferred"] == 1).to_numpy()
     gaps = np.abs(signed)
-    apart = (rows["score_1"].astype("float64") - rows["score_2"]).abs().to_numpy()
+    apart = (rows["score_1"].astype("float64") - rows["score_2"].astype("float64")).abs()
+    distances = np.asarray(apart, dtype=np.float64)
     return Margins(
         by_metric=_accuracies(rows, gaps, equal_bins(gaps), right, draws),
-        by_score=_accuracies(rows, apart, apart.astype(np.int64), right, draws),
+        by_score=_accuracies(rows, distances, distances.astype(np.int64), right, draws),
     )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from analysis.answers import metric_margin
 from analysis.figures import UNDEFINED, figure, with_reason
 from analysis.interval import with_interval
 from analysis.shares import resampled_shares
@@ -144,9 +145,7 @@ def pairwise_accuracies(
         "preference": np.select([preferred == 1, preferred == 2], [1, -1], 0),
         "score": np.sign(scores[0] - scores[1]),
     }
-    metric = (preferences["set_1"].map(values) - preferences["set_2"].map(values)).to_numpy(
-        dtype=np.float64
-    )
+    metric = np.asarray(metric_margin(preferences, values), dtype=np.float64)
     present = ~np.isnan(metric)
     return {
         name: _accuracy(preferences[present], Relations.of(metric[present], signs[present]), draws)

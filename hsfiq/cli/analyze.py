@@ -60,10 +60,23 @@ def analyze(
             "conclusions change without doubtful answers.",
         ),
     ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Also write a report into this folder: report.html, figures, tables and "
+            "results.json, with all details.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a report that stands in that folder.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how well metrics agree with the people of a release."""
     metrics = room("analysis.metrics", "analysis")
+    if report is not None:
+        room("analysis.reports.folder", "analysis").require_free(report, force=force)
     folder = release or newest_hp()
     if release is None:
         typer.echo(f"analysing {folder}", err=True)
@@ -76,7 +89,15 @@ def analyze(
         seed=seed,
         correction="t" if few_clusters else "none",
     )
-    result = room("analysis.analyze", "analysis").analyze(data, wanted, draws, in_detail=details)
+    if report is None:
+        result = room("analysis.analyze", "analysis").analyze(
+            data, wanted, draws, in_detail=details
+        )
+    else:
+        made = room("analysis.reports.report", "analysis").report(data, wanted, draws=draws)
+        made.save(report, force=force)
+        typer.echo(f"{report / 'report.html'}: written", err=True)
+        result = made.analysis
     print_result(
         result.to_json(), room("analysis.table", "analysis").to_table(result), as_json=as_json
     )

@@ -1,0 +1,1 @@
+"""Reports: what `analysis.report` says of a release, as a page, figures, tables and JSON."""

@@ -1,0 +1,41 @@
+"""The notebook of the docs runs from its first cell to its last, and saves what it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.reports.report import Report
+
+NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "analysis.ipynb"
+
+
+def code_cells() -> list[str]:
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def test_every_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for place, source in enumerate(code_cells()):
+        exec(compile(source, f"{NOTEBOOK.name}, code cell {place}", "exec"), names)
+    report = names["report"]
+    assert isinstance(report, Report)
+    assert {"Nobody was asked", "Few participants"} <= {
+        about for about, _ in report.document.caveats
+    }
+    assert {path.name for path in Path("report").iterdir()} == {
+        "report.html",
+        "results.json",
+        "figures",
+        "tables",
+    }
+
+
+def test_it_holds_no_output() -> None:
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert all(not cell.get("outputs") for cell in cells)
