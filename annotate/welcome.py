@@ -30,6 +30,7 @@ def welcome_page(
         text = front(language)
         parts = [
             f"<h1>{escape(known.title)}</h1>",
+            *simulation_notice(known),
             paragraph(text["welcome_back"]),
             link("study/", text["continue"]),
         ]
@@ -54,6 +55,7 @@ def invitation(study: Study) -> list[str]:
     return [
         f'<section lang="{language_of(study)}">',
         f"<h1>{escape(study.title)}</h1>",
+        *simulation_notice(study),
         paragraph(text["task"]),
         "<ul>",
         *(f"<li>{escape(line)}</li>" for line in about),
@@ -63,6 +65,14 @@ def invitation(study: Study) -> list[str]:
         f'<button class="primary" name="begin" type="submit">{escape(text["begin"])}</button>',
         "</form></section>",
     ]
+
+
+def simulation_notice(study: Study) -> list[str]:
+    """What tells people and `hsfiq simulate` whose answers the study holds; for most, nothing."""
+    if study.origin != "simulated":
+        return []
+    text = front(language_of(study))["simulated"]
+    return [f'<p class="notice" data-origin="simulated">{escape(text)}</p>']
 
 
 def late_page(study: Study) -> str:

@@ -1,4 +1,4 @@
-"""A browser as far as load tests need one: one kept connection, cookies, and timing of users."""
+"""A browser on this machine, and timing of its users."""
 
 from __future__ import annotations
 
@@ -8,69 +8,17 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from http.cookies import SimpleCookie
 from typing import Protocol
-from urllib.parse import urlencode
+
+from hsfiq.simulate import browser as simulate
+from hsfiq.simulate.browser import Refusal
 
 
-class Refusal(Exception):
-    """The server answered with another status than was hoped for."""
-
-
-class Browser:
+class Browser(simulate.Browser):
     """One person's connection to a server on this machine."""
 
     def __init__(self, port: int, timeout: float = 60) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
-        self.cookies: dict[str, str] = {}
-
-    def get(self, path: str) -> bytes:
-        """The body of a page."""
-        return self.send("GET", path)
-
-    def post_form(self, path: str, **fields: str) -> bytes:
-        """Send a form as browsers do."""
-        return self.send(
-            "POST", path, urlencode(fields).encode(), "application/x-www-form-urlencoded"
-        )
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        content_type: str | None = None,
-        **headers: str,
-    ) -> bytes:
-        """One request; cookies are kept, redirects are not followed.
-
-        Raises:
-            Refusal: the answer is neither a success nor a redirect.
-        """
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        if content_type:
-            sent["Content-Type"] = content_type
-        if self.cookies:
-            sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        try:
-            self._connection.request(method, path, body, sent)
-            response = self._connection.getresponse()
-        except ConnectionError:
-            # The server had let the idle connection go: like a browser, connect anew, once.
-            self._connection.close()
-            self._connection.request(method, path, body, sent)
-            response = self._connection.getresponse()
-        received = response.read()
-        for header in response.headers.get_all("Set-Cookie") or ():
-            for name, morsel in SimpleCookie(header).items():
-                self.cookies[name] = morsel.value
-        if response.status >= 400:
-            raise Refusal(f"{method} {path}: {response.status} {received[:200]!r}")
-        return received
-
-    def close(self) -> None:
-        """Hang up."""
-        self._connection.close()
+        super().__init__(f"http://127.0.0.1:{port}", timeout)
 
 
 class User(Protocol):

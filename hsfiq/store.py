@@ -334,6 +334,11 @@ def require_answering(participant: Participant) -> None:
         raise NotOpen(f"your part in this study is {participant.status}")
 
 
+def is_finished_for_good(study: Study) -> bool:
+    """Whether nobody will answer it any more: it was published, or its simulation has ended."""
+    return study.origin == "imported" or (study.origin == "simulated" and study.status == "closed")
+
+
 def studies(session: Session) -> Sequence[Study]:
     """Every study, oldest first."""
     return session.scalars(select(Study).order_by(Study.id)).all()

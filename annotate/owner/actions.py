@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq import participants
+from hsfiq import participants, store
 from hsfiq.errors import Conflict, HsfiqError, Refused
 from hsfiq.tables import Participant, Study
 
@@ -165,6 +165,6 @@ def perform(session: Session, pending: Pending) -> str:
 
 
 def require_changeable(study: Study) -> None:
-    """Raise `Refused` for a study that was never asked here, or by no people."""
-    if study.origin != "collected":
+    """Raise `Refused` for a study that was never asked here, or whose simulation has ended."""
+    if store.is_finished_for_good(study):
         raise Refused(f"study {study.name} holds {study.origin} answers and is finished for good")

@@ -28,6 +28,7 @@ from hsfiq.cli import (
     score,
     serve,
     show,
+    simulate,
     study,
     train,
     weights,
@@ -57,6 +58,7 @@ export.register(app)
 analyze.register(app)
 train.register(app)
 score.register(app)
+simulate.register(app)
 power.register(app)
 show.register(app)
 

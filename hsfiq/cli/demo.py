@@ -29,6 +29,10 @@ def demo(
             metavar="N", help="Do not serve: write a study of N simulated answers.", min=1
         ),
     ] = None,
+    simulated: Annotated[
+        bool,
+        typer.Option("--simulated", help="Serve a study for `hsfiq simulate`, not for people."),
+    ] = False,
     seed: Annotated[
         int, typer.Option(metavar="N", help="Draws the catalogue, study and answers.")
     ] = 0,
@@ -60,7 +64,14 @@ def demo(
     database = open_database(url)
     ctx.call_on_close(database.close)
     with database.reading() as session:
-        is_there = demo_room.demo_study(session) is not None
+        there = demo_room.demo_study(session)
+        is_there = there is not None
+        if there is not None and answers is None and (there.origin == "simulated") != simulated:
+            raise UnreadableInput(
+                str(folder),
+                f"holds a demo whose answers are {there.origin}",
+                "name another with --dir, or see --simulated",
+            )
     if answers is not None:
         if is_there:
             raise UnreadableInput(str(folder), "holds a demo already", "name another with --dir")
@@ -74,7 +85,7 @@ def demo(
         typer.echo("drawing the catalogue ...", err=True)
         design = demo_room.served_design(seed)
         demo_room.make_study(
-            database, folder, design, demo_room.SERVED_PARTICIPANTS, simulated=False
+            database, folder, design, demo_room.SERVED_PARTICIPANTS, simulated=simulated
         )
     typer.echo(f"the demo is at http://{HOST}:{port} (its database is {url}); Ctrl-C stops it")
     app.serve(database, host=HOST, port=port)

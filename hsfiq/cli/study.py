@@ -66,6 +66,10 @@ def create(
     ctx: typer.Context,
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The study's file.")],
     draft: Annotated[bool, typer.Option("--draft", help="Do not open it yet.")] = False,
+    simulated: Annotated[
+        bool,
+        typer.Option("--simulated", help="For `hsfiq simulate`: whatever is made from it says so."),
+    ] = False,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -79,7 +83,13 @@ def create(
     try:
         with open_chosen(ctx, database, create=False).writing() as session:
             queries = chosen_queries(session, wanted)
-            study = draw_study(session, wanted, queries, status="draft" if draft else "open")
+            study = draw_study(
+                session,
+                wanted,
+                queries,
+                origin="simulated" if simulated else "collected",
+                status="draft" if draft else "open",
+            )
             row = progress_of(session, study).facts()
     except Mistake as mistake:
         raise located(config, mistake) from mistake
@@ -117,13 +127,15 @@ def change_status(ctx: typer.Context, name: str | None, database: str | None, st
 
 
 def running_study(session: Session, name: str | None) -> Study:
-    """The chosen study, if people answer it here.
+    """The chosen study, if it is answered here.
 
     Raises:
-        UnreadableInput: its answers were imported or simulated.
+        UnreadableInput: its answers were imported, or their simulation has ended.
     """
+    from hsfiq.store import is_finished_for_good
+
     study = chosen_study(session, name)
-    if study.origin != "collected":
+    if is_finished_for_good(study):
         raise UnreadableInput(
             f"study {study.name}", f"holds {study.origin} answers and is finished for good"
         )

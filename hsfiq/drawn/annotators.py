@@ -8,6 +8,7 @@ The preferred set is the one with the larger impression, `side_bias` added to se
 are the same impressions, the annotator's `offset` added, cut at `CUTS`. So the preference follows a
 logistic law that `SimulatedAnnotator.share_of_set_1` states exactly, and a preferred set has the
 lower score only by side bias or by a lapse: in about one question of a hundred, as people do.
+Over a session the offset moves by `drift`, in equal steps from the first question to the last.
 The standard values give the published answers' score shares, score ties and side-1 share, nearly.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hsfiq.records import HIGHEST_SCORE, LOWEST_SCORE, Answer, Times
@@ -50,7 +51,8 @@ class SimulatedAnnotator:
         side_bias: added to set 1 when the two are compared; logits at noise 1.
         offset: leniency, added to both impressions before they become scores.
         lapse_rate: the share of questions answered without looking.
-        median_seconds: half of the questions take less than this.
+        median_seconds: half of the questions take less than this; 0 is at once.
+        drift: how much more lenient they are at the last question than at the first.
     """
 
     name: str
@@ -59,6 +61,7 @@ class SimulatedAnnotator:
     offset: float = 0.0
     lapse_rate: float = 0.0
     median_seconds: float = 20.0
+    drift: float = 0.0
 
     def share_of_set_1(self, utility_1: float, utility_2: float) -> float:
         """The probability that set 1 is preferred, ties not allowed."""
@@ -70,7 +73,13 @@ class SimulatedAnnotator:
         return (1 - self.lapse_rate) * looked + self.lapse_rate / 2
 
     def answer(
-        self, rng: Random, utility_1: float, utility_2: float, *, ties_allowed: bool = False
+        self,
+        rng: Random,
+        utility_1: float,
+        utility_2: float,
+        *,
+        ties_allowed: bool = False,
+        progress: float = 0.0,
     ) -> Answer:
         """Answer one question, with the active seconds and no other times.
 
@@ -79,15 +88,17 @@ class SimulatedAnnotator:
             utility_1: the utility of set 1, 0 to 1.
             utility_2: the utility of set 2, 0 to 1.
             ties_allowed: whether the study lets the preferred set be 0.
+            progress: how far the session is, 0 at its first question and 1 at its last.
         """
         seconds = self.median_seconds * rng.lognormvariate(0, _SECONDS_SPREAD)
         if rng.random() < self.lapse_rate:
             return _lapse(rng, seconds * _LAPSE_HURRY)
         one = SLOPE * utility_1 + self.noise * _gumbel(rng)
         other = SLOPE * utility_2 + self.noise * _gumbel(rng)
+        offset = self.offset + self.drift * progress
         return Answer(
-            score_1=_score(one + self.offset),
-            score_2=_score(other + self.offset),
+            score_1=_score(one + offset),
+            score_2=_score(other + offset),
             preferred=_preferred(rng, one + self.side_bias - other, ties_allowed=ties_allowed),
             irrelevant=_flagged(rng, max(utility_1, utility_2)),
             times=Times(active_seconds=round(seconds, 3)),
@@ -98,8 +109,9 @@ class SimulatedAnnotator:
 class Population:
     """The truth that annotators are drawn from: means, and spreads (standard deviations).
 
-    Noise is log-normal about its median, side bias and offset normal, the lapse rate exponential
-    (most hardly lapse, a few often) and never above a half, the median seconds log-normal.
+    Noise is log-normal about its median, side bias, offset and drift normal, the lapse rate
+    exponential (most hardly lapse, a few often) and never above a half, the median seconds
+    log-normal.
     """
 
     noise: float = 1.0
@@ -110,6 +122,8 @@ class Population:
     lapse_rate: float = 0.02
     median_seconds: float = 20.0
     median_seconds_spread: float = 0.3
+    drift: float = 0.0
+    drift_spread: float = 0.0
 
 
 STANDARD = Population()
@@ -121,7 +135,7 @@ def draw_annotators(
 ) -> tuple[SimulatedAnnotator, ...]:
     """Draw `n` annotators, named `simulated-1` onwards (padded to the same length)."""
     width = len(str(n))
-    return tuple(
+    steady = [
         SimulatedAnnotator(
             name=f"simulated-{number:0{width}d}",
             noise=population.noise * rng.lognormvariate(0, population.noise_spread),
@@ -132,6 +146,11 @@ def draw_annotators(
             * rng.lognormvariate(0, population.median_seconds_spread),
         )
         for number in range(1, n + 1)
+    ]
+    # After everything else: a seed draws the same annotators with drift as without.
+    return tuple(
+        replace(annotator, drift=rng.gauss(population.drift, population.drift_spread))
+        for annotator in steady
     )
 
 

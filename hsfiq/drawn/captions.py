@@ -84,7 +84,7 @@ def write_captions(rng: Random, reference: Garment, target: Garment) -> Captions
             "two different garments of one category are needed"
         )
     # Each voice has phrases of its own, or a single difference would be said twice alike.
-    phrases = {name: _shuffled(rng, _phrases(name, reference, target)) for name in different}
+    phrases = {name: _shuffled(rng, ways_to_say(name, reference, target)) for name in different}
     said = [_choose(rng, different, openness) for openness in VOICES]
     first, second = (
         _sentence(rng, [phrases[name][voice] for name in names], NOUNS[target.category])
@@ -103,7 +103,7 @@ def _choose(rng: Random, names: tuple[Attribute, ...], openness: float) -> list[
     return rng.sample(kept, len(kept))
 
 
-def _phrases(attribute: Attribute, reference: Garment, target: Garment) -> list[str]:
+def ways_to_say(attribute: Attribute, reference: Garment, target: Garment) -> list[str]:
     """All ways to say one difference; each begins with `is` or `has`."""
     before, after = reference.value(attribute), target.value(attribute)
     if attribute == "colour":

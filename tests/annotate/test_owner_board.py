@@ -178,8 +178,9 @@ def test_the_study_is_paused_closed_and_opened(
 
 def test_a_finished_study_cannot_be_opened(owner: TestClient, watched: Database) -> None:
     with watched.writing() as session:
-        store.studies(session)[0].origin = "simulated"
-    asked = Events(owner).call("study-pause", "click", NAME)
+        study = store.studies(session)[0]
+        study.origin, study.status = "simulated", "closed"
+    asked = Events(owner).call("study-open", "click", NAME)
     assert "finished for good" in asked[0]
     assert pending(asked) == ""
 

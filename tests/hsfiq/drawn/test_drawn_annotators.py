@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 from random import Random
 from statistics import mean, median
@@ -148,3 +149,31 @@ def test_a_population_is_drawn_by_its_seed_around_its_truth() -> None:
     assert mean(annotator.offset for annotator in drawn) == pytest.approx(0, abs=0.1)
     assert mean(annotator.lapse_rate for annotator in drawn) == pytest.approx(0.05, abs=0.01)
     assert all(0 <= annotator.lapse_rate <= 0.5 for annotator in drawn)
+
+
+def test_drift_makes_scores_rise_over_the_session_and_leaves_the_preference_alone() -> None:
+    drifting = SimulatedAnnotator("simulated-1", drift=1.5)
+    steady = SimulatedAnnotator("simulated-1")
+    for seed in range(60):
+        first, last = (
+            drifting.answer(Random(seed), 0.6, 0.65, progress=progress) for progress in (0.0, 1.0)
+        )
+        assert first == steady.answer(Random(seed), 0.6, 0.65, progress=1.0)
+        assert last.preferred == first.preferred
+        assert last.score_1 >= first.score_1
+        assert last.score_2 >= first.score_2
+    lenient = SimulatedAnnotator("simulated-1", offset=1.5)
+    assert lenient.answer(Random(0), 0.6, 0.65) == drifting.answer(Random(0), 0.6, 0.65, progress=1)
+
+
+def test_a_population_that_drifts_is_otherwise_the_same() -> None:
+    steady = draw_annotators(Random(6), 200)
+    drifting = draw_annotators(Random(6), 200, Population(drift=0.5, drift_spread=0.2))
+    assert {annotator.drift for annotator in steady} == {0.0}
+    assert abs(mean(annotator.drift for annotator in drifting) - 0.5) < 0.05
+    assert [replace(annotator, drift=0.0) for annotator in drifting] == list(steady)
+
+
+def test_who_answers_at_once_takes_no_time() -> None:
+    (annotator,) = draw_annotators(Random(6), 1, Population(median_seconds=0))
+    assert annotator.answer(Random(0), 0.6, 0.65).times.active_seconds == 0

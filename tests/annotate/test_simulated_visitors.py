@@ -1,0 +1,419 @@
+"""Simulated annotators answer a served study as outsiders do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from annotate_pages import stored
+from annotate_studies import NearServer, Place, Server, newcomer, set_status
+from sqlalchemy import func, select
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hsfiq import cli, demo, participants, store
+from hsfiq.database import Database, head_revision, open_database
+from hsfiq.drawn import DrawnTriplet, SimulatedAnnotator
+from hsfiq.drawn.reading import read
+from hsfiq.releases import Filters, build
+from hsfiq.simulate import Crowd, Sessions, destination_of
+from hsfiq.simulate.browser import Browser
+from hsfiq.tables import CheckAnswer, Dataset, Form, Participant, Query, Question
+
+PEOPLE, SIZE = 3, 4
+EVERYTHING = PEOPLE * SIZE
+
+pytestmark = pytest.mark.xdist_group("simulated")  # what is seen once is known for all tests
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, dict[int, DrawnTriplet]]:
+    """A small study on the drawn catalogue for simulated annotators, and the truth behind it."""
+    place = Place(tmp_path_factory.mktemp("drawn"))
+    database = open_database(place.url)
+    design = replace(demo.served_design(0), questions_per_form=SIZE // 2, reason_every=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "GARMENTS_PER_CATEGORY", 7)
+        truth = demo.make_study(database, place.folder, design, PEOPLE, simulated=True)
+    database.close()
+    cache_of(place).mkdir()
+    return place, truth
+
+
+def copy_of(drawn: Place, folder: Path) -> Place:
+    """A copy of the study's database that shares its images, and what the app makes of them."""
+    folder.mkdir(exist_ok=True)
+    place = Place(folder)
+    shutil.copyfile(drawn.file, place.file)
+    cache_of(place).symlink_to(cache_of(drawn))
+    return place
+
+
+def cache_of(place: Place) -> Path:
+    """Where the app keeps its thumbnails."""
+    return place.file.with_name(f"{place.file.name}.thumbnails")
+
+
+@pytest.fixture
+def study(drawn: tuple[Place, dict[int, DrawnTriplet]], place: Place) -> Iterator[Database]:
+    """That study in a database of the test's own, open."""
+    database = open_database(copy_of(drawn[0], place.folder).url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def address(study: Database, place: Place, serve: Callable[[Place], NearServer]) -> str:
+    """Where it is served."""
+    return serve(place).url
+
+
+def simulate(*arguments: str | Path) -> tuple[int, Any, str]:
+    """Run `hsfiq simulate` at once: its exit code, JSON and what it says of errors."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = cli.run(["simulate", "--speed", "0", "--json", *map(str, arguments)])
+    return code, json.loads(out.getvalue() or "null"), err.getvalue()
+
+
+def answers(database: Database) -> list[tuple[str, int, int, int, int | None, int | None]]:
+    """Who said what of which question."""
+    with database.reading() as session:
+        rows = session.execute(
+            select(Participant.name, Form.position, Question.place, Question.id)
+            .join(Form, Form.participant_id == Participant.id)
+            .join(Question, Question.form_id == Form.id)
+            .order_by(Participant.id, Form.position, Question.place)
+        ).all()
+        latest = {row[3]: store.latest_response(session, row[3]) for row in rows}
+    return [
+        (name, position or 0, place, question, said and said.score_1, said and said.preferred)
+        for name, position, place, question in rows
+        for said in (latest[question],)
+    ]
+
+
+def count(database: Database, table: type) -> int:
+    with database.reading() as session:
+        return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+def invited(database: Database, address: str, n: int) -> list[str]:
+    """So many personal links."""
+    with database.writing() as session:
+        study = store.studies(session)[0]
+        made = participants.invite(session, study.id, n, now=datetime.now(UTC))
+        return [f"{address}/start/{participant.token}" for participant in made]
+
+
+def quiet(_done: int, _total: int) -> None:
+    """Hear and say nothing."""
+
+
+# ------------------------------------------------------------------------------------ the whole way
+
+
+def test_a_whole_study_is_answered(address: str, study: Database) -> None:
+    code, result, _ = simulate("--participants", PEOPLE + 1, "--at-once", 2, address)
+    assert code == 0
+    assert result["simulated"] is True
+    assert (result["finished"], result["turned_away"], result["failed"]) == (PEOPLE, 1, 0)
+    assert (result["answered"], result["skipped"], result["refused"]) == (EVERYTHING, 0, 0)
+    last = result["people"][-1]
+    assert (last["state"], last["why"]) == ("turned away", "410 Gone")
+    rows = stored(study)
+    assert len(rows) == EVERYTHING
+    assert len({row.question_id for row in rows}) == EVERYTHING
+    assert {row.revision for row in rows} == {1}
+    assert sum(row.reason is not None for row in rows) == EVERYTHING // 2
+    for row in rows:
+        assert row.served_at is not None
+        assert row.first_interaction_at is not None
+        assert row.submitted_at is not None
+        assert row.served_at <= row.first_interaction_at <= row.submitted_at
+    with study.reading() as session:
+        sums = session.scalars(select(CheckAnswer)).all()
+        assert [one.passed for one in sums] == [True] * PEOPLE  # before each form but the first
+        people = session.scalars(select(Participant)).all()
+        assert all(person.consented_at and person.practised_at for person in people)
+        release = build(
+            session,
+            store.studies(session)[0],
+            "hp",
+            Filters(),
+            schema_revision=head_revision(),
+        )
+    manifest = json.loads(release.files["manifest.json"])
+    assert (manifest["simulated"], manifest["counts"]["questions"]) == (True, EVERYTHING)
+    assert b"simulated annotators" in release.files["README.md"]
+
+
+def test_the_same_seed_gives_the_same_answers_however_many_answer_at_once(
+    drawn: tuple[Place, dict[int, DrawnTriplet]],
+    tmp_path: Path,
+    serve: Callable[[Place], NearServer],
+) -> None:
+    found = []
+    for at_once in (1, PEOPLE):
+        server = serve(copy_of(drawn[0], tmp_path / str(at_once)))
+        options = ("--participants", PEOPLE, "--at-once", at_once, "--seed", 5)
+        assert simulate(*options, server.url)[0] == 0
+        found.append(answers(server.database))
+    assert found[0] == found[1]
+
+
+def test_who_has_neither_noise_nor_bias_prefers_the_truly_better_set(
+    address: str, study: Database, drawn: tuple[Place, dict[int, DrawnTriplet]]
+) -> None:
+    oracles = [
+        SimulatedAnnotator(f"simulated-{number}", noise=0, median_seconds=0)
+        for number in range(PEOPLE)
+    ]
+    crowd = Crowd(oracles, [destination_of(address)] * PEOPLE, seed=0)
+    assert crowd.run(quiet).is_well
+    n_exact = 0
+    with study.reading() as session:
+        for row in stored(study):
+            question = store.load_question(session, row.question_id)
+            query, triplet = question.pair.query, drawn[1][question.pair.query_id]
+            one, other = (demo.utility_of(triplet, shown) for shown in store.shown_sets(question))
+            if one != other and len(read(query.text, triplet.reference)) == 1:
+                n_exact += 1
+                assert row.preferred == (1 if one > other else 2)
+    assert n_exact > EVERYTHING / 2
+
+
+# ---------------------------------------------------------------------------- ways in, and back in
+
+
+def test_personal_links_are_followed_and_lead_back(address: str, study: Database) -> None:
+    links = invited(study, address, 2)
+    code, result, _ = simulate(*links)
+    assert (code, result["answered"], result["finished"]) == (0, 2 * SIZE, 2)
+    code, result, _ = simulate(*links)
+    assert (code, result["answered"], result["finished"]) == (0, 0, 2)
+    assert len(stored(study)) == 2 * SIZE
+
+
+def test_whoever_is_interrupted_goes_on_where_they_stopped(
+    address: str, study: Database, tmp_path: Path
+) -> None:
+    def interrupt(done: int, _total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    annotators = [SimulatedAnnotator(f"simulated-{n}", median_seconds=0.1) for n in range(PEOPLE)]
+    destinations = [destination_of(address)] * PEOPLE
+    file = tmp_path / "sessions.json"
+    first = Crowd(annotators, destinations, 3, 2, Sessions(file, address, 3))
+    with pytest.raises(KeyboardInterrupt):
+        first.run(interrupt)
+    before = answers(study)
+    assert 0 < len(stored(study)) < EVERYTHING
+    second = Crowd(annotators, destinations, 3, 2, Sessions(file, address, 3))
+    tally = second.run(quiet)
+    assert tally.is_well
+    rows = stored(study)
+    assert len(rows) == len({row.question_id for row in rows}) == EVERYTHING
+    assert count(study, Participant) == PEOPLE
+    assert [row for row in before if row[-1] is not None] == [
+        now for row, now in zip(before, answers(study), strict=False) if row[-1] is not None
+    ]
+    assert simulate("--participants", 1, "--seed", 4, "--sessions", file, address)[0] == 2
+
+
+# ----------------------------------------------------------------------- servers that do not answer
+
+
+class Unsteady:
+    """Refuses every third request as a busy server does, and loses every fourth answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.n_requests = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        self.n_requests += 1
+        busy = PlainTextResponse("busy", status_code=503)
+        if self.n_requests % 3 == 0:
+            await busy(scope, receive, send)
+        elif self.n_requests % 4 == 0 and scope["path"] in ("/submit", "/check", "/consent"):
+            await self.app(scope, receive, nowhere)
+            await busy(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
+async def nowhere(_message: object) -> None:
+    """Lose an answer."""
+
+
+def test_a_busy_server_is_asked_again_and_nothing_is_answered_twice(
+    study: Database, place: Place
+) -> None:
+    server = NearServer(place)
+    unsteady = Unsteady(server.server.config.app)  # type: ignore[arg-type]
+    server.server.config.app = unsteady
+    server.start()
+    code, result, _ = simulate("--participants", PEOPLE, server.url)
+    server.stop()
+    assert (code, result["finished"], result["answered"]) == (0, PEOPLE, EVERYTHING)
+    assert [row.revision for row in stored(study)] == [1] * EVERYTHING
+    assert unsteady.n_requests > 3 * EVERYTHING
+
+
+def test_where_nothing_is_served_it_is_said(unused: str) -> None:
+    code, _, err = simulate(unused)
+    assert code == 2
+    assert err.startswith(f"hsfiq: {unused}: the server does not answer (/: Connection")
+    assert err.endswith("is the study served there?\n")
+
+
+@pytest.fixture
+def unused(place: Place) -> str:
+    """An address at which nobody listens."""
+    return Server(place).url
+
+
+# -------------------------------------------------------------------- studies that are not for them
+
+
+@pytest.fixture
+def for_people(study: Database) -> Database:
+    """The same study as one for people."""
+    with study.writing() as session:
+        store.studies(session)[0].origin = "collected"
+    return study
+
+
+@pytest.mark.parametrize(
+    ("language", "said"), [("en", "Simulated annotators answer"), ("ko", "시뮬레이션된 평가자")]
+)
+def test_people_read_at_the_door_whom_the_study_is_for(
+    study: Database, address: str, language: str, said: str
+) -> None:
+    with study.writing() as session:
+        row = store.studies(session)[0]
+        row.design = row.design | {"study": row.design["study"] | {"language": language}}
+    browser = Browser(address)
+    assert said in browser.get("/").decode()
+    browser.post_form("/enrol", study="1")
+    assert said in browser.get("/").decode()
+    with study.writing() as session:
+        store.studies(session)[0].origin = "collected"
+    assert said not in browser.get("/").decode()
+    browser.close()
+
+
+def test_a_study_for_people_is_left_alone(for_people: Database, address: str) -> None:
+    code, _, err = simulate("--participants", 2, address)
+    assert (code, count(for_people, Participant)) == (2, 0)
+    assert f"{address}: the study is there for people; only what" in err
+    code, _, err = simulate(*invited(for_people, address, 2))
+    assert code == 2
+    assert "is there for people" in err
+    assert stored(for_people) == []
+    with for_people.reading() as session:
+        agreed = select(Participant).where(Participant.consented_at.is_not(None))
+        assert session.scalars(agreed).all() == []
+
+
+def test_a_closed_study_takes_nobody(study: Database, address: str) -> None:
+    set_status(study, "closed")
+    code, _, err = simulate(address)
+    assert code == 2
+    assert "no study is open to all" in err
+
+
+def test_a_study_that_is_paused_on_the_way_is_a_failure(
+    study: Database, place: Place, address: str
+) -> None:
+    token = newcomer(place)
+    set_status(study, "paused")
+    code, result, _ = simulate(f"{address}/start/{token}")
+    assert (code, result["failed"], result["answered"]) == (1, 1, 0)
+    assert result["people"][0]["why"] == "the study says farewell (paused)"
+
+
+def test_a_link_that_is_none_is_a_failure(address: str) -> None:
+    code, result, _ = simulate(f"{address}/start/nobody")
+    assert (code, result["failed"]) == (1, 1)
+    assert result["people"][0]["why"] == "404 Not Found"
+
+
+def test_a_study_on_other_images_ends_the_simulation(
+    copied: Place, serve: Callable[[Place], NearServer]
+) -> None:
+    server = serve(copied)
+    with server.database.writing() as session:
+        store.studies(session)[0].origin = "simulated"
+    code, _, err = simulate("--participants", 2, server.url)
+    assert code == 2
+    assert "shows no garment of the drawn catalogue" in err
+    assert stored(server.database) == []
+
+
+def test_a_question_with_a_missing_image_is_skipped(
+    study: Database, address: str, drawn: tuple[Place, dict[int, DrawnTriplet]], tmp_path: Path
+) -> None:
+    images = tmp_path / "images"
+    shutil.copytree(drawn[0].images, images)
+    with study.writing() as session:
+        session.scalars(select(Dataset)).one().image_root = str(images)
+        query = session.scalars(select(Query)).first()
+        assert query is not None
+        name = query.triplet.reference.name
+    (images / f"{name}.jpg").unlink()
+    code, result, _ = simulate("--participants", PEOPLE, address)
+    assert code == 0
+    assert result["skipped"] >= 1
+    assert result["answered"] + result["skipped"] == EVERYTHING
+    assert sum(row.skipped is not None for row in stored(study)) == result["skipped"]
+
+
+# ------------------------------------------------------------------------------- wrong usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ftp://x"], "ftp://x: is no http(s) address"),
+        (["http://[x"], "is no http(s) address"),
+        (["http://a:b"], "is no http(s) address"),
+        (["http://a", "http://b"], "several servers"),
+        (["http://a", "http://a"], "an address beside others"),
+        (["http://a", "http://a/start/x"], "an address beside others"),
+        (["http://a/start/x", "http://a/start/x"], "a personal link comes twice"),
+        (["--participants", "2", "http://a/start/x"], "there are 1 personal links"),
+        (["--participants", "0", "http://a"], "--participants"),
+        (["--speed", "-1", "http://a"], "--speed"),
+        (["--speed", "nan", "http://a"], "--speed"),
+        (["--side-bias", "inf", "http://a"], "--side-bias: inf is no finite number"),
+        ([], "URL"),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments: list[str], said: str) -> None:
+    code, _, err = simulate(*arguments)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"address": 1}', '{"cookies": []}'])
+def test_a_file_that_holds_no_sessions(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "sessions.json"
+    file.write_text(content)
+    code, _, err = simulate("--sessions", file, "http://127.0.0.1:9")
+    assert code == 2
+    assert "is no file of sessions" in err

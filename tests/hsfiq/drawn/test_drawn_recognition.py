@@ -1,0 +1,44 @@
+"""Garments known from pictures that were compressed twice."""
+
+from __future__ import annotations
+
+import io
+from random import Random
+
+import pytest
+from PIL import Image
+
+from hsfiq.drawn import Garment, catalogue
+from hsfiq.drawn.draw import draw
+from hsfiq.drawn.recognition import recognise
+from hsfiq.errors import UnreadableInput
+
+
+def compressed(picture: Image.Image, kind: str, quality: int) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, kind, quality=quality)
+    return file.getvalue()
+
+
+def served(garment: Garment, quality: int) -> bytes:
+    """A garment's file as the page shows it."""
+    stored = Image.open(io.BytesIO(compressed(draw(garment), "JPEG", 88)))
+    return compressed(stored, "WEBP", quality)
+
+
+@pytest.mark.parametrize("quality", [84, 95], ids=["thumbnail", "full"])
+def test_a_served_picture_is_known(quality: int) -> None:
+    for garment in Random(2).sample(catalogue(Random(1), 12), 8):
+        assert recognise(served(garment, quality), "image") == garment
+
+
+def test_a_picture_of_something_else_is_no_garment() -> None:
+    plain = Image.new("RGB", (300, 400), "grey")
+    with pytest.raises(UnreadableInput, match=r"image 5: shows no garment of the drawn catalogue"):
+        recognise(compressed(plain, "JPEG", 88), "image 5")
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>", b"RIFF\0\0\0\0WEBPVP8 "], ids=repr)
+def test_what_is_no_picture(content: bytes) -> None:
+    with pytest.raises(UnreadableInput, match="no image that can be read"):
+        recognise(content, "image 5")

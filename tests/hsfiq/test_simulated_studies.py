@@ -1,0 +1,76 @@
+"""Studies that are made for simulated annotators: how they are made, and when they are over."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from samples import hsfiq, on_sqlite
+from studies import make_queries
+
+from hsfiq import demo
+from hsfiq.database import Database, open_database
+
+CONFIG = """\
+[study]
+name = "{name}"
+title = "Which shop understood you?"
+
+[design]
+k = 2
+questions_per_form = 2
+
+[queries]
+dataset = "small"
+"""
+
+
+@pytest.fixture(autouse=True)
+def owners_folder(
+    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with two studies' files, beside a database with queries to ask."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
+    make_queries(database)
+    for name in ("people", "simulated"):
+        Path(f"{name}.toml").write_text(CONFIG.format(name=name), encoding="utf-8")
+
+
+def test_a_study_is_made_for_simulated_annotators_only_when_asked_for() -> None:
+    assert hsfiq("study", "create", "people.toml").code == 0
+    assert hsfiq("study", "create", "simulated.toml", "--simulated").code == 0
+    listed = json.loads(hsfiq("study", "list", "--json").out)["studies"]
+    assert [row["origin"] for row in listed] == ["collected", "simulated"]
+
+
+def test_a_simulated_study_is_run_as_others_are_until_it_is_closed() -> None:
+    hsfiq("study", "create", "simulated.toml", "--simulated", "--draft")
+    for command in ("open", "pause", "open"):
+        assert hsfiq("study", command).code == 0
+    assert hsfiq("study", "invite", "--count", "2").code == 0
+    assert hsfiq("study", "close").out == "study simulated: open -> closed\n"
+    again = hsfiq("study", "open")
+    assert again.code == 2
+    assert again.err == "hsfiq: study simulated: holds simulated answers and is finished for good\n"
+
+
+@on_sqlite
+@pytest.mark.parametrize("simulated", [True, False])
+def test_a_demo_is_served_to_those_whom_it_was_made_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, simulated: bool
+) -> None:
+    monkeypatch.setattr(demo, "GARMENTS_PER_CATEGORY", 10)
+    monkeypatch.setattr(demo, "write_images", lambda *_: None)
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    database = open_database(demo.database_url(folder))
+    design = replace(demo.served_design(0), questions_per_form=2)
+    demo.make_study(database, folder, design, 3, simulated=simulated)
+    database.close()
+    refused = hsfiq("demo", "--dir", "demo", *([] if simulated else ["--simulated"]))
+    origin = "simulated" if simulated else "collected"
+    assert refused.code == 2
+    assert refused.err.startswith(f"hsfiq: demo: holds a demo whose answers are {origin}; name")
