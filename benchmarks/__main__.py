@@ -21,6 +21,7 @@ NAMES = (
     "evaluate-memory",
     "permutation",
     "ablation",
+    "loop-learns",
 )
 """Each is a module of this package with `run(seed, full) -> result`, a dict with its name.
 

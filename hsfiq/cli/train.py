@@ -1,14 +1,15 @@
-"""`hsfiq train`: the papers' training recipes."""
+"""`hsfiq train`: the papers' training recipes, and retraining on answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hsfiq.cli import preference
 from hsfiq.cli.common import JsonOption, existing_folder, print_result, room
 from hsfiq.errors import UnreadableInput
 
@@ -28,12 +29,9 @@ def train(
         str,
         typer.Argument(
             metavar="RECIPE",
-            help="cirqrs-fashioniq, cirqrs-cirr, qure-fashioniq or qure-cirr (PAPERS.md).",
+            help="cirqrs-fashioniq, cirqrs-cirr, qure-fashioniq, qure-cirr (PAPERS.md), or "
+            "preference: --init's scorer, on the answers of --release.",
         ),
-    ],
-    data: Annotated[
-        str,
-        typer.Option(metavar="DIR|drawn", help="FashionIQ's or CIRR's folder, or the catalogue."),
     ],
     out: Annotated[
         Path,
@@ -41,8 +39,19 @@ def train(
             metavar="DIR", help="The run's folder; the same command goes on with a stopped run."
         ),
     ],
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR|drawn",
+            help="FashionIQ's or CIRR's folder, or the catalogue; for preference, what recall is "
+            "measured on and --set mix=W mixes in.",
+        ),
+    ] = None,
     init: Annotated[
         Path | None, typer.Option(metavar="CKPT", help="A checkpoint to start from.")
+    ] = None,
+    release: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Whose answers preference trains on.")
     ] = None,
     images: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The images, where not in --data's folder.")
@@ -72,9 +81,16 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train a scorer; `torchrun -m hsfiq train ...` shares it out among processes."""
-    chosen, replaced = chosen_recipe(recipe, data, values or [])
     if cache is not None and no_cache:
         raise UnreadableInput("--cache", "does not go with --no-cache", "leave one out")
+    if recipe == preference.NAME:
+        asked = preference.Asked(
+            release, init, out, data, images, weights, pairs_of(values or []), limit, cache, device
+        )
+        preference.retrain_scorer(asked, no_cache=no_cache, as_json=as_json)
+        return
+    data = required_data(recipe, data, release)
+    chosen, replaced = chosen_recipe(recipe, data, pairs_of(values or []))
     if data != DRAWN:
         existing_folder(Path(data))
     room("torch", "model")
@@ -111,7 +127,35 @@ def silent(_: str) -> None:
     """What the other processes say."""
 
 
-def chosen_recipe(name: str, data: str, values: Sequence[str]) -> tuple[Recipe, list[str]]:
+def required_data(recipe: str, data: str | None, release: Path | None) -> str:
+    """What a recipe of the papers is trained on.
+
+    Raises:
+        UnreadableInput: it was not named, or a release was.
+    """
+    if release is not None:
+        raise UnreadableInput("--release", f"does not go with {recipe}", "preference reads it")
+    if data is None:
+        raise UnreadableInput("--data", f"{recipe} needs it", "name a folder, or --data drawn")
+    return data
+
+
+def pairs_of(values: Sequence[str]) -> dict[str, str]:
+    """The values of `--set`, by key.
+
+    Raises:
+        UnreadableInput: one is no KEY=VALUE.
+    """
+    pairs = {}
+    for value in values:
+        key, sign, text = value.partition("=")
+        if not sign:
+            raise UnreadableInput("--set", f"{value!r} is no KEY=VALUE", "write --set epochs=10")
+        pairs[key] = text
+    return pairs
+
+
+def chosen_recipe(name: str, data: str, pairs: Mapping[str, str]) -> tuple[Recipe, list[str]]:
     """The recipe with the values asked for, and lines that say what the catalogue changed in it.
 
     Raises:
@@ -119,12 +163,6 @@ def chosen_recipe(name: str, data: str, values: Sequence[str]) -> tuple[Recipe, 
     """
     from model.recipes import changes, on_drawn, recipe
 
-    pairs = {}
-    for value in values:
-        key, sign, text = value.partition("=")
-        if not sign:
-            raise UnreadableInput("--set", f"{value!r} is no KEY=VALUE", "write --set epochs=10")
-        pairs[key] = text
     stated = recipe(name)
     if data != DRAWN:
         return stated.with_values(pairs), []

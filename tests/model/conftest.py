@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from preference_kit import Answered, make_answered
 from training_kit import CPU, SMALL, Drawn
 
+from hsfiq import demo
 from model.data.sources import drawn as draw
 from model.features.cache import FeatureCache
 from model.features.tokens import TokenSource
@@ -38,3 +40,12 @@ def tokens(drawn: Drawn) -> TokenSource:
     cache = FeatureCache.open(drawn.cache, new_scorer(SMALL, None).encoder, TOKENS_DTYPE)
     cache.fill(drawn.data.images, batch=32, device=CPU, workers=1)
     return cache
+
+
+@pytest.fixture(scope="session")
+def answered(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Answered:
+    """A release with a third of its triplets held out, and a scorer to retrain."""
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "GARMENTS_PER_CATEGORY", 80)
+        return make_answered(tmp_path_factory.mktemp("answered"), drawn)

@@ -122,7 +122,7 @@ def test_fashioniqs_layout(fashioniq: Path) -> None:
         (("qure-cirr", "--data", "drawn", "--cache", "c", "--no-cache"), "does not go with --no-"),
         (("qure-cirr", "--data", "drawn", "--limit", "3"), "Invalid value for '--limit'"),
         (("qure-cirr", "--data", "absent"), "absent: there is no such folder"),
-        (("qure-cirr",), "Missing option '--data'"),
+        (("qure-cirr",), "--data: qure-cirr needs it"),
         (
             ("qure-cirr", "--data", "drawn", "--device", "abacus"),
             "--device abacus: this machine has",

@@ -1,0 +1,134 @@
+"""`hsfiq train preference`: a scorer retrained on the answers of a release."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from hsfiq.cli.common import existing_folder, print_result, room
+from hsfiq.errors import UnreadableInput
+
+if TYPE_CHECKING:
+    from model.checkpoints import Checkpoint
+    from model.data.triplets import TrainingData
+    from model.recipes import Recipe
+
+NAME = "preference"
+DRAWN = "drawn"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks of a retraining: the options of `hsfiq train`."""
+
+    release: Path | None
+    init: Path | None
+    out: Path
+    data: str | None
+    images: Path | None
+    weights: Path | None
+    values: Mapping[str, str]
+    limit: int | None
+    cache: Path | None
+    device: str | None
+
+
+def retrain_scorer(asked: Asked, *, no_cache: bool, as_json: bool) -> None:
+    """Retrain, and print the report.
+
+    Raises:
+        UnreadableInput: an option is missing, or one that does not go with the recipe is there.
+    """
+    if no_cache:
+        raise UnreadableInput("--no-cache", f"does not go with {NAME}", "leave it out")
+    release, init = required(asked.release, "--release"), required(asked.init, "--init")
+    existing_folder(release)
+    if asked.data not in (None, DRAWN):
+        existing_folder(Path(str(asked.data)))
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UnreadableInput("torchrun", f"{NAME} trains in one process", "start hsfiq alone")
+    room("torch", "model")
+    from hsfiq.cli.training_bar import TrainingBar
+    from model import checkpoints
+    from model.features.cache import default_root
+    from model.preference.material import Where
+    from model.preference.run import retrain
+    from model.preference.settings import Settings
+    from model.recipes import Recipe
+    from model.training.world import device_of
+
+    checkpoint = checkpoints.read(init)
+    recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
+    settings = Settings.for_encoder(recipe.encoder).with_values(asked.values)
+    where = Where(
+        out=asked.out,
+        release=release,
+        init=init,
+        cache=asked.cache or default_root(),
+        images=asked.images,
+        weights=asked.weights,
+    )
+    triplets = None if asked.data is None else triplets_of(asked, asked.data, recipe)
+    with TrainingBar(0, lambda line: typer.echo(line, err=True)) as bar:
+        made = retrain(where, settings, triplets, device_of(asked.device, 0), bar)
+    result = summary(made)
+    print_result(result, as_text(result), as_json=as_json)
+
+
+def required(path: Path | None, option: str) -> Path:
+    """The option's path.
+
+    Raises:
+        UnreadableInput: it was not given.
+    """
+    if path is None:
+        raise UnreadableInput(NAME, f"needs {option}", "see `hsfiq train --help`")
+    return path
+
+
+def triplets_of(asked: Asked, data: str, recipe: Recipe) -> TrainingData:
+    """The triplets of `--data`, of the dataset that the scorer was first trained on."""
+    from model.data.sources import CATALOGUE, read
+
+    if data == DRAWN:
+        return read(recipe, None, asked.out / CATALOGUE, asked.limit)
+    return read(recipe, Path(data), asked.images, asked.limit)
+
+
+def summary(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What came out: the checkpoint and its report."""
+    from model.preference.run import REPORT
+
+    path = checkpoint.path.with_name(REPORT)
+    try:
+        report = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UnreadableInput(str(path), "cannot be read", "name another --out") from error
+    return {
+        "checkpoint": str(checkpoint.path),
+        "sha256": checkpoint.sha256,
+        "recipe": NAME,
+        "init_sha256": checkpoint.about["init_sha256"],
+        "release": checkpoint.about["release"],
+        **report,
+    }
+
+
+def as_text(result: dict[str, Any]) -> str:
+    """The summary for a person, what got worse first."""
+    from model.preference.card import lines
+
+    return "\n".join(
+        [
+            *lines(result),
+            f"trained on {result['n_train']:,} answers",
+            f"checkpoint {result['checkpoint']}, sha256 {result['sha256'][:12]}",
+            f"next: hsfiq score RELEASE --scorer {result['checkpoint']} --name preference",
+        ]
+    )

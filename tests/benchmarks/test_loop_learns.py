@@ -1,0 +1,58 @@
+"""The benchmark `loop-learns`, small: the whole way once, and its means over seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks import agreement, loop_learns
+from benchmarks.loop_learns import METRICS, Held, Plan
+
+RESAMPLES = 20
+
+
+def test_the_whole_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(agreement, "RESAMPLES", RESAMPLES)
+    plan = Plan(
+        seeds=1, answers=100, test_share=0.4, sizes=(30, 60), limit=60,
+        training=("--set", "epochs=2", "--set", "n_def=1"), values={"epochs": "2"},
+    )  # fmt: skip
+    result = loop_learns.measure(3, plan)
+    assert result["simulated"]
+    assert [case["answers"] for case in result["cases"]] == [30, 60]
+    assert (result["n_sets"], result["n_participants"]) == (80, 2)
+    for key in METRICS:
+        assert result[key] == result["cases"][-1][key]
+        low, high = result[key]["ci"]
+        assert low <= high
+    # More answers change what is learned, and nothing else.
+    for name in ("recall@5", "before"):
+        first, second = (case[name] for case in result["cases"])
+        assert first == second
+    assert result["cases"][0]["after"] != result["cases"][1]["after"]
+    assert result["difference"]["value"] == pytest.approx(
+        result["after"]["rho"] - result["before"]["rho"]
+    )
+
+
+def test_means_over_seeds() -> None:
+    rng = np.random.default_rng(1)
+    found = [
+        Held(
+            rhos={name: float(rng.random()) for name in METRICS},
+            drawn={name: rng.random(RESAMPLES) for name in METRICS},
+            n_sets=4,
+            n_participants=2,
+        )
+        for _ in range(3)
+    ]
+    result = loop_learns.figures(found)
+    for name in METRICS:
+        assert result[name]["rho"] == pytest.approx(sum(it.rhos[name] for it in found) / 3)
+    drawn = [
+        sum(it.drawn["after"][i] - it.drawn["before"][i] for it in found) / 3
+        for i in range(RESAMPLES)
+    ]
+    expected = [np.quantile(drawn, end) for end in (0.025, 0.975)]
+    assert result["difference"]["ci"] == pytest.approx(expected)

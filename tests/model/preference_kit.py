@@ -1,0 +1,73 @@
+"""A small release with a split, a scorer to start from, and what tests do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from training_kit import CPU, Drawn, hsfiq, options
+
+from hsfiq import demo
+from model.checkpoints import Checkpoint
+from model.data.triplets import TrainingData
+from model.preference.material import Where
+from model.preference.run import retrain
+from model.preference.settings import Settings
+from model.training.watchers import Watcher
+
+QUICK = replace(Settings.for_encoder("tiny"), epochs=2, batch=16, lr=1e-3)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A release of 150 answers, a third held out, its pictures, a scorer, and a cache."""
+
+    release: Path
+    pictures: Path
+    init: Path
+    cache: Path
+
+    def where(self, out: Path, release: Path | None = None) -> Where:
+        return Where(out, release or self.release, self.init, self.cache, self.pictures)
+
+    def retrain(
+        self,
+        out: Path,
+        settings: Settings = QUICK,
+        *,
+        release: Path | None = None,
+        data: TrainingData | None = None,
+    ) -> Checkpoint:
+        return retrain(self.where(out, release), settings, data, CPU, Watcher())
+
+
+def make_answered(folder: Path, drawn: Drawn) -> Answered:
+    """Simulate, export with a split, and train a scorer to start from."""
+    assert hsfiq("demo", "--answers", "150", "--dir", folder / "demo").code == 0
+    release = folder / "hp"
+    command = hsfiq(
+        "export", "--database", demo.database_url(folder / "demo"), "--release", "hp",
+        "--out", release, "--split", "triplet", "--test-share", "0.33",
+    )  # fmt: skip
+    assert command.code == 0
+    brief = ("--set", "epochs=2", "--set", "n_def=1")
+    assert hsfiq(*options(drawn, folder / "init", *brief)).code == 0
+    return Answered(release, folder / "demo" / "images", folder / "init", drawn.cache)
+
+
+def rows(release: Path, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(release / f"{table}.parquet").to_pylist()
+    return found
+
+
+def rewrite(release: Path, table: str, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change every row of a table in place."""
+    path = release / f"{table}.parquet"
+    schema, found = pq.read_schema(path), rows(release, table)
+    for row in found:
+        change(row)
+    pq.write_table(pa.Table.from_pylist(found, schema=schema), path)

@@ -1,0 +1,237 @@
+"""The laws between scores and answers: known truth comes back, and a slow twin finds the same."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize as scipy_minimize
+from torch import Tensor
+
+from hsfiq.drawn import Population, draw_annotators, generator
+from hsfiq.drawn.annotators import SLOPE
+from model.preference.answers import (
+    BARRIER,
+    LEAST_SLOPE,
+    LOGIT_SD,
+    SLOPE_SD,
+    Judgements,
+    fit_answers,
+)
+from model.preference.newton import minimise
+from model.training.diagnosis import Diverged
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+OFFSET_SD = 1.0
+FAR = 4.0
+"""Standard errors: of what is checked here, none lies so far from the truth by chance."""
+
+
+def judged(preferred: list[int], scores: list[tuple[int, int]], people: list[int]) -> Judgements:
+    names = tuple(f"p{number:03d}" for number in range(max(people) + 1))
+    ones = torch.ones(len(people), dtype=torch.float64)
+    return Judgements(
+        torch.tensor(preferred), torch.tensor(scores), torch.tensor(people), ones, names
+    )
+
+
+def logistic(rng: Random) -> float:
+    u = rng.random()
+    return math.log(u / (1 - u))
+
+
+def simulated(
+    seed: int,
+    n_people: int = 40,
+    n_questions: int = 40,
+    *,
+    slope: float = 10.0,
+    bias: float = 0.6,
+    tie_width: float = 0.0,
+) -> tuple[Tensor, Judgements, dict[str, list[float]]]:
+    """Answers that follow the laws themselves, with the truth behind them."""
+    rng = Random(seed)
+    offsets = [rng.gauss(0, OFFSET_SD) for _ in range(n_people)]
+    thresholds = [1.0, 2.5, 4.0, 5.5]
+    sets, preferred, scores, people = [], [], [], []
+    for person in range(n_people):
+        for _ in range(n_questions):
+            worth = (rng.random(), rng.random())
+            margin = slope * (worth[0] - worth[1]) + bias
+            odds = [math.exp(margin / 2), math.exp(-margin / 2), tie_width]
+            preferred.append(rng.choices((1, 2, 0), odds)[0])
+            latents = [6.0 * it + offsets[person] + logistic(rng) for it in worth]
+            first, second = (1 + sum(it > edge for edge in thresholds) for it in latents)
+            scores.append((first, second))
+            sets.append(worth)
+            people.append(person)
+    truth = {"preferences": [slope, bias], "scores": [6.0, *thresholds], "offsets": offsets}
+    return torch.tensor(sets, dtype=torch.float64), judged(preferred, scores, people), truth
+
+
+def test_known_truth_is_recovered() -> None:
+    sets, asked, truth = simulated(seed=1)
+    found = fit_answers(sets, asked, OFFSET_SD)
+    for fit, known in ((found.preferences, truth["preferences"]), (found.scores, truth["scores"])):
+        values, errors = fit.values[: len(known)], fit.errors[: len(known)]
+        assert ((values - torch.tensor(known)).abs() < FAR * errors).all()
+        assert (errors < 0.1 * torch.tensor(known).abs().clamp(min=2)).all()
+    errors = found.scores.errors[5:]
+    off = found.offsets - torch.tensor(truth["offsets"])
+    # Thresholds and offsets move together, so that what is common to all offsets is uncertain.
+    assert (off.abs() < FAR * errors).all()
+    assert np.corrcoef(found.offsets, truth["offsets"])[0, 1] > 0.95
+
+
+def test_the_share_of_ties_is_recovered() -> None:
+    sets, asked, _ = simulated(seed=2, n_people=20, tie_width=0.8)
+    found = fit_answers(sets, asked, OFFSET_SD)
+    assert (asked.preferred == 0).any()
+    log_tie, error = found.preferences.values[2], found.preferences.errors[2]
+    assert abs(log_tie - math.log(0.8)) < FAR * error
+    assert abs(found.side_bias - 0.6) < FAR * found.preferences.errors[1]
+    assert found.to_json()["log_tie"]["value"] == log_tie
+    without = fit_answers(*simulated(seed=2, n_people=5)[:2], OFFSET_SD).to_json()
+    assert without["log_tie"] is None
+    assert "tie" in without["log_tie_reason"]
+
+
+def test_the_drawn_annotators_are_recovered() -> None:
+    """Their preferences follow the law exactly; their scores nearly, by Gumbel noise."""
+    population = Population(
+        noise_spread=0.0, side_bias=0.6, side_bias_spread=0.0, offset_spread=0.8, lapse_rate=0.0
+    )
+    annotators = draw_annotators(generator(3, "annotators"), 40, population)
+    rng = generator(3, "answers")
+    sets, answers, people = [], [], []
+    for number, annotator in enumerate(annotators):
+        for _ in range(50):
+            worth = (rng.uniform(0.3, 1), rng.uniform(0.3, 1))
+            sets.append(worth)
+            answers.append(annotator.answer(rng, *worth))
+            people.append(number)
+    asked = judged(
+        [it.preferred for it in answers], [(it.score_1, it.score_2) for it in answers], people
+    )
+    found = fit_answers(torch.tensor(sets, dtype=torch.float64), asked, OFFSET_SD)
+    (slope, bias), errors = found.preferences.values, found.preferences.errors
+    assert abs(slope - SLOPE) < FAR * errors[0]
+    assert abs(bias - 0.6) < FAR * errors[1]
+    assert errors[1] < 0.1
+    assert np.corrcoef(found.offsets, [it.offset for it in annotators])[0, 1] > 0.9
+
+
+def test_a_side_bias_misleads_the_naive_rate_and_not_the_fitted_one() -> None:
+    """The better set mostly lies on side 1, and people are drawn to side 1."""
+    rng, gap, slope, bias = Random(4), 0.1, 8.0, 0.6
+    sets, preferred = [], []
+    for _ in range(4000):
+        first = rng.random() < 0.9
+        sets.append((0.5 + gap, 0.5) if first else (0.5, 0.5 + gap))
+        margin = slope * (gap if first else -gap) + bias
+        preferred.append(1 if rng.random() < 1 / (1 + math.exp(-margin)) else 2)
+    asked = judged(preferred, [(3, 3)] * len(sets), [0] * len(sets))
+    values = torch.tensor(sets, dtype=torch.float64)
+    truth = 1 / (1 + math.exp(-slope * gap))
+    better = values.argmax(dim=1) + 1
+    naive = (better == asked.preferred).double().mean().item()
+    error = math.sqrt(naive * (1 - naive) / len(sets))
+    assert naive - truth > 5 * error
+    found = fit_answers(values, asked, OFFSET_SD).preferences
+    corrected = torch.sigmoid(found.values[0] * gap).item()
+    # The delta method: the rate's slope at this margin is truth * (1 - truth).
+    assert abs(corrected - truth) < FAR * truth * (1 - truth) * gap * found.errors[0]
+    assert abs(corrected - truth) < (naive - truth) / 2
+    assert abs(found.values[1] - bias) < FAR * found.errors[1]
+
+
+def test_the_fit_is_the_one_of_a_slow_twin() -> None:
+    sets, asked, _ = simulated(seed=5, n_people=3, n_questions=15, tie_width=0.5)
+    found = fit_answers(sets, asked, 0.7)
+    rows = list(
+        zip(
+            sets.tolist(), asked.preferred.tolist(), asked.scores.tolist(), asked.people.tolist(),
+            strict=True,
+        )
+    )  # fmt: skip
+
+    def of_preferences(values: np.ndarray) -> float:
+        slope, bias, log_tie = values
+        total = 0.5 * ((slope / SLOPE_SD) ** 2 + (bias / LOGIT_SD) ** 2 + (log_tie / LOGIT_SD) ** 2)
+        for (first, second), preferred, _, _ in rows:
+            margin = slope * (first - second) + bias
+            odds = [math.exp(log_tie), math.exp(margin / 2), math.exp(-margin / 2)]
+            total -= math.log(odds[preferred] / sum(odds))
+        return float(total)
+
+    def of_scores(values: np.ndarray) -> float:
+        slope, edges, offsets = values[0], values[1:5], values[5:]
+        if (np.diff(edges) <= 0).any():
+            return math.inf
+        total = 0.5 * ((slope / SLOPE_SD) ** 2 + ((edges / LOGIT_SD) ** 2).sum())
+        total += 0.5 * ((offsets / 0.7) ** 2).sum() - BARRIER * np.log(np.diff(edges)).sum()
+        for both, _, levels, person in rows:
+            for worth, level in zip(both, levels, strict=True):
+                up = [0.0, *(1 / (1 + np.exp(slope * worth + offsets[person] - edges))), 1.0]
+                total -= math.log(up[level] - up[level - 1])
+        return float(total)
+
+    for objective, start, fit in (
+        (of_preferences, np.zeros(3), found.preferences),
+        (of_scores, np.array([0.0, -1.5, -0.5, 0.5, 1.5, 0, 0, 0]), found.scores),
+    ):
+        slow = scipy_minimize(objective, start, method="Nelder-Mead", options=SLOWLY)
+        assert objective(fit.values.numpy()) <= slow.fun + 1e-6
+        assert fit.values.numpy() == pytest.approx(slow.x, abs=0.02)
+
+
+SLOWLY = {"maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-6, "fatol": 1e-9, "adaptive": True}
+
+
+def test_weights_count_answers_as_often() -> None:
+    sets, asked, _ = simulated(seed=6, n_people=2, n_questions=20)
+    twice = torch.where(asked.people == 0, 2.0, 1.0).double()
+    weighted = Judgements(asked.preferred, asked.scores, asked.people, twice, asked.participants)
+    rows = torch.cat([torch.arange(40), (asked.people == 0).nonzero().flatten()])
+    ones = torch.ones(len(rows), dtype=torch.float64)
+    repeated = Judgements(
+        asked.preferred[rows], asked.scores[rows], asked.people[rows], ones, asked.participants
+    )
+    one, other = fit_answers(sets, weighted, 1.0), fit_answers(sets[rows], repeated, 1.0)
+    torch.testing.assert_close(one.preferences.values, other.preferences.values)
+    torch.testing.assert_close(one.scores.values, other.scores.values)
+
+
+def test_a_scorer_that_knows_the_wrong_way_round_keeps_the_least_slope() -> None:
+    sets, asked, _ = simulated(seed=7, n_people=4)
+    found = fit_answers(-sets, asked, OFFSET_SD)
+    assert found.preferences.values[0] == found.scores.values[0] == LEAST_SLOPE
+    assert found.to_json()["slope"]["se"] is None
+    assert found.to_json()["side_bias"]["se"] > 0
+
+
+def test_answers_that_leave_much_open() -> None:
+    """A scorer that is never wrong, and scores that nobody gave."""
+    sets = torch.tensor([[0.9, 0.1], [0.2, 0.8]] * 5, dtype=torch.float64)
+    asked = judged([1, 2] * 5, [(4, 4)] * 10, [0] * 10)
+    found = fit_answers(sets, asked, OFFSET_SD)
+    assert found.preferences.values.isfinite().all()
+    assert found.scores.values.isfinite().all()
+    assert (found.thresholds.diff() > 0).all()
+
+
+def test_scores_that_are_no_numbers() -> None:
+    _, asked, _ = simulated(seed=8, n_people=2)
+    with pytest.raises(Diverged):
+        fit_answers(torch.full((80, 2), torch.nan), asked, OFFSET_SD)
+
+
+def test_newton_finds_the_least_of_a_quadratic_at_once() -> None:
+    matrix = torch.tensor([[4.0, 1.0], [1.0, 3.0]], dtype=torch.float64)
+    found = minimise(lambda x: x @ matrix @ x / 2 - x.sum(), torch.zeros(2, dtype=torch.float64))
+    torch.testing.assert_close(found.values, torch.linalg.solve(matrix, torch.ones(2).double()))
+    torch.testing.assert_close(found.errors, torch.linalg.inv(matrix).diagonal().sqrt())

@@ -1,0 +1,127 @@
+"""`hsfiq train preference`: the loop through the command line, and what it says to wrong words."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from preference_kit import Answered
+from training_kit import Said, files_below, hsfiq
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def train(answered: Answered, out: Path, *more: str | Path) -> Said:
+    return hsfiq(
+        "train", "preference", "--release", answered.release, "--init", answered.init,
+        "--out", out, "--cache", answered.cache, "--images", answered.pictures,
+        "--set", "epochs=1", *more,
+    )  # fmt: skip
+
+
+def assert_refused(command: Said, said: str, code: int = 2) -> None:
+    """One line, its code, nothing on stdout."""
+    assert (command.code, command.out) == (code, "")
+    assert len(command.err.splitlines()) == 1
+    assert command.err.startswith("hsfiq: ")
+    assert said in command.err
+
+
+def test_the_loop(answered: Answered, tmp_path: Path) -> None:
+    """Train on the answers, score their release with what came out, and analyse that."""
+    command = train(answered, tmp_path / "out", "--json")
+    assert command.code == 0
+    result = command.result
+    assert result["checkpoint"] == str(tmp_path / "out" / "last.json")
+    assert result["recipe"] == "preference"
+    assert result["held_out"]["figures"]
+    text = train(answered, tmp_path / "out")
+    assert text.out.splitlines()[0].startswith("The answers come from simulated annotators")
+    assert text.out.splitlines()[-1] == (
+        f"next: hsfiq score RELEASE --scorer {result['checkpoint']} --name preference"
+    )
+    release = shutil.copytree(answered.release, tmp_path / "hp")
+    scored = hsfiq(
+        "score", release, "--scorer", tmp_path / "out", "--name", "preference",
+        "--images", answered.pictures, "--cache", answered.cache, "--json",
+    )  # fmt: skip
+    assert scored.result["n_scored"] == 300
+    assert scored.result["checkpoint_sha256"] == result["sha256"]
+    analysed = hsfiq("analyze", release, "--metric", "preference", "--json")
+    assert analysed.code == 0
+    assert analysed.result["metrics"]["preference"]["spearman"]["n"] == 300
+
+
+def test_recall_on_the_catalogue(answered: Answered, tmp_path: Path) -> None:
+    words = ("--data", "drawn", "--limit", "60", "--set", "mix=0.5", "--json")
+    command = train(answered, tmp_path / "out", *words)
+    assert command.code == 0
+    assert command.result["retrieval"]["figures"]
+    assert command.result["epochs"][0]["triplet"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--set", "epoch=3"), "preference has no 'epoch' to change; did you mean 'epochs'?"),
+        (("--set", "lr=1e9"), "recipe preference: lr is 1000000000.0, not from"),
+        (("--set", "reliability=some"), "'some' is none of off, on"),
+        (("--set", "epochs"), "--set: 'epochs' is no KEY=VALUE"),
+        (("--set", "mix=1"), "mix: mixes triplets in, and none are named; give --data"),
+        (("--data", "nowhere"), "nowhere: there is no such folder"),
+        (("--no-cache",), "--no-cache"),
+        (("--init", "nowhere"), "nowhere: there is no such checkpoint"),
+        (("--release", "nowhere"), "nowhere: there is no such folder"),
+        (("--device", "abacus"), "--device abacus: this machine has no such device"),
+    ],
+)
+def test_words_not_usable(
+    answered: Answered, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    assert_refused(train(answered, tmp_path / "out", *words), said)
+    assert files_below(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("preference",), "preference: needs --release"),
+        (("preference", "--release", "."), "preference: needs --init"),
+        (("qure-cirr",), "--data: qure-cirr needs it"),
+        (("qure-cirr", "--data", "drawn", "--release", "."), "--release: does not go with qure-c"),
+    ],
+)
+def test_options_that_belong_to_a_recipe(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    assert_refused(hsfiq("train", *words, "--out", tmp_path / "out"), said)
+
+
+def test_another_runs_folder(answered: Answered, tmp_path: Path) -> None:
+    run = shutil.copytree(answered.init, tmp_path / "run")
+    before = files_below(run)
+    assert_refused(train(answered, run), "holds a run with other")
+    assert files_below(run) == before
+
+
+def test_a_process_of_several(
+    answered: Answered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert_refused(train(answered, tmp_path / "out"), "preference trains in one process")
+
+
+def test_releases_that_are_none(answered: Answered, tmp_path: Path) -> None:
+    release = shutil.copytree(answered.release, tmp_path / "hp")
+    manifest = json.loads((release / "manifest.json").read_text())
+    (release / "manifest.json").write_text("{}")
+    command = train(answered, tmp_path / "out", "--release", release)
+    assert_refused(command, "manifest.json: is no release's manifest")
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    (release / "splits.parquet").unlink()
+    command = train(answered, tmp_path / "out", "--release", release)
+    assert_refused(command, "splits.parquet: there is no such file")
+    (release / "preferences.parquet").unlink()
+    command = train(answered, tmp_path / "out", "--release", release)
+    assert command.code == 2
+    assert not (tmp_path / "out").exists()

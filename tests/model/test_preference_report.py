@@ -1,0 +1,142 @@
+"""The report of a retraining: its figures against slow twins, and in which order they come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.release import Release
+from analysis.resampling import Draws
+from model.preference.card import all_figures, lines, measured, table
+from model.preference.report import BINS, Judge, calibration, retrieval, worse_first
+
+N = 60
+
+
+@pytest.fixture(scope="module")
+def release() -> Release:
+    rng = np.random.default_rng(1)
+    names = [f"q{i:02}" for i in range(N)]
+    scores = rng.integers(1, 6, (N, 2))
+    preferences = pd.DataFrame(
+        {
+            "question_id": names,
+            "participant_id": [f"p{i % 4}" for i in range(N)],
+            "query_id": names,
+            "set_1": [f"{it}.1" for it in names],
+            "set_2": [f"{it}.2" for it in names],
+            "score_1": scores[:, 0],
+            "score_2": scores[:, 1],
+            "preferred": rng.integers(0, 3, N),
+        }
+    )
+    sets = pd.DataFrame(
+        [
+            {
+                "set_id": f"{row.question_id}.{side}",
+                "question_id": row.question_id,
+                "participant_id": row.participant_id,
+                "query_id": row.query_id,
+                "image_ids": ["i"],
+                "score": getattr(row, f"score_{side}"),
+            }
+            for row in preferences.itertuples()
+            for side in (1, 2)
+        ]
+    )
+    queries = pd.DataFrame({"query_id": names, "target_id": "i"})
+    return Release(
+        folder=Path("hp"), name="hp", version="1.0.0", kind="hp", study="s", simulated=True,
+        preferences=preferences, sets=sets, queries=queries,
+    )  # fmt: skip
+
+
+def test_calibration_is_counted_over_answers_that_prefer(release: Release) -> None:
+    rng = np.random.default_rng(2)
+    said = dict(zip(release.preferences["question_id"], rng.random(N), strict=True))
+    judge = Judge(scores={}, shares=said)
+    found = calibration(release, {"before": judge, "after": judge}, Draws.of(release))
+    answers = [
+        (said[row.question_id], float(row.preferred == 1))
+        for row in release.preferences.itertuples()
+        if row.preferred != 0
+    ]
+    assert found["n"] == len(answers) == N - found["human_ties"]
+    brier = found["figure"]
+    assert brier["before"]["value"] == pytest.approx(fmean((p - y) ** 2 for p, y in answers))
+    assert brier["difference"] == {"value": 0.0, "ci": [0.0, 0.0]}
+    bins = found["after"]["bins"]
+    assert sum(it["n"] for it in bins) == len(answers)
+    for it in bins:
+        inside = [(p, y) for p, y in answers if it["low"] <= p < it["high"]]
+        assert it["n"] == len(inside)
+        assert it["said"] == pytest.approx(fmean(p for p, _ in inside))
+        assert it["preferred"] == pytest.approx(fmean(y for _, y in inside))
+        assert round((it["high"] - it["low"]) * BINS) == 1
+
+
+def test_certainty_is_in_the_last_bin(release: Release) -> None:
+    judge = Judge(scores={}, shares=dict.fromkeys(release.preferences["question_id"], 1.0))
+    found = calibration(release, {"before": judge, "after": judge}, Draws.of(release))
+    (bin_,) = found["after"]["bins"]
+    assert (bin_["low"], bin_["high"], bin_["said"]) == (0.9, 1.0, 1.0)
+
+
+def test_recall_is_the_mean_over_corpora() -> None:
+    before = {"dress": 5 * [1, 2, 9, 30], "shirt": 5 * [1, 100]}
+    after = {"dress": 5 * [3, 12, 9, 30], "shirt": 5 * [1, 5]}
+    found = retrieval({"before": before, "after": after}, (1, 10), seed=0)
+    assert found["n_triplets"] == 30
+    figures = {it["name"]: it for it in found["figures"]}
+    assert figures["recall@1"]["before"]["value"] == pytest.approx((1 / 4 + 1 / 2) / 2)
+    assert figures["recall@1"]["after"]["value"] == pytest.approx((0 + 1 / 2) / 2)
+    assert figures["recall@10"]["before"]["value"] == pytest.approx((3 / 4 + 1 / 2) / 2)
+    assert figures["recall@10"]["difference"]["value"] == pytest.approx((2 / 4 + 2 / 2) / 2 - 0.625)
+    assert [it["name"] for it in found["figures"]] == ["recall@1", "recall@10"]
+    low, high = figures["recall@10"]["difference"]["ci"]
+    assert low <= 0.125 <= high
+
+
+def one(name: str, better: str, change: float | None) -> dict[str, object]:
+    side = {"value": 0.5, "ci": [0.4, 0.6]}
+    difference = {"value": change, "ci": [None, None] if change is None else [change, change]}
+    return {"name": name, "better": better, "before": side, "after": side, "difference": difference}
+
+
+def test_what_got_worse_comes_first() -> None:
+    figures = [
+        one("gained", "higher", 0.2),
+        one("unknown", "higher", None),
+        one("lost", "higher", -0.1),
+        one("lost most", "lower", 0.3),
+        one("same", "lower", 0.0),
+    ]
+    names = [it["name"] for it in worse_first(figures)]
+    assert names == ["lost most", "lost", "same", "gained", "unknown"]
+    report = {
+        "simulated": True,
+        "n_left_out": 2,
+        "held_out": {"figures": worse_first(figures)},
+        "retrieval": {"figures": [one("recall@1", "higher", -0.01)]},
+    }
+    expected = ["lost most", "lost", "recall@1", "same", "gained", "unknown"]
+    assert [it["name"] for it in all_figures(report)] == expected
+    said = list(lines(report))
+    assert said[0].startswith("The answers come from simulated annotators")
+    assert said[1].startswith("lost most (lower is better): 0.500 [0.400, 0.600] -> 0.500")
+    assert said[-1] == "2 questions lack an image and were left out"
+    assert len(list(table(report))) == 2 + len(expected)
+    assert measured(figures[1]["difference"]) == "undefined [undefined, undefined]"  # type: ignore[arg-type]
+
+
+def test_a_report_without_figures_says_why() -> None:
+    report = {
+        "simulated": False, "n_left_out": 0, "held_out": None, "reason": "no split",
+        "retrieval": None,
+    }  # fmt: skip
+    assert list(lines(report)) == ["agreement is not measured: no split"]
+    assert list(table(report)) == ["Agreement is not measured: no split."]

@@ -1,0 +1,347 @@
+"""Retraining: what is learned from, what is left alone, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from preference_kit import QUICK, Answered, rewrite, rows
+from training_kit import ALONE, CPU, Drawn, files_below
+
+from hsfiq.errors import NothingToDo, UnreadableInput
+from model import checkpoints
+from model.data.texts import normalise
+from model.features.cache import FeatureCache
+from model.inference import Inference
+from model.loading import load_scorer
+from model.preference import reliability
+from model.preference.answers import fit_answers
+from model.preference.data import Answers, Question, judgements, read_answers
+from model.preference.fit import Retraining, set_scores
+from model.preference.held import parted
+from model.preference.material import without_held_out
+from model.preference.mixing import negative
+from model.preference.reliability import contradictions_dropped, even, reliabilities
+from model.scoring import ReleasedSet
+from model.training.run import ENCODER_BATCH, TOKENS_DTYPE
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def out(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A retraining's folder."""
+    folder = tmp_path_factory.mktemp("retrained") / "out"
+    answered.retrain(folder)
+    return folder
+
+
+@pytest.fixture
+def release(answered: Answered, tmp_path: Path) -> Path:
+    """The same release, the test's own."""
+    return shutil.copytree(answered.release, tmp_path / "hp")
+
+
+def report_of(out: Path) -> Any:
+    return json.loads((out / "report.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def retraining(answered: Answered) -> Retraining:
+    """One that has not begun."""
+    questions = read_answers(answered.release).part("train")
+    loaded = load_scorer(answered.init, None, CPU)
+    tokens = FeatureCache.open(answered.cache, loaded.scorer.encoder, TOKENS_DTYPE)
+    files = {path.stem: path for path in answered.pictures.iterdir()}
+    tokens.fill(files, batch=ENCODER_BATCH, device=CPU, workers=1)
+    asked = judgements(questions, even(questions))
+    return Retraining(
+        loaded.scorer, loaded.recipe, QUICK, questions, asked, tokens, ALONE, torch.float32
+    )
+
+
+# --------------------------------------------------------------------------------------- the steps
+
+
+@torch.no_grad()
+def literal(retraining: Retraining, it: ReleasedSet) -> float:
+    """A set's score, image by image."""
+    encoder = retraining.scorer.encoder
+    query = encoder.query(retraining.tokens.tokens([it.reference]), [normalise(it.text)])[0]
+    return fmean(
+        max((vector @ query).item() for vector in encoder.gallery(token)[0])
+        for token in (retraining.tokens.tokens([image]) for image in it.images)
+    )
+
+
+def test_the_scores_of_sets_are_means_over_images(retraining: Retraining) -> None:
+    places = torch.tensor([5, 0, 17])
+    expected = [
+        [literal(retraining, it) for it in retraining.questions[i].sets] for i in (5, 0, 17)
+    ]
+    retraining.scorer.eval()
+    literally = torch.tensor(expected)
+    torch.testing.assert_close(retraining.sets(places), literally, atol=1e-5, rtol=0)
+    asked = [retraining.questions[i] for i in places.tolist()]
+    found = set_scores(asked, retraining.scorer, retraining.inference)
+    torch.testing.assert_close(found.float(), literally, atol=1e-5, rtol=0)
+
+
+def test_a_steps_loss_is_the_answers_likelihood(retraining: Retraining) -> None:
+    answers = retraining.fit()
+    (slope, bias), scores = answers.preferences.values.tolist(), answers.scores.values.tolist()
+    edges = [-math.inf, *scores[1:5], math.inf]
+    expected = {"preference": 0.0, "score": 0.0}
+    places = [3, 9, 30]
+    for place in places:
+        it = retraining.questions[place]
+        first, second = (literal(retraining, set_) for set_ in it.sets)
+        share = 1 / (1 + math.exp(-(slope * (first - second) + bias)))
+        expected["preference"] -= math.log(share if it.preferred == 1 else 1 - share) / 3
+        offset = scores[5 + answers.participants.index(it.participant)]
+        for score, level in zip((first, second), it.scores, strict=True):
+            up = [1 / (1 + math.exp(scores[0] * score + offset - edge)) for edge in edges[1:-1]]
+            up = [0.0, *up, 1.0]
+            expected["score"] -= math.log(up[level] - up[level - 1]) / 6
+    before = {name: it.clone() for name, it in retraining.parameters.items()}
+    found = retraining.step(torch.tensor(places), answers, iter(()))
+    with torch.no_grad():
+        for name, it in retraining.parameters.items():
+            it.copy_(before[name])
+    expected["loss"] = expected["preference"] + QUICK.score_weight * expected["score"]
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_negatives_are_any_image_of_the_pool_but_the_target() -> None:
+    pool = ["a", "b", "c", "d"]
+    for target in pool:
+        drawn = [negative(pool, target, u) for u in (0.0, 0.32, 0.34, 0.65, 0.67, 0.999999)]
+        left = [image for image in pool if image != target]
+        assert drawn == [left[0], left[0], left[1], left[1], left[2], left[2]]
+
+
+def test_parameters_that_are_held(retraining: Retraining, answered: Answered, out: Path) -> None:
+    assert set(retraining.held) == {"encoder.patches"}
+    one, other = (checkpoints.read(it).tensors("scorer") for it in (answered.init, out))
+    same = {name for name, it in one.items() if it.equal(other[name])}
+    assert same == {"encoder.patches"}
+    assert all(it.requires_grad for it in retraining.held.values())
+    for held, said in ((("encoder.eyes",), "no parameter's name"), (("enc",), "leaves no para")):
+        with pytest.raises(UnreadableInput, match=said):
+            parted(dict(retraining.scorer.named_parameters()), held)
+
+
+# ------------------------------------------------------------------------------------ the training
+
+
+def test_what_it_leaves(answered: Answered, out: Path) -> None:
+    loaded = load_scorer(out, None, CPU)
+    init = checkpoints.read(answered.init)
+    assert loaded.checkpoint.about["init_sha256"] == init.sha256 != loaded.checkpoint.sha256
+    assert loaded.checkpoint.about["release"]["name"] == "drawn-hp"
+    report = report_of(out)
+    parts = [row["part"] for row in rows(answered.release, "splits")]
+    assert report["simulated"]
+    assert report["n_train"] == parts.count("train")
+    held_out = report["held_out"]
+    assert held_out["n_questions"] == parts.count("test")
+    assert {it["name"] for it in held_out["figures"]} == {"spearman.rho", "tie_half", "brier"}
+    assert [it["loss"] for it in report["epochs"]] == sorted(
+        (it["loss"] for it in report["epochs"]), reverse=True
+    )
+    fitted = json.loads((out / "answer_model.json").read_text())["after"]
+    assert len(fitted["offsets"]) == 3
+    card = (out / "MODEL_CARD.md").read_text()
+    assert init.sha256 in card
+    assert "simulated" in card
+
+
+def test_the_report_is_what_the_checkpoints_say(answered: Answered, out: Path) -> None:
+    """The scores behind the report are those that the saved scorers give."""
+    questions = read_answers(answered.release).part("test")
+    tokens = FeatureCache.open(
+        answered.cache, load_scorer(out, None, CPU).scorer.encoder, TOKENS_DTYPE
+    )
+    files = {path.stem: path for path in answered.pictures.iterdir()}
+    tokens.fill(files, batch=ENCODER_BATCH, device=CPU, workers=1)
+    figures = {it["name"]: it for it in report_of(out)["held_out"]["figures"]}
+    for moment, path in (("before", answered.init), ("after", out)):
+        scorer = load_scorer(path, None, CPU).scorer
+        inference = Inference(scorer, tokens, ALONE, torch.float32)
+        sets = set_scores(questions, scorer, inference)
+        right = [
+            0.5 if first == second else float((first > second) == (it.preferred == 1))
+            for it, (first, second) in zip(questions, sets.tolist(), strict=True)
+        ]
+        assert figures["tie_half"][moment]["value"] == pytest.approx(fmean(right))
+        slope, bias = (
+            json.loads((out / "answer_model.json").read_text())[moment][key]["value"]
+            for key in ("slope", "side_bias")
+        )
+        errors = [
+            (1 / (1 + math.exp(-(slope * (first - second) + bias))) - (it.preferred == 1)) ** 2
+            for it, (first, second) in zip(questions, sets.tolist(), strict=True)
+        ]
+        assert figures["brier"][moment]["value"] == pytest.approx(fmean(errors), abs=1e-6)
+
+
+def test_the_same_again_gives_the_same_weights(
+    answered: Answered, out: Path, tmp_path: Path
+) -> None:
+    again = answered.retrain(tmp_path / "again")
+    assert again.sha256 == checkpoints.read(out).sha256
+    before = files_below(out)
+    assert answered.retrain(out).sha256 == again.sha256
+    assert files_below(out) == before
+    other = answered.retrain(tmp_path / "other", replace(QUICK, seed=2))
+    assert other.sha256 != again.sha256
+
+
+def test_held_out_answers_teach_nothing(answered: Answered, out: Path, release: Path) -> None:
+    test = {it["question_id"] for it in rows(release, "splits") if it["part"] == "test"}
+
+    def turn(row: dict[str, Any]) -> None:
+        if row["question_id"] in test:
+            row["preferred"] = 3 - row["preferred"]
+            row["score_1"], row["score_2"] = row["score_2"], row["score_1"]
+
+    rewrite(release, "preferences", turn)
+    turned = answered.retrain(release.with_name("out"), release=release)
+    assert turned.sha256 == checkpoints.read(out).sha256
+    assert report_of(turned.path.parent)["held_out"] != report_of(out)["held_out"]
+
+
+def test_triplets_are_mixed_in(answered: Answered, drawn: Drawn, out: Path, tmp_path: Path) -> None:
+    settings = replace(QUICK, epochs=1)
+    mixed = answered.retrain(tmp_path / "mixed", replace(settings, mix=1.0), data=drawn.data)
+    apart = answered.retrain(tmp_path / "apart", settings, data=drawn.data)
+    assert mixed.sha256 != apart.sha256
+    first = report_of(tmp_path / "mixed")
+    assert first["epochs"][0]["triplet"] > 0
+    assert first["epochs"][0]["loss"] == pytest.approx(
+        first["epochs"][0]["preference"]
+        + settings.score_weight * first["epochs"][0]["score"]
+        + first["epochs"][0]["triplet"]
+    )
+    assert "triplet" not in report_of(tmp_path / "apart")["epochs"][0]
+    assert first["retrieval"]["n_triplets"] == len(drawn.data.val)
+    names = {it["name"] for it in first["retrieval"]["figures"]}
+    assert names == {"recall@1", "recall@5"}
+    assert report_of(out)["retrieval"] is None
+
+
+def test_held_out_triplets_are_not_mixed_in(drawn: Drawn) -> None:
+    first = drawn.data.train[0]
+    answers = Answers(
+        {}, (), has_splits=True, held_out=frozenset({(first.reference, first.target)})
+    )
+    left = without_held_out(drawn.data, answers)
+    assert first in drawn.data.train
+    assert first not in left.train
+    assert len(left.train) == len(drawn.data.train) - 1
+
+
+def test_without_a_split_nothing_is_held_out(answered: Answered, release: Path) -> None:
+    (release / "splits.parquet").unlink()
+    manifest = json.loads((release / "manifest.json").read_text())
+    del manifest["split"]
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    out = release.with_name("out")
+    answered.retrain(out, replace(QUICK, epochs=1), release=release)
+    report = report_of(out)
+    assert report["n_train"] == 150
+    assert report["held_out"] is None
+    assert "no split" in report["reason"]
+
+
+def test_images_that_are_missing(answered: Answered, release: Path, tmp_path: Path) -> None:
+    pictures = shutil.copytree(answered.pictures, tmp_path / "pictures")
+    gone = read_answers(release).part("train")[0].sets[0].images[0]
+    next(pictures.glob(f"{gone}.*")).unlink()
+    poorer = replace(answered, pictures=pictures)
+    poorer.retrain(tmp_path / "out", replace(QUICK, epochs=1))
+    lacking = [it.question_id for it in read_answers(release).questions if gone in it.images]
+    report = report_of(tmp_path / "out")
+    assert sorted(report["left_out"]) == sorted(lacking)
+    assert report["n_train"] + report["held_out"]["n_questions"] == 150 - len(lacking)
+    for path in pictures.iterdir():
+        path.unlink()
+    with pytest.raises(NothingToDo, match="no question to train on has all its images"):
+        poorer.retrain(tmp_path / "none")
+
+
+def test_a_leak_is_refused(answered: Answered, release: Path) -> None:
+    """A triplet is asked about in both parts: the first test question is trained on as well."""
+    parts = rows(release, "splits")
+    query = {row["question_id"]: row["query_id"] for row in rows(release, "preferences")}
+    test = next(it["question_id"] for it in parts if it["part"] == "test")
+    train = next(it["question_id"] for it in parts if it["part"] == "train")
+
+    def plant(row: dict[str, Any]) -> None:
+        if row["question_id"] == train:
+            row["query_id"] = query[test]
+
+    rewrite(release, "preferences", plant)
+    with pytest.raises(UnreadableInput, match="leaks"):
+        answered.retrain(release.with_name("out"), release=release)
+    assert not release.with_name("out").exists()
+
+
+# ---------------------------------------------------------------------------------------- weights
+
+
+def question(name: str, scores: tuple[int, int], preferred: int) -> Question:
+    one = ReleasedSet("s", "r", "text", ("i",))
+    return Question("q", name, (one, one), preferred, scores, "train")
+
+
+def test_who_contradicts_themselves_weighs_less() -> None:
+    asked = [
+        *(question("sure", (4, 2), 1) for _ in range(30)),
+        *(question("random", (4, 2), 1 + i % 2) for i in range(30)),
+        *(question("equal", (3, 3), 1) for _ in range(30)),
+    ]
+    share = 15 / 60
+    prior = reliability.PRIOR_ANSWERS
+    found = reliabilities(asked, {})
+    assert found == {
+        "sure": pytest.approx(1 - 2 * prior * share / (30 + prior)),
+        "random": pytest.approx(1 - 2 * (15 + prior * share) / (30 + prior)),
+        "equal": pytest.approx(1 - 2 * share),
+    }
+    assert found["random"] < found["equal"] < found["sure"]
+    # What the filter took out is not forgotten.
+    assert reliabilities(asked, {"sure": 20})["sure"] < found["sure"]
+    weights = judgements(asked, found).weights
+    assert weights.mean().item() == pytest.approx(1)
+    with pytest.raises(NothingToDo, match="every participant contradicts themself"):
+        judgements(asked, dict.fromkeys(found, 0.0))
+
+
+def test_contradictions_that_the_filter_dropped(release: Path) -> None:
+    path = release / "exclusions.parquet"
+    row = {"question_id": "q", "query_id": "t", "value": "v"}
+    dropped = [("a", "contradicts"), ("a", "contradicts"), ("b", "irrelevant")]
+    table = [{**row, "participant_id": name, "rule": rule} for name, rule in dropped]
+    pq.write_table(pa.Table.from_pylist(table, schema=pq.read_schema(path)), path)
+    assert contradictions_dropped(release) == {"a": 2}
+
+
+def test_reliability_changes_the_training(answered: Answered, out: Path, tmp_path: Path) -> None:
+    weighed = answered.retrain(tmp_path / "out", replace(QUICK, reliability="on"))
+    assert weighed.sha256 != checkpoints.read(out).sha256
+
+
+def test_the_laws_follow_the_scorer(retraining: Retraining) -> None:
+    sets = set_scores(retraining.questions, retraining.scorer, retraining.inference)
+    expected = fit_answers(sets, retraining.asked, QUICK.offset_sd)
+    torch.testing.assert_close(retraining.fit().preferences.values, expected.preferences.values)
