@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.errors import Mistake
 from hsfiq.forms import FormWriter, QueryFacts
-from hsfiq.study_config import StudyConfig, stored_config
+from hsfiq.study_config import CHOSEN_BY, StudyConfig, stored_config
 from hsfiq.tables import (
     Pair,
     Query,
@@ -52,6 +52,8 @@ def draw_study(
     config: StudyConfig,
     query_ids: Sequence[int],
     *,
+    pairs: Sequence[tuple[int, int, int]] | None = None,
+    chosen_by: Mapping[str, object] | None = None,
     origin: str = "collected",
     status: str = "open",
 ) -> Study:
@@ -61,6 +63,8 @@ def draw_study(
         session: of a writing transaction.
         config: the owner's wishes.
         query_ids: database keys of the queries; each needs ranked lists of two systems or more.
+        pairs: (query, system, system) of each question's pair; drawn evenly if None.
+        chosen_by: how these were chosen, for whoever reads the study's releases.
         origin: whose answers these will be.
         status: whether it takes answers at once.
 
@@ -87,16 +91,17 @@ def draw_study(
         k=design.k,
         ties_allowed=design.preference_ties,
         forms_per_participant=design.forms_per_participant,
-        design=stored_config(config),
+        design=stored_config(config) | ({CHOSEN_BY: dict(chosen_by)} if chosen_by else {}),
         image_path=PUBLISHED_IMAGE_PATH,
         source_sha256=None,
     )
     session.add(study)
     session.flush()
     facts = query_facts(session, query_ids)
-    pairs = store_pairs(session, study, draw_pairs(rng, lists), lists, facts)
+    asked = draw_pairs(rng, lists) if pairs is None else pairs
+    stored = store_pairs(session, study, asked, lists, facts)
     writer = FormWriter(session, study, config, facts, lists, rng)
-    for number, portion in enumerate(portions(pairs, config, rng)):
+    for number, portion in enumerate(portions(stored, config, rng)):
         category = "" if design.categories == "mixed" else portion[0].category
         writer.write(number, category, [(pair.pair_id, pair.triplet_id) for pair in portion])
     return study

@@ -16,6 +16,9 @@ T = TypeVar("T")
 
 Mode = Literal["open", "invitation", "prolific", "mturk"]
 
+CHOSEN_BY = "chosen_by"
+"""Beside the config in a study's row: how its pairs were chosen, where `hsfiq study next` did."""
+
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
@@ -130,7 +133,9 @@ def config_of(row: Study) -> StudyConfig:
     kinds = get_type_hints(StudyConfig)
     stored: dict[str, Any] = {"study": {"name": row.name, "title": row.title}} | row.design
     stored["study"] = stored["study"] | {"guidelines": row.guidelines, "consent": row.consent}
-    tables: dict[str, Any] = {name: _stored(kinds[name], stored[name]) for name in stored}
+    tables: dict[str, Any] = {
+        name: _stored(kinds[name], stored[name]) for name in kinds if name in stored
+    }
     return StudyConfig(**tables)
 
 

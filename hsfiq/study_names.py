@@ -12,15 +12,15 @@ def is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def require_name(name: str) -> str:
-    """The name itself.
+def require_name(name: str, option: str = "--study") -> str:
+    """The name itself, as `option` gives it.
 
     Raises:
         UnreadableInput: it cannot be the name of a study.
     """
     if not is_name(name):
         raise UnreadableInput(
-            "--study",
+            option,
             f"{name!r} cannot name a study",
             "use letters, digits, '.', '_' and '-', at most 80",
         )

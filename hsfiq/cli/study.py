@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from hsfiq.cli import next_study
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Make, open and close studies, invite people, see how far they are.", no_args_is_help=True
 )
+next_study.register(app)
 
 
 @app.command("list", epilog="Example: hsfiq study list")

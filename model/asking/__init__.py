@@ -1,0 +1,1 @@
+"""What to ask next: the pairs whose answers would teach a scorer most."""
