@@ -5,7 +5,8 @@ its release holds out a part of the triplets. `hsfiq train preference` learns fr
 the others, and both scorers, and `recall@5`, are correlated with the scores given to what is held
 out. The same annotators answer both parts: what is new is the triplets. Intervals are 95%
 percentile ones from resampled participants, the same for all three, so that the difference is
-paired; with --full, of the mean over seeds, and for several numbers of answers. The annotators are
+paired; with --full, of the mean over seeds, and for several numbers of answers; then more is asked,
+once what the scorer is unsure of and once at random (`benchmarks.loop_asking`). The annotators are
 simulated: nothing here says what people would answer.
 """
 
@@ -14,23 +15,20 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from numpy.typing import NDArray
 
-from analysis.answers import subset
-from analysis.metrics import parse_metric
-from analysis.release import read_release
-from benchmarks.agreement import hsfiq, interval, rank_correlations, resampled
+from benchmarks.agreement import hsfiq
+from benchmarks.held_out import Held, agreement_of, difference_of, measured
+from benchmarks.loop_asking import asked, comparison
 from hsfiq import demo
 from hsfiq.releases.splits import verify_no_leak
 from model.data.sources import CATALOGUE, read
@@ -60,6 +58,7 @@ class Plan:
         limit: triplets that the scorer is first trained on, about; mixed in when it is retrained.
         training: options of `hsfiq train` for the scorer to start from.
         values: of the recipe `preference`, where they are not its own.
+        ask: so many more pairs are asked after the first size, by information and at random.
     """
 
     seeds: int
@@ -69,6 +68,7 @@ class Plan:
     limit: int
     training: tuple[str, ...]
     values: Mapping[str, str]
+    ask: int = 0
 
 
 QUICK = Plan(
@@ -88,6 +88,7 @@ FULL = Plan(
     limit=6000,
     training=("--set", "epochs=10"),
     values=MIXED,
+    ask=500,
 )
 
 
@@ -102,53 +103,50 @@ def measure(seed: int, plan: Plan) -> dict[str, Any]:
     started = time.perf_counter()
     found = [loop(one, plan) for one in range(seed, seed + plan.seeds)]
     cases = [
-        {"answers": size, "seeds": plan.seeds, **figures([it[size] for it in found])}
+        {
+            "answers": size,
+            "seeds": plan.seeds,
+            **figures([it.learned[size] for it in found]),
+        }
         for size in plan.sizes
     ]
-    last = cases[-1]
+    last, in_last = cases[-1], [it.learned[plan.sizes[-1]] for it in found]
+    asked = [it.asked for it in found if it.asked is not None]
     return {
         "name": "loop-learns",
         "simulated": True,
         "answers": last["answers"],
-        "n_sets": sum(it[plan.sizes[-1]].n_sets for it in found),
-        "n_participants": sum(it[plan.sizes[-1]].n_participants for it in found),
+        "n_sets": sum(it.n_sets for it in in_last),
+        "n_participants": sum(it.n_participants for it in in_last),
         **{key: last[key] for key in (*METRICS, "difference")},
         "seconds": time.perf_counter() - started,
         "cases": cases,
+        **({"asking": comparison(asked, plan.sizes[0], plan.ask)} if asked else {}),
+    }
+
+
+def figures(found: Sequence[Held]) -> dict[str, Any]:
+    """Means over the seeds, each with its interval, and what retraining adds."""
+    return {
+        **{name: agreement_of(found, name) for name in METRICS},
+        "difference": difference_of(found, "after", "before"),
     }
 
 
 @dataclass(frozen=True)
-class Held:
-    """What was measured on the held-out part for one seed and one number of answers.
+class Loop:
+    """What one seed's loop has shown.
 
     Attributes:
-        rhos: of each metric, over all held-out sets.
-        drawn: of each metric, of the same resamples.
-        n_sets: held-out sets.
-        n_participants: who gave the answers to them.
+        learned: by the number of answers learned from.
+        asked: after more answers, asked for in two ways; None where the plan asks for no more.
     """
 
-    rhos: dict[str, float]
-    drawn: dict[str, NDArray[np.float64]]
-    n_sets: int
-    n_participants: int
+    learned: dict[int, Held]
+    asked: Held | None
 
 
-def figures(found: list[Held]) -> dict[str, Any]:
-    """Means over the seeds, each with its interval, and what retraining adds."""
-    rhos = {name: float(np.mean([it.rhos[name] for it in found])) for name in METRICS}
-    drawn = {name: np.mean([it.drawn[name] for it in found], axis=0) for name in METRICS}
-    return {
-        **{name: {"rho": rhos[name], "ci": interval(drawn[name])} for name in METRICS},
-        "difference": {
-            "value": rhos["after"] - rhos["before"],
-            "ci": interval(drawn["after"] - drawn["before"]),
-        },
-    }
-
-
-def loop(seed: int, plan: Plan) -> dict[int, Held]:
+def loop(seed: int, plan: Plan) -> Loop:
     """One seed's loop: train, ask, release, retrain on each number of answers, measure."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -164,7 +162,9 @@ def loop(seed: int, plan: Plan) -> dict[int, Held]:
             training.result()
         recipe = load_scorer(folder / "init", None, CPU).recipe
         triplets = read(recipe, None, folder / CATALOGUE, plan.limit)
-        return {size: retrained(folder, release, size, plan, triplets) for size in plan.sizes}
+        room = Room(folder, plan, triplets)
+        learned = {size: room.learned(release, size) for size in plan.sizes}
+        return Loop(learned, room.asked(command, seed) if plan.ask else None)
 
 
 def make_release(folder: Path, command: partial[str], seed: int, plan: Plan) -> Path:
@@ -179,17 +179,65 @@ def make_release(folder: Path, command: partial[str], seed: int, plan: Plan) -> 
     return release
 
 
-def retrained(folder: Path, release: Path, size: int, plan: Plan, triplets: TrainingData) -> Held:
-    """Retrain on the first answers of the training part, and measure what is held out."""
-    part = first_answers(release, folder / f"first-{size}", size)
-    init, out, cache = folder / "init", folder / f"out-{size}", folder / "features"
-    images = folder / "study" / demo.IMAGE_FOLDER
-    settings = Settings.for_encoder("tiny").with_values(plan.values)
-    retrain(material.Where(out, part, init, cache, images), settings, triplets, CPU, Watcher())
-    scores = part.with_name(f"{part.name}.scores")
-    for name, checkpoint in (("before", init), ("after", out)):
-        score(Where(part, scores, checkpoint, cache, images), name, CPU, Watcher())
-    return measured(part)
+@dataclass(frozen=True)
+class Room:
+    """A loop's folder, and what its retrainings share.
+
+    Attributes:
+        folder: with the scorer of triplets in `init`, and the study in `study`.
+        plan: what is run.
+        triplets: mixed in.
+    """
+
+    folder: Path
+    plan: Plan
+    triplets: TrainingData
+
+    def learned(self, release: Path, size: int) -> Held:
+        """Retrain on the first answers of the training part, and measure what is held out."""
+        part = first_answers(release, self.part(size), size)
+        init, out = self.folder / "init", self.folder / f"out-{size}"
+        self.retrain(part, init, out)
+        self.score(part, init, "before")
+        self.score(part, out, "after")
+        return measured(part, METRICS)
+
+    def asked(self, command: partial[str], seed: int) -> Held:
+        """Ask more after the first answers, and measure what is held out."""
+        first, n = self.part(self.plan.sizes[0]), self.plan.ask
+        scorer = self.folder / f"out-{self.plan.sizes[0]}"
+
+        def retrain(release: Path, name: str) -> None:
+            out = self.folder / f"out-{name}"
+            self.retrain(release, scorer, out)
+            self.score(first, out, name)
+
+        return asked(self.folder, command, first, scorer, n, seed, retrain)
+
+    def part(self, size: int) -> Path:
+        """Where the release lies that has so many answers to train with."""
+        return self.folder / f"first-{size}"
+
+    def retrain(self, release: Path, init: Path, out: Path) -> None:
+        """Retrain a scorer, as `hsfiq train preference` does."""
+        settings = Settings.for_encoder("tiny").with_values(self.plan.values)
+        where = material.Where(out, release, init, self.cache, self.images)
+        retrain(where, settings, self.triplets, CPU, Watcher())
+
+    def score(self, release: Path, checkpoint: Path, name: str) -> None:
+        """Score a release, as `hsfiq score` does."""
+        scores = release.with_name(f"{release.name}.scores")
+        score(Where(release, scores, checkpoint, self.cache, self.images), name, CPU, Watcher())
+
+    @property
+    def cache(self) -> Path:
+        """The feature cache, the commands' as well."""
+        return self.folder / "features"
+
+    @property
+    def images(self) -> Path:
+        """The study's."""
+        return self.folder / "study" / demo.IMAGE_FOLDER
 
 
 def first_answers(release: Path, folder: Path, n: int) -> Path:
@@ -205,28 +253,3 @@ def first_answers(release: Path, folder: Path, n: int) -> Path:
     path = folder / "splits.parquet"
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
     return folder
-
-
-def measured(release: Path) -> Held:
-    """Correlate each metric with the scores of the held-out sets, by participants' resamples."""
-    whole = read_release(release)
-    parts = verify_no_leak(release)
-    held_out = whole.preferences["question_id"].map(parts) == "test"
-    data = subset(whole, held_out)
-    ids = data.sets["set_id"]
-    values = {name: parse_metric(name).values(whole)[ids].to_numpy() for name in METRICS}
-    everyone = resampled(values, data.sets, np.random.default_rng(0))
-    return Held(
-        rhos=rhos_of(values, data.sets["score"].to_numpy(dtype=float)),
-        drawn=everyone,
-        n_sets=len(data.sets),
-        n_participants=data.n_participants,
-    )
-
-
-def rhos_of(
-    values: dict[str, NDArray[np.float64]], scores: NDArray[np.float64]
-) -> dict[str, float]:
-    """Spearman's correlation of each metric with the scores."""
-    table = np.vstack([*values.values(), scores])  # [M + 1, n]
-    return dict(zip(values, rank_correlations(table).tolist(), strict=True))

@@ -38,7 +38,7 @@ from hsfiq.importing import dataset_named, import_runs, import_source
 from hsfiq.importing.queries import QueryFinder
 from hsfiq.readers.sources import Source
 from hsfiq.records import Answer, Times
-from hsfiq.study_config import Design, Presentation, StudyConfig
+from hsfiq.study_config import Design, Presentation, Queries, StudyConfig
 from hsfiq.tables import Check, Participant, RetrievedSet, Study
 
 NAME = "drawn"
@@ -124,7 +124,11 @@ def make_study(
     with database.writing() as session:
         keys = store_queries(session, folder, garments, queries, design.seed)
         title = SIMULATED_TITLE if simulated else "Which shop understood you?"
-        config = StudyConfig(study=Presentation(name=NAME, title=title), design=design)
+        config = StudyConfig(
+            study=Presentation(name=NAME, title=title),
+            design=design,
+            queries=Queries(dataset=NAME),
+        )
         draw_study(session, config, keys, origin="simulated" if simulated else "collected")
     return {key: query.triplet for key, query in zip(keys, queries, strict=True)}
 

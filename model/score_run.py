@@ -18,7 +18,7 @@ from hsfiq.drawn.draw import write_images
 from hsfiq.errors import UnreadableInput
 from hsfiq.images import ImageFolder, usual_folder
 from hsfiq.records import InvalidRecord
-from model.checkpoints import sha256_of
+from model.checkpoints import Checkpoint, sha256_of
 from model.features.cache import FeatureCache
 from model.inference import Inference
 from model.loading import Loaded, load_scorer
@@ -41,6 +41,8 @@ from model.training.world import World
 
 VERSIONS = ("hsfiq", "torch")
 """What a provenance tells of the programs."""
+TRAINED_ON = "trained_on"
+"""Where a provenance tells of the release that a scorer was retrained on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,9 @@ def score(
                 "holds the scores of another scorer, or of another release",
                 "choose another --name, or --force",
             )
-        if not before.get("missing_images") and is_whole(where.scores, before):
+        # Scores that do not say what their scorer was retrained on are made again, saying it.
+        told = before.get(TRAINED_ON) == said.get(TRAINED_ON)
+        if told and not before.get("missing_images") and is_whole(where.scores, before):
             return before
     with pictures(sets, where) as files:
         inference, there = encoded(loaded, files, where.cache, device, watcher)
@@ -144,8 +148,12 @@ def arithmetic(recipe: Recipe, device: torch.device) -> torch.dtype:
 
 
 def is_same(said: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Whether two provenances differ in versions at most: an upgrade is no other scorer."""
-    return all(before.get(key) == it for key, it in said.items() if key not in VERSIONS)
+    """Whether two provenances are of one scorer and one release.
+
+    An upgrade is no other scorer. Nor is one that an earlier version did not say to be retrained.
+    """
+    told = (*VERSIONS, TRAINED_ON)
+    return all(before.get(key) == it for key, it in said.items() if key not in told)
 
 
 def provenance(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
@@ -161,6 +169,7 @@ def provenance(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
             "checkpoint_sha256": loaded.checkpoint.sha256,
             "recipe": loaded.recipe.to_json(),
             "data": loaded.checkpoint.about["data"],
+            **trained_on(loaded.checkpoint),
             "encoder": loaded.checkpoint.about["encoder"],
             "preprocessing": asdict(loaded.scorer.encoder.preprocessing),
             "text": "as LAVIS' blip_caption",
@@ -170,26 +179,50 @@ def provenance(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
     )
 
 
+def trained_on(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The release that a scorer was retrained on, as a provenance says it; nothing for others."""
+    release = checkpoint.about.get("release")
+    if not isinstance(release, dict):
+        return {}
+    return {TRAINED_ON: {key: release.get(key) for key in ("name", "version", "content_sha256")}}
+
+
 @contextmanager
 def pictures(sets: Collection[ReleasedSet], where: Where) -> Iterator[Mapping[str, Path]]:
     """The files of the sets' and queries' images, as far as they are there.
-
-    Pictures of the drawn catalogue need no folder: they are drawn again.
 
     Raises:
         UnreadableInput: nothing says where the images are.
     """
     wanted = {image for it in sets for image in (it.reference, *it.images)}
     folder = where.images or usual_folder(where.release) or usual_folder(Path())
+    with pictures_in(folder, wanted, (str(where.release), "a release holds no images")) as files:
+        yield files
+
+
+@contextmanager
+def pictures_in(
+    folder: Path | None, wanted: Collection[str], otherwise: tuple[str, str]
+) -> Iterator[Mapping[str, Path]]:
+    """The files of some images, as far as they are there.
+
+    Pictures of the drawn catalogue need no folder: they are drawn again.
+
+    Args:
+        folder: theirs; None where nobody knows it.
+        wanted: the images' ids.
+        otherwise: where and what to say if they have none.
+
+    Raises:
+        UnreadableInput: nothing says where the images are.
+    """
     if folder is not None:
         yield existing(folder, wanted)
         return
     try:
         garments = [garment_of(image) for image in sorted(wanted)]
     except InvalidRecord:
-        raise UnreadableInput(
-            str(where.release), "a release holds no images", "name their folder with --images"
-        ) from None
+        raise UnreadableInput(*otherwise, "name their folder with --images") from None
     with TemporaryDirectory() as drawn:
         write_images(garments, Path(drawn))
         yield existing(Path(drawn), wanted)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from hsfiq.study_config import CHOSEN_BY
+
 TABLES = {
     "preferences": "one row a question: both scores, the preferred set (0 = tie), flags and times "
     "(active_seconds: of all revisions together; failed_checks: of the question's form)",
@@ -110,6 +112,7 @@ def readme(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str
         f"{counts['sets']:,} scored sets, {counts['participants']:,} participants.\n\n"
         f"## What was dropped\n\n| rule | dropped | left |\n|---|---|---|\n"
         f"| (handed out) | | {funnel['assigned']:,} |\n{steps}\n{notes}"
+        f"{choice_section(manifest[CHOSEN_BY]) if CHOSEN_BY in manifest else ''}"
         f"{split_section(manifest['split']) if 'split' in manifest else ''}"
         f"## Tables\n\nEach as `.parquet` and `.jsonl`.\n\n{tables}\n"
         f"Made by {manifest['tool']['name']} {manifest['tool']['version']}; "
@@ -120,6 +123,23 @@ def readme(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str
 def present(schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
     """The tables that the release has, with what they hold."""
     return {table: what for table, what in TABLES.items() if table in schemas}
+
+
+def choice_section(chosen_by: Mapping[str, Any]) -> str:
+    """What the card says of how the pairs were chosen."""
+    how = (
+        "at random"
+        if chosen_by["strategy"] == "random"
+        else "for what their answers would tell of a scorer that was unsure of them "
+        f"({chosen_by['uncertainty']}), so they are **no random sample**: how often metrics agree "
+        "with these answers is not how often they agree in general"
+    )
+    scorers = "".join(f"- scorer `{it}`\n" for it in chosen_by.get("scorers", ()))
+    return (
+        "## How the pairs were chosen\n\nOf pairs that no study had asked, as many of each "
+        f"category and of each two systems, {how}. Seed {chosen_by['seed']}.\n\n"
+        + (f"{scorers}\n" if scorers else "")
+    )
 
 
 def split_section(split: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from hsfiq.releases.published import layout_obstacle, published
 from hsfiq.releases.rows import QueryRow, QuestionRow, read_questions
 from hsfiq.releases.schemas import SCHEMAS
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
+from hsfiq.study_config import CHOSEN_BY
 from hsfiq.tables import Study
 from hsfiq.text import shown
 
@@ -108,6 +109,7 @@ def build(
             "participants": len({question.participant_id for question in sifted.kept}),
         },
         **({"split": drawn.facts()} if drawn else {}),
+        **({CHOSEN_BY: study.design[CHOSEN_BY]} if CHOSEN_BY in study.design else {}),
         "notes": notes,
         "content_sha256": content_digest(files, name, filters, split),
         "tool": {"name": "hsfiq", "version": hsfiq.__version__},

@@ -12,8 +12,8 @@ from model.loading import Loaded
 from model.preference.answers import N_THRESHOLDS
 from model.preference.run import ANSWER_MODEL
 
-OWN = "the scorer's own temperature: it knows no answers yet"
-FITTED = "fitted to the answers that it was retrained on"
+OWN = "its own temperature, as it knows no answers yet"
+FITTED = "the law fitted to the answers that it was retrained on"
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,10 +74,13 @@ def uncertainty(
         watcher: is told of the images encoded.
 
     Raises:
-        UnreadableInput: no checkpoint, no images, or a checkpoint named twice.
+        UnreadableInput: no checkpoint, no images, a checkpoint named twice, or scorers of which
+            some were retrained on answers and some were not.
     """
     scorers = [load_scorer(path, where.weights, device) for path in where.checkpoints]
     require_distinct(scorers)
+    laws = [laws_of(it) for it in scorers]
+    require_one_kind(scorers, laws)
     wanted = {image for it in found.sets for image in (it.reference, *it.images)}
     nowhere = ("images", "the database does not say where they are")
     there = set(wanted)
@@ -92,8 +95,8 @@ def uncertainty(
         )
     dropout = generator(seed, "dropout") if len(scorers) == 1 else None
     views = [
-        (opinions(sets, dropout, it.recipe.pooling, inference), laws_of(it))
-        for it, (inference, _) in zip(scorers, at_work, strict=True)
+        (opinions(sets, dropout, it.recipe.pooling, inference), law)
+        for it, law, (inference, _) in zip(scorers, laws, at_work, strict=True)
     ]
     places = torch.tensor([it.sets for it in pairs])  # [P, 2]
     latents, weights = answers(views, places)
@@ -106,7 +109,7 @@ def uncertainty(
             "scorers": [it.checkpoint.sha256 for it in scorers],
             "uncertainty": "ensemble" if dropout is None else f"MC-dropout, rate {RATE}",
             "opinions": len(latents),
-            "law": views[0][1].source if len({it.source for _, it in views}) == 1 else "mixed",
+            "law": views[0][1].source,
         },
     )
 
@@ -119,10 +122,10 @@ def answers(views: Sequence[tuple[Tensor, Laws]], places: Tensor) -> tuple[Tenso
         places: [P, 2] of the pairs' sets.
 
     Returns:
-        [J, P, A] and [P, A]: A is 3, the margin and the two Likert scores; 1, the margin, where a
-        scorer knows no law of the scores.
+        [J, P, A] and [P, A]: A is 3, the margin and the two Likert scores; 1, the margin, where
+        the scorers know no law of the scores.
     """
-    has_scores = all(laws.thresholds is not None for _, laws in views)
+    has_scores = views[0][1].thresholds is not None
     parts = []
     for scores, laws in views:
         both = scores[:, places]  # [j, P, 2]
@@ -169,4 +172,20 @@ def require_distinct(scorers: Sequence[Loaded]) -> None:
         if before is not it.checkpoint.path:
             raise UnreadableInput(
                 str(it.checkpoint.path), f"is the same scorer as {before}", "name each once"
+            )
+
+
+def require_one_kind(scorers: Sequence[Loaded], laws: Sequence[Laws]) -> None:
+    """Refuse an ensemble of retrained scorers and others: their logits have no common measure.
+
+    Raises:
+        UnreadableInput: naming one of either.
+    """
+    first = laws[0]
+    for it, law in zip(scorers, laws, strict=True):
+        if law.source != first.source:
+            raise UnreadableInput(
+                str(it.checkpoint.path),
+                f"answers by {law.source}, and {scorers[0].checkpoint.path} by {first.source}",
+                "retrain all scorers of an ensemble, or none",
             )

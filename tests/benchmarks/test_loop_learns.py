@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks import agreement, loop_learns
-from benchmarks.loop_learns import METRICS, Held, Plan
+from benchmarks.held_out import Held
+from benchmarks.loop_asking import STRATEGIES
+from benchmarks.loop_learns import METRICS, Plan
 
 RESAMPLES = 20
 

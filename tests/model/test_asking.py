@@ -1,0 +1,204 @@
+"""`hsfiq study next --scorer`: opinions of real scorers, and the study that comes of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+import torch
+from preference_kit import QUICK, Answered
+from training_kit import CPU, Said, files_below, hsfiq
+
+from hsfiq.candidates import Candidate, Candidates, PossibleSet
+from hsfiq.demo import NAME, database_url
+from hsfiq.drawn import catalogue, generator
+from hsfiq.drawn.draw import write_images
+from hsfiq.errors import UnreadableInput
+from model.asking.laws import FITTED, OWN, laws_of
+from model.asking.members import RATE, SAMPLES, dropout_masks, opinions
+from model.asking.run import Where, uncertainty
+from model.loading import load_scorer
+from model.preference.run import ANSWER_MODEL
+from model.score_run import encoded
+from model.scoring import read_sets, score_sets
+from model.training.watchers import Watcher
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def retrained(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scorer after the release's answers."""
+    torch.set_num_threads(1)
+    out = tmp_path_factory.mktemp("retrained") / "out"
+    answered.retrain(out)
+    return out
+
+
+@pytest.fixture
+def study(answered: Answered, tmp_path: Path) -> str:
+    """A copy of the database with the study that was answered; its URL."""
+    shutil.copyfile(answered.pictures.parent / "hsfiq.db", tmp_path / "hsfiq.db")
+    return database_url(tmp_path)
+
+
+def next_study(answered: Answered, url: str, *words: str | Path) -> Said:
+    return hsfiq("study", "next", "--database", url, "--cache", answered.cache, "--n", "12", *words)
+
+
+# ---------------------------------------------------------------------------------------- opinions
+
+
+def test_an_opinion_without_dropout_is_the_sets_score(answered: Answered) -> None:
+    loaded = load_scorer(answered.init, None, CPU)
+    sets = read_sets(answered.release)[:40]
+    files = {path.stem: path for path in answered.pictures.iterdir()}
+    inference, there = encoded(loaded, files, answered.cache, CPU, Watcher())
+    possible = [PossibleSet(it.reference, it.text, it.images) for it in sets]
+    found = opinions(possible, None, loaded.recipe.pooling, inference)
+    scored = score_sets(sets, there, loaded.recipe.pooling, inference)
+    assert found.shape == (1, 40)
+    assert found[0].tolist() == pytest.approx([score for _, score in scored.sets], abs=1e-6)
+
+
+def test_dropout_keeps_the_score_on_average(answered: Answered) -> None:
+    loaded = load_scorer(answered.init, None, CPU)
+    sets = [PossibleSet(it.reference, it.text, it.images) for it in read_sets(answered.release)]
+    files = {path.stem: path for path in answered.pictures.iterdir()}
+    inference, _ = encoded(loaded, files, answered.cache, CPU, Watcher())
+    drawing = torch.Generator().manual_seed(1)
+    found = opinions(sets, drawing, loaded.recipe.pooling, inference)
+    plain = opinions(sets, None, loaded.recipe.pooling, inference)[0]
+    assert found.shape == (SAMPLES, len(sets))
+    assert found.std(dim=0).min() > 0
+    assert torch.corrcoef(torch.stack([found.mean(dim=0), plain]))[0, 1] > 0.8
+    again = opinions(sets, torch.Generator().manual_seed(1), loaded.recipe.pooling, inference)
+    assert torch.equal(found, again)
+
+
+def test_masks_drop_a_share_and_make_up_for_it() -> None:
+    masks = dropout_masks(4000, torch.Generator().manual_seed(0))
+    assert masks.unique().tolist() == pytest.approx([0.0, 1 / (1 - RATE)])
+    assert fmean(masks.flatten().tolist()) == pytest.approx(1, abs=0.02)
+
+
+# -------------------------------------------------------------------------------------------- laws
+
+
+def test_the_law_of_a_retrained_scorer_is_the_one_fitted(
+    answered: Answered, retrained: Path
+) -> None:
+    law = laws_of(load_scorer(retrained, None, CPU))
+    said = json.loads((retrained / ANSWER_MODEL).read_text())["after"]
+    assert (law.source, law.slope) == (FITTED, said["slope"]["value"])
+    assert law.thresholds == tuple(it["value"] for it in said["thresholds"])
+    before = laws_of(load_scorer(answered.init, None, CPU))
+    assert (before.source, before.thresholds) == (OWN, None)
+    assert before.slope == pytest.approx(1 / 0.07)
+
+
+@pytest.mark.parametrize("content", [None, "{}", "[]", '{"after": {"slope": {"value": "much"}}}'])
+def test_a_law_that_is_gone_or_broken(retrained: Path, tmp_path: Path, content: str | None) -> None:
+    copy = shutil.copytree(retrained, tmp_path / "copy")
+    if content is None:
+        (copy / ANSWER_MODEL).unlink()
+    else:
+        (copy / ANSWER_MODEL).write_text(content)
+    with pytest.raises(UnreadableInput, match="is not the law that was fitted"):
+        laws_of(load_scorer(copy, None, CPU))
+
+
+# ------------------------------------------------------------------------------------- the command
+
+
+def test_one_scorer_by_dropout(answered: Answered, retrained: Path, study: str) -> None:
+    words = ("--scorer", retrained, "--release", answered.release, "--json")
+    made = next_study(answered, study, *words)
+    assert made.code == 0
+    result = made.result
+    assert (result["study"], result["pairs"], result["questions"]) == (f"{NAME}-2", 12, 12)
+    assert set(result["categories"].values()) == {4}
+    assert set(result["systems"].values()) == {6}
+    assert result["expected_information"] > result["expected_information_of_random"] > 0
+    assert result["chosen_by"]["law"] == FITTED
+    assert result["chosen_by"]["uncertainty"] == f"MC-dropout, rate {RATE}"
+    sha256 = load_scorer(retrained, None, CPU).checkpoint.sha256
+    assert result["chosen_by"]["scorers"] == [sha256]
+    assert result["held_out_triplets"] > 0
+    assert result["missing_images"] == []
+
+
+def test_an_ensemble_and_the_same_choice_again(
+    answered: Answered, retrained: Path, study: str, tmp_path: Path
+) -> None:
+    answered.retrain(tmp_path / "second", replace(QUICK, epochs=1, seed=5))
+    words = ("--scorer", retrained, "--scorer", tmp_path / "second")
+    first = next_study(answered, study, *words, "--json").result
+    assert first["chosen_by"]["uncertainty"] == "ensemble"
+    assert first["chosen_by"]["opinions"] == 2
+    assert first["chosen_by"]["law"] == FITTED
+    shutil.copyfile(answered.pictures.parent / "hsfiq.db", tmp_path / "other.db")
+    again = next_study(answered, f"sqlite:///{tmp_path / 'other.db'}", *words, "--json").result
+    assert again == first
+    text = next_study(answered, study, *words, "--name", "third", "--study", NAME)
+    assert f"(ensemble; {FITTED})" in text.out
+
+
+def test_an_ensemble_of_one_kind(answered: Answered, retrained: Path, study: str) -> None:
+    ran = next_study(answered, study, "--scorer", retrained, "--scorer", answered.init)
+    assert (ran.code, ran.out) == (2, "")
+    assert "retrain all scorers of an ensemble, or none" in ran.err
+
+
+def test_random_with_a_scorer_says_what_it_is_worth(
+    answered: Answered, retrained: Path, study: str
+) -> None:
+    words = ("--scorer", retrained, "--strategy", "random", "--json")
+    result = next_study(answered, study, *words).result
+    assert result["expected_information"] == result["expected_information_of_random"] > 0
+
+
+@pytest.mark.parametrize("words", [("--images", "empty"), ("--images", "nowhere")])
+def test_without_images_nothing_is_made(
+    answered: Answered, retrained: Path, study: str, tmp_path: Path, words: tuple[str, str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    before = files_below(tmp_path)
+    ran = next_study(answered, study, "--scorer", retrained, words[0], tmp_path / words[1])
+    assert (ran.code, ran.out) == (2, "")
+    assert len(ran.err.splitlines()) == 1
+    assert files_below(tmp_path) == before
+
+
+def test_the_same_scorer_twice(answered: Answered, retrained: Path, study: str) -> None:
+    ran = next_study(answered, study, "--scorer", retrained, "--scorer", retrained / "last.json")
+    assert ran.code == 2
+    assert "is the same scorer as" in ran.err
+
+
+def test_pairs_that_lack_an_image_are_left_out(answered: Answered, tmp_path: Path) -> None:
+    garments = [it.image_id for it in catalogue(generator(1, "catalogue"), 4)][:8]
+    write_images(catalogue(generator(1, "catalogue"), 4)[:8], tmp_path / "images")
+    next((tmp_path / "images").glob(f"{garments[7]}.*")).unlink()
+    sets = tuple(
+        PossibleSet(garments[0], "is red", (one, other))
+        for one, other in ((garments[1], garments[2]), (garments[3], garments[4]),
+                           (garments[5], garments[7]))
+    )  # fmt: skip
+    pairs = tuple(
+        Candidate(1, 1, "dress", (i + 1, j + 1), (i, j)) for i, j in ((0, 1), (0, 2), (1, 2))
+    )
+    found = uncertainty(
+        Where((answered.init,), answered.cache, tmp_path / "images"),
+        Candidates(sets, pairs, {1: "a", 2: "b", 3: "c"}, 0, 0),
+        seed=0,
+        device=CPU,
+        watcher=Watcher(),
+    )
+    assert found.pairs == pairs[:1]
+    assert found.missing == (garments[7],)
+    assert found.latents.shape == (SAMPLES, 1, 1)

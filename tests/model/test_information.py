@@ -1,0 +1,165 @@
+"""What answers would tell: against determinants of the whole, and against simulated experiments."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from model.asking.information import Information, preference_information, score_information
+from model.asking.laws import FITTED, Laws
+from model.asking.run import answers
+from model.preference.objective import preference_loss, score_loss
+
+THRESHOLDS = torch.tensor([-1.5, -0.5, 0.4, 1.3], dtype=torch.float64)
+
+
+def made(seed: int, opinions: int, pairs: int, each: int) -> tuple[Tensor, Tensor]:
+    """Latents [J, P, A] and weights [P, A]."""
+    generator = torch.Generator().manual_seed(seed)
+    latents = torch.randn(opinions, pairs, each, generator=generator, dtype=torch.float64)
+    weights = torch.rand(pairs, each, generator=generator, dtype=torch.float64)
+    return latents, weights
+
+
+def whole(latents: Tensor, weights: Tensor, places: list[int]) -> float:
+    """The twin: 1/2 log det(I + W^(1/2) C W^(1/2)) of all answers to these pairs, written out."""
+    values = latents[:, places].flatten(1)  # [J, n A]
+    covariance = torch.cov(values.T)  # [n A, n A]
+    roots = weights[places].flatten().sqrt()
+    inside = torch.eye(len(roots), dtype=latents.dtype) + roots[:, None] * covariance * roots
+    return float(torch.linalg.slogdet(inside).logabsdet) / 2
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 999),
+    opinions=st.integers(2, 7),
+    pairs=st.integers(1, 9),
+    each=st.sampled_from([1, 3]),
+)
+def test_what_is_taken_adds_up_to_the_determinant_of_all(
+    seed: int, opinions: int, pairs: int, each: int
+) -> None:
+    latents, weights = made(seed, opinions, pairs, each)
+    information = Information(latents, weights)
+    taken: list[int] = []
+    for place in torch.randperm(pairs).tolist():
+        gain = float(information.gains([place])[0])
+        expected = whole(latents, weights, [*taken, place]) - whole(latents, weights, taken)
+        assert gain == pytest.approx(expected, abs=1e-9)
+        assert gain >= 0
+        information.take(place)
+        taken.append(place)
+    assert information.total == pytest.approx(whole(latents, weights, taken), abs=1e-9)
+
+
+@given(seed=st.integers(0, 999))
+@settings(deadline=None, max_examples=30)
+def test_the_best_is_the_best_of_all_tried(seed: int) -> None:
+    latents, weights = made(seed, 5, 8, 3)
+    information = Information(latents, weights)
+    taken: list[int] = []
+    left = list(range(8))
+    for _ in range(4):
+        totals = {place: whole(latents, weights, [*taken, place]) for place in left}
+        best = information.take_best(left)
+        assert totals[best] == pytest.approx(max(totals.values()), abs=1e-12)
+        taken.append(best)
+        left.remove(best)
+
+
+def test_the_same_question_again_tells_less() -> None:
+    latents, weights = made(3, 6, 1, 3)
+    twice = Information(latents.repeat(1, 2, 1), weights.repeat(2, 1))
+    first, second = twice.gains([0, 1]).tolist()
+    assert first == second
+    twice.take(0)
+    assert float(twice.gains([1])[0]) < first
+
+
+def test_opinions_that_agree_leave_nothing_to_learn() -> None:
+    latents = torch.randn(1, 4, 3, dtype=torch.float64).repeat(5, 1, 1)
+    information = Information(latents, torch.ones(4, 3, dtype=torch.float64))
+    assert information.gains(range(4)).abs().max() < 1e-12
+
+
+def test_mutual_information_of_a_nearly_sure_scorer() -> None:
+    """For small uncertainty the determinant is what an answer tells: against its definition."""
+    latents = 0.8 + 0.15 * torch.randn(400, 1, 1, dtype=torch.float64).sub(0)
+    shares = latents.flatten().sigmoid()
+
+    def entropy(share: Tensor) -> Tensor:
+        return -(share * share.log() + (1 - share) * (1 - share).log())
+
+    exact = float(entropy(shares.mean()) - entropy(shares).mean())
+    weights = preference_information(latents.mean(dim=0).flatten(), 0.0)
+    found = float(Information(latents, weights.unsqueeze(1)).gains([0])[0])
+    assert found == pytest.approx(exact, rel=0.05)
+
+
+# ---------------------------------------------------------------------------- Fisher's information
+
+
+@pytest.mark.parametrize("latent", [-6.0, -1.0, 0.0, 0.45, 2.5, 9.0])
+def test_of_a_score_is_the_expected_curvature_of_its_loss(latent: float) -> None:
+    def loss(value: Tensor, score: int) -> Tensor:
+        return score_loss(value.reshape(1), torch.tensor([score]), THRESHOLDS)[0]
+
+    at, total = torch.tensor(latent, dtype=torch.float64), 0.0
+    for score in range(1, 6):
+        slope = torch.func.grad(loss)(at, score)
+        total += math.exp(-float(loss(at, score))) * float(slope) ** 2
+    found = score_information(at.reshape(1), THRESHOLDS)
+    assert float(found[0]) == pytest.approx(total, rel=1e-9)
+
+
+@pytest.mark.parametrize(("margin", "bias"), list(product((-3.0, 0.0, 1.2), (0.0, 0.6))))
+def test_of_a_preference_is_the_mean_over_which_set_is_set_1(margin: float, bias: float) -> None:
+    def loss(value: Tensor, preferred: int, sign: float) -> Tensor:
+        logits = (sign * value + bias).reshape(1)
+        return preference_loss(logits, torch.tensor([preferred]), None)[0]
+
+    at, total = torch.tensor(margin, dtype=torch.float64), 0.0
+    for sign, preferred in product((1.0, -1.0), (1, 2)):
+        slope = float(torch.func.grad(loss)(at, preferred, sign))
+        total += math.exp(-float(loss(at, preferred, sign))) * slope**2 / 2
+    assert float(preference_information(at.reshape(1), bias)[0]) == pytest.approx(total, rel=1e-9)
+
+
+def test_far_from_every_threshold_nothing_is_told_and_nothing_is_nan() -> None:
+    found = score_information(torch.tensor([-800.0, 800.0], dtype=torch.float64), THRESHOLDS)
+    assert found.tolist() == [0.0, 0.0]
+
+
+# ----------------------------------------------------------------------------------------- latents
+
+
+def test_each_scorer_by_its_own_law() -> None:
+    scores = [torch.tensor([[0.1, 0.4]], dtype=torch.float64), torch.tensor([[0.2, 0.1]])]
+    laws = [
+        Laws(FITTED, 2.0, 0.3, 5.0, tuple(THRESHOLDS.tolist())),
+        Laws(FITTED, 4.0, 0.1, 7.0, tuple((THRESHOLDS + 1).tolist())),
+    ]
+    views = [(it.double(), law) for it, law in zip(scores, laws, strict=True)]
+    latents, weights = answers(views, torch.tensor([[0, 1]]))
+    assert latents.flatten().tolist() == pytest.approx(
+        [2 * (0.1 - 0.4), 5 * 0.1, 5 * 0.4, 4 * (0.2 - 0.1), 7 * 0.2, 7 * 0.1], rel=1e-6
+    )
+    mean = latents.mean(dim=0)[0]
+    assert float(weights[0, 0]) == pytest.approx(float(preference_information(mean[:1], 0.2)))
+    assert float(weights[0, 1]) == pytest.approx(
+        float(score_information(mean[1:2], THRESHOLDS + 0.5))
+    )
+
+
+def test_without_a_law_of_scores_the_margin_alone() -> None:
+    scores = torch.rand(3, 4, dtype=torch.float64)
+    latents, weights = answers([(scores, Laws("own", 10.0))], torch.tensor([[0, 1], [2, 3]]))
+    assert latents.shape == (3, 2, 1)
+    assert weights.shape == (2, 1)
