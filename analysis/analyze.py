@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from analysis.compare import Comparison, compare_all
 from analysis.correlation import Correlation, spearman
 from analysis.details import Details, details
+from analysis.learned import learned
 from analysis.margin import Margins, margins
 from analysis.normality import Normality, normality
 from analysis.pairwise import PairwiseAccuracy, pairwise_accuracies
+from analysis.parts import PARTS
 from analysis.position import PositionBias, position_bias
 from analysis.preference import PreferenceRates, Rate, given_tie, preference_rates
 from analysis.resampling import Draws
@@ -38,7 +40,9 @@ class ReleaseSummary:
         kind: "hs" or "hp".
         study: the study it comes from.
         simulated: whether the answers come from simulated annotators.
-        n_questions: how many questions it holds.
+        part: the part of its split that was analysed: "train", "test" or "unused"; None for all.
+        n_questions_in_all: how many questions it holds in all parts.
+        n_questions: how many of them were analysed.
         n_sets: how many sets: two per question.
         n_participants: how many participants answered them.
     """
@@ -48,9 +52,21 @@ class ReleaseSummary:
     kind: str
     study: str
     simulated: bool
+    part: str | None
+    n_questions_in_all: int
     n_questions: int
     n_sets: int
     n_participants: int
+
+    @property
+    def taken(self) -> str | None:
+        """Which part was analysed, in words; None where all questions were."""
+        if self.part is None:
+            return None
+        return (
+            f"{PARTS[self.part]} of the release: "
+            f"{self.n_questions:,} of {self.n_questions_in_all:,} questions"
+        )
 
     def to_json(self) -> dict[str, object]:
         """Return all of it by the attributes' names."""
@@ -126,6 +142,7 @@ class Analysis:
         metrics: what was found of each metric, by name, in the order asked for.
         comparisons: every two metrics, on the same sets and pairs.
         details: systems, participants, categories, ceiling, sensitivity; None where not asked for.
+        notes: which metrics come from scorers that have learned from these answers.
     """
 
     release: ReleaseSummary
@@ -134,11 +151,13 @@ class Analysis:
     metrics: Mapping[str, MetricAnalysis]
     comparisons: Sequence[Comparison]
     details: Details | None = None
+    notes: Sequence[str] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return the analysis as strictly valid JSON: NaN is null, beside a "reason"."""
         return {
             "release": self.release.to_json(),
+            "notes": list(self.notes),
             "human_score": {"normality": self.human_score.to_json()},
             "position_bias": self.position_bias.to_json(),
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
@@ -179,6 +198,8 @@ def analyze(
             kind=release.kind,
             study=release.study,
             simulated=release.simulated,
+            part=None if release.part is None else release.part.name,
+            n_questions_in_all=len(release.whole.preferences),
             n_questions=len(release.preferences),
             n_sets=len(release.sets),
             n_participants=release.n_participants,
@@ -188,6 +209,7 @@ def analyze(
         metrics={name: _analyze_metric(release, name, values, draws) for name in values},
         comparisons=compare_all(release, values, draws),
         details=details(release, values, draws) if in_detail else None,
+        notes=learned(release, list(values)),
     )
 
 

@@ -24,6 +24,12 @@ class AnalysisError(Exception):
         super().__init__(f"{where}: {what}" + (f"; {mend}" if mend else ""))
 
 
+class NothingToAnalyse(AnalysisError):
+    """There is no answer of the kind that was asked for; the command line exits with 1."""
+
+    exit_code = 1
+
+
 def first_few(names: list[str], limit: int = 3) -> str:
     """List the first names and say how many more there are.
 

@@ -93,13 +93,15 @@ class ScoreColumn:
             release: n sets.
 
         Returns:
-            (n,) float64, indexed by set_id; NaN where the file has no score for a set.
+            (n,) float64, indexed by set_id; NaN where the file has no score for a set. The file
+            may have scores for the sets of other parts.
 
         Raises:
             AnalysisError: no file bears the name, or the file does not fit the release.
         """
         if self.name in release.scores:
-            return read_scores(release.scores[self.name], release.sets)
+            scores = read_scores(release.scores[self.name], release.whole.sets)
+            return scores.reindex(release.sets["set_id"].astype(str).tolist())
         known = ", ".join(known_metrics(release)) or "none"
         if self.name in SCORERS:
             command = (

@@ -15,9 +15,6 @@ from scipy import sparse
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FEW_LEVELS = 16
-"""The indicators of so few values are multiplied faster in full than sparsely."""
-
 
 @dataclass(frozen=True, eq=False)
 class Pair:
@@ -26,14 +23,14 @@ class Pair:
     Attributes:
         order: (n,) the rows by rising x. Weights come in this order.
         starts: where each run of equal x begins.
-        run: (n,) the run of each sorted row.
-        indicator: (n, levels) 1 where a sorted row has the value of y; sparse with many of them.
+        level: (n,) the number of each sorted row's value of y, among the rising ones.
+        n_levels: how many values of y there are.
     """
 
     order: NDArray[np.intp]
     starts: NDArray[np.intp]
-    run: NDArray[np.intp]
-    indicator: NDArray[np.float64] | sparse.csr_array
+    level: NDArray[np.intp]
+    n_levels: int
 
     @classmethod
     def of(cls, x: NDArray[np.number], y: NDArray[np.number]) -> Pair:
@@ -44,11 +41,9 @@ class Pair:
             y: (n,), finite; a variable of few values belongs here.
         """
         order = np.argsort(x, kind="stable")
-        _, starts, run = np.unique(x[order], return_index=True, return_inverse=True)
+        _, starts = np.unique(x[order], return_index=True)
         levels, level = np.unique(y[order], return_inverse=True)
-        few = len(levels) <= FEW_LEVELS
-        indicator = np.eye(len(levels))[level] if few else indicators(level, len(levels))
-        return cls(order, starts, run, indicator)
+        return cls(order, starts, level, len(levels))
 
     def rho(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Correlate the two in each resample.
@@ -59,15 +54,17 @@ class Pair:
         Returns:
             (b,); NaN where a variable has one value only among the rows that are drawn.
         """
-        runs = weights
-        if len(self.starts) < len(self.run):
-            runs = np.add.reduceat(weights, self.starts, axis=1)
-        ranks = centred_ranks(runs)
-        if len(self.starts) < len(self.run):
-            ranks = ranks[:, self.run]
-        ranks *= weights
-        levels = weights @ self.indicator
-        product = ((ranks @ self.indicator) * centred_ranks(levels)).sum(axis=1)
+        counted = [np.bincount(self.level, row, self.n_levels) for row in weights]
+        levels = np.stack(counted, dtype=np.float64)  # of no rows, whole numbers are counted
+        runs, ranks_y = weights, centred_ranks(levels).take(self.level, axis=1)
+        ranks_y *= weights
+        if len(self.starts) < len(self.level):
+            runs, ranks_y = (
+                np.add.reduceat(each, self.starts, axis=1) for each in (weights, ranks_y)
+            )
+        # The ranks of y are centred, so those of x need not be.
+        below = np.einsum("bi,bi->b", np.cumsum(runs, axis=1), ranks_y)
+        product = below - np.einsum("bi,bi->b", runs, ranks_y) / 2
         with np.errstate(invalid="ignore", divide="ignore"):
             found: NDArray[np.float64] = product / np.sqrt(spread(runs) * spread(levels))
         return found

@@ -1,8 +1,9 @@
 """Spearman's rho of many resamples of few clusters: a quadratic form in how often each is drawn.
 
 Twice the centred mid-rank of a row is the weight below it less the weight above it. So the sum of
-the ranks of x over the rows with one value of y is a sum over pairs of clusters, each pair's part
-counted once beforehand, and a resample costs as much for a million rows as for a thousand.
+the ranks of x over a group, the rows of one cluster with one value of y, is a sum over clusters,
+each one's part counted once beforehand, and a resample costs as much for a million rows as for a
+thousand.
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
 
     from analysis.resampling import Draws
 
-AT_ONCE = 2_000_000  # numbers held in memory together
 FEW_CELLS = 0.25
 """So few different pairs of values per row are worth counting instead of the rows."""
-WORTH = 16
+WORTH = 32
 """A quadratic form may have so many terms per row before going over the rows is faster."""
 
 
@@ -54,8 +54,10 @@ def resampled_spearman(
         return np.concatenate([pair.rho(weights) for weights in sums])
     if len(draws.clusters) == 1:
         (clusters,) = draws.clusters
-        if clusters.size**2 * len(steps) <= WORTH * len(rows):
-            form = ClusterPair.of(run, level, clusters.of(rows), clusters.size)
+        codes = clusters.of(rows)
+        n_groups = len(np.unique(codes * len(steps) + level))
+        if n_groups * clusters.size <= WORTH * len(rows):
+            form = ClusterPair.of(run, level, codes, clusters.size)
             return np.concatenate([form.rho(counts) for counts in draws.counts(form.width)])
     pair = Pair.of(run, level)
     by_run = rows.iloc[pair.order]
@@ -67,16 +69,20 @@ class ClusterPair:
     """Two variables of the same rows, counted by cluster.
 
     Attributes:
-        above: (levels, clusters, clusters): over the rows of one value of y in the first cluster
-            and all rows of the second, how often x is above less how often it is below.
-        levels: (clusters, levels) how many rows have each value of y.
+        above: (groups, clusters): over the rows of the group and all rows of the cluster, how often
+            x is above less how often it is below.
+        cluster: (groups,) the cluster of each group.
+        level: (groups,) its value of y, by number.
+        levels: (clusters, levels), sparse: how many rows have each value of y.
         shared: (runs, clusters), sparse: how many rows have each value of x that several clusters
             have.
         cubes: (clusters,) the sum, over its other values of x, of the cube of how many have each.
     """
 
     above: NDArray[np.float64]
-    levels: NDArray[np.float64]
+    cluster: NDArray[np.intp]
+    level: NDArray[np.intp]
+    levels: sparse.csr_array
     shared: sparse.csr_array
     cubes: NDArray[np.float64]
 
@@ -92,21 +98,25 @@ class ClusterPair:
 
         Args:
             x: (n,), finite.
-            y: (n,), finite, of few values.
+            y: (n,), finite, of few values in each cluster.
             codes: (n,) the cluster of each row.
             n_clusters: how many clusters there are, those without rows too.
         """
         values, run = np.unique(x, return_inverse=True)
         steps, level = np.unique(y, return_inverse=True)
+        n_levels = max(1, len(steps))
+        groups, group = np.unique(codes * n_levels + level, return_inverse=True)
         one = np.ones(len(x))
         runs = sparse.coo_array((one, (run, codes)), shape=(len(values), n_clusters)).tocsr()
-        levels = sparse.coo_array((one, (codes, level)), shape=(n_clusters, len(steps))).toarray()
+        levels = sparse.coo_array((one, (codes, level)), shape=(n_clusters, n_levels)).tocsr()
         several = np.diff(runs.indptr) > 1
         alone = runs[~several]
         cubes = np.zeros(n_clusters)
         np.add.at(cubes, alone.indices, alone.data**3)
         return cls(
-            above=_above(runs, run, codes * len(steps) + level, len(steps)),
+            above=_above(run, codes, n_clusters, group, len(groups)),
+            cluster=groups // n_levels,
+            level=groups % n_levels,
             levels=levels,
             shared=runs[several],
             cubes=cubes,
@@ -115,7 +125,7 @@ class ClusterPair:
     @property
     def width(self) -> int:
         """How many numbers a resample needs."""
-        return int(max(self.shared.shape))
+        return int(max(len(self.above), *self.levels.shape, *self.shared.shape))
 
     def rho(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Correlate the two in each resample.
@@ -127,8 +137,9 @@ class ClusterPair:
             (b,); NaN where a variable has one value only among the rows that are drawn.
         """
         levels = counts @ self.levels
-        ranks = np.stack([((counts @ each) * counts).sum(axis=1) for each in self.above], axis=1)
-        product = (ranks / 2 * centred_ranks(levels)).sum(axis=1)
+        ranks_y = centred_ranks(levels).take(self.level, axis=1)
+        ranks_y *= counts.take(self.cluster, axis=1)
+        product = np.einsum("bg,bg->b", counts @ self.above.T, ranks_y) / 2
         shared = self.shared @ counts.T
         cubes = counts**3 @ self.cubes + np.einsum("ib,ib,ib->b", shared, shared, shared)
         spread_x = (levels.sum(axis=1) ** 3 - cubes) / 12
@@ -138,27 +149,37 @@ class ClusterPair:
 
 
 def _above(
-    runs: sparse.csr_array, run: NDArray[np.intp], group: NDArray[np.intp], n_levels: int
+    run: NDArray[np.intp],
+    codes: NDArray[np.intp],
+    n_clusters: int,
+    group: NDArray[np.intp],
+    n_groups: int,
 ) -> NDArray[np.float64]:
     """See `ClusterPair.above`.
 
     Args:
-        runs: (runs, clusters) how many rows of each cluster have each value of x, rising.
-        run: (n,) the run of each row.
-        group: (n,) the cluster of each row x levels + its level.
-        n_levels: how many levels there are.
+        run: (n,) the number of each row's value of x, among the rising ones.
+        codes: (n,) the cluster of each row.
+        n_clusters: how many clusters there are.
+        group: (n,) the group of each row.
+        n_groups: how many groups there are.
     """
-    n_runs, n_clusters = runs.shape
-    sizes = runs.sum(axis=0)
-    below = np.zeros(n_clusters)
-    total = np.zeros((n_clusters * n_levels, n_clusters))
     order = np.argsort(run, kind="stable")
-    step = max(1, AT_ONCE // n_clusters)
-    for start in range(0, n_runs, step):
-        some = runs[start : start + step].toarray()
-        rows = order[slice(*np.searchsorted(run, [start, start + step], sorter=order))]
-        less = np.cumsum(some, axis=0) + below
-        # Below less above: above is what is neither below nor in the run itself.
-        np.add.at(total, group[rows], (2 * less - some - sizes)[run[rows] - start])
-        below = less[-1].copy()
-    return total.reshape(n_clusters, n_levels, n_clusters).transpose(1, 0, 2).copy()
+    clusters, groups = codes[order].tolist(), group[order].tolist()
+    ends = np.flatnonzero(np.diff(run[order], append=-1)) + 1
+    total = np.zeros((n_groups, n_clusters))
+    sums = list(total)  # to pick one of these costs less than to pick a row of an array
+    # Of each cluster, its rows below the run less those above it: a run changes few of them, so
+    # that one addition per row is all that goes over the clusters.
+    balance = -np.bincount(codes, minlength=n_clusters).astype(np.float64)
+    start = 0
+    for end in ends.tolist():
+        own = clusters[start:end]
+        for cluster in own:
+            balance[cluster] += 1
+        for place in groups[start:end]:
+            np.add(sums[place], balance, sums[place])
+        for cluster in own:
+            balance[cluster] += 1
+        start = end
+    return total

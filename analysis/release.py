@@ -23,6 +23,8 @@ from analysis.scores import find_scores
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from analysis.parts import Part
+
 COLUMNS = {
     "preferences": (
         "question_id",
@@ -59,6 +61,8 @@ class Release:
         sets: one row per retrieved set, two per question.
         queries: one row per query.
         scores: the scores files found for it, by metric name.
+        content_sha256: the digest by which its manifest knows its content; None where it has none.
+        part: the part of a split that its questions are; None where they are all.
 
     Raises:
         AnalysisError: a column is missing, a value is impossible, or ids do not fit together.
@@ -74,6 +78,8 @@ class Release:
     sets: pd.DataFrame
     queries: pd.DataFrame
     scores: Mapping[str, Path] = field(default_factory=dict)
+    content_sha256: str | None = None
+    part: Part | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -90,6 +96,11 @@ class Release:
         """How many participants answered at least one of the questions."""
         return int(self.preferences["participant_id"].nunique())
 
+    @property
+    def whole(self) -> Release:
+        """The release with the questions of all parts: what its scores files speak of."""
+        return self if self.part is None else self.part.whole
+
     def _table(self, table: str) -> pd.DataFrame:
         return cast("pd.DataFrame", getattr(self, table))
 
@@ -97,20 +108,9 @@ class Release:
         return AnalysisError(self.folder / f"{table}.parquet", what, EXPORT_AGAIN)
 
     def _check_columns(self, table: str) -> None:
-        """All columns are there, keys are unique, and only what may be null is."""
-        frame = self._table(table)
-        missing = [name for name in COLUMNS[table] if name not in frame.columns]
-        if missing:
-            raise self._fail(table, f"column {', '.join(missing)} is missing")
-        for name in COLUMNS[table]:
-            empty = frame[name].isna()
-            if name not in MAY_BE_NULL and empty.any():
-                row = int(empty.to_numpy().argmax()) + 1
-                raise self._fail(table, f"column {name} is null in row {row}")
-        keys = frame[KEYS[table]]
-        if keys.duplicated().any():
-            twice = keys[keys.duplicated()].astype(str).tolist()
-            raise self._fail(table, f"{KEYS[table]} occurs twice: {first_few(twice)}")
+        wrong = wrong_columns(self._table(table), COLUMNS[table], KEYS[table])
+        if wrong is not None:
+            raise self._fail(table, wrong)
 
     def _check_answers(self) -> None:
         """Preferred sets are 1, 2 or 0, scores are whole numbers, and sets are lists of images."""
@@ -167,6 +167,7 @@ def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
         AnalysisError: a file is missing or unreadable, or the tables do not fit together.
     """
     manifest = _read_manifest(folder / "manifest.json")
+    digest = manifest.get("content_sha256")
     return Release(
         folder=folder,
         name=str(manifest["name"]),
@@ -174,11 +175,36 @@ def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
         kind=str(manifest["kind"]),
         study=str(manifest["study"]),
         simulated=bool(manifest["simulated"]),
-        preferences=_read_table(folder / "preferences.parquet"),
-        sets=_read_table(folder / "sets.parquet"),
-        queries=_read_table(folder / "queries.parquet"),
+        preferences=read_table(folder / "preferences.parquet"),
+        sets=read_table(folder / "sets.parquet"),
+        queries=read_table(folder / "queries.parquet"),
         scores=find_scores(folder, score_files),
+        content_sha256=digest if isinstance(digest, str) else None,
     )
+
+
+def wrong_columns(table: pd.DataFrame, columns: Sequence[str], key: str) -> str | None:
+    """Say what is wrong with the columns of a table.
+
+    Args:
+        table: (n, ...).
+        columns: those that it must have, without nulls but for `target_id`.
+        key: the one whose values must be unique.
+
+    Returns:
+        The first mistake, with its row or its values; None where there is none.
+    """
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        return f"column {', '.join(missing)} is missing"
+    for name in columns:
+        empty = table[name].isna()
+        if name not in MAY_BE_NULL and empty.any():
+            return f"column {name} is null in row {int(empty.to_numpy().argmax()) + 1}"
+    keys = table[key].astype(str)
+    if keys.duplicated().any():
+        return f"{key} occurs twice: {first_few(keys[keys.duplicated()].tolist())}"
+    return None
 
 
 def _read_manifest(path: Path) -> dict[str, object]:
@@ -198,7 +224,12 @@ def _read_manifest(path: Path) -> dict[str, object]:
     return manifest
 
 
-def _read_table(path: Path) -> pd.DataFrame:
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a table of a release.
+
+    Raises:
+        AnalysisError: there is no such file, or it is no Parquet file.
+    """
     try:
         return pd.read_parquet(path)
     except FileNotFoundError:

@@ -156,9 +156,9 @@ class Draws:
         if self.unit == "row":
             codes, sizes = [np.arange(len(rows))], [len(rows)]
         for drawn in self._drawn(sizes, len(rows)):
-            block = drawn[0][:, codes[0]]
+            block = drawn[0].take(codes[0], axis=1)
             for counts, code in zip(drawn[1:], codes[1:], strict=True):
-                block *= counts[:, code]
+                block *= counts.take(code, axis=1)
             yield block
 
     def counts(self, width: int = 1) -> Iterator[NDArray[np.float64]]:

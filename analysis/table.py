@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 from analysis.compare import STATISTICS
@@ -29,7 +30,7 @@ base rate: what a metric that knows nothing gets: P(set 1 preferred) for ge and 
 symmetric: of the pairs with m different, the share where the higher is preferred.
 tie_half: of all pairs, the same with metric ties counted half.
 gt where another metric ties: CIRQRS eq. 9.
-coverage: n / all questions of the release. Human ties are left out.
+coverage: n / all questions analysed. Human ties are left out.
 acc_eq: pairwise accuracy with ties on both sides (Deutsch et al. 2023), epsilon chosen on other
   participants; its base rate is the share of human ties, which a metric that always ties gets.
   Where people cannot tie, every tie of the metric counts as wrong.
@@ -44,6 +45,7 @@ p-values take the answers for independent, which several by one participant are 
 
 SMALLEST_P = 1e-300
 NAMED = 3  # sets without a value; the JSON names more
+NOTE = TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def to_table(analysis: Analysis) -> str:
@@ -74,6 +76,10 @@ def _release(analysis: Analysis) -> Iterator[str]:
     )
     if about.simulated:
         yield "SIMULATED: these answers come from simulated annotators, not from people."
+    if about.taken is not None:
+        yield about.taken
+    for note in analysis.notes:
+        yield from NOTE.wrap(f"NOTE: {note}")
     left_out = f", {_count(bias.human_ties, 'human tie')} left out" if bias.human_ties else ""
     found = f"P(set 1 preferred) = {_figure(bias.rate)} {_ends(bias.ci)}, n = {bias.n:,}"
     yield f"position bias    {f'undefined: {bias.reason}' if bias.reason else found}{left_out}"

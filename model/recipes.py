@@ -190,6 +190,10 @@ def there_are(name: str, known: Iterable[str]) -> str:
     return (f"did you mean {near[0]!r}? " if near else "") + f"there are {', '.join(names)}"
 
 
+RETRAINING: Final = "preference"
+"""The recipe that starts from a scorer and a release; `model.preference.settings` has its numbers."""
+
+
 def recipe(name: str) -> Recipe:
     """The recipe of this name.
 
@@ -197,7 +201,8 @@ def recipe(name: str) -> Recipe:
         UnreadableInput: there is none.
     """
     if name not in RECIPES:
-        raise UnreadableInput(repr(name), "is no recipe", there_are(name, RECIPES))
+        known = (*RECIPES, RETRAINING)
+        raise UnreadableInput(repr(name), "is no recipe", there_are(name, known))
     return RECIPES[name]
 
 

@@ -49,6 +49,7 @@ def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Cav
     if not len(release.preferences):
         return (("There are no answers", "The release is empty, so every figure is undefined."),)
     return (
+        *_learned(analysis),
         *_people(release, analysis),
         *_left_out(release),
         *_base_rate(release, analysis),
@@ -60,6 +61,16 @@ def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Cav
         *_categories(details),
         *_sensitivity(details),
     )
+
+
+def sentence(said: str) -> str:
+    """What is said as a sentence of its own."""
+    return f"{said[0].upper()}{said[1:]}."
+
+
+def _learned(analysis: Analysis) -> Iterator[Caveat]:
+    if analysis.notes:
+        yield "A scorer judged by what it learned from", " ".join(map(sentence, analysis.notes))
 
 
 def _people(release: Release, analysis: Analysis) -> Iterator[Caveat]:
@@ -74,13 +85,15 @@ def _people(release: Release, analysis: Analysis) -> Iterator[Caveat]:
         )
     who = "simulated annotators" if about.simulated else "people"
     triplets = _n_triplets(release)
+    taken = "" if about.taken is None else f"{sentence(about.taken)} "
     repeated = ""
     if triplets is not None and triplets < about.n_questions:
         repeated = f" The questions are about {triplets:,} triplets, so that some come again."
     yield (
         "What was asked",
         (
-            f"{about.n_participants:,} {who if about.n_participants != 1 else 'participant'} "
+            f"{taken}{about.n_participants:,} "
+            f"{who if about.n_participants != 1 else 'participant'} "
             f"compared two retrieved sets in {about.n_questions:,} questions and scored each set: "
             f"{about.n_sets:,} scores.{repeated}"
         ),
@@ -252,8 +265,7 @@ def _overlap(analysis: Analysis, details: Details) -> Iterator[Caveat]:
 
 def _categories(details: Details) -> Iterator[Caveat]:
     if details.categories.note is not None:
-        note = details.categories.note
-        yield "Categories", f"{note[0].upper()}{note[1:]}."
+        yield "Categories", sentence(details.categories.note)
 
 
 def _sensitivity(details: Details) -> Iterator[Caveat]:

@@ -15,7 +15,7 @@ from analysis.release import Release, read_release
 from analysis.reports import charts
 from analysis.reports.accuracy_section import accuracy_section
 from analysis.reports.agreement_section import agreement_section
-from analysis.reports.caveats import caveats
+from analysis.reports.caveats import caveats, sentence
 from analysis.reports.comparison_section import comparison_section
 from analysis.reports.csv_tables import to_csv
 from analysis.reports.distribution import Distribution, distribution
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from analysis.analyze import Analysis
+    from analysis.analyze import Analysis, ReleaseSummary
     from analysis.details import Details
     from analysis.metrics import Metric
 
@@ -164,7 +164,7 @@ def _document(
         title=f"How well metrics agree with people: {about.name} {about.version}",
         about=(
             f"Study {about.study}: {about.n_questions:,} questions, {about.n_sets:,} retrieved "
-            f"sets, {about.n_participants:,} participants. Metrics: "
+            f"sets, {about.n_participants:,} participants. {_taken(about)}Metrics: "
             f"{', '.join(analysis.metrics) or 'none'}."
         ),
         simulated=about.simulated,
@@ -182,3 +182,7 @@ def _document(
             methods_section(draws, list(analysis.comparisons)),
         ),
     )
+
+
+def _taken(about: ReleaseSummary) -> str:
+    return "" if about.taken is None else f"{sentence(about.taken)} "

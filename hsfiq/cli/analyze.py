@@ -35,6 +35,14 @@ def analyze(
             metavar="FILE", help="A scores file: Parquet, CSV or JSONL; may come several times."
         ),
     ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            metavar="test|train|unused",
+            help="Only the questions of this part of the release's split; test is what a scorer "
+            "retrained on the release has not learned from.",
+        ),
+    ] = None,
     resamples: Annotated[
         int, typer.Option(min=1, help="How many times the intervals resample the answers.")
     ] = 2000,
@@ -82,6 +90,8 @@ def analyze(
         typer.echo(f"analysing {folder}", err=True)
     wanted = [metrics.parse_metric(name) for name in metric]
     data = room("analysis.release", "analysis").read_release(folder, scores or [])
+    if part is not None:
+        data = room("analysis.parts", "analysis").take_part(data, part)
     draws = room("analysis.resampling", "analysis").Draws.of(
         data,
         unit=unit,

@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, get_type_hints
 
 from hsfiq.errors import UnreadableInput
 from model.recipe_values import parsed, shown
-from model.recipes import Recipe, there_are
+from model.recipes import RETRAINING, Recipe, there_are
 
-NAME: Final = "preference"
+NAME: Final = RETRAINING
 
 RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "epochs": (1, 100_000),

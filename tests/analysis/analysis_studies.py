@@ -136,6 +136,8 @@ def write_release(release: Release, folder: Path) -> Path:
     manifest = {
         name: getattr(release, name) for name in ("name", "version", "kind", "study", "simulated")
     }
+    if release.content_sha256 is not None:
+        manifest["content_sha256"] = release.content_sha256
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     for name in ("preferences", "sets", "queries"):
         rows = getattr(release, name).astype(object)

@@ -80,7 +80,8 @@ def test_cells_equal_the_loop(drawn: tuple[Floats, Floats, Floats], seed: int) -
         return
     masks = np.concatenate(list(Swaps(20, seed).masks(*ranks[0].shape)))
     wanted = [swapped_difference(*ranks, mask) for mask in masks]
-    assert cell_sums(*ranks).differences(masks) == pytest.approx(wanted, abs=1e-12, nan_ok=True)
+    # Swaps may leave a row all but constant, where sums of squares lose digits that the loop keeps.
+    assert cell_sums(*ranks).differences(masks) == pytest.approx(wanted, abs=1e-9, nan_ok=True)
 
 
 @few

@@ -92,13 +92,19 @@ def test_a_monotone_transform_changes_no_resample() -> None:
     assert resampled_spearman(draws, rows, -x, y) == pytest.approx(-plain, abs=1e-12)
 
 
-def test_blocks_of_runs_give_the_same_form(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_form_counts_what_lies_above_and_below() -> None:
     rng = np.random.default_rng(6)
-    x, y = rng.integers(30, size=300) / 3, rng.integers(1, 6, size=300).astype(float)
-    codes = rng.integers(7, size=300)
-    whole = ClusterPair.of(x, y, codes, 7)
-    monkeypatch.setattr(analysis.rank_clusters, "AT_ONCE", 20)
-    assert (ClusterPair.of(x, y, codes, 7).above == whole.above).all()
+    x, y = rng.integers(30, size=80) / 3, rng.integers(1, 6, size=80).astype(float)
+    codes = rng.integers(7, size=80)
+    form = ClusterPair.of(x, y, codes, 8)
+    of_group = zip(form.above, form.cluster, np.unique(y)[form.level], strict=True)
+    for above, cluster, value in of_group:
+        expected = np.zeros(8)
+        for own in x[(codes == cluster) & (y == value)]:
+            for other, its in zip(x, codes, strict=True):
+                expected[its] += (own > other) - int(own < other)
+        assert (above == expected).all()
+    assert len(form.above) == len(set(zip(codes, y, strict=True)))
 
 
 def test_no_rows_have_no_rho() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from preference_kit import Answered
 from training_kit import Said, files_below, hsfiq
 
@@ -52,6 +54,68 @@ def test_the_loop(answered: Answered, tmp_path: Path) -> None:
     analysed = hsfiq("analyze", release, "--metric", "preference", "--json")
     assert analysed.code == 0
     assert analysed.result["metrics"]["preference"]["spearman"]["n"] == 300
+
+
+@pytest.fixture(scope="module")
+def retrained(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a scorer `out` that was retrained on the release, and that, scored by it."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("retrained")
+    shutil.copytree(answered.release, folder / "hp")
+    assert train(answered, folder / "out").code == 0
+    assert score(answered, folder).code == 0
+    return folder
+
+
+def score(answered: Answered, folder: Path, scorer: Path | None = None, *more: str) -> Said:
+    return hsfiq(
+        "score", folder / "hp", "--scorer", scorer or folder / "out", "--name", "after",
+        "--images", answered.pictures, "--cache", answered.cache, "--json", *more,
+    )  # fmt: skip
+
+
+def analyze(folder: Path, *more: str) -> dict[str, Any]:
+    command = hsfiq(
+        "analyze", folder / "hp", "--metric", "after", "--resamples", "20", "--json", *more
+    )
+    assert command.code == 0
+    result: dict[str, Any] = command.result
+    return result
+
+
+def test_the_held_out_part_is_analysed_alone(retrained: Path) -> None:
+    """The same figure as the retraining's own report has of what it held out."""
+    found = analyze(retrained, "--part", "test")
+    split = json.loads((retrained / "hp" / "manifest.json").read_bytes())["split"]
+    assert found["release"]["n_questions"] == split["n"]["test"]
+    report = json.loads((retrained / "out" / "report.json").read_bytes())
+    (figure,) = (it for it in report["held_out"]["figures"] if it["name"] == "spearman.rho")
+    ours = found["metrics"]["after"]["spearman"]["rho"]
+    assert ours == pytest.approx(figure["after"]["value"], abs=1e-9)
+    assert ours != analyze(retrained)["metrics"]["after"]["spearman"]["rho"]
+
+
+def test_an_analysis_of_learned_answers_says_so(answered: Answered, retrained: Path) -> None:
+    (note,) = analyze(retrained)["notes"]
+    assert note.startswith('metric "after" comes from a scorer that was retrained on answers of th')
+    assert analyze(retrained, "--part", "test")["notes"] == []
+    assert score(answered, retrained, answered.init, "--name", "before").code == 0
+    assert analyze(retrained, "--metric", "before")["notes"] == [note]
+
+
+def test_scores_that_did_not_say_it_yet_say_it(answered: Answered, retrained: Path) -> None:
+    path = retrained / "hp.scores" / "after.json"
+    said = json.loads(path.read_bytes())
+    manifest = json.loads((retrained / "hp" / "manifest.json").read_bytes())
+    assert said["trained_on"] == {
+        key: manifest[key] for key in ("name", "version", "content_sha256")
+    }
+    files = files_below(retrained / "hp.scores")
+    path.write_text(json.dumps({key: it for key, it in said.items() if key != "trained_on"}))
+    assert analyze(retrained)["notes"] == []
+    assert score(answered, retrained).code == 0
+    assert files_below(retrained / "hp.scores") == files
+    assert_refused(score(answered, retrained, answered.init), "holds the scores of another scorer")
 
 
 def test_recall_on_the_catalogue(answered: Answered, tmp_path: Path) -> None:

@@ -296,6 +296,31 @@ def test_a_leak_is_refused(answered: Answered, release: Path) -> None:
     assert not release.with_name("out").exists()
 
 
+def test_a_participant_in_both_parts_is_refused(answered: Answered, release: Path) -> None:
+    """Split by participant, and one answer of those held out is trained on as well."""
+    by_person = {it["question_id"]: it["participant_id"] for it in rows(release, "preferences")}
+    people = sorted(set(by_person.values()))
+    manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
+    manifest["split"]["by"] = "participant"
+    (release / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+    def part(row: dict[str, Any]) -> None:
+        row["part"] = "test" if by_person[row["question_id"]] == people[0] else "train"
+
+    rewrite(release, "splits", part)
+    answered.retrain(release.with_name("sound"), replace(QUICK, epochs=1), release=release)
+    planted = next(name for name, person in by_person.items() if person == people[0])
+
+    def plant(row: dict[str, Any]) -> None:
+        if row["question_id"] == planted:
+            row["part"] = "train"
+
+    rewrite(release, "splits", plant)
+    with pytest.raises(UnreadableInput, match="leaks"):
+        answered.retrain(release.with_name("out"), release=release)
+    assert not release.with_name("out").exists()
+
+
 # ---------------------------------------------------------------------------------------- weights
 
 

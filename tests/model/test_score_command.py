@@ -197,6 +197,7 @@ def test_where_they_come_from(loop: Loop, scored: Path) -> None:
     assert said["checkpoint_sha256"] == checkpoint.sha256
     for key in ("recipe", "data", "encoder", "preprocessing"):
         assert said[key] == checkpoint.about[key]
+    assert "trained_on" not in said
     assert (said["hsfiq"], said["torch"]) == (__version__, torch.__version__)
     assert said["release"] == {
         "name": "hp",

@@ -1,0 +1,312 @@
+"""Parts of a split: their figures are those of a release that holds nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from analysis_studies import Question, make_release, write_release
+
+import analysis
+from analysis.analyze import analyze
+from analysis.errors import AnalysisError, NothingToAnalyse
+from analysis.learned import learned
+from analysis.metrics import parse_metric
+from analysis.parts import take_part
+from analysis.release import Release, read_release
+from analysis.resampling import UNITS, Draws, Unit
+from analysis.table import to_table
+from hsfiq.cli import run
+
+METRICS = ("recall@5", "mine")
+SYSTEM = "alpha"
+OF_PARTICIPANTS = {"p0": "test", "p1": "test", "p2": "unused", "p3": "test"}
+"""The others train. What is held out is drawn by participant: some are in no resample."""
+
+
+def study() -> list[Question]:
+    rng = np.random.default_rng(4)
+    return [
+        Question(
+            preferred=int(rng.integers(0, 3)),
+            scores=(int(rng.integers(1, 6)), int(rng.integers(1, 6))),
+            images=("".join(rng.permutation(list("abcdefgh"))[:5]), "abcde"),
+            target="a" if rng.random() < 0.8 else None,
+            participant=f"p{person}",
+        )
+        for person in range(8)
+        for _ in range(6)
+    ]
+
+
+def part_of(question: str) -> str:
+    return OF_PARTICIPANTS.get(question.partition(".")[0], "train")
+
+
+def write_parts(folder: Path, parts: Mapping[str, str | None]) -> None:
+    rows = [{"question_id": question, "part": part} for question, part in parts.items()]
+    schema = pa.schema([("question_id", pa.string()), ("part", pa.string())])
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "splits.parquet")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release with systems, a split, and two scores files, one lacking a score."""
+    made = make_release(study())
+    made = replace(
+        made,
+        preferences=made.preferences.assign(system_1=SYSTEM, system_2="beta"),
+        sets=made.sets.assign(system=made.sets["side"].map({1: SYSTEM, 2: "beta"})),
+        content_sha256="of this release",
+    )
+    folder = write_release(made, tmp_path_factory.mktemp("whole") / "small-hp-1.0.0")
+    write_parts(folder, {name: part_of(name) for name in made.preferences["question_id"]})
+    scores = folder.with_name(f"{folder.name}.scores")
+    scores.mkdir()
+    rng = np.random.default_rng(5)
+    for name in ("mine", SYSTEM):
+        values = pd.DataFrame(
+            {"set_id": made.sets["set_id"], "score": rng.normal(size=96).round(1)}
+        )
+        values.drop(index=7).to_parquet(scores / f"{name}.parquet")
+    return folder
+
+
+def filtered(folder: Path, part: str, copy: Path) -> Path:
+    """The release without any other question, row by row; no split is left in it."""
+    copy.mkdir()
+    (copy / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
+    scores = copy.with_name(f"{copy.name}.scores")
+    scores.mkdir()
+    for path in sorted(
+        (*folder.glob("*.parquet"), *folder.with_name(f"{folder.name}.scores").iterdir())
+    ):
+        table = pq.read_table(path)
+        kept = []
+        for row in table.to_pylist():
+            question = (
+                row.get("question_id") or row.get("set_id") or row["query_id"][len("query ") :]
+            )
+            if part_of(question) == part:
+                kept.append(row)
+        if path.name != "splits.parquet":
+            into = copy if path.parent == folder else scores
+            pq.write_table(pa.Table.from_pylist(kept, schema=table.schema), into / path.name)
+    return copy
+
+
+def analysed(release: Release, unit: Unit = "participant") -> dict[str, Any]:
+    draws = Draws.of(release, unit=unit, n_resamples=30)
+    found = analyze(release, [parse_metric(name) for name in METRICS], draws, in_detail=True)
+    written: dict[str, Any] = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    return written
+
+
+@pytest.mark.parametrize(
+    ("part", "unit"),
+    [*(("test", unit) for unit in UNITS), ("train", "participant"), ("unused", "triplet")],
+)
+def test_a_part_is_what_filtering_the_tables_leaves(
+    folder: Path, tmp_path: Path, part: str, unit: Unit
+) -> None:
+    ours = analysed(take_part(read_release(folder), part), unit)
+    theirs = analysed(read_release(filtered(folder, part, tmp_path / "part")), unit)
+    n = {"train": 24, "test": 18, "unused": 6}[part]
+    said = {"part": part, "n_questions_in_all": 48, "n_questions": n}
+    assert {key: ours["release"].pop(key) for key in said} == said
+    assert theirs["release"].pop("part") is None
+    assert theirs["release"].pop("n_questions_in_all") == theirs["release"].pop("n_questions") == n
+    assert ours == theirs
+    assert ours["systems"]["systems"][SYSTEM]["own_similarity"]["n"] > 0
+
+
+def test_without_a_part_all_questions_are_taken(folder: Path) -> None:
+    found = analysed(read_release(folder))
+    assert found["release"]["part"] is None
+    assert found["release"]["n_questions"] == found["release"]["n_questions_in_all"] == 48
+
+
+def test_the_order_of_the_splits_rows_does_not_matter(folder: Path, tmp_path: Path) -> None:
+    before = analysed(take_part(read_release(folder), "test"))
+    release = replace(read_release(folder), folder=tmp_path)
+    split = pq.read_table(folder / "splits.parquet")
+    pq.write_table(split.take(list(range(len(split)))[::-1]), tmp_path / "splits.parquet")
+    assert analysed(take_part(release, "test")) == before
+
+
+# ------------------------------------------------------------------------------------ what is said
+
+
+def test_the_result_says_which_part_it_is_of(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "eld-out part (test) of the release: 18 of 48 questions"
+    command = ["analyze", str(folder), "--metric", "mine", "--part", "test", "--resamples", "20"]
+    assert run([*command, "--report", str(tmp_path / "report")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(": 18 questions, 36 sets, 3 participants")
+    assert lines[1] == f"h{said}"
+    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert page.count(f"H{said}.") == 2  # under the heading, and in what is to be read first
+    results = json.loads((tmp_path / "report" / "results.json").read_text(encoding="utf-8"))
+    assert results["release"]["part"] == "test"
+    assert run([*command[:4], "--resamples", "20"]) == 0
+    assert "of the release" not in capsys.readouterr().out
+
+
+def test_an_empty_part_is_no_mistake_of_the_release(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = replace(read_release(folder), folder=tmp_path)
+    write_parts(tmp_path, dict.fromkeys(release.preferences["question_id"], "train"))
+    with pytest.raises(NothingToAnalyse, match=r"splits\.parquet: no question is in part test$"):
+        take_part(release, "test")
+    copy = filtered(folder, "test", tmp_path / "hp")
+    write_parts(
+        copy, dict.fromkeys(pd.read_parquet(copy / "preferences.parquet")["question_id"], "test")
+    )
+    assert run(["analyze", str(copy), "--metric", "recall@5", "--part", "unused"]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, len(printed.err.splitlines())) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda it: it | {"p1.form_1.6": None}, "column part is null in row 7"),
+        (lambda it: it | {"p1.form_1.6": "dev"}, "part is dev in question p1.form_1.6, not train,"),
+        (lambda it: it | {"x": "test"}, "names the question that other tables lack: x; export the"),
+        (
+            lambda it: {name: part for name, part in it.items() if name != "p1.form_1.6"},
+            "lacks the question that other tables name: p1.form_1.6; export the release again, wit",
+        ),
+    ],
+)
+def test_a_wrong_split_is_told(
+    folder: Path,
+    tmp_path: Path,
+    change: Callable[[dict[str, str | None]], dict[str, str | None]],
+    message: str,
+) -> None:
+    release = replace(read_release(folder), folder=tmp_path)
+    asked = release.preferences["question_id"]
+    write_parts(tmp_path, change({name: part_of(name) for name in asked}))
+    assert_told(release, message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda it: pd.concat([it, it.head(1)]), "question_id occurs twice: p0.form_1.0; export"),
+        (lambda it: it.drop(columns="part"), "column part is missing; export the release again, w"),
+        (lambda it: it.assign(part=[["test"]] * len(it)), "part is ['test'] in question p0.form_1"),
+        (lambda it: it.assign(question_id=range(len(it))), "lacks the question that other tables"),
+    ],
+)
+def test_a_split_of_wrong_columns_is_told(
+    folder: Path,
+    tmp_path: Path,
+    change: Callable[[pd.DataFrame], pd.DataFrame],
+    message: str,
+) -> None:
+    change(pd.read_parquet(folder / "splits.parquet")).to_parquet(tmp_path / "splits.parquet")
+    assert_told(replace(read_release(folder), folder=tmp_path), message)
+
+
+def test_a_split_that_is_none(folder: Path, tmp_path: Path) -> None:
+    release = replace(read_release(folder), folder=tmp_path)
+    assert_told(release, "no such file: the release has no split; export the release again, with -")
+    (tmp_path / "splits.parquet").write_bytes(b"PAR1 no")
+    assert_told(release, "is no readable Parquet file")
+    with pytest.raises(AnalysisError, match="no such part: dev; known are train, test, unused"):
+        take_part(release, "dev")
+
+
+def assert_told(release: Release, message: str) -> None:
+    with pytest.raises(AnalysisError) as caught:
+        take_part(release, "test")
+    assert str(caught.value).startswith(f"{release.folder / 'splits.parquet'}: {message}")
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+
+
+# -------------------------------------------------------------------------------- learned answers
+
+SOURCE = {"name": "small", "version": "1.0.0", "content_sha256": "of this release"}
+
+
+def with_provenance(folder: Path, into: Path, about: object) -> Release:
+    """The release, its scores `mine` in a folder of their own, with this beside them."""
+    scores = into / "mine.csv"
+    pd.read_parquet(folder.with_name(f"{folder.name}.scores") / "mine.parquet").to_csv(scores)
+    (into / "mine.json").write_text(json.dumps(about), encoding="utf-8")
+    return replace(read_release(folder), scores={"mine": scores})
+
+
+def test_a_scorer_retrained_on_these_answers_is_told(folder: Path, tmp_path: Path) -> None:
+    release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": SOURCE})
+    said = (
+        'metric "mine" comes from a scorer that was retrained on answers of this release; its '
+        "figures over all questions are too good: use --part test"
+    )
+    assert learned(release, METRICS) == (said,)
+    assert learned(release, ["recall@5"]) == ()
+    assert learned(take_part(release, "test"), METRICS) == ()
+    for part in ("train", "unused"):
+        (told,) = learned(take_part(release, part), METRICS)
+        assert told == said.replace("all questions", "this part")
+    whole = replace(release, folder=tmp_path)
+    (told,) = learned(whole, METRICS)
+    assert "and no question of it was held out: its figures are too good; export the" in told
+
+
+@pytest.mark.parametrize("part", [None, "test"])
+def test_a_release_of_the_same_name_may_hold_the_same_answers(
+    folder: Path, tmp_path: Path, part: str | None
+) -> None:
+    source = {**SOURCE, "version": "0.9.0", "content_sha256": "another"}
+    release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": source})
+    (told,) = learned(release if part is None else take_part(release, part), METRICS)
+    assert "retrained on small 0.9.0, which has other content than this release; where the" in told
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"metric": "mine"},
+        {"metric": "other", "trained_on": SOURCE},
+        {"metric": "mine", "trained_on": {**SOURCE, "name": "big", "content_sha256": "another"}},
+        {"metric": "mine", "trained_on": {"name": "big", "content_sha256": None}},
+        {"metric": "mine", "trained_on": "small"},
+        ["mine"],
+    ],
+)
+def test_other_provenances_say_nothing(folder: Path, tmp_path: Path, about: object) -> None:
+    release = with_provenance(folder, tmp_path, about)
+    assert learned(release, METRICS) == ()
+    assert learned(replace(release, content_sha256=None), METRICS) == ()
+    (tmp_path / "mine.json").write_bytes(b"\xff{")
+    assert learned(release, METRICS) == ()
+
+
+def test_the_note_stands_wherever_the_figures_do(folder: Path, tmp_path: Path) -> None:
+    release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": SOURCE})
+    for taken, n in ((release, 1), (take_part(release, "test"), 0)):
+        report = analysis.report(taken, METRICS, (), Draws.of(taken, n_resamples=20))
+        results = json.loads(json.dumps(report.to_json()))
+        assert len(results["notes"]) == n
+        text = to_table(report.analysis)
+        assert text.count('NOTE: metric "mine" comes from a scorer') == n
+        assert text.count("use --part test") == n  # neither line breaks within it
+        assert max(map(len, text.splitlines()[:4])) <= 100
+        first = {each["about"]: each["says"] for each in results["report"]["read_first"]}
+        assert ("A scorer judged by what it learned from" in first) == bool(n)
+        assert report.to_html().count("use --part test.") == n
