@@ -191,7 +191,7 @@ def there_are(name: str, known: Iterable[str]) -> str:
 
 
 RETRAINING: Final = "preference"
-"""The recipe that starts from a scorer and a release; `model.preference.settings` has its numbers."""
+"""The recipe that starts from a scorer and a release; its numbers: `model.preference.settings`."""
 
 
 def recipe(name: str) -> Recipe:

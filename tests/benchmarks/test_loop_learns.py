@@ -18,7 +18,7 @@ def test_the_whole_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agreement, "RESAMPLES", RESAMPLES)
     plan = Plan(
         seeds=1, answers=100, test_share=0.4, sizes=(30, 60), limit=60,
-        training=("--set", "epochs=2", "--set", "n_def=1"), values={"epochs": "2"},
+        training=("--set", "epochs=2", "--set", "n_def=1"), values={"epochs": "2"}, ask=3,
     )  # fmt: skip
     result = loop_learns.measure(3, plan)
     assert result["simulated"]
@@ -36,6 +36,13 @@ def test_the_whole_way(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result["difference"]["value"] == pytest.approx(
         result["after"]["rho"] - result["before"]["rho"]
     )
+    asking = result["asking"]
+    assert (asking["answers"], asking["after_answers"], asking["seeds"]) == (3, 30, 1)
+    for name in ("recall@5", "before"):
+        assert asking[name] == result[name]
+    information, random = (asking[name]["rho"] for name in STRATEGIES)
+    assert information != random
+    assert asking["difference"]["value"] == pytest.approx(information - random)
 
 
 def test_means_over_seeds() -> None:
