@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from analysis.metrics import Metric
     from analysis.release import Release
 
+CHOSEN = (
+    "the pairs were chosen for what their answers would teach a scorer that was unsure of them: "
+    "agreement on them is not agreement in general"
+)
+"""What is said of a release whose pairs `hsfiq study next` has chosen."""
+
 NAMED = 5
 """How many of the sets without a value are named; all are counted."""
 
@@ -142,7 +148,8 @@ class Analysis:
         metrics: what was found of each metric, by name, in the order asked for.
         comparisons: every two metrics, on the same sets and pairs.
         details: systems, participants, categories, ceiling, sensitivity; None where not asked for.
-        notes: which metrics come from scorers that have learned from these answers.
+        notes: what keeps figures from being what they look like: a metric whose scorer has learned
+            from these answers, pairs that are no random sample.
     """
 
     release: ReleaseSummary
@@ -209,7 +216,7 @@ def analyze(
         metrics={name: _analyze_metric(release, name, values, draws) for name in values},
         comparisons=compare_all(release, values, draws),
         details=details(release, values, draws) if in_detail else None,
-        notes=learned(release, list(values)),
+        notes=(*learned(release, list(values)), *([CHOSEN] if release.is_chosen else [])),
     )
 
 

@@ -1,7 +1,7 @@
 """What a scorer has learned from: whether a metric is held against answers that it was made of.
 
 The JSON file beside a scores file, as `hsfiq score` writes it, names under "trained_on" the
-release that the scorer was retrained on.
+releases that the scorer was retrained on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from analysis.parts import TEST, has_split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from analysis.release import Release
@@ -26,57 +26,63 @@ def learned(release: Release, names: Sequence[str]) -> tuple[str, ...]:
         names: the metrics'.
 
     Returns:
-        A sentence for each metric whose scorer was retrained on answers that are, or may be, among
-        these.
+        For each metric whose scorer was retrained on answers that are, or may be, among these: a
+        sentence if on this very release, and another if on other content of it.
     """
-    said = (_said(release, name) for name in names if name in release.scores)
-    return tuple(each for each in said if each is not None)
+    return tuple(said for name in names if name in release.scores for said in _said(release, name))
 
 
-def trained_on(scores: Path, name: str) -> Mapping[str, object]:
-    """Read which release a metric's scorer was retrained on.
+def trained_on(scores: Path, name: str) -> Sequence[Mapping[str, object]]:
+    """Read which releases a metric's scorer was retrained on.
 
     Args:
         scores: the metric's scores file.
         name: the metric's.
 
     Returns:
-        The release's name, version and content_sha256; nothing where the scorer was retrained on
-        none, or no file beside the scores says where they come from.
+        Each release's name, version and content_sha256, oldest first; nothing where the scorer was
+        retrained on none, or no file beside the scores says where they come from.
     """
     try:
         about = json.loads(scores.with_name(f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return {}
+        return ()
     if not isinstance(about, dict) or about.get("metric") != name:
-        return {}
+        return ()
     found = about.get("trained_on")
-    return found if isinstance(found, dict) else {}
+    return [it for it in found if isinstance(it, dict)] if isinstance(found, list) else ()
 
 
-def _said(release: Release, name: str) -> str | None:
-    source = trained_on(release.scores[name], name)
-    digest = source.get("content_sha256")
-    if digest is not None and digest == release.content_sha256:
-        return _of_this_release(release, name)
-    if source.get("name") == release.name:
-        return (
-            f'metric "{name}" comes from a scorer that was retrained on {release.name} '
-            f"{source.get('version')}, which has other content than this release; where the same "
-            "questions were learned from, its figures are too good"
+def _said(release: Release, name: str) -> Iterator[str]:
+    sources = trained_on(release.scores[name], name)
+    others = [it for it in sources if not _is_same(it, release)]
+    if len(others) < len(sources):
+        yield from _of_this_release(release, name)
+    # Other content of that name may have taught what this release holds out.
+    versions = dict.fromkeys(
+        f"{release.name} {it.get('version')}" for it in others if it.get("name") == release.name
+    )
+    if versions:
+        yield (
+            f'metric "{name}" comes from a scorer that was retrained on {", ".join(versions)}, '
+            f"which {'has' if len(versions) == 1 else 'have'} other content than this release; "
+            "where the same questions were learned from, its figures are too good"
         )
-    return None
 
 
-def _of_this_release(release: Release, name: str) -> str | None:
+def _is_same(source: Mapping[str, object], release: Release) -> bool:
+    digest = source.get("content_sha256")
+    return digest is not None and digest == release.content_sha256
+
+
+def _of_this_release(release: Release, name: str) -> Iterator[str]:
     said = f'metric "{name}" comes from a scorer that was retrained on answers of this release'
     if not has_split(release):
-        return (
+        yield (
             f"{said}, and no question of it was held out: its figures are too good; export the "
             "release with --split and retrain on that"
         )
-    if release.part is None:
-        return f"{said}; its figures over all questions are too good: use --part {TEST}"
-    if release.part.name != TEST:
-        return f"{said}; its figures over this part are too good: use --part {TEST}"
-    return None
+    elif release.part is None:
+        yield f"{said}; its figures over all questions are too good: use --part {TEST}"
+    elif release.part.name != TEST:
+        yield f"{said}; its figures over this part are too good: use --part {TEST}"

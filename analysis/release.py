@@ -62,6 +62,7 @@ class Release:
         queries: one row per query.
         scores: the scores files found for it, by metric name.
         content_sha256: the digest by which its manifest knows its content; None where it has none.
+        is_chosen: whether its pairs were chosen for what their answers would teach a scorer.
         part: the part of a split that its questions are; None where they are all.
 
     Raises:
@@ -79,6 +80,7 @@ class Release:
     queries: pd.DataFrame
     scores: Mapping[str, Path] = field(default_factory=dict)
     content_sha256: str | None = None
+    is_chosen: bool = False
     part: Part | None = None
 
     def __post_init__(self) -> None:
@@ -167,7 +169,7 @@ def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
         AnalysisError: a file is missing or unreadable, or the tables do not fit together.
     """
     manifest = _read_manifest(folder / "manifest.json")
-    digest = manifest.get("content_sha256")
+    digest, chosen_by = manifest.get("content_sha256"), manifest.get("chosen_by")
     return Release(
         folder=folder,
         name=str(manifest["name"]),
@@ -180,6 +182,7 @@ def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
         queries=read_table(folder / "queries.parquet"),
         scores=find_scores(folder, score_files),
         content_sha256=digest if isinstance(digest, str) else None,
+        is_chosen=isinstance(chosen_by, dict) and chosen_by.get("strategy") == "information",
     )
 
 

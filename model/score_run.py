@@ -42,7 +42,9 @@ from model.training.world import World
 VERSIONS = ("hsfiq", "torch")
 """What a provenance tells of the programs."""
 TRAINED_ON = "trained_on"
-"""Where a provenance tells of the release that a scorer was retrained on."""
+"""Where a provenance tells of the releases that a scorer was retrained on."""
+EARLIER_RELEASES = "earlier_releases"
+"""Where a checkpoint tells of those that the scorer it started from was retrained on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,7 @@ def is_same(said: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
 
 def provenance(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
     """Where the scores come from: what decides them, but for the images that are there."""
+    releases = trained_on(loaded.checkpoint)
     return jsonable(
         {
             "metric": name,
@@ -169,7 +172,7 @@ def provenance(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
             "checkpoint_sha256": loaded.checkpoint.sha256,
             "recipe": loaded.recipe.to_json(),
             "data": loaded.checkpoint.about["data"],
-            **trained_on(loaded.checkpoint),
+            **({TRAINED_ON: releases} if releases else {}),
             "encoder": loaded.checkpoint.about["encoder"],
             "preprocessing": asdict(loaded.scorer.encoder.preprocessing),
             "text": "as LAVIS' blip_caption",
@@ -179,12 +182,17 @@ def provenance(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
     )
 
 
-def trained_on(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The release that a scorer was retrained on, as a provenance says it; nothing for others."""
-    release = checkpoint.about.get("release")
-    if not isinstance(release, dict):
-        return {}
-    return {TRAINED_ON: {key: release.get(key) for key in ("name", "version", "content_sha256")}}
+def trained_on(checkpoint: Checkpoint) -> list[dict[str, Any]]:
+    """The releases that a scorer was retrained on, each once, oldest first.
+
+    Returns:
+        Of each {"name", "version", "content_sha256"}; nothing for a scorer of triplets alone.
+    """
+    earlier = checkpoint.about.get(EARLIER_RELEASES)
+    sources = [*(earlier if isinstance(earlier, list) else ()), checkpoint.about.get("release")]
+    keys = ("name", "version", "content_sha256")
+    found = [{key: it.get(key) for key in keys} for it in sources if isinstance(it, dict)]
+    return [it for i, it in enumerate(found) if it not in found[:i]]
 
 
 @contextmanager

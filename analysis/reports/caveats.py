@@ -49,7 +49,7 @@ def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Cav
     if not len(release.preferences):
         return (("There are no answers", "The release is empty, so every figure is undefined."),)
     return (
-        *_learned(analysis),
+        *_noted(analysis),
         *_people(release, analysis),
         *_left_out(release),
         *_base_rate(release, analysis),
@@ -68,9 +68,9 @@ def sentence(said: str) -> str:
     return f"{said[0].upper()}{said[1:]}."
 
 
-def _learned(analysis: Analysis) -> Iterator[Caveat]:
+def _noted(analysis: Analysis) -> Iterator[Caveat]:
     if analysis.notes:
-        yield "A scorer judged by what it learned from", " ".join(map(sentence, analysis.notes))
+        yield "What is judged here", " ".join(map(sentence, analysis.notes))
 
 
 def _people(release: Release, analysis: Analysis) -> Iterator[Caveat]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,6 +84,8 @@ def check_name(name: str) -> None:
 
 def as_text(said: dict[str, Any], path: Path, release: Path) -> str:
     """What was scored and what not, for a person."""
+    from model.preference.data import SPLITS
+    from model.score_run import TRAINED_ON
     from model.scoring import first_few
 
     lines = [f"{path}: {said['n_scored']:,} of {said['n_sets']:,} sets scored"]
@@ -92,5 +95,17 @@ def as_text(said: dict[str, Any], path: Path, release: Path) -> str:
             f"sets without a score for them: {first_few(said['unscored_sets'])}",
             f"all are named in {path.with_suffix('.json')}",
         ]
-    lines.append(f"next: hsfiq analyze {release} --metric recall@5 --metric {said['metric']}")
-    return "\n".join(lines)
+    follows = f"next: hsfiq analyze {release} --metric recall@5 --metric {said['metric']}"
+    if has_taught(release, said.get(TRAINED_ON, ())) and (release / SPLITS).is_file():
+        follows += " --part test"
+    return "\n".join([*lines, follows])
+
+
+def has_taught(release: Path, trained_on: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether this very release is among those that a scorer was retrained on."""
+    from hsfiq.releases.manifest import read_manifest
+
+    manifest = read_manifest(release)
+    return manifest is not None and any(
+        it["content_sha256"] == manifest["content_sha256"] for it in trained_on
+    )

@@ -5,9 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from model.score_run import EARLIER_RELEASES
+
 SIMULATED = (
     "The answers come from simulated annotators: nothing here says what people would answer."
 )
+
+
+def notes(said: Mapping[str, Any]) -> list[str]:
+    """What to know before the figures are believed; nothing where there is nothing.
+
+    The same answers, learned from again, have the same held-out part: that teaches nothing of it.
+
+    Args:
+        said: the checkpoint's provenance.
+    """
+    digest = said["release"]["content_sha256"]
+    others = [it for it in said[EARLIER_RELEASES] if it["content_sha256"] != digest]
+    if not others:
+        return []
+    names = ", ".join(
+        f"{it['name']} {it['version']} (content sha256 {str(it['content_sha256'])[:12]})"
+        for it in others
+    )
+    return [
+        (
+            "Figures on what is held out may be too good where an earlier release taught the same "
+            f"triplets or participants: {names}."
+        )
+    ]
 
 
 def card(said: Mapping[str, Any], fitted: Mapping[str, Any], report: Mapping[str, Any]) -> str:
@@ -53,6 +79,7 @@ def card(said: Mapping[str, Any], fitted: Mapping[str, Any], report: Mapping[str
         *([SIMULATED, ""] if report["simulated"] else []),
         "## Before and after, on what was held out",
         "",
+        *(line for note in report["notes"] for line in (note, "")),
         *table(report),
         "",
         how,
@@ -89,6 +116,7 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
     """The same for a terminal."""
     if report["simulated"]:
         yield SIMULATED
+    yield from report.get("notes", ())  # a report of an earlier version has none
     for one in all_figures(report):
         yield (
             f"{one['name']} ({one['better']} is better): {measured(one['before'])} -> "

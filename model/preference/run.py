@@ -17,14 +17,14 @@ from model import checkpoints
 from model.checkpoints import LAST, Checkpoint, to_json
 from model.data.triplets import TrainingData
 from model.loading import Loaded, load_scorer
-from model.preference.card import card
+from model.preference.card import card, notes
 from model.preference.data import Answers, Question, judgements, read_answers
 from model.preference.fit import Retrained, Retraining
 from model.preference.material import Where, gather
 from model.preference.moments import held_out, retrieval, view
 from model.preference.reliability import contradictions_dropped, even, reliabilities
 from model.preference.settings import Settings
-from model.score_run import arithmetic
+from model.score_run import EARLIER_RELEASES, arithmetic, trained_on
 from model.scorer import trained_parameters
 from model.training.run import ABOUT, content_sha256, jsonable
 from model.training.watchers import Watcher
@@ -86,6 +86,7 @@ def retrain(
     after = view(material, loaded, retraining.inference, dtype)
     report = {
         "simulated": bool(answers.about.get("simulated", False)),
+        "notes": notes(said),
         "n_train": len(material.train),
         "n_left_out": len(material.left_out),
         "left_out": material.left_out,
@@ -112,6 +113,7 @@ def provenance(
             **{key: loaded.checkpoint.about.get(key) for key in kept},
             "init_sha256": loaded.checkpoint.sha256,
             "preference": settings.to_json(),
+            EARLIER_RELEASES: trained_on(loaded.checkpoint),
             "release": dict(answers.about),
             "triplets": triplets,
         }
@@ -127,7 +129,9 @@ def earlier(out: Path, said: Mapping[str, Any]) -> Checkpoint | None:
     if not any((out / f"{name}.json").exists() for name in (checkpoints.BEST, LAST)):
         return None
     checkpoint = checkpoints.read(out)
-    differing = [key for key, value in said.items() if checkpoint.about.get(key) != value]
+    # A checkpoint of an earlier version does not speak of earlier releases.
+    about = {EARLIER_RELEASES: [], **checkpoint.about}
+    differing = [key for key, value in said.items() if about.get(key) != value]
     if differing:
         raise UnreadableInput(
             str(out), f"holds a run with other {', '.join(differing)}", "name another --out"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from analysis_studies import Question, few, make_release, studies
 from hypothesis import given
 
-from analysis.analyze import Analysis, analyze
+from analysis.analyze import CHOSEN, Analysis, analyze
 from analysis.errors import AnalysisError
 from analysis.metrics import Recall, ScoreColumn
 from analysis.resampling import Draws
@@ -88,6 +89,15 @@ def test_simulated_answers_say_so() -> None:
         analysis = analyze(make_release([Question(1)], simulated=simulated), [Recall(5)])
         assert strict(analysis)["release"]["simulated"] is simulated
         assert ("SIMULATED" in to_table(analysis)) is simulated
+
+
+def test_pairs_chosen_for_a_scorer_are_no_random_sample() -> None:
+    release = make_release([Question(1), Question(2)])
+    assert analyze(release, [Recall(5)], Draws.of(release, n_resamples=5)).notes == ()
+    chosen = replace(release, is_chosen=True)
+    analysis = analyze(chosen, [Recall(5)], Draws.of(chosen, n_resamples=5))
+    assert analysis.notes == (CHOSEN,)
+    assert "NOTE: the pairs were chosen for what" in to_table(analysis)
 
 
 def test_all_intervals_come_from_the_draws_given() -> None:

@@ -241,6 +241,8 @@ def assert_told(release: Release, message: str) -> None:
 # -------------------------------------------------------------------------------- learned answers
 
 SOURCE = {"name": "small", "version": "1.0.0", "content_sha256": "of this release"}
+OLDER = {"name": "small", "version": "0.9.0", "content_sha256": "another"}
+FOREIGN = {"name": "big", "version": "1.0.0", "content_sha256": "of another study"}
 
 
 def with_provenance(folder: Path, into: Path, about: object) -> Release:
@@ -252,7 +254,7 @@ def with_provenance(folder: Path, into: Path, about: object) -> Release:
 
 
 def test_a_scorer_retrained_on_these_answers_is_told(folder: Path, tmp_path: Path) -> None:
-    release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": SOURCE})
+    release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [SOURCE]})
     said = (
         'metric "mine" comes from a scorer that was retrained on answers of this release; its '
         "figures over all questions are too good: use --part test"
@@ -272,19 +274,41 @@ def test_a_scorer_retrained_on_these_answers_is_told(folder: Path, tmp_path: Pat
 def test_a_release_of_the_same_name_may_hold_the_same_answers(
     folder: Path, tmp_path: Path, part: str | None
 ) -> None:
-    source = {**SOURCE, "version": "0.9.0", "content_sha256": "another"}
-    release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": source})
+    release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [OLDER]})
     (told,) = learned(release if part is None else take_part(release, part), METRICS)
     assert "retrained on small 0.9.0, which has other content than this release; where the" in told
+
+
+@pytest.mark.parametrize("sources", [[SOURCE, FOREIGN], [FOREIGN, SOURCE], [SOURCE, SOURCE]])
+def test_any_release_that_a_scorer_was_retrained_on_counts(
+    folder: Path, tmp_path: Path, sources: list[object]
+) -> None:
+    release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": sources})
+    (told,) = learned(release, METRICS)
+    assert told.endswith("use --part test")
+    assert learned(take_part(release, "test"), METRICS) == ()
+
+
+def test_what_is_held_out_may_stand_in_an_older_release(folder: Path, tmp_path: Path) -> None:
+    oldest = {**OLDER, "version": "0.8.0", "content_sha256": "a third"}
+    sources = [oldest, OLDER, FOREIGN, SOURCE, {**OLDER, "content_sha256": "a fourth"}]
+    release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": sources})
+    this, others = learned(release, METRICS)
+    assert this.endswith("use --part test")
+    assert "retrained on small 0.8.0, small 0.9.0, which have other content than this" in others
+    assert learned(take_part(release, "test"), METRICS) == (others,)
 
 
 @pytest.mark.parametrize(
     "about",
     [
         {"metric": "mine"},
-        {"metric": "other", "trained_on": SOURCE},
-        {"metric": "mine", "trained_on": {**SOURCE, "name": "big", "content_sha256": "another"}},
-        {"metric": "mine", "trained_on": {"name": "big", "content_sha256": None}},
+        {"metric": "other", "trained_on": [SOURCE]},
+        {"metric": "mine", "trained_on": [FOREIGN]},
+        {"metric": "mine", "trained_on": [{"name": "big", "content_sha256": None}]},
+        {"metric": "mine", "trained_on": []},
+        {"metric": "mine", "trained_on": ["small", None]},
+        {"metric": "mine", "trained_on": SOURCE},
         {"metric": "mine", "trained_on": "small"},
         ["mine"],
     ],
@@ -298,7 +322,7 @@ def test_other_provenances_say_nothing(folder: Path, tmp_path: Path, about: obje
 
 
 def test_the_note_stands_wherever_the_figures_do(folder: Path, tmp_path: Path) -> None:
-    release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": SOURCE})
+    release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [SOURCE]})
     for taken, n in ((release, 1), (take_part(release, "test"), 0)):
         report = analysis.report(taken, METRICS, (), Draws.of(taken, n_resamples=20))
         results = json.loads(json.dumps(report.to_json()))
@@ -308,5 +332,5 @@ def test_the_note_stands_wherever_the_figures_do(folder: Path, tmp_path: Path) -
         assert text.count("use --part test") == n  # neither line breaks within it
         assert max(map(len, text.splitlines()[:4])) <= 100
         first = {each["about"]: each["says"] for each in results["report"]["read_first"]}
-        assert ("A scorer judged by what it learned from" in first) == bool(n)
+        assert ("What is judged here" in first) == bool(n)
         assert report.to_html().count("use --part test.") == n

@@ -67,6 +67,22 @@ def test_a_wrong_manifest_is_told(folder: Path, change: dict[str, object], messa
         read_release(folder)
 
 
+@pytest.mark.parametrize(
+    ("chosen_by", "is_chosen"),
+    [
+        ({"strategy": "information", "seed": 0}, True),
+        ({"strategy": "random", "seed": 0}, False),
+        (None, False),
+        ("information", False),
+    ],
+)
+def test_whether_its_pairs_were_chosen(folder: Path, chosen_by: object, is_chosen: bool) -> None:
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8")) | {"chosen_by": chosen_by}
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    assert read_release(folder).is_chosen is is_chosen
+
+
 def test_a_manifest_must_be_an_object(folder: Path) -> None:
     (folder / "manifest.json").write_text("[]", encoding="utf-8")
     with pytest.raises(AnalysisError, match="is no JSON object"):

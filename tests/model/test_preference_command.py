@@ -107,15 +107,68 @@ def test_scores_that_did_not_say_it_yet_say_it(answered: Answered, retrained: Pa
     path = retrained / "hp.scores" / "after.json"
     said = json.loads(path.read_bytes())
     manifest = json.loads((retrained / "hp" / "manifest.json").read_bytes())
-    assert said["trained_on"] == {
-        key: manifest[key] for key in ("name", "version", "content_sha256")
-    }
+    source = {key: manifest[key] for key in ("name", "version", "content_sha256")}
+    assert said["trained_on"] == [source]
     files = files_below(retrained / "hp.scores")
     path.write_text(json.dumps({key: it for key, it in said.items() if key != "trained_on"}))
     assert analyze(retrained)["notes"] == []
     assert score(answered, retrained).code == 0
     assert files_below(retrained / "hp.scores") == files
     assert_refused(score(answered, retrained, answered.init), "holds the scores of another scorer")
+
+
+def test_what_is_next_leaves_out_what_was_learned_from(
+    answered: Answered, retrained: Path, tmp_path: Path
+) -> None:
+    """--part test, where the release is the one that was learned from and holds something out."""
+
+    def follows(folder: Path, scorer: Path, *more: str | Path) -> str:
+        command = hsfiq(
+            "score", folder / "hp", "--scorer", scorer, "--name", "next",
+            "--images", answered.pictures, "--cache", answered.cache, *more,
+        )  # fmt: skip
+        assert command.code == 0
+        last = command.out.splitlines()[-1]
+        plain = f"next: hsfiq analyze {folder / 'hp'} --metric recall@5 --metric next"
+        assert last.startswith(plain)
+        return last.removeprefix(plain)
+
+    shutil.copytree(retrained / "hp", tmp_path / "hp")
+    assert follows(tmp_path, answered.init) == ""
+    for _ in range(2):  # scored, and found scored
+        assert follows(tmp_path, retrained / "out", "--force") == " --part test"
+    split = (tmp_path / "hp" / "splits.parquet").rename(tmp_path / "splits.parquet")
+    assert follows(tmp_path, retrained / "out") == ""
+    split.rename(tmp_path / "hp" / "splits.parquet")
+    path = tmp_path / "hp" / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**manifest, "content_sha256": "of other answers"}))
+    assert follows(tmp_path, retrained / "out") == ""
+
+
+def test_a_scorer_retrained_twice(answered: Answered, retrained: Path, tmp_path: Path) -> None:
+    """Its first release is not forgotten: neither by the second retraining nor by the analysis."""
+    first = shutil.copytree(retrained / "hp", tmp_path / "hp")
+    second = shutil.copytree(retrained / "hp", tmp_path / "later")
+    path = second / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    later = {**manifest, "name": "later-hp", "content_sha256": "of other answers"}
+    path.write_text(json.dumps(later))
+    words = ("--release", second, "--init", retrained / "out")
+    for _ in range(2):  # trained, and found trained
+        text = train(answered, tmp_path / "out", *words)
+        assert text.code == 0
+        assert text.out.splitlines()[1].startswith("Figures on what is held out may be too good wh")
+    assert train(answered, tmp_path / "out", *words, "--json").result["notes"] == [
+        text.out.splitlines()[1]
+    ]
+    assert score(answered, tmp_path).code == 0
+    said = json.loads((tmp_path / "hp.scores" / "after.json").read_bytes())
+    names = ("name", "version", "content_sha256")
+    assert said["trained_on"] == [{key: it[key] for key in names} for it in (manifest, later)]
+    (note,) = analyze(tmp_path)["notes"]
+    assert note.endswith("use --part test")
+    assert files_below(first) == files_below(retrained / "hp")
 
 
 def test_recall_on_the_catalogue(answered: Answered, tmp_path: Path) -> None:

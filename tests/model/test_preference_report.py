@@ -119,6 +119,7 @@ def test_what_got_worse_comes_first() -> None:
     assert names == ["lost most", "lost", "same", "gained", "unknown"]
     report = {
         "simulated": True,
+        "notes": ["Take care."],
         "n_left_out": 2,
         "held_out": {"figures": worse_first(figures)},
         "retrieval": {"figures": [one("recall@1", "higher", -0.01)]},
@@ -127,13 +128,15 @@ def test_what_got_worse_comes_first() -> None:
     assert [it["name"] for it in all_figures(report)] == expected
     said = list(lines(report))
     assert said[0].startswith("The answers come from simulated annotators")
-    assert said[1].startswith("lost most (lower is better): 0.500 [0.400, 0.600] -> 0.500")
+    assert said[1] == "Take care."
+    assert said[2].startswith("lost most (lower is better): 0.500 [0.400, 0.600] -> 0.500")
     assert said[-1] == "2 questions lack an image and were left out"
     assert len(list(table(report))) == 2 + len(expected)
     assert measured(figures[1]["difference"]) == "undefined [undefined, undefined]"  # type: ignore[arg-type]
 
 
 def test_a_report_without_figures_says_why() -> None:
+    """One of an earlier version, without notes."""
     report = {
         "simulated": False, "n_left_out": 0, "held_out": None, "reason": "no split",
         "retrieval": None,

@@ -31,10 +31,13 @@ from model.preference.held import parted
 from model.preference.material import without_held_out
 from model.preference.mixing import negative
 from model.preference.reliability import contradictions_dropped, even, reliabilities
+from model.score_run import trained_on
 from model.scoring import ReleasedSet
 from model.training.run import ENCODER_BATCH, TOKENS_DTYPE
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+BRIEF = replace(QUICK, epochs=1)
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +48,46 @@ def out(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def later(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of the same answers that goes by another name, and has other content."""
+    folder = shutil.copytree(answered.release, tmp_path_factory.mktemp("released") / "later")
+    rename(folder, "later-hp", "other content")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def twice(answered: Answered, out: Path, later: Path) -> Path:
+    """The folder of the retraining's own retraining, on the later release."""
+    folder = out.with_name("twice")
+    replace(answered, init=out).retrain(folder, BRIEF, release=later)
+    return folder
+
+
 @pytest.fixture
 def release(answered: Answered, tmp_path: Path) -> Path:
     """The same release, the test's own."""
     return shutil.copytree(answered.release, tmp_path / "hp")
+
+
+def rename(release: Path, name: str, content_sha256: str) -> None:
+    path = release / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**manifest, "name": name, "content_sha256": content_sha256}))
+
+
+def source(release: Path) -> dict[str, str]:
+    """A release as those that learn from it remember it."""
+    manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
+    return {key: manifest[key] for key in ("name", "version", "content_sha256")}
+
+
+def forget(out: Path) -> None:
+    """Make a retraining's folder one of before earlier releases were remembered."""
+    for path, key in ((out / "last.json", "earlier_releases"), (out / "report.json", "notes")):
+        said = json.loads(path.read_text(encoding="utf-8"))
+        del said[key]
+        path.write_text(json.dumps(said), encoding="utf-8")
 
 
 def report_of(out: Path) -> Any:
@@ -204,6 +243,77 @@ def test_the_same_again_gives_the_same_weights(
     assert files_below(out) == before
     other = answered.retrain(tmp_path / "other", replace(QUICK, seed=2))
     assert other.sha256 != again.sha256
+
+
+# ------------------------------------------------------------------------------- earlier releases
+
+
+def test_a_scorer_remembers_every_release_that_it_learned_from(
+    answered: Answered, out: Path, later: Path, twice: Path, tmp_path: Path
+) -> None:
+    """Retrained on one release, on another, on the first again, and once more on the other."""
+    first, second = source(answered.release), source(later)
+    checkpoint = checkpoints.read(twice)
+    assert checkpoint.about["earlier_releases"] == [first]
+    assert checkpoint.about["release"]["name"] == "later-hp"
+    assert trained_on(checkpoint) == [first, second]
+    chain = [twice, tmp_path / "thrice", tmp_path / "again"]
+    for init, end, on in zip(chain, chain[1:], (answered.release, later), strict=False):
+        replace(answered, init=init).retrain(end, BRIEF, release=on)
+        assert checkpoints.read(end).about["earlier_releases"] == [first, second]
+        assert trained_on(checkpoints.read(end)) == [first, second]
+    for alone in (answered.init, out):
+        assert checkpoints.read(alone).about.get("earlier_releases", []) == []
+    assert trained_on(checkpoints.read(answered.init)) == []
+    (note,) = report_of(tmp_path / "thrice")["notes"]
+    assert note.endswith("participants: later-hp 1.0.0 (content sha256 other conten).")
+
+
+def test_a_report_says_where_earlier_releases_may_flatter(
+    answered: Answered, out: Path, twice: Path
+) -> None:
+    first = source(answered.release)
+    (note,) = report_of(twice)["notes"]
+    assert note == (
+        "Figures on what is held out may be too good where an earlier release taught the same "
+        f"triplets or participants: drawn-hp 1.0.0 (content sha256 {first['content_sha256'][:12]})."
+    )
+    assert (twice / "MODEL_CARD.md").read_text().count(f"\n\n{note}\n\n| figure") == 1
+    assert report_of(out)["notes"] == []
+    assert "earlier release" not in (out / "MODEL_CARD.md").read_text()
+
+
+def test_the_same_answers_again_are_nothing_to_say(
+    answered: Answered, out: Path, tmp_path: Path
+) -> None:
+    again = replace(answered, init=out).retrain(tmp_path / "again", BRIEF)
+    assert again.about["earlier_releases"] == trained_on(again) == [source(answered.release)]
+    assert report_of(tmp_path / "again")["notes"] == []
+
+
+def test_what_was_retrained_before_this_was_remembered(
+    answered: Answered, out: Path, later: Path, twice: Path, tmp_path: Path
+) -> None:
+    """Is known again where there is nothing to remember, else refused."""
+    old, old_twice = (shutil.copytree(it, tmp_path / it.name) for it in (out, twice))
+    forget(old)
+    forget(old_twice)
+    before = files_below(tmp_path)
+    assert answered.retrain(old).sha256 == checkpoints.read(out).sha256
+    with pytest.raises(UnreadableInput, match="holds a run with other earlier_releases; name"):
+        replace(answered, init=out).retrain(old_twice, BRIEF, release=later)
+    assert files_below(tmp_path) == before
+
+
+def test_a_memory_that_is_none(out: Path) -> None:
+    """Only what is a release counts."""
+    checkpoint = checkpoints.read(out)
+    for wrong in (None, 3, "drawn-hp", {"name": "drawn-hp"}, ["drawn-hp", None]):
+        about = {**checkpoint.about, "earlier_releases": wrong}
+        assert trained_on(replace(checkpoint, about=about)) == trained_on(checkpoint)
+
+
+# --------------------------------------------------------------------------------- what is held out
 
 
 def test_held_out_answers_teach_nothing(answered: Answered, out: Path, release: Path) -> None:
