@@ -18,9 +18,10 @@ from hsfiq.drawn.draw import write_images
 from hsfiq.errors import UnreadableInput
 from hsfiq.images import ImageFolder, usual_folder
 from hsfiq.records import InvalidRecord
-from model.checkpoints import Checkpoint, sha256_of
+from model.checkpoints import sha256_of
 from model.features.cache import FeatureCache
 from model.inference import Inference
+from model.lineage import trained_on
 from model.loading import Loaded, load_scorer
 from model.recipes import Recipe
 from model.scoring import (
@@ -43,8 +44,6 @@ VERSIONS = ("hsfiq", "torch")
 """What a provenance tells of the programs."""
 TRAINED_ON = "trained_on"
 """Where a provenance tells of the releases that a scorer was retrained on."""
-EARLIER_RELEASES = "earlier_releases"
-"""Where a checkpoint tells of those that the scorer it started from was retrained on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,19 +179,6 @@ def provenance(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
             "torch": torch.__version__,
         }
     )
-
-
-def trained_on(checkpoint: Checkpoint) -> list[dict[str, Any]]:
-    """The releases that a scorer was retrained on, each once, oldest first.
-
-    Returns:
-        Of each {"name", "version", "content_sha256"}; nothing for a scorer of triplets alone.
-    """
-    earlier = checkpoint.about.get(EARLIER_RELEASES)
-    sources = [*(earlier if isinstance(earlier, list) else ()), checkpoint.about.get("release")]
-    keys = ("name", "version", "content_sha256")
-    found = [{key: it.get(key) for key in keys} for it in sources if isinstance(it, dict)]
-    return [it for i, it in enumerate(found) if it not in found[:i]]
 
 
 @contextmanager

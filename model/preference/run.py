@@ -16,6 +16,7 @@ from hsfiq.whole_files import write_whole
 from model import checkpoints
 from model.checkpoints import LAST, Checkpoint, to_json
 from model.data.triplets import TrainingData
+from model.lineage import EARLIER_RELEASES, trained_on
 from model.loading import Loaded, load_scorer
 from model.preference.card import card, notes
 from model.preference.data import Answers, Question, judgements, read_answers
@@ -24,7 +25,7 @@ from model.preference.material import Where, gather
 from model.preference.moments import held_out, retrieval, view
 from model.preference.reliability import contradictions_dropped, even, reliabilities
 from model.preference.settings import Settings
-from model.score_run import EARLIER_RELEASES, arithmetic, trained_on
+from model.score_run import arithmetic
 from model.scorer import trained_parameters
 from model.training.run import ABOUT, content_sha256, jsonable
 from model.training.watchers import Watcher

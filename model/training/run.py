@@ -20,6 +20,7 @@ from model.data.triplets import MISSING_FILE, TrainingData, missing_text
 from model.encoders.protocol import Encoder
 from model.features.cache import FeatureCache
 from model.features.tokens import EncodedTokens, TokenSource
+from model.lineage import EARLIER_RELEASES, trained_on
 from model.loading import new_scorer
 from model.recipes import Recipe
 from model.scorer import put, trained_parameters
@@ -83,14 +84,16 @@ def run(
     """
     precision(recipe.precision, world.device)  # is refused, where it is, before hours of caching
     scorer = new_scorer(recipe, where.weights)
+    about: dict[str, Any] = dict(ABOUT)
     parent = None
     if where.init is not None:
         checkpoint = checkpoints.read(where.init)
+        about |= {EARLIER_RELEASES: trained_on(checkpoint)}
         put(checkpoint.tensors("scorer"), trained_parameters(scorer), str(checkpoint.path))
         parent = checkpoint.sha256
     scorer.to(world.device)
     tokens, data = tokens_of(data, scorer.encoder, where, world, watcher)
-    folder = RunFolder(where.out, identity(recipe, data, scorer.encoder, parent), ABOUT)
+    folder = RunFolder(where.out, identity(recipe, data, scorer.encoder, parent), about)
     watchers = (watcher, TensorBoard(where.out / "tensorboard")) if world.is_first else ()
     watcher = Watchers(*watchers)
     # A folder that is another run's is refused here, before anything is written into it.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from samples import hsfiq
+from samples import dump, hsfiq
 from sqlalchemy import func, select
 
 from hsfiq import demo, participants, store
@@ -116,6 +116,43 @@ def test_the_demos_database_lies_in_its_own_folder(
 ) -> None:
     monkeypatch.setenv("HSFIQ_DATABASE_URL", "sqlite:////elsewhere/other.db")
     assert demo.database_url(tmp_path) == f"sqlite:///{tmp_path / 'hsfiq.db'}"
+
+
+@pytest.mark.usefixtures("unseen")
+def test_a_study_that_is_there_has_its_room(tmp_path: Path) -> None:
+    database = open_database(demo.database_url(tmp_path))
+    demo.make_study(database, tmp_path, demo.served_design(4), 3, simulated=False)
+    database.close()
+    before = dump(tmp_path / demo.DATABASE_FILE)
+    command = hsfiq("demo", "--dir", tmp_path, "--participants", "5")
+    said = (
+        f"--participants: the study in {tmp_path} has its room already; "
+        "leave it out, or name another --dir"
+    )
+    assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {said}\n")
+    assert dump(tmp_path / demo.DATABASE_FILE) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--participants", "5", "--answers", "3"),
+            "--participants: does not go with --answers; leave one out",
+        ),
+        (("--no-open",), "--no-open: opens nothing anyway; it goes with --full"),
+    ],
+)
+def test_options_that_do_not_go_together(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    command = hsfiq("demo", "--dir", tmp_path / "demo", *words)
+    assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {said}\n")
+    assert not (tmp_path / "demo").exists()
+
+
+def test_its_help_names_the_room_that_is_made_by_default() -> None:
+    assert f"for N visitors [{demo.SERVED_PARTICIPANTS}]" in " ".join(
+        hsfiq("demo", "--help").out.split()
+    )
 
 
 # --------------------------------------------------------------------------------------- answered

@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from preference_kit import QUICK, Answered, rewrite, rows
-from training_kit import ALONE, CPU, Drawn, files_below
+from training_kit import ALONE, CPU, Drawn, files_below, hsfiq, options
 
 from hsfiq.errors import NothingToDo, UnreadableInput
 from model import checkpoints
 from model.data.texts import normalise
 from model.features.cache import FeatureCache
 from model.inference import Inference
+from model.lineage import trained_on
 from model.loading import load_scorer
 from model.preference import reliability
 from model.preference.answers import fit_answers
@@ -31,7 +32,6 @@ from model.preference.held import parted
 from model.preference.material import without_held_out
 from model.preference.mixing import negative
 from model.preference.reliability import contradictions_dropped, even, reliabilities
-from model.score_run import trained_on
 from model.scoring import ReleasedSet
 from model.training.run import ENCODER_BATCH, TOKENS_DTYPE
 
@@ -267,6 +267,18 @@ def test_a_scorer_remembers_every_release_that_it_learned_from(
     assert trained_on(checkpoints.read(answered.init)) == []
     (note,) = report_of(tmp_path / "thrice")["notes"]
     assert note.endswith("participants: later-hp 1.0.0 (content sha256 other conten).")
+
+
+def test_training_on_triplets_again_forgets_no_release(
+    answered: Answered, drawn: Drawn, out: Path, tmp_path: Path
+) -> None:
+    brief = ("--set", "epochs=1", "--set", "n_def=1")
+    for name, init, releases in (
+        ("retrained", out, [source(answered.release)]),
+        ("plain", answered.init, []),
+    ):
+        assert hsfiq(*options(drawn, tmp_path / name, *brief, "--init", str(init))).code == 0
+        assert trained_on(checkpoints.read(tmp_path / name)) == releases
 
 
 def test_a_report_says_where_earlier_releases_may_flatter(
