@@ -9,6 +9,7 @@ import typer
 
 from hsfiq.cli.common import JsonOption, print_result, room
 from hsfiq.cli.export import newest_hp
+from hsfiq.errors import UnreadableInput
 
 
 def register(app: typer.Typer) -> None:
@@ -82,6 +83,8 @@ def analyze(
     as_json: JsonOption = False,
 ) -> None:
     """Measure how well metrics agree with the people of a release."""
+    if force and report is None:
+        raise UnreadableInput("--force", "replaces a report, and none is asked for", "add --report")
     metrics = room("analysis.metrics", "analysis")
     if report is not None:
         room("analysis.reports.folder", "analysis").require_free(report, force=force)

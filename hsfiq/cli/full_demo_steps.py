@@ -37,7 +37,7 @@ class Sizes:
 
 
 STANDARD = Sizes(
-    participants=48, limit=3000, training=("epochs=8",), retraining=("mix=3",), ask=240
+    participants=48, limit=6000, training=("epochs=10",), retraining=("mix=3",), ask=240
 )
 """Some minutes on two cores, and answers enough for an interval that says something."""
 

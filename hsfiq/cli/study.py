@@ -103,29 +103,49 @@ def create(
 
 
 @app.command("open", epilog="Example: hsfiq study open --study autumn")
-def open_(ctx: typer.Context, study: StudyOption = None, database: DatabaseOption = None) -> None:
+def open_(
+    ctx: typer.Context,
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Let a study take participants and answers."""
-    change_status(ctx, study, database, "open")
+    change_status(ctx, study, database, "open", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study pause --study autumn")
-def pause(ctx: typer.Context, study: StudyOption = None, database: DatabaseOption = None) -> None:
+def pause(
+    ctx: typer.Context,
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Stop a study for a while: who is on the page sees why and can come back."""
-    change_status(ctx, study, database, "paused")
+    change_status(ctx, study, database, "paused", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study close --study autumn")
-def close(ctx: typer.Context, study: StudyOption = None, database: DatabaseOption = None) -> None:
+def close(
+    ctx: typer.Context,
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """End a study: who comes later gets a kind page and their completion code."""
-    change_status(ctx, study, database, "closed")
+    change_status(ctx, study, database, "closed", as_json=as_json)
 
 
-def change_status(ctx: typer.Context, name: str | None, database: str | None, status: str) -> None:
+def change_status(
+    ctx: typer.Context, name: str | None, database: str | None, status: str, *, as_json: bool
+) -> None:
     """Change a study's status and say so."""
     with open_chosen(ctx, database, create=False).writing() as session:
         study = running_study(session, name)
-        before, study.status = study.status, status
-        typer.echo(f"study {study.name}: {before} -> {status}")
+        result = {"study": study.name, "before": study.status, "status": status}
+        study.status = status
+    print_result(
+        result, f"study {result['study']}: {result['before']} -> {status}", as_json=as_json
+    )
 
 
 def running_study(session: Session, name: str | None) -> Study:

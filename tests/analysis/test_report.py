@@ -313,6 +313,8 @@ def test_the_command_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert analysis.report(str(folder), ["recall@5"]).analysis.release.n_questions == 2
     assert run([*command, "--report", str(out)]) == 2
     assert "--force" in capsys.readouterr().err
+    assert run([*command, "--force"]) == 2
+    assert "--force: replaces a report, and none is asked for" in capsys.readouterr().err
 
 
 def test_importing_the_room_loads_nothing() -> None:

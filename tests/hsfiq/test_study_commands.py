@@ -144,13 +144,14 @@ def test_a_name_is_taken_once() -> None:
 @on_sqlite
 def test_a_study_opens_pauses_and_closes(database: Database) -> None:
     done("study", "create", "study.toml", "--draft")
-    said = [done("study", *words) for words in (["open"], ["pause"], ["open"], ["close"])]
+    said = [done("study", *words) for words in (["open"], ["pause"], ["open"])]
     assert said == [
         "study autumn: draft -> open\n",
         "study autumn: open -> paused\n",
         "study autumn: paused -> open\n",
-        "study autumn: open -> closed\n",
     ]
+    told = json.loads(done("study", "close", "--json"))
+    assert told == {"study": "autumn", "before": "open", "status": "closed"}
     assert the_study(database).status == "closed"
 
 
