@@ -47,9 +47,7 @@ def trained_on(scores: Path, name: str) -> Sequence[Mapping[str, object]]:
         about = json.loads(scores.with_name(f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return ()
-    if not isinstance(about, dict) or about.get("metric") != name:
-        return ()
-    found = about.get("trained_on")
+    found = about.get("trained_on") if isinstance(about, dict) else None
     return [it for it in found if isinstance(it, dict)] if isinstance(found, list) else ()
 
 
@@ -58,15 +56,13 @@ def _said(release: Release, name: str) -> Iterator[str]:
     others = [it for it in sources if not _is_same(it, release)]
     if len(others) < len(sources):
         yield from _of_this_release(release, name)
-    # Other content of that name may have taught what this release holds out.
-    versions = dict.fromkeys(
-        f"{release.name} {it.get('version')}" for it in others if it.get("name") == release.name
-    )
-    if versions:
+    # Another release, or other content of this one, may ask the same triplets or people.
+    names = dict.fromkeys(f"{it.get('name')} {it.get('version')}" for it in others)
+    if names:
         yield (
-            f'metric "{name}" comes from a scorer that was retrained on {", ".join(versions)}, '
-            f"which {'has' if len(versions) == 1 else 'have'} other content than this release; "
-            "where the same questions were learned from, its figures are too good"
+            f'metric "{name}" comes from a scorer that was retrained on {", ".join(names)}, '
+            "which is not what is analysed; where it asked about the same triplets or asked the "
+            "same people, these figures are too good"
         )
 
 

@@ -20,8 +20,8 @@ Pick = Callable[[Sequence[int]], int]
 def balanced(pairs: Sequence[Candidate], n: int, pick: Pick, rng: Random) -> list[int]:
     """Choose n pairs, no triplet twice.
 
-    The category with the fewest chosen comes next, and in it the two systems with the fewest;
-    chance decides between equals.
+    The category with the fewest chosen comes next, and in it the two systems with the fewest, first
+    in that category, then in all; chance decides between equals.
 
     Args:
         pairs: to choose from.
@@ -39,12 +39,16 @@ def balanced(pairs: Sequence[Candidate], n: int, pick: Pick, rng: Random) -> lis
     cells: dict[tuple[str, tuple[int, int]], list[int]] = defaultdict(list)
     for place, it in enumerate(pairs):
         cells[it.category, it.systems].append(place)
-    lots = {cell: rng.random() for cell in sorted(cells)}
     of_category, of_systems = Counter[str](), Counter[tuple[int, int]]()
+    of_cell = Counter[tuple[str, tuple[int, int]]]()
     triplets: set[int] = set()
     chosen: list[int] = []
     while cells and len(chosen) < n:
-        cell = min(cells, key=lambda it: (of_category[it[0]], of_systems[it[1]], lots[it]))
+        least = min(of_category[category] for category, _ in cells)
+        cell = min(
+            (it for it in sorted(cells) if of_category[it[0]] == least),
+            key=lambda it: (of_cell[it], of_systems[it[1]], rng.random()),
+        )
         cells[cell] = [it for it in cells[cell] if pairs[it].triplet_id not in triplets]
         if not cells[cell]:
             del cells[cell]
@@ -54,6 +58,7 @@ def balanced(pairs: Sequence[Candidate], n: int, pick: Pick, rng: Random) -> lis
         triplets.add(pairs[place].triplet_id)
         of_category[cell[0]] += 1
         of_systems[cell[1]] += 1
+        of_cell[cell] += 1
     if len(chosen) < n:
         raise UnreadableInput(
             "--n",

@@ -1,11 +1,13 @@
 """The pairs that a next study could ask: of each query two systems' sets that nobody has compared.
 
-Whatever study of the database has asked a pair, it is not asked again. Triplets that a release
-holds out are left alone: what is learned from the next answers can still be tested on them.
+Whatever study of the database has shown two sets for a query, they are not shown again. Triplets
+that a release holds out are left alone: what is learned from the next answers can still be tested
+on them.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -13,11 +15,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from sqlalchemy import select
-from sqlalchemy.orm import Session, aliased, joinedload
+from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.design import ranked_lists
+from hsfiq.errors import UnreadableInput
 from hsfiq.releases.splits import split_by, verify_no_leak
-from hsfiq.tables import Image, Pair, Query, RetrievedSet, System
+from hsfiq.tables import Image, Pair, Query, RetrievedImage, System, Triplet
+
+Shown = tuple[int, frozenset[tuple[str, ...]]]
+"""A query's database key and the images of the two sets, in their order; one, if they are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,10 @@ class Candidate:
     systems: tuple[int, int]
     sets: tuple[int, int]
 
+    def shown(self, sets: Sequence[PossibleSet]) -> Shown:
+        """What asking it would show; `sets` are those that the places are of."""
+        return self.query_id, frozenset(sets[place].images for place in self.sets)
+
     def with_sets(self, one: int, other: int) -> Candidate:
         """The same pair where the places of the sets are others."""
         return replace(self, sets=(one, other))
@@ -60,7 +70,7 @@ class Candidates:
         sets: each set once.
         pairs: of these.
         systems: the systems' names by their keys.
-        n_asked: pairs that are no candidates since a study has asked them.
+        n_asked: pairs that are no candidates since a study has shown their two sets.
         n_held_out: triplets that are none since a release holds them out.
     """
 
@@ -71,13 +81,29 @@ class Candidates:
     n_held_out: int
 
 
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """What a release holds out.
+
+    Attributes:
+        datasets: whose triplets it asks about.
+        triplets: (dataset, reference, target) of those held out.
+    """
+
+    datasets: frozenset[str]
+    triplets: frozenset[tuple[str, str, str | None]]
+
+
+NOTHING = HeldOut(frozenset(), frozenset())
+
+
 def candidates(
     session: Session,
     query_ids: Sequence[int],
     *,
     k: int,
     systems: Sequence[str],
-    held_out: Collection[str],
+    held_out: HeldOut = NOTHING,
 ) -> Candidates:
     """Find the pairs that could be asked about some queries.
 
@@ -86,7 +112,7 @@ def candidates(
         query_ids: the queries' database keys.
         k: images in a set.
         systems: names of those to compare; all if there is none.
-        held_out: outside ids of the triplets to leave alone.
+        held_out: the triplets to leave alone.
 
     Raises:
         Mistake: a query has fewer than two systems' lists of at least k images.
@@ -100,46 +126,48 @@ def candidates(
     n_asked, left_alone = 0, set[int]()
     for query_id, by_system in lists.items():
         query, triplet = queries[query_id], queries[query_id].triplet
-        if triplet.external_id in held_out:
+        images = (names[triplet.reference_id], names.get(triplet.target_id or 0))
+        if (triplet.dataset.name, *images) in held_out.triplets:
             left_alone.add(triplet.id)
             continue
         places = {system: len(sets) + i for i, system in enumerate(sorted(by_system))}
         sets += [
             PossibleSet(
-                names[triplet.reference_id],
+                images[0],
                 query.text,
                 tuple(names[it] for it in by_system[system]),
             )
             for system in places
         ]
         for one, other in combinations(places, 2):
-            if (query_id, one, other) in asked:
+            it = Candidate(
+                query_id, triplet.id, triplet.category, (one, other), (places[one], places[other])
+            )
+            if it.shown(sets) in asked:
                 n_asked += 1
-                continue
-            asked_with, sets_of = (one, other), (places[one], places[other])
-            pairs.append(Candidate(query_id, triplet.id, triplet.category, asked_with, sets_of))
+            else:
+                pairs.append(it)
     known = dict(session.execute(select(System.id, System.name)).all())
     return Candidates(tuple(sets), tuple(pairs), known, n_asked, len(left_alone))
 
 
-def pairs_asked(session: Session) -> set[tuple[int, int, int]]:
-    """(query, system, system) of every pair of any study, the smaller system's key first."""
-    first, second = aliased(RetrievedSet), aliased(RetrievedSet)
-    rows = (
-        select(Pair.query_id, first.system_id, second.system_id)
-        .join(first, Pair.first_id == first.id)
-        .join(second, Pair.second_id == second.id)
-    )
+def pairs_asked(session: Session) -> set[Shown]:
+    """What every pair of any study has shown, whichever systems its sets came from."""
+    images: dict[int, list[str]] = defaultdict(list)
+    rows = select(RetrievedImage.set_id, Image.name).join(RetrievedImage.image)
+    for set_id, name in session.execute(rows.order_by(RetrievedImage.rank)):
+        images[set_id].append(name)
     return {
-        (query, min(one, other), max(one, other))
-        for query, one, other in session.execute(rows)
-        if one is not None and other is not None
+        (query, frozenset((tuple(images[first]), tuple(images[second]))))
+        for query, first, second in session.execute(
+            select(Pair.query_id, Pair.first_id, Pair.second_id)
+        )
     }
 
 
 def possible_queries(session: Session, wanted: Collection[int]) -> dict[int, Query]:
     """The queries by their keys, with their triplets."""
-    rows = select(Query).options(joinedload(Query.triplet))
+    rows = select(Query).options(joinedload(Query.triplet).joinedload(Triplet.dataset))
     return {query.id: query for query in session.scalars(rows) if query.id in wanted}
 
 
@@ -148,16 +176,26 @@ def image_names(session: Session) -> dict[int, str]:
     return dict(session.execute(select(Image.id, Image.name)).all())
 
 
-def held_out_triplets(release: Path) -> set[str]:
-    """Outside ids of the triplets that a release holds out; none where it holds out people alone.
+def held_out_of(release: Path) -> HeldOut:
+    """The triplets that a release holds out: of its questions, none to train on is about them.
 
     Raises:
-        UnreadableInput: the folder is no release, it has no split, or its split leaks.
+        UnreadableInput: the folder is no release, it has no split, it holds out people and no
+            triplets, or its split leaks.
     """
     parts = verify_no_leak(release)
     if split_by(release) == "participant":
-        return set()
+        raise UnreadableInput(
+            str(release), "holds out participants and no triplets", "leave --release out"
+        )
     answered = pq.read_table(release / "preferences.parquet", columns=["question_id", "query_id"])
-    tested = {it["query_id"] for it in answered.to_pylist() if parts[it["question_id"]] == "test"}
-    queries = pq.read_table(release / "queries.parquet", columns=["query_id", "triplet_id"])
-    return {it["triplet_id"] for it in queries.to_pylist() if it["query_id"] in tested}
+    taught = {it["query_id"] for it in answered.to_pylist() if parts[it["question_id"]] == "train"}
+    columns = ["query_id", "dataset", "reference_id", "target_id"]
+    queries = pq.read_table(release / "queries.parquet", columns=columns).to_pylist()
+    images = {
+        it["query_id"]: (it["dataset"], it["reference_id"], it["target_id"]) for it in queries
+    }
+    return HeldOut(
+        datasets=frozenset(it["dataset"] for it in queries),
+        triplets=frozenset(images.values()) - {images[query] for query in taught},
+    )

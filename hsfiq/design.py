@@ -72,10 +72,7 @@ def draw_study(
         Mistake: a study has this name; there is no query; a query has fewer than two systems'
             lists of at least k images; there are too few queries or images for a gold pair.
     """
-    if session.scalars(select(Study).where(Study.name == config.study.name)).first() is not None:
-        raise Mistake(
-            "study.name", f"a study called {config.study.name!r} is there already", "choose another"
-        )
+    require_new_name(session, config)
     design = config.design
     rng = Random(f"study:{design.seed}")  # noqa: S311 (a seeded draw, not a secret)
     if not query_ids:
@@ -105,6 +102,14 @@ def draw_study(
         category = "" if design.categories == "mixed" else portion[0].category
         writer.write(number, category, [(pair.pair_id, pair.triplet_id) for pair in portion])
     return study
+
+
+def require_new_name(session: Session, config: StudyConfig) -> None:
+    """Raise `Mistake` if a study of the config's name is there already."""
+    if session.scalars(select(Study).where(Study.name == config.study.name)).first() is not None:
+        raise Mistake(
+            "study.name", f"a study called {config.study.name!r} is there already", "choose another"
+        )
 
 
 def query_facts(session: Session, query_ids: Sequence[int]) -> dict[int, QueryFacts]:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from hsfiq.candidates import Candidate, Candidates, candidates, pairs_asked
+from hsfiq.candidates import (
+    Candidate,
+    Candidates,
+    HeldOut,
+    PossibleSet,
+    candidates,
+    pairs_asked,
+)
 from hsfiq.database import Database
-from hsfiq.design import draw_study
+from hsfiq.design import draw_study, require_new_name
 from hsfiq.errors import Mistake, Mistakes, UnreadableInput
 from hsfiq.query_choice import chosen_queries
 from hsfiq.readers.config import located, read_config
 from hsfiq.store import Progress, progress_of, studies
 from hsfiq.study_config import StudyConfig, config_of
-from hsfiq.tables import Dataset, Study
+from hsfiq.tables import Dataset, Pair, RetrievedSet, Study, System
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +54,26 @@ class Possible:
     images: Path | None
 
 
-def from_file(path: Path, name: str | None) -> Wanted:
+def from_file(path: Path, name: str | None, origin: str) -> Wanted:
     """The study that a file describes, perhaps under another name.
 
     Raises:
-        Mistakes: all that is wrong with the file.
+        Mistakes: all that is wrong with the file, or that it asks for a sample: how many queries
+            are asked about is not its to say here.
         UnreadableInput: the file cannot be read.
     """
-    return Wanted(renamed(read_config(path), name), "collected", path)
+    config = read_config(path)
+    if config.queries.sample:
+        raise located(path, Mistake("queries.sample", "does not go with --n", "leave it out"))
+    study = config.study if name is None else replace(config.study, name=name)
+    return Wanted(replace(config, study=study), origin, path)
 
 
 def after(session: Session, old: Study, name: str | None) -> Wanted:
     """A study like an old one: `autumn-2` after `autumn`, if no name is given.
 
-    Whose answers the old one holds, the new one's will be.
+    Whose answers the old one holds, the new one's will be. It compares the systems that the old one
+    has compared, whatever runs have been imported since.
 
     Raises:
         UnreadableInput: the old one was imported: nobody knows its design.
@@ -69,13 +82,24 @@ def after(session: Session, old: Study, name: str | None) -> Wanted:
         raise UnreadableInput(
             f"study {old.name}", "was imported and has no design", "name a CONFIG.toml"
         )
-    return Wanted(renamed(config_of(old), name or free_name(session, old.name)), old.origin)
+    config = config_of(old)
+    queries = replace(config.queries, sample=0, systems=systems_of(session, old))
+    study = replace(config.study, name=name or free_name(session, old.name))
+    return Wanted(replace(config, study=study, queries=queries), old.origin)
 
 
-def renamed(config: StudyConfig, name: str | None) -> StudyConfig:
-    """The config under a name, asking about all of its queries: which ones is to be chosen."""
-    study = config.study if name is None else replace(config.study, name=name)
-    return replace(config, study=study, queries=replace(config.queries, sample=0))
+def systems_of(session: Session, study: Study) -> tuple[str, ...]:
+    """The names of the systems whose sets a study shows."""
+    found: set[str] = set()
+    for side in (Pair.first_id, Pair.second_id):
+        rows = (
+            select(System.name)
+            .join(RetrievedSet, RetrievedSet.system_id == System.id)
+            .join(Pair, side == RetrievedSet.id)
+            .where(Pair.study_id == study.id)
+        )
+        found.update(session.scalars(rows.distinct()))
+    return tuple(sorted(found))
 
 
 def free_name(session: Session, old: str) -> str:
@@ -87,19 +111,28 @@ def free_name(session: Session, old: str) -> str:
     return f"{old}-{number}"
 
 
-def possibilities(session: Session, wanted: Wanted, held_out: Collection[str]) -> Possible:
+def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possible:
     """Find what a study could ask.
 
     Args:
         session: of a transaction.
         wanted: the study.
-        held_out: outside ids of triplets to leave alone.
+        held_out: triplets to leave alone.
 
     Raises:
-        Mistake: the database lacks what the study wants; Mistakes where it has a file.
+        Mistake: the database lacks what the study wants, or has a study of its name; Mistakes where
+            it has a file.
+        UnreadableInput: what is held out is of other datasets.
     """
     config = wanted.config
+    if held_out.datasets and config.queries.dataset not in held_out.datasets:
+        raise UnreadableInput(
+            "--release",
+            f"asks about {', '.join(sorted(held_out.datasets))}, not {config.queries.dataset}",
+            "leave it out",
+        )
     try:
+        require_new_name(session, config)
         found = candidates(
             session,
             chosen_queries(session, config),
@@ -119,6 +152,7 @@ def store_study(
     database: Database,
     wanted: Wanted,
     chosen: Sequence[Candidate],
+    sets: Sequence[PossibleSet],
     chosen_by: Mapping[str, object],
     *,
     status: str,
@@ -129,6 +163,7 @@ def store_study(
         database: takes it.
         wanted: the study.
         chosen: its pairs.
+        sets: those that these name.
         chosen_by: how they were chosen, for whoever reads its releases.
         status: whether it takes answers at once.
 
@@ -139,7 +174,8 @@ def store_study(
     pairs = [(it.query_id, *it.systems) for it in chosen]
     try:
         with database.writing() as session:
-            if not pairs_asked(session).isdisjoint(pairs):
+            lock_pairs(session)
+            if not pairs_asked(session).isdisjoint(it.shown(sets) for it in chosen):
                 raise UnreadableInput(
                     f"study {wanted.config.study.name}",
                     "another study has come to ask the same meanwhile",
@@ -157,3 +193,9 @@ def store_study(
             return progress_of(session, study)
     except Mistake as mistake:
         raise wanted.refusal(mistake) from mistake
+
+
+def lock_pairs(session: Session) -> None:
+    """Let nobody else store pairs until the transaction ends; in SQLite nobody can in any case."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(text(f"LOCK TABLE {Pair.__tablename__} IN SHARE ROW EXCLUSIVE MODE"))

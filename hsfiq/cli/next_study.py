@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -24,7 +25,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.study_names import require_name
 
 if TYPE_CHECKING:
-    from hsfiq.candidates import Candidate, Candidates
+    from hsfiq.candidates import Candidate, Candidates, PossibleSet
     from model.asking.run import Uncertainty
 
 STRATEGIES = ("information", "random")
@@ -63,6 +64,10 @@ def next_(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.", min=0)] = 0,
     draft: Annotated[bool, typer.Option("--draft", help="Do not open it yet.")] = False,
+    simulated: Annotated[
+        bool,
+        typer.Option("--simulated", help="With CONFIG.toml: for `hsfiq simulate`, not for people."),
+    ] = False,
     images: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="The images; else where the database has them."),
@@ -93,24 +98,31 @@ def next_(
         raise UnreadableInput("--scorer", "is missing", "name one, or say --strategy random")
     if name is not None:
         require_name(name, "--name")
-    from hsfiq.candidates import held_out_triplets
+    if config is not None and study is not None:
+        raise UnreadableInput("--study", "does not go with CONFIG.toml", "leave one out")
+    if config is None and simulated:
+        raise UnreadableInput("--simulated", "goes with CONFIG.toml", "the old study says it else")
+    from hsfiq.balance import balanced
+    from hsfiq.candidates import NOTHING, held_out_of
     from hsfiq.next_study import after, from_file, possibilities, store_study
 
-    held_out = held_out_triplets(existing_folder(release)) if release else set()
+    held_out = held_out_of(existing_folder(release)) if release else NOTHING
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
         if config is None:
             wanted = after(session, chosen_study(session, study), name)
         else:
-            wanted = from_file(config, name)
+            wanted = from_file(config, name, "simulated" if simulated else "collected")
         possible = possibilities(session, wanted, held_out)
+    # Whether there are so many is said before hours of encoding.
+    balanced(possible.found.pairs, n, min, drawing(seed))
     unsure = None
     if scorer:
         machine = Machine(images or possible.images, weights, cache, device)
         unsure = uncertainty_of(tuple(scorer), possible.found, seed, machine)
     choice = choose(possible.found, unsure, n, strategy, seed)
     status = "draft" if draft else "open"
-    stored = store_study(opened, wanted, choice.pairs, choice.about, status=status)
+    stored = store_study(opened, wanted, choice.pairs, choice.sets, choice.about, status=status)
     result = stored.facts() | choice.facts(possible.found)
     print_result(result, as_text(result), as_json=as_json)
 
@@ -131,16 +143,20 @@ class Choice:
 
     Attributes:
         pairs: in the order in which they were chosen.
+        sets: those that these name.
         about: how, for whoever reads the study's releases.
         expected: what their answers tell, in nats, and what those to as many random pairs would;
             None where no scorer was asked.
         missing: images for lack of which pairs could not be looked at.
+        uncertainty: how it was found, where a scorer was asked.
     """
 
     pairs: tuple[Candidate, ...]
+    sets: tuple[PossibleSet, ...]
     about: dict[str, Any]
     expected: tuple[float, float] | None
     missing: tuple[str, ...]
+    uncertainty: Mapping[str, Any] | None = None
 
     def facts(self, found: Candidates) -> dict[str, Any]:
         """What was chosen, by category and by systems."""
@@ -155,6 +171,7 @@ class Choice:
             "systems": dict(sorted(systems.items())),
             "expected_information": None if self.expected is None else self.expected[0],
             "expected_information_of_random": None if self.expected is None else self.expected[1],
+            "uncertainty": self.uncertainty,
             "missing_images": list(self.missing),
         }
 
@@ -180,28 +197,33 @@ def choose(
     """Choose the pairs, and say what the choice is worth."""
     from hsfiq.balance import balanced
 
-    def rng() -> Random:
-        return Random(f"next:{seed}")  # noqa: S311 (a seeded draw, not a secret)
-
     about: dict[str, Any] = {"strategy": strategy, "seed": seed}
+    rng = drawing(seed)
     if unsure is None:
-        drawing = rng()
-        places = balanced(found.pairs, n, drawing.choice, drawing)
-        return Choice(tuple(found.pairs[it] for it in places), about, None, ())
-    drawing, at_random = rng(), unsure.information()
-    places = balanced(unsure.pairs, n, drawing.choice, drawing)
+        places = balanced(found.pairs, n, rng.choice, rng)
+        return Choice(tuple(found.pairs[it] for it in places), found.sets, about, None, ())
+    at_random = unsure.information()
+    places = balanced(unsure.pairs, n, rng.choice, rng)
     for place in places:
         at_random.take(place)
     told = at_random
     if strategy == "information":
+        about |= unsure.about
         told = unsure.information()
-        places = balanced(unsure.pairs, n, told.take_best, rng())
+        places = balanced(unsure.pairs, n, told.take_best, drawing(seed))
     return Choice(
         pairs=tuple(unsure.pairs[it] for it in places),
-        about={**about, **unsure.about},
+        sets=unsure.sets,
+        about=about,
         expected=(told.total, at_random.total),
         missing=unsure.missing,
+        uncertainty=unsure.about,
     )
+
+
+def drawing(seed: int) -> Random:
+    """The generator of a choice."""
+    return Random(f"next:{seed}")  # noqa: S311 (a seeded draw, not a secret)
 
 
 def as_text(result: dict[str, Any]) -> str:
@@ -218,9 +240,9 @@ def as_text(result: dict[str, Any]) -> str:
     ]
     if result["expected_information"] is not None:
         lines.append(
-            f"the answers would tell {result['expected_information']:.1f} nats of the scorer, "
-            f"those to as many random pairs {result['expected_information_of_random']:.1f} "
-            f"({result['chosen_by']['uncertainty']}; {result['chosen_by']['law']})"
+            f"one answer each would tell {result['expected_information']:.3g} nats of the scorer, "
+            f"to as many random pairs {result['expected_information_of_random']:.3g} "
+            f"({result['uncertainty']['uncertainty']}; {result['uncertainty']['law']})"
         )
     if result["asked_before"] or result["held_out_triplets"]:
         lines.append(

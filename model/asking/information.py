@@ -10,7 +10,8 @@ The answers to some pairs then tell
 (Lindley 1956; Chaloner and Verdinelli 1995, Bayesian D-optimality), C being the covariance of
 their latents and W their information. So of two pairs about which the scorer is unsure in the same
 way, the second tells little. Taking the one that adds most, again and again, comes within 1 - 1/e
-of the best choice (Nemhauser et al. 1978).
+of the best choice of so many (Nemhauser et al. 1978), where nothing but their number is asked of
+them. Ties are left out of account: where a study allows them, an answer tells a little otherwise.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from model.loading import Loaded
 from model.preference.answers import N_THRESHOLDS
 from model.preference.run import ANSWER_MODEL
 
-OWN = "its own temperature, as it knows no answers yet"
+OWN = "its own temperature, as no law of answers is kept with it"
 FITTED = "the law fitted to the answers that it was retrained on"
 
 

@@ -44,6 +44,7 @@ class Uncertainty:
 
     Attributes:
         pairs: the candidates all of whose images are there.
+        sets: those that these name.
         missing: the images that are missing or unreadable, sorted.
         latents: [J, P, A] J opinions on the A latents of each pair's answer, in logits.
         weights: [P, A] the answers' Fisher information about them.
@@ -51,6 +52,7 @@ class Uncertainty:
     """
 
     pairs: tuple[Candidate, ...]
+    sets: tuple[PossibleSet, ...]
     missing: tuple[str, ...]
     latents: Tensor
     weights: Tensor
@@ -102,6 +104,7 @@ def uncertainty(
     latents, weights = answers(views, places)
     return Uncertainty(
         pairs=tuple(pairs),
+        sets=tuple(sets),
         missing=tuple(sorted(wanted - there)),
         latents=latents,
         weights=weights,
@@ -125,22 +128,24 @@ def answers(views: Sequence[tuple[Tensor, Laws]], places: Tensor) -> tuple[Tenso
         [J, P, A] and [P, A]: A is 3, the margin and the two Likert scores; 1, the margin, where
         the scorers know no law of the scores.
     """
-    has_scores = views[0][1].thresholds is not None
-    parts = []
+    parts, thresholds = [], []
     for scores, laws in views:
         both = scores[:, places]  # [j, P, 2]
         margins = laws.slope * (both[..., 0] - both[..., 1])  # [j, P]
         columns = [margins.unsqueeze(2)]
-        if has_scores:
-            columns.append(laws.score_slope * both)
+        if laws.thresholds is not None:
+            # A scorer's level is its thresholds': two that differ in both alike are of one opinion.
+            edges = torch.tensor(laws.thresholds, dtype=scores.dtype)  # [K - 1]
+            columns.append(laws.score_slope * both - edges.mean())
+            thresholds.append(edges - edges.mean())
         parts.append(torch.cat(columns, dim=2))  # [j, P, A]
     latents = torch.cat(parts)  # [J, P, A]
     mean = latents.mean(dim=0)  # [P, A]
     side_bias = sum(laws.side_bias for _, laws in views) / len(views)
     weights = [preference_information(mean[:, 0], side_bias)]
-    if has_scores:
-        thresholds = torch.stack([torch.tensor(laws.thresholds) for _, laws in views]).mean(dim=0)
-        weights += [score_information(mean[:, i], thresholds.to(mean)) for i in (1, 2)]
+    if thresholds:
+        edges = torch.stack(thresholds).mean(dim=0)
+        weights += [score_information(mean[:, i], edges) for i in (1, 2)]
     return latents, torch.stack(weights, dim=1)
 
 

@@ -54,7 +54,7 @@ class Answers:
         about: name, version, kind, origin and the sha256 of the tables that are read.
         questions: in the release's order.
         has_splits: whether it says which questions are held out.
-        held_out: (reference, target) of the queries that are.
+        held_out: (reference, target) of the triplets that no question to train on is about.
     """
 
     about: Mapping[str, Any]
@@ -79,20 +79,22 @@ def read_answers(release: Path) -> Answers:
     said = about(release)
     has_splits = "split" in said or (release / SPLITS).is_file()
     parts = verify_no_leak(release) if has_splits else None
-    found, held_out = [], set()
+    found: list[Question] = []
+    taught, asked = set[str](), set[str]()
     columns = ("question_id", "participant_id", "query_id", "set_1", "set_2")
     answers = ("preferred", "score_1", "score_2")
     for row in rows(release / PREFERENCES, (*columns, *answers)):
         question = question_of(row, sets, parts, release)
         found.append(question)
-        if question.part == "test":
-            held_out.add(row["query_id"])
+        asked.add(row["query_id"])
+        if question.part == "train":
+            taught.add(row["query_id"])
     images = {
-        (row["reference_id"], row["target_id"])
+        row["query_id"]: (row["reference_id"], row["target_id"])
         for row in rows(release / QUERIES, ("query_id", "reference_id", "target_id"))
-        if row["query_id"] in held_out
     }
-    return Answers(said, tuple(found), has_splits, frozenset(images))
+    held_out = frozenset(images[it] for it in asked) - {images[it] for it in taught}
+    return Answers(said, tuple(found), has_splits, held_out)
 
 
 def question_of(

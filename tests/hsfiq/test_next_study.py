@@ -20,11 +20,11 @@ from sqlalchemy import select
 from studies import SMALL, SYSTEMS, Seat, config, draw, make_queries
 
 from hsfiq.balance import balanced
-from hsfiq.candidates import Candidate, candidates, pairs_asked
+from hsfiq.candidates import NOTHING, Candidate, HeldOut, candidates, pairs_asked
 from hsfiq.database import Database
 from hsfiq.errors import UnreadableInput
 from hsfiq.next_study import Wanted, after, possibilities, store_study
-from hsfiq.tables import Pair, RetrievedSet, Study
+from hsfiq.tables import Dataset, Image, Pair, RankedList, RetrievedSet, Study, System
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -57,7 +57,7 @@ def test_all_pairs_but_those_asked_and_those_held_out(database: Database) -> Non
     draw(database, queries)
     asked = {(name, frozenset(systems)) for name, systems in pairs_of(database, "small")}
     with database.reading() as session:
-        found = candidates(session, queries, k=2, systems=(), held_out={"shirt.val.2"})
+        found = candidates(session, queries, k=2, systems=(), held_out=held("shirt", 2))
         names = {key: f"shirt.val.{place}" for place, key in enumerate(queries)}
         possible = {
             (names[it.query_id], frozenset(found.systems[system] for system in it.systems))
@@ -77,8 +77,8 @@ def test_a_study_of_the_candidates_shows_their_sets(database: Database) -> None:
     queries = make_queries(database, {"shirt": 2})
     wanted = Wanted(config(), "collected")
     with database.reading() as session:
-        found = candidates(session, queries, k=2, systems=SYSTEMS[:2], held_out=())
-    store_study(database, wanted, found.pairs, {}, status="open")
+        found = candidates(session, queries, k=2, systems=SYSTEMS[:2], held_out=NOTHING)
+    store_study(database, wanted, found.pairs, found.sets, {}, status="open")
     with database.reading() as session:
         shown = [
             (pair.query.triplet.reference.name, tuple(row.image.name for row in side.images))
@@ -89,18 +89,41 @@ def test_a_study_of_the_candidates_shows_their_sets(database: Database) -> None:
     assert shown == [(it.reference, it.images) for it in possible]
 
 
-def test_a_study_of_another_name_counts_as_asked_too(database: Database) -> None:
+def held(category: str, number: int) -> HeldOut:
+    """A triplet that a release holds out."""
+    images = (f"image-{number % 8}", f"image-{(number + 1) % 8}")
+    return HeldOut(frozenset({"small"}), frozenset({("small", *images)}))
+
+
+def test_whatever_study_has_shown_two_sets(database: Database) -> None:
     queries = make_queries(database, {"shirt": 3})
     draw(database, queries)
     draw(database, queries, name="other", design=replace(SMALL, seed=9))
     with database.reading() as session:
         asked = pairs_asked(session)
-        stored = session.scalars(select(Pair)).all()
         expected = {
-            (it.query_id, *sorted((it.first.system_id or 0, it.second.system_id or 0)))
-            for it in stored
+            (
+                pair.query_id,
+                frozenset(
+                    tuple(shown.image.name for shown in side.images)
+                    for side in (pair.first, pair.second)
+                ),
+            )
+            for pair in session.scalars(select(Pair))
         }
     assert asked == expected
+
+
+def test_sets_of_no_known_system_were_shown_too(database: Database) -> None:
+    """As the published answers are imported: nobody knows which systems they compare."""
+    queries = make_queries(database, {"shirt": 4})
+    draw(database, queries)
+    with database.writing() as session:
+        for shown in session.scalars(select(RetrievedSet)):
+            shown.system_id = None
+    with database.reading() as session:
+        found = candidates(session, queries, k=2, systems=())
+    assert (len(found.pairs), found.n_asked) == (8, 4)
 
 
 # ----------------------------------------------------------------------------------------- balance
@@ -138,8 +161,21 @@ def test_even_over_categories_and_systems_whatever_is_picked(seed: int) -> None:
     rng = Random(seed)
     for pick in (favourite, rng.choice, min):
         chosen = [pairs[it] for it in balanced(pairs, 36, pick, Random(seed))]
+        cells = Counter((it.category, it.systems) for it in chosen)
+        assert list(cells.values()) == [2] * 18
         assert set(Counter(it.category for it in chosen).values()) == {12}
         assert set(Counter(it.systems for it in chosen).values()) == {6}
+
+
+def test_few_pairs_are_even_over_systems_first_by_category() -> None:
+    pairs = made_pairs([(category, 4) for category in range(3) for _ in range(40)])
+    for seed in range(5):
+        rng = Random(seed)
+        chosen = [pairs[it] for it in balanced(pairs, 12, rng.choice, rng)]
+        assert set(Counter(it.category for it in chosen).values()) == {4}
+        assert set(Counter((it.category, it.systems) for it in chosen).values()) == {1}
+        of_systems = Counter(it.systems for it in chosen).values()
+        assert (len(of_systems), max(of_systems) - min(of_systems) <= 2) == (6, True)
 
 
 def test_too_few_triplets() -> None:
@@ -158,7 +194,7 @@ def asked(
     """A study of twelve queries, six of each category, open in the command's database."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
-    draw(database, make_queries(database, {"shirt": 6, "dress": 6}))
+    draw(database, make_queries(database, {"shirt": 6, "dress": 6}, separate=True))
     return database
 
 
@@ -178,6 +214,8 @@ def test_a_random_study_is_like_the_old_one(asked: Database) -> None:
     old, new = study_of(asked, "small"), study_of(asked, "small-2")
     assert new.design.pop("chosen_by") == {"strategy": "random", "seed": 0}
     assert new.design.pop("study") == old.design.pop("study") | {"name": "small-2"}
+    assert new.design["queries"].pop("systems") == list(SYSTEMS)
+    assert old.design["queries"].pop("systems") == []
     assert new.design == old.design
     assert (new.title, new.guidelines, new.k) == (old.title, old.guidelines, old.k)
 
@@ -204,6 +242,13 @@ def test_a_file_may_describe_it(asked: Database) -> None:
     assert made.code == 0
     assert made.result["categories"] == {"dress": 3}
     assert study_of(asked, "new").title == "And these?"
+    assert study_of(asked, "new").origin == "collected"
+    simulated = hsfiq(
+        "study", "next", "new.toml", "--n", "2", "--strategy", "random", "--name", "more",
+        "--simulated",
+    )  # fmt: skip
+    assert simulated.code == 0
+    assert study_of(asked, "more").origin == "simulated"
     again = hsfiq("study", "next", "new.toml", "--n", "3", "--strategy", "random")
     assert again.code == 2
     assert again.err.startswith("hsfiq: new.toml: line 2: study.name: a study called 'new'")
@@ -228,9 +273,16 @@ def test_whose_answers_the_old_study_holds_the_new_ones_will_be(asked: Database)
         (("--n", "2", "--strategy", "random", "--release", "nowhere"), "no such folder"),
         (("--n", "2", "--strategy", "random", "--study", "x"), "no study is called 'x'"),
         (("nowhere.toml", "--n", "2", "--strategy", "random"), "nowhere.toml"),
+        (("new.toml", "--n", "2", "--strategy", "random", "--study", "small"), "--study: does no"),
+        (("new.toml", "--n", "2", "--strategy", "random"), "line 6: queries.sample: does not go"),
+        (("--n", "2", "--strategy", "random", "--simulated"), "--simulated: goes with CONFIG"),
     ],
 )
 def test_wrong_words_change_nothing(asked: Database, words: tuple[str, ...], said: str) -> None:
+    Path("new.toml").write_text(
+        '[study]\nname = "new"\ntitle = "And these?"\n[queries]\ndataset = "small"\nsample = 2\n',
+        encoding="utf-8",
+    )
     before = pairs_of(asked, "small")
     ran = hsfiq("study", "next", *words)
     assert (ran.code, ran.out) == (2, "")
@@ -254,10 +306,12 @@ def test_another_study_that_came_meanwhile(database: Database) -> None:
     draw(database, make_queries(database, {"shirt": 4}))
     with database.reading() as session:
         wanted = after(session, session.scalars(select(Study)).one(), "mine")
-        chosen = possibilities(session, wanted, ()).found.pairs[:1]
-    store_study(database, replace_name(wanted, "theirs"), chosen, {}, status="open")
+        found = possibilities(session, wanted, NOTHING).found
+    chosen = found.pairs[:1]
+    theirs = replace_name(wanted, "theirs")
+    store_study(database, theirs, chosen, found.sets, {}, status="open")
     with pytest.raises(UnreadableInput, match="another study has come to ask the same"):
-        store_study(database, wanted, chosen, {}, status="open")
+        store_study(database, wanted, chosen, found.sets, {}, status="open")
     with database.reading() as session:
         assert {it.name for it in session.scalars(select(Study))} == {"small", "theirs"}
 
@@ -313,11 +367,55 @@ def test_a_split_by_participant_holds_out_no_triplet(asked: Database, tmp_path: 
         Seat.taken(asked, 1).answer_all()
     words = ("--split", "participant", "--test-share", "0.4")
     assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
-    made = hsfiq(
-        "study", "next", "--n", "12", "--strategy", "random", "--release", tmp_path / "hp", "--json"
-    )
+    ran = hsfiq("study", "next", "--n", "2", "--strategy", "random", "--release", tmp_path / "hp")
+    assert ran.code == 2
+    assert "holds out participants and no triplets; leave --release out" in ran.err
+
+
+@on_sqlite
+def test_split_by_both_all_held_out_triplets_are_left_alone(
+    asked: Database, tmp_path: Path
+) -> None:
+    """Also those that only participants who are not held out have judged."""
+    for _ in range(3):
+        Seat.taken(asked, 1).answer_all()
+    words = ("--split", "both", "--test-share", "0.5")
+    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
+    rows = pq.read_table(tmp_path / "hp" / "splits.parquet").to_pylist()
+    n_train = sum(it["part"] == "train" for it in rows)
+    split = json.loads((tmp_path / "hp" / "manifest.json").read_text())["split"]
+    random = ("--strategy", "random", "--release", tmp_path / "hp")
+    made = hsfiq("study", "next", "--n", str(n_train), *random, "--json")
     assert made.code == 0
-    assert made.result["held_out_triplets"] == 0
+    assert made.result["held_out_triplets"] == len(rows) - n_train >= split["held_out_triplets"]
+
+
+@on_sqlite
+def test_a_release_of_another_dataset(asked: Database, tmp_path: Path) -> None:
+    Seat.taken(asked, 1).answer_all()
+    words = ("--split", "triplet", "--test-share", "0.5")
+    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
+    with asked.writing() as session:
+        session.scalars(select(Dataset)).one().name = "renamed"
+        study = session.scalars(select(Study)).one()
+        study.design = study.design | {"queries": study.design["queries"] | {"dataset": "renamed"}}
+    ran = hsfiq("study", "next", "--n", "2", "--strategy", "random", "--release", tmp_path / "hp")
+    assert ran.code == 2
+    assert "--release: asks about small, not renamed" in ran.err
+
+
+@on_sqlite
+def test_runs_that_came_later_are_not_compared(asked: Database) -> None:
+    with asked.writing() as session:
+        system = System(name="delta")
+        session.add(system)
+        session.flush()
+        query = session.scalars(select(Pair.query_id)).first()
+        images = session.scalars(select(Image.id)).all()[:3]
+        session.add(RankedList(system_id=system.id, query_id=query, image_ids=list(images)))
+    made = hsfiq("study", "next", "--n", "12", "--strategy", "random", "--json")
+    assert made.code == 0
+    assert set(made.result["systems"]) == set(SYSTEMS)
 
 
 @on_sqlite

@@ -125,6 +125,7 @@ def test_one_scorer_by_dropout(answered: Answered, retrained: Path, study: str) 
     assert set(result["systems"].values()) == {6}
     assert result["expected_information"] > result["expected_information_of_random"] > 0
     assert result["chosen_by"]["law"] == FITTED
+    assert result["uncertainty"]["law"] == FITTED
     assert result["chosen_by"]["uncertainty"] == f"MC-dropout, rate {RATE}"
     sha256 = load_scorer(retrained, None, CPU).checkpoint.sha256
     assert result["chosen_by"]["scorers"] == [sha256]
@@ -160,6 +161,7 @@ def test_random_with_a_scorer_says_what_it_is_worth(
     words = ("--scorer", retrained, "--strategy", "random", "--json")
     result = next_study(answered, study, *words).result
     assert result["expected_information"] == result["expected_information_of_random"] > 0
+    assert result["chosen_by"] == {"strategy": "random", "seed": 0}
 
 
 @pytest.mark.parametrize("words", [("--images", "empty"), ("--images", "nowhere")])

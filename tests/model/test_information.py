@@ -148,14 +148,27 @@ def test_each_scorer_by_its_own_law() -> None:
     ]
     views = [(it.double(), law) for it, law in zip(scores, laws, strict=True)]
     latents, weights = answers(views, torch.tensor([[0, 1]]))
-    assert latents.flatten().tolist() == pytest.approx(
-        [2 * (0.1 - 0.4), 5 * 0.1, 5 * 0.4, 4 * (0.2 - 0.1), 7 * 0.2, 7 * 0.1], rel=1e-6
-    )
+    level = float(THRESHOLDS.mean())
+    first = [2 * (0.1 - 0.4), 5 * 0.1 - level, 5 * 0.4 - level]
+    second = [4 * (0.2 - 0.1), 7 * 0.2 - level - 1, 7 * 0.1 - level - 1]
+    assert latents.flatten().tolist() == pytest.approx([*first, *second], rel=1e-6)
     mean = latents.mean(dim=0)[0]
     assert float(weights[0, 0]) == pytest.approx(float(preference_information(mean[:1], 0.2)))
     assert float(weights[0, 1]) == pytest.approx(
-        float(score_information(mean[1:2], THRESHOLDS + 0.5))
+        float(score_information(mean[1:2], THRESHOLDS - level))
     )
+
+
+def test_a_level_that_the_thresholds_share_is_no_other_opinion() -> None:
+    """Two that expect the same answers, one of them with all scores and thresholds higher."""
+    scores = torch.rand(1, 6, dtype=torch.float64)
+    laws = [
+        Laws(FITTED, 4.0, 0.0, 5.0, tuple((THRESHOLDS + 5.0 * shift).tolist()))
+        for shift in (0.0, 0.5)
+    ]
+    views = [(scores, laws[0]), (scores + 0.5, laws[1])]
+    information = Information(*answers(views, torch.tensor([[0, 1], [2, 3], [4, 5]])))
+    assert information.gains(range(3)).abs().max() < 1e-9
 
 
 def test_without_a_law_of_scores_the_margin_alone() -> None:
