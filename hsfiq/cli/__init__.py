@@ -138,12 +138,20 @@ def explain(error: Exception) -> tuple[str | None, int]:
     return explain_elsewhere(error)
 
 
+UNUSABLE = {
+    *("OperationalError", "DatabaseError"),
+    *("InsufficientPrivilege", "ReadOnlySqlTransaction"),  # PostgreSQL's own
+}
+"""Errors of the database that are no defects of ours."""
+
+
 def explain_elsewhere(error: Exception) -> tuple[str | None, int]:
     """The same for errors of other rooms and of the database, which may not be installed."""
     room = type(error).__module__.partition(".")[0]
     if room == "sqlalchemy" and "sqlalchemy.exc" in sys.modules:
         orig = getattr(error, "orig", None)
-        if orig is not None and type(error).__name__ in ("OperationalError", "DatabaseError"):
+        names = {type(error).__name__, type(orig).__name__}
+        if orig is not None and names & UNUSABLE:
             return f"the database cannot be used ({one_line(str(orig))})", 2
     if room == "alembic" and type(error).__name__ == "CommandError":
         return f"the database's schema cannot be changed ({one_line(str(error))})", 2

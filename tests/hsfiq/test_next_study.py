@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from random import Random
+from threading import Barrier
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +24,7 @@ from studies import SMALL, SYSTEMS, Seat, config, draw, make_queries
 
 from hsfiq.balance import balanced
 from hsfiq.candidates import NOTHING, Candidate, HeldOut, candidates, pairs_asked
-from hsfiq.database import Database
+from hsfiq.database import Database, open_database
 from hsfiq.errors import UnreadableInput
 from hsfiq.next_study import Wanted, after, possibilities, store_study
 from hsfiq.tables import Dataset, Image, Pair, RankedList, RetrievedSet, Study, System
@@ -291,6 +294,46 @@ def test_wrong_words_change_nothing(asked: Database, words: tuple[str, ...], sai
     with asked.reading() as session:
         assert len(session.scalars(select(Study)).all()) == 1
     assert pairs_of(asked, "small") == before
+
+
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+def test_a_database_that_may_only_be_read(asked: Database, database_url: str) -> None:
+    read_only = f"{database_url}?options=-c%20default_transaction_read_only%3Don"
+    words = ("--n", "2", "--strategy", "random", "--database", read_only)
+    ran = hsfiq("study", "next", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert "the database cannot be used (cannot execute" in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+def test_two_at_once_ask_different_pairs(asked: Database, database_url: str) -> None:
+    """Both choose before either stores: the second is told, and nothing is asked twice."""
+
+    def ask(name: str) -> int:
+        with database_of(database_url) as database:
+            with database.reading() as session:
+                wanted = after(session, session.scalars(select(Study)).one(), name)
+                found = possibilities(session, wanted, NOTHING).found
+            both_have_chosen.wait(timeout=30)
+            try:
+                store_study(database, wanted, found.pairs[:1], found.sets, {}, status="open")
+            except UnreadableInput:
+                return 0
+            return 1
+
+    both_have_chosen = Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        assert sum(pool.map(ask, ("one", "two"))) == 1
+
+
+@contextmanager
+def database_of(url: str) -> Iterator[Database]:
+    database = open_database(url)
+    try:
+        yield database
+    finally:
+        database.close()
 
 
 def test_an_imported_study_has_no_design_to_go_on_from(asked: Database) -> None:
