@@ -31,6 +31,7 @@ Retrain = Callable[[Path, str], None]
 def asked(
     folder: Path,
     command: partial[str],
+    whole: Path,
     first: Path,
     scorer: Path,
     n: int,
@@ -42,7 +43,8 @@ def asked(
     Args:
         folder: with the first study in `study`.
         command: runs a command there.
-        first: the release that holds out triplets, with the scores `before` of `scorer`.
+        whole: the release whose held-out triplets are left alone.
+        first: the same with the answers that `scorer` was retrained on, and the scores `before`.
         scorer: the checkpoint that says what it is unsure of.
         n: pairs, and answers.
         seed: of choice and annotators.
@@ -52,7 +54,7 @@ def asked(
         place = copy_of_database(folder / "study", folder / strategy)
         made = command(
             "study", "next", "--n", str(n), "--strategy", strategy, "--scorer", str(scorer),
-            "--study", NAME, "--release", str(first), "--seed", str(seed), "--json",
+            "--study", NAME, "--release", str(whole), "--seed", str(seed), "--json",
             "--database", place.url,
         )  # fmt: skip
         people = json.loads(made)["forms"]  # more than there is room for: the last are turned away

@@ -164,7 +164,7 @@ def loop(seed: int, plan: Plan) -> Loop:
         triplets = read(recipe, None, folder / CATALOGUE, plan.limit)
         room = Room(folder, plan, triplets)
         learned = {size: room.learned(release, size) for size in plan.sizes}
-        return Loop(learned, room.asked(command, seed) if plan.ask else None)
+        return Loop(learned, room.asked(command, release, seed) if plan.ask else None)
 
 
 def make_release(folder: Path, command: partial[str], seed: int, plan: Plan) -> Path:
@@ -202,7 +202,7 @@ class Room:
         self.score(part, out, "after")
         return measured(part, METRICS)
 
-    def asked(self, command: partial[str], seed: int) -> Held:
+    def asked(self, command: partial[str], whole: Path, seed: int) -> Held:
         """Ask more after the first answers, and measure what is held out."""
         first, n = self.part(self.plan.sizes[0]), self.plan.ask
         scorer = self.folder / f"out-{self.plan.sizes[0]}"
@@ -212,7 +212,7 @@ class Room:
             self.retrain(release, scorer, out)
             self.score(first, out, name)
 
-        return asked(self.folder, command, first, scorer, n, seed, retrain)
+        return asked(self.folder, command, whole, first, scorer, n, seed, retrain)
 
     def part(self, size: int) -> Path:
         """Where the release lies that has so many answers to train with."""
