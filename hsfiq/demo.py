@@ -75,7 +75,16 @@ class DrawnQuery:
 
 def database_url(folder: Path) -> str:
     """The demo's own database, whatever HSFIQ_DATABASE_URL says."""
-    return f"sqlite:///{(folder / DATABASE_FILE).resolve()}"
+    return sqlite_url((folder / DATABASE_FILE).resolve())
+
+
+def sqlite_url(file: Path) -> str:
+    """The URL that names this file.
+
+    In a URL a `?` ends the path and a `%` stands for another character; all else is taken as it
+    stands, and stays readable.
+    """
+    return "sqlite:///" + str(file).replace("%", "%25").replace("?", "%3F")
 
 
 def demo_study(session: Session) -> Study | None:

@@ -23,13 +23,17 @@ from sqlalchemy import func, select
 from benchmarks.browsing import free_port
 from hsfiq import cli, demo
 from hsfiq.cli import full_demo
-from hsfiq.cli.full_demo_processes import Server
+from hsfiq.cli.full_demo_processes import Server, run_to_end
+from hsfiq.cli.full_demo_signals import Signals
 from hsfiq.cli.full_demo_steps import METRICS, Sizes, Step, address_of, whole_loop
 from hsfiq.database import open_database
 from hsfiq.releases.splits import verify_no_leak
 from hsfiq.tables import Form, Pair, Participant, Response, Study
 
 ROOT = Path(__file__).parent.parent
+FOLDER = "the team's demo? 50%41"
+"""A folder whose name means something else in a shell, and in a database's URL."""
+
 SEED = 1
 PEOPLE, QUESTIONS = 3, 8
 TINY = Sizes(
@@ -91,6 +95,39 @@ def small_loop(folder: Path, port: int) -> list[Step]:
     ]
 
 
+SLOW_TO_END = """
+import http.server, pathlib, signal, sys, time
+
+def end(*_):
+    pathlib.Path(name + ".told").touch()
+    while not pathlib.Path(name + ".may-end").exists():
+        time.sleep(0.02)
+    pathlib.Path(name + ".ended").touch()
+    sys.exit()
+
+name, port = sys.argv[1:]
+signal.signal(signal.SIGTERM, end)
+signal.signal(signal.SIGINT, end)
+pathlib.Path(name + ".began").touch()
+if int(port):
+    http.server.test(http.server.SimpleHTTPRequestHandler, port=int(port), bind="127.0.0.1")
+time.sleep(60)
+"""
+"""A command, and with a port a server, that takes its time to put its things in order."""
+
+
+def follow_slow_ones() -> None:
+    """What the tests start as a process of its own: such a command beside such a server."""
+    folder, port = Path(sys.argv[1]), int(sys.argv[2])
+    words = [sys.executable, "-c", SLOW_TO_END]
+    with (
+        Signals() as signals,
+        Server(address_of(port), folder / "server.log", signals) as server,
+    ):
+        assert server.start([*words, str(folder / "server"), str(port)]) is None
+        run_to_end([*words, str(folder / "command"), "0"], signals)
+
+
 def main() -> None:
     """What the tests start as a process of its own: the small loop, or one that takes its time."""
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
@@ -101,11 +138,11 @@ def main() -> None:
     full_demo.follow(steps, folder, port)
 
 
-def started(log: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
-    """Start `main` in a group of its own."""
+def started(log: Path, *arguments: str | Path, what: str = "main") -> subprocess.Popen[bytes]:
+    """Start one of the above in a group of its own."""
     with log.open("wb") as out:
         return subprocess.Popen(
-            [sys.executable, "-c", "import test_whole_loop as it; it.main()", *arguments],
+            [sys.executable, "-c", f"import test_whole_loop as it; it.{what}()", *arguments],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"},
             stdout=out,
@@ -133,7 +170,7 @@ def is_alive(group: int) -> bool:
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """The small loop, gone through once."""
-    folder, port = tmp_path_factory.mktemp("loop") / "demo", free_port()
+    folder, port = tmp_path_factory.mktemp("loop") / FOLDER, free_port()
     make_small_study(folder)
     log = folder.parent / "out.txt"
     process = started(log, folder, str(port))
@@ -271,7 +308,8 @@ def test_the_next_study_asks_what_is_new(ended: Ended) -> None:
 def test_the_server_is_gone(ended: Ended) -> None:
     assert "the demo is at" in (ended.folder / "server.log").read_text()
     assert not is_alive(ended.group)
-    assert not Server(address_of(ended.port), ended.folder / "server.log").answers()
+    log = ended.folder / "server.log"
+    assert not Server(address_of(ended.port), log, Signals()).answers()
 
 
 # ---------------------------------------------------------------------------------- what goes wrong
@@ -282,13 +320,13 @@ def test_a_server_that_is_killed_is_missed(
 ) -> None:
     folder, port = tmp_path / "demo", free_port()
     steps = whole_loop(folder, port, SEED, replace(TINY, participants=4))
-    with Server(address_of(port), folder / "server.log") as server:
+    with Server(address_of(port), folder / "server.log", Signals()) as server:
         full_demo.serve(steps[1], "2 of 9", server)
         assert server._process is not None
         server._process.kill()
         server._process.wait()
         with pytest.raises(full_demo.StepFailed) as failure:
-            full_demo.perform(steps[2], "3 of 9", server)
+            full_demo.perform(steps[2], "3 of 9", server, Signals())
     assert failure.value.exit_code == 2
     assert str(failure.value) == (
         "step 3 of 9 (Let annotators answer it): `hsfiq simulate` failed with exit code 2"
@@ -306,9 +344,9 @@ def test_a_server_that_does_not_start_says_why(
 ) -> None:
     port = free_port()
     steps = whole_loop(ended.folder, port, SEED, TINY)[1:3]
-    with Server(address_of(port), tmp_path / "server.log") as server:
+    with Server(address_of(port), tmp_path / "server.log", Signals()) as server:
         with pytest.raises(full_demo.StepFailed) as failure:
-            full_demo.go(steps, server)
+            full_demo.go(steps, server, Signals())
         assert not server.answers()
     assert failure.value.exit_code == 2
     assert str(failure.value).startswith("step 1 of 2 (Serve a study): `hsfiq demo` failed")
@@ -326,10 +364,11 @@ def test_what_something_else_serves_is_not_taken_for_the_study(
         [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"],
         cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    with other, Server(address_of(port), tmp_path / "demo/server.log") as server:
+    log = tmp_path / "demo/server.log"
+    with other, Server(address_of(port), log, Signals()) as server:
         wait_until(server.answers)
         with pytest.raises(full_demo.StepFailed) as failure:
-            full_demo.go(steps[1:2], server)
+            full_demo.go(steps[1:2], server, Signals())
         other.kill()
     assert failure.value.exit_code == 1
     assert f"http://127.0.0.1:{port} is served by something else\n" in capfd.readouterr().err
@@ -345,6 +384,51 @@ def test_whoever_is_told_to_end_leaves_no_server(tmp_path: Path) -> None:
     assert process.wait() == -signal.SIGINT, log.read_text()
     assert "the demo is at" in (folder / "server.log").read_text()
     assert not is_alive(process.pid)
+
+
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_whoever_is_told_again_while_ending_ends_all_the_same(
+    first: signal.Signals, tmp_path: Path
+) -> None:
+    log = tmp_path / "out.txt"
+    process = started(log, tmp_path, str(free_port()), what="follow_slow_ones")
+
+    def wait_for(name: str) -> None:
+        wait_until(lambda: (tmp_path / name).exists() or process.poll() is not None)
+
+    wait_for("command.began")
+    if first is signal.SIGINT:
+        os.killpg(process.pid, first)  # as Ctrl-C does
+    else:
+        process.send_signal(first)
+    for name in ("command", "server"):
+        wait_for(f"{name}.told")
+        for again in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            process.send_signal(again)
+        (tmp_path / f"{name}.may-end").touch()
+    assert process.wait() == -signal.SIGINT, log.read_text()
+    assert (tmp_path / "command.ended").exists()
+    assert (tmp_path / "server.ended").exists()
+    assert not is_alive(process.pid)
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals() as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signals.came is None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_signal_that_nothing_heeded_is_heeded_in_the_end() -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(KeyboardInterrupt), Signals() as signals:
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signals.came is signal.SIGTERM
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -398,6 +482,18 @@ def test_a_taken_port_is_said_before_anything_is_run(
     assert not (tmp_path / "demo").exists()
 
 
+@pytest.mark.parametrize("seed", [-4, 2**63])
+def test_a_seed_that_training_refuses_is_said_before_anything_is_run(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(
+        ["--dir", str(tmp_path / "demo"), "--seed", str(seed)],
+        f"--seed: {seed} is not from 0 to {2**63 - 1}, as training needs it; give another",
+        capsys,
+    )
+    assert not (tmp_path / "demo").exists()
+
+
 def test_what_is_not_installed_is_said_before_anything_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -408,6 +504,11 @@ def test_what_is_not_installed_is_said_before_anything_is_run(
         capsys,
     )
     assert not (tmp_path / "demo").exists()
+
+
+def test_a_path_in_what_is_told_stays_in_one_piece() -> None:
+    for path in ("a-folder/with-hyphens" * n for n in range(1, 10)):
+        assert path in full_demo.wrapped(f"Some words before it, and then {path} and more.").split()
 
 
 def refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

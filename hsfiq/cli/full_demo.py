@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import time
 import webbrowser
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -21,6 +19,7 @@ import typer
 
 from hsfiq.cli.common import room
 from hsfiq.cli.full_demo_processes import Server, run_to_end
+from hsfiq.cli.full_demo_signals import Signals
 from hsfiq.cli.full_demo_steps import (
     METRICS,
     REPORT,
@@ -62,17 +61,16 @@ def run(folder: Path, port: int, seed: int, *, opens: bool) -> None:
         opens: whether the report is opened in the browser.
 
     Raises:
-        UnreadableInput: the folder holds something, or the port is taken.
+        UnreadableInput: the folder holds something, the port is taken, or the seed draws nothing.
         HsfiqError: something is not installed.
         StepFailed: a command failed.
     """
-    require_ready(folder, port)
+    require_ready(folder, port, seed)
     typer.echo(
-        fill(
+        wrapped(
             "The whole loop on a catalogue of drawn garments, in some minutes. Each step is a "
             "command that you can type yourself; all that it makes lies in "
-            f"{folder}. The annotators are simulated: they stand in for people.",
-            WIDTH,
+            f"{folder}. The annotators are simulated: they stand in for people."
         )
     )
     follow(whole_loop(folder, port, seed, STANDARD), folder, port)
@@ -80,11 +78,17 @@ def run(folder: Path, port: int, seed: int, *, opens: bool) -> None:
         webbrowser.open((folder / REPORT / "report.html").resolve().as_uri())
 
 
-def require_ready(folder: Path, port: int) -> None:
+def wrapped(text: str) -> str:
+    """The text in lines of `WIDTH`; a path in it stays in one piece."""
+    return fill(text, WIDTH, break_on_hyphens=False, break_long_words=False)
+
+
+def require_ready(folder: Path, port: int, seed: int) -> None:
     """Say what is in the way before anything is run.
 
     Raises:
-        UnreadableInput: the folder holds something, or the port is taken.
+        UnreadableInput: the folder holds something, the port is taken, or the seed is none that
+            training takes; the commands that only draw take any.
         HsfiqError: something is not installed.
     """
     if folder.exists() and not folder.is_dir():
@@ -93,6 +97,11 @@ def require_ready(folder: Path, port: int) -> None:
         raise UnreadableInput(str(folder), "is there and not empty", "name another --dir")
     room("torch", "model")
     room("safetensors", "model")
+    least, most = room("model.recipe_values", "model").RANGES["seed"]
+    if not least <= seed <= most:
+        raise UnreadableInput(
+            "--seed", f"{seed} is not from {least} to {most}, as training needs it", "give another"
+        )
     room("analysis.reports.report", "analysis")
     room("annotate.app", "annotate").listening(HOST, port).close()
 
@@ -102,39 +111,35 @@ def follow(steps: Sequence[Step], folder: Path, port: int) -> None:
 
     Raises:
         StepFailed: a command failed.
+        KeyboardInterrupt: we were told to end.
     """
-    with as_interrupt(signal.SIGTERM), Server(address_of(port), folder / SERVER_LOG) as server:
-        go(steps, server)
+    with (
+        Signals() as signals,
+        Server(address_of(port), folder / SERVER_LOG, signals) as server,
+    ):
+        go(steps, server, signals)
     results = json.loads((folder / REPORT / "results.json").read_bytes())
     typer.echo("\n".join(summary(results, folder)))
 
 
-@contextmanager
-def as_interrupt(number: signal.Signals) -> Iterator[None]:
-    """Let a signal that would end the process at once end the block as Ctrl-C does."""
-    before = signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-
-
-def go(steps: Sequence[Step], server: Server) -> None:
+def go(steps: Sequence[Step], server: Server, signals: Signals) -> None:
     """Announce and run the steps in their order.
 
     Raises:
         StepFailed: one failed; those after it are not run.
+        KeyboardInterrupt: we were told to end; the step has ended, those after it are not run.
     """
     for number, step in enumerate(steps, start=1):
         place = f"{number} of {len(steps)}"
         if not step.is_served:
             server.stop()
-        typer.echo(f"\n[{place}] {step.title}\n{fill(step.why, WIDTH)}\n\n$ {step.command}")
+        signals.heed()
+        typer.echo(f"\n[{place}] {step.title}\n{wrapped(step.why)}\n\n$ {step.command}")
         started = time.monotonic()
         if step.serves:
             serve(step, place, server)
         else:
-            perform(step, place, server)
+            perform(step, place, server, signals)
         typer.echo(f"({time.monotonic() - started:.0f} s)")
 
 
@@ -143,6 +148,7 @@ def serve(step: Step, place: str, server: Server) -> None:
 
     Raises:
         StepFailed: it does not answer.
+        KeyboardInterrupt: we were told to end.
     """
     reason = server.start(step.process)
     if reason is not None:
@@ -151,13 +157,14 @@ def serve(step: Step, place: str, server: Server) -> None:
     typer.echo(f"{server.address} answers")
 
 
-def perform(step: Step, place: str, server: Server) -> None:
+def perform(step: Step, place: str, server: Server, signals: Signals) -> None:
     """Run a command to its end.
 
     Raises:
         StepFailed: it failed.
+        KeyboardInterrupt: we were told to end.
     """
-    exit_code = run_to_end(step.process)
+    exit_code = run_to_end(step.process, signals)
     if exit_code == 0:
         return
     if step.is_served and server.exit_code is not None:

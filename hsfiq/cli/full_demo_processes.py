@@ -1,12 +1,13 @@
 """The processes of `hsfiq demo --full`: commands run to their end, and a server beside them.
 
-None of them outlives us: not when another fails, nor when we are told to end. They stay in our
-group of processes, so that Ctrl-C and the end of a terminal reach them as well.
+None of them outlives us: not when another fails, nor when we are told to end, be it twice. They
+stay in our group of processes, so that Ctrl-C and the end of a terminal reach them as well.
 """
 
 from __future__ import annotations
 
 import http.client
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from hsfiq.cli.full_demo_signals import Signals
 from hsfiq.simulate.browser import Browser, Refusal
 
 PATIENCE = 300.0
@@ -25,23 +27,32 @@ AFTER_INTERRUPT = 5.0
 GRACE = 10.0
 """Seconds for which a process that was told to end may take to do so."""
 
-ASKED_EVERY = 0.2
-"""Seconds between two looks at whether it answers."""
+LOOKED_EVERY = 0.2
+"""Seconds between two looks at a process, and at whether we are told to end."""
 
 ANSWERS_WITHIN = 5.0
 """Seconds after which a page that was asked for counts as missing."""
 
 
-def run_to_end(command: Sequence[str]) -> int:
-    """Run a command, which writes straight to our terminal; its exit code."""
-    with subprocess.Popen(command) as process:  # noqa: S603 (ours)
-        try:
-            return process.wait()
-        except BaseException:
+def run_to_end(command: Sequence[str], signals: Signals) -> int:
+    """Run a command, which writes straight to our terminal; its exit code.
+
+    Raises:
+        KeyboardInterrupt: we were told to end; the command has ended, too.
+    """
+    process = subprocess.Popen(command)  # noqa: S603 (ours)
+    try:
+        exit_code = None
+        while exit_code is None:
+            with suppress(subprocess.TimeoutExpired):
+                exit_code = process.wait(LOOKED_EVERY)
+            signals.heed()
+        return exit_code
+    finally:
+        if signals.came is signal.SIGINT:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(AFTER_INTERRUPT)
-            end(process)
-            raise
+        end(process)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -63,15 +74,17 @@ class Server:
         address: where it answers.
     """
 
-    def __init__(self, address: str, log: Path) -> None:
+    def __init__(self, address: str, log: Path, signals: Signals) -> None:
         """Make ready to start one.
 
         Args:
             address: where it will answer.
             log: takes what it prints.
+            signals: heeded while it starts.
         """
         self.address = address
         self._log = log
+        self._signals = signals
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -85,6 +98,9 @@ class Server:
 
         Returns:
             Why it does not serve, in a line; None where it does.
+
+        Raises:
+            KeyboardInterrupt: we were told to end.
         """
         if self.answers():
             return f"{self.address} is served by something else"
@@ -93,11 +109,12 @@ class Server:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 (ours)
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
+            self._signals.heed()
             if self.exit_code is not None:
                 return self.said()
             if self.answers():
                 return None
-            time.sleep(ASKED_EVERY)
+            time.sleep(LOOKED_EVERY)
         return f"{self.address} has not answered for {PATIENCE:.0f} seconds"
 
     def stop(self) -> None:

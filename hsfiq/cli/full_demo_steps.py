@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hsfiq.cli.serve import HOST
-from hsfiq.demo import DATABASE_FILE, IMAGE_FOLDER, NAME
+from hsfiq.demo import DATABASE_FILE, IMAGE_FOLDER, NAME, sqlite_url
 
 METRICS = ("recall@5", "before", "after")
 """What is held against the answers; the last two are the scorers' scores."""
@@ -75,6 +75,7 @@ def whole_loop(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
     """The commands, from the first scorer to the study that comes after its retraining."""
     scorer, retrained = folder / "scorer", folder / "retrained"
     release, report = folder / "release", folder / REPORT
+    database = ("--database", sqlite_url(folder / DATABASE_FILE))
     features = ("--cache", str(folder / "features"))
     images = ("--images", str(folder / IMAGE_FOLDER))
     drawn = ("--data", "drawn", "--limit", str(sizes.limit))
@@ -116,7 +117,7 @@ def whole_loop(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
             "The server is stopped. Answers that are flagged irrelevant or contradict themselves "
             "are dropped, each with its reason. Half of the triplets are held out, to test on.",
             (
-                *("export", "--database", f"sqlite:///{folder / DATABASE_FILE}", "--study", NAME),
+                *("export", *database, "--study", NAME),
                 *("--release", "hp", "--filter-invalid", "--split", "triplet"),
                 *("--split-seed", str(seed), "--test-share", "0.5", "--out", str(release)),
             ),
@@ -164,7 +165,7 @@ def whole_loop(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
             (
                 *("study", "next", "--scorer", str(retrained), "--n", str(sizes.ask), *images),
                 *("--study", NAME, "--release", str(release), "--seed", str(seed), *features),
-                *("--database", f"sqlite:///{folder / DATABASE_FILE}"),
+                *database,
             ),
         ),
     ]

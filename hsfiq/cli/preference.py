@@ -108,7 +108,7 @@ def summary(checkpoint: Checkpoint) -> dict[str, Any]:
     path = checkpoint.path.with_name(REPORT)
     try:
         report = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UnreadableInput(str(path), "cannot be read", "name another --out") from error
     return {
         "checkpoint": str(checkpoint.path),

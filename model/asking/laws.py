@@ -56,7 +56,7 @@ def laws_of(loaded: Loaded) -> Laws:
             score_slope=number(fitted["score_slope"]),
             thresholds=rising([number(it) for it in fitted["thresholds"]]),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UnreadableInput(
             str(path), "is not the law that was fitted in retraining", "copy the whole folder"
         ) from error

@@ -14,7 +14,8 @@ from model import checkpoints
 from model.checkpoints import Checkpoint
 from model.encoders.blip2_hf import NAME as HF
 from model.encoders.conversion import hf_name, lavis_names
-from model.encoders.hf_files import require_new
+from model.encoders.hf_files import require_new, whole_folder
+from model.preference.run import ANSWER_MODEL
 
 LAVIS = "blip2-vitg"
 
@@ -24,13 +25,16 @@ _LAVIS_PREFIX, _HF_PREFIX = "encoder.lavis.", "encoder.hf."
 def convert(source: Path, out: Path) -> Checkpoint:
     """Write a checkpoint for the other of the two encoders: to score with, or to start from.
 
+    The law fitted to answers, where one lies beside it, goes along as it is: it is about scores,
+    and these are the same.
+
     Args:
         source: a checkpoint's JSON file, or a run's folder.
-        out: gets `best.json` and its tensors; a new folder.
+        out: gets `best.json` and its tensors; is made, whole or not at all.
 
     Raises:
         UnreadableInput: no checkpoint, one of another encoder, or with unknown tensors; `out` is
-            there already.
+            there already, or cannot be written.
     """
     checkpoint = checkpoints.read(source)
     said, recipe = (checkpoint.about.get(key) for key in ("encoder", "recipe"))
@@ -53,7 +57,25 @@ def convert(source: Path, out: Path) -> Checkpoint:
         "recipe": {**recipe, "encoder": to},
         "converted_from": {"encoder": was, "sha256": checkpoint.sha256},
     }
-    return checkpoints.save(out, checkpoints.BEST, about, {"scorer": tensors})
+    law = law_beside(checkpoint)
+    with whole_folder(out) as draft:
+        if law is not None:
+            (draft / ANSWER_MODEL).write_bytes(law)
+        saved = checkpoints.save(draft, checkpoints.BEST, about, {"scorer": tensors})
+    return Checkpoint(out / saved.path.name, saved.about)
+
+
+def law_beside(checkpoint: Checkpoint) -> bytes | None:
+    """The file with the law fitted to answers; None where the scorer was not retrained on any.
+
+    Raises:
+        UnreadableInput: it is there and cannot be read.
+    """
+    path = checkpoint.path.with_name(ANSWER_MODEL)
+    try:
+        return path.read_bytes() if path.is_file() else None
+    except OSError as error:
+        raise UnreadableInput(str(path), f"cannot be read ({error.strerror})") from error
 
 
 def to_hf_name(name: str) -> str | None:

@@ -17,7 +17,9 @@ import torch
 from torch import Tensor
 
 from hsfiq.records import HIGHEST_SCORE, LOWEST_SCORE
-from model.preference.newton import Fit, minimise
+from model.preference.arrow import Arrow
+from model.preference.comparisons import compare
+from model.preference.newton import Derivatives, Fit, Hessian, dense, minimise
 from model.preference.objective import preference_loss, score_loss
 
 N_THRESHOLDS = HIGHEST_SCORE - LOWEST_SCORE
@@ -176,14 +178,13 @@ def fit_preferences(sets: Tensor, asked: Judgements) -> Fit:
         losses = preference_losses(values, sets, asked)
         return asked.weights @ losses + ((values / spreads) ** 2).sum() / 2
 
-    return with_least_slope(objective, sets.new_zeros(len(spreads)))
+    return with_least_slope(objective, sets.new_zeros(len(spreads)), dense(objective))
 
 
 def fit_scores(sets: Tensor, asked: Judgements, offset_sd: float) -> Fit:
     """Fit slope, thresholds and offsets; sets are [Q, 2] float64."""
     n = len(asked.participants)
-    wide = [SLOPE_SD, *[LOGIT_SD] * N_THRESHOLDS]
-    spreads = sets.new_tensor([*wide, *[offset_sd] * n])
+    spreads = torch.cat([common_spreads(sets), sets.new_full((n,), offset_sd)])
 
     def objective(values: Tensor) -> Tensor:
         gaps = values[1 : 1 + N_THRESHOLDS].diff()  # [3]
@@ -192,16 +193,58 @@ def fit_scores(sets: Tensor, asked: Judgements, offset_sd: float) -> Fit:
         return asked.weights @ losses + law - BARRIER * gaps.log().sum()
 
     start = torch.cat([sets.new_tensor([0.0, -1.5, -0.5, 0.5, 1.5]), sets.new_zeros(n)])
-    return with_least_slope(objective, start)
+    return with_least_slope(objective, start, score_derivatives(sets, asked, offset_sd))
 
 
-def with_least_slope(objective: Callable[[Tensor], Tensor], start: Tensor) -> Fit:
+def common_spreads(like: Tensor) -> Tensor:
+    """Of the weak normal laws of slope and thresholds: [1 + 4]."""
+    return like.new_tensor([SLOPE_SD, *[LOGIT_SD] * N_THRESHOLDS])
+
+
+def score_derivatives(sets: Tensor, asked: Judgements, offset_sd: float) -> Derivatives:
+    """The derivatives of what `fit_scores` minimises, in time and memory that grow as answers do.
+
+    An offset meets nobody else's, so that the Hessian is an arrow.
+    """
+    scores, weights = asked.scores.flatten(), asked.weights.repeat_interleave(2)  # [2Q]
+    people, n = asked.people.repeat_interleave(2), len(asked.participants)
+    compared = compare(sets.flatten(), scores, people, weights, n, N_THRESHOLDS)
+    spreads, inner = common_spreads(sets), slice(LOWEST_SCORE + 1, HIGHEST_SCORE)
+    between = torch.bincount(scores, weights, HIGHEST_SCORE + 1)[inner]  # [3]
+
+    def common(values: Tensor) -> Tensor:
+        """What depends on slope and thresholds alone, of `score_loss` and of the laws."""
+        gaps = values[1:].diff()  # [3]
+        inside = between @ torch.log(-torch.expm1(-gaps))
+        return ((values / spreads) ** 2).sum() / 2 - inside - BARRIER * gaps.log().sum()
+
+    slope = torch.func.grad(common)
+
+    def derivatives(values: Tensor) -> tuple[Tensor, Arrow]:
+        first, offsets = values[: 1 + N_THRESHOLDS], values[1 + N_THRESHOLDS :]
+        gradient, arrow = compared.derivatives(values)
+        corner = arrow.corner + torch.func.jacrev(slope)(first)
+        diagonal = arrow.diagonal + offset_sd**-2
+        law = torch.cat([slope(first), offsets / offset_sd**2])
+        return gradient + law, Arrow(corner, arrow.cross, diagonal)
+
+    return derivatives
+
+
+def with_least_slope(
+    objective: Callable[[Tensor], Tensor], start: Tensor, derivatives: Derivatives
+) -> Fit:
     """Minimise; where the first value would fall below the least slope, hold it there."""
-    found = minimise(objective, start)
+    found = minimise(objective, start, derivatives)
     if found.values[0] >= LEAST_SLOPE:
         return found
     slope = start.new_tensor([LEAST_SLOPE])
-    rest = minimise(lambda values: objective(torch.cat([slope, values])), start[1:])
+
+    def others(values: Tensor) -> tuple[Tensor, Hessian]:
+        gradient, hessian = derivatives(torch.cat([slope, values]))
+        return gradient[1:], hessian.without_first()
+
+    rest = minimise(lambda values: objective(torch.cat([slope, values])), start[1:], others)
     unknown = torch.full_like(slope, torch.nan)
     return Fit(torch.cat([slope, rest.values]), torch.cat([unknown, rest.errors]))
 

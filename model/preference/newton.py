@@ -1,9 +1,10 @@
-"""Newton's method for the small convex fits: few numbers, many answers."""
+"""Newton's method for the convex fits of the answers' laws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -32,25 +33,73 @@ class Fit:
     errors: Tensor
 
 
-def minimise(objective: Callable[[Tensor], Tensor], start: Tensor) -> Fit:
+class Hessian(Protocol):
+    """The second derivatives at a point, [K, K] and positive definite, however they are kept."""
+
+    def solve(self, gradient: Tensor) -> Tensor:
+        """The step x, [K], with Hessian x = gradient."""
+        ...
+
+    def inverse_diagonal(self) -> Tensor:
+        """The diagonal of the inverse, [K]."""
+        ...
+
+    def without_first(self) -> Hessian:
+        """The Hessian of the other K - 1 numbers, where the first is held."""
+        ...
+
+
+Derivatives = Callable[[Tensor], tuple[Tensor, Hessian]]
+"""[K] -> the gradient [K] and the Hessian there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A Hessian of few numbers: all [K, K] of it."""
+
+    matrix: Tensor
+
+    def solve(self, gradient: Tensor) -> Tensor:
+        """The step x, [K], with Hessian x = gradient."""
+        step: Tensor = torch.linalg.solve(self.matrix, gradient)
+        return step
+
+    def inverse_diagonal(self) -> Tensor:
+        """The diagonal of the inverse, [K]."""
+        found: Tensor = torch.linalg.inv(self.matrix).diagonal()
+        return found
+
+    def without_first(self) -> Dense:
+        """The Hessian of the other K - 1 numbers, where the first is held."""
+        return Dense(self.matrix[1:, 1:])
+
+
+def dense(objective: Callable[[Tensor], Tensor]) -> Derivatives:
+    """The derivatives of any function of few numbers, by autograd: it takes K gradients."""
+    slope = torch.func.grad(objective)
+    return lambda values: (slope(values), Dense(torch.func.jacrev(slope)(values)))
+
+
+def minimise(
+    objective: Callable[[Tensor], Tensor], start: Tensor, derivatives: Derivatives | None = None
+) -> Fit:
     """Find the least of a strictly convex function.
 
     Args:
         objective: [K] -> a scalar; infinite or NaN outside its domain, which is open and convex.
         start: [K] float64, inside of it.
+        derivatives: its own; None for `dense` ones.
 
     Raises:
         Diverged: no step leads lower.
     """
-    slope, values = torch.func.grad(objective), start.clone()
+    derivatives, values = derivatives or dense(objective), start.clone()
     for _ in range(MOST_STEPS):
-        gradient = slope(values)  # [K]
-        hessian = torch.func.jacrev(slope)(values)  # [K, K]
-        step = torch.linalg.solve(hessian, gradient)  # [K]
+        gradient, hessian = derivatives(values)  # [K], [K, K]
+        step = hessian.solve(gradient)  # [K]
         decrement = float(gradient @ step)
         if decrement / 2 < TOLERANCE:
-            errors = torch.linalg.inv(hessian).diagonal().sqrt()  # [K]
-            return Fit(values, errors)
+            return Fit(values, hessian.inverse_diagonal().sqrt())
         values = descend(objective, values, step, decrement)
     raise Diverged(f"the fit of the answers has not ended after {MOST_STEPS} steps")
 

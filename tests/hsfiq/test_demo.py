@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from samples import dump, hsfiq
-from sqlalchemy import func, select
+from sqlalchemy import URL, func, make_url, select
 
 from hsfiq import demo, participants, store
 from hsfiq.database import Database, head_revision, open_database
@@ -116,6 +116,41 @@ def test_the_demos_database_lies_in_its_own_folder(
 ) -> None:
     monkeypatch.setenv("HSFIQ_DATABASE_URL", "sqlite:////elsewhere/other.db")
     assert demo.database_url(tmp_path) == f"sqlite:///{tmp_path / 'hsfiq.db'}"
+
+
+ODD_NAMES = (
+    "q?x",
+    "?mode=memory",
+    "p%41x",
+    "50%",
+    "%3F",
+    "a b",
+    'it\'s "it"',
+    "ü#@:&+=;",
+    "file:x",
+)
+"""Of folders; some mean something else in a URL."""
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_url_names_the_file_that_it_was_made_for(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name / demo.DATABASE_FILE
+    assert make_url(demo.sqlite_url(file)) == URL.create("sqlite", database=str(file))
+
+
+@pytest.mark.usefixtures("unseen")
+def test_the_database_lies_in_the_folder_whatever_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ("q?x", "p%41x", 'it\'s "it" ü')
+    for name in names:
+        ran = hsfiq("demo", "--answers", "1", "--seed", "-4", "--dir", name)
+        assert (ran.code, ran.err) == (0, "")
+        url = ran.out.partition(": 1 answers")[0]
+        assert "drawn" in hsfiq("study", "list", "--database", url).out
+        assert (tmp_path / name / demo.DATABASE_FILE).stat().st_size > 0
+    assert {path.name for path in tmp_path.iterdir()} == set(names)
 
 
 @pytest.mark.usefixtures("unseen")

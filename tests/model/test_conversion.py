@@ -18,10 +18,13 @@ from training_kit import files_below, hsfiq
 from transformers import BertTokenizer, Blip2ForImageTextRetrieval
 
 from hsfiq.errors import UnreadableInput
+from model import checkpoints
 from model.encoders.architectures import ARCHITECTURES, CLIP_L
 from model.encoders.conversion import beside, hf_name, lavis_names, to_hf, to_lavis
+from model.encoders.hf_checkpoints import convert
 from model.encoders.hf_files import hf_to_lavis, lavis_to_hf, whole_folder
 from model.encoders.weights import read_tensors
+from model.preference.run import ANSWER_MODEL
 
 
 @pytest.fixture(scope="module")
@@ -280,3 +283,51 @@ def test_the_command_says_what_is_wrong(
     assert len(told.err.splitlines()) == 1
     assert said in told.err
     assert not Path("out").exists()
+
+
+# ------------------------------------------------------------------------------- a retrained scorer
+
+
+def retrained(folder: Path, reference: Reference) -> Path:
+    """A run's folder as `hsfiq train preference` leaves it, of LAVIS' model; and a law's file."""
+    names = {"temperature": "temp", "lavis.query_tokens": "query_tokens"}
+    tensors = {f"encoder.{ours}": reference.weights[lavis] for ours, lavis in names.items()}
+    about = {"encoder": {"name": "blip2-vitg"}, "recipe": {"encoder": "blip2-vitg"}}
+    retraining = {"preference": {"epochs": 8}}
+    checkpoints.save(folder, checkpoints.LAST, about | retraining, {"scorer": tensors})
+    (folder / ANSWER_MODEL).write_bytes(b'{"after": {"slope": {"value": 9.5}}}\r\n')
+    return folder
+
+
+def test_the_law_fitted_to_answers_goes_along(reference: Reference, tmp_path: Path) -> None:
+    run = retrained(tmp_path / "run", reference)
+    (tmp_path / "back").mkdir()
+    convert(run, tmp_path / "hf")
+    back = convert(tmp_path / "hf" / "best.json", tmp_path / "back")
+    for folder in ("hf", "back"):
+        law = (tmp_path / folder / ANSWER_MODEL).read_bytes()
+        assert law == (run / ANSWER_MODEL).read_bytes()
+        (tensors,) = (tmp_path / folder).glob("*.safetensors")
+        kept = {path.name for path in (tmp_path / folder).iterdir()}
+        assert kept == {ANSWER_MODEL, "best.json", tensors.name}
+    assert back == checkpoints.read(tmp_path / "back")
+    assert_same(back.tensors("scorer"), checkpoints.read(run).tensors("scorer"))
+
+
+def test_a_run_without_a_law_goes_without(reference: Reference, tmp_path: Path) -> None:
+    run = retrained(tmp_path / "run", reference)
+    (run / ANSWER_MODEL).unlink()
+    convert(run, tmp_path / "hf")
+    assert not (tmp_path / "hf" / ANSWER_MODEL).exists()
+
+
+def test_a_run_that_cannot_be_converted_leaves_nothing(
+    reference: Reference, tmp_path: Path
+) -> None:
+    run = retrained(tmp_path / "run", reference)
+    told = hsfiq("weights", "convert", run, "--out", run / "last.json" / "out")
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith(f"hsfiq: {run / 'last.json' / 'out'}: cannot be written (")
+    change(next(run.glob("*.safetensors")), lambda it: it.clear())
+    assert hsfiq("weights", "convert", run, "--out", tmp_path / "out").code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -20,8 +22,11 @@ from model.preference.answers import (
     SLOPE_SD,
     Judgements,
     fit_answers,
+    score_derivatives,
 )
-from model.preference.newton import minimise
+from model.preference.arrow import Arrow
+from model.preference.newton import Fit, dense, minimise
+from model.preference.objective import score_loss
 from model.training.diagnosis import Diverged
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -235,3 +240,101 @@ def test_newton_finds_the_least_of_a_quadratic_at_once() -> None:
     found = minimise(lambda x: x @ matrix @ x / 2 - x.sum(), torch.zeros(2, dtype=torch.float64))
     torch.testing.assert_close(found.values, torch.linalg.solve(matrix, torch.ones(2).double()))
     torch.testing.assert_close(found.errors, torch.linalg.inv(matrix).diagonal().sqrt())
+
+
+# --------------------------------------------------------------------- as many participants as come
+
+
+def slow_scores(sets: Tensor, asked: Judgements, offset_sd: float) -> Callable[[Tensor], Tensor]:
+    """What the fit of scores minimises: [slope, 4 thresholds, P offsets] -> a scalar."""
+
+    def objective(values: Tensor) -> Tensor:
+        slope, edges, offsets = values[0], values[1:5], values[5:]
+        total = (slope / SLOPE_SD) ** 2 / 2 + ((edges / LOGIT_SD) ** 2).sum() / 2
+        total = total + ((offsets / offset_sd) ** 2).sum() / 2 - BARRIER * edges.diff().log().sum()
+        for side in (0, 1):
+            latents = slope * sets[:, side] + offsets[asked.people]
+            total = total + asked.weights @ score_loss(latents, asked.scores[:, side], edges)
+        return total
+
+    return objective
+
+
+def start(n_people: int) -> Tensor:
+    return torch.tensor([0.0, -1.5, -0.5, 0.5, 1.5, *[0.0] * n_people], dtype=torch.float64)
+
+
+def weighted(seed: int, n_people: int, n_questions: int) -> tuple[Tensor, Judgements]:
+    """Simulated answers that weigh from 0 to 2, the first of them nothing."""
+    sets, asked, _ = simulated(seed, n_people, n_questions)
+    rng = Random(seed)
+    drawn = [0.0, *(2 * rng.random() for _ in range(len(sets) - 1))]
+    return sets, replace(asked, weights=torch.tensor(drawn, dtype=torch.float64))
+
+
+def assert_close(fit: Fit, slow: Fit) -> None:
+    torch.testing.assert_close(fit.values, slow.values, atol=1e-6, rtol=0)
+    torch.testing.assert_close(fit.errors, slow.errors, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("n_people", "n_questions"), [(1, 40), (2, 1), (12, 15)])
+def test_the_fast_fit_of_scores_is_the_dense_one(n_people: int, n_questions: int) -> None:
+    equal, asked, _ = simulated(9, n_people, n_questions)
+    for sets, judgements in ((equal, asked), weighted(10, n_people, n_questions)):
+        found = fit_answers(sets, judgements, 0.7).scores
+        assert found.values[0] > LEAST_SLOPE
+        assert_close(found, minimise(slow_scores(sets, judgements, 0.7), start(n_people)))
+
+
+@pytest.mark.parametrize("n_people", [1, 7])
+def test_the_fast_fit_with_the_slope_held_is_the_dense_one(n_people: int) -> None:
+    sets, asked = weighted(11, n_people, 20)
+    found = fit_answers(-sets, asked, 0.7).scores
+    objective, least = slow_scores(-sets, asked, 0.7), torch.tensor([LEAST_SLOPE]).double()
+    slow = minimise(lambda rest: objective(torch.cat([least, rest])), start(n_people)[1:])
+    assert found.values[0] == LEAST_SLOPE
+    assert found.errors[0].isnan()
+    assert_close(Fit(found.values[1:], found.errors[1:]), slow)
+
+
+def test_scores_have_the_derivatives_of_autograd() -> None:
+    """Far from the least too: where thresholds nearly touch, and where answers are unlikely."""
+    sets, asked = weighted(12, 4, 10)
+    rng = torch.Generator().manual_seed(0)
+    fast, slow = score_derivatives(sets, asked, 0.7), dense(slow_scores(sets, asked, 0.7))
+    for edges in ([-1.5, -0.5, 0.5, 1.5], [0.0, 1e-3, 0.2, 9.0], [-12.0, -8.0, 8.0, 12.0]):
+        own = 3 * torch.randn(5, generator=rng, dtype=torch.float64)
+        values = torch.cat([own[:1], torch.tensor(edges, dtype=torch.float64), own[1:]])
+        (gradient, hessian), (slow_gradient, slow_hessian) = fast(values), slow(values)
+        torch.testing.assert_close(gradient, slow_gradient)
+        torch.testing.assert_close(hessian.solve(gradient), slow_hessian.solve(gradient))
+        torch.testing.assert_close(hessian.inverse_diagonal(), slow_hessian.inverse_diagonal())
+
+
+def test_thousands_of_participants() -> None:
+    """A dense Hessian of theirs would be of 9 million numbers, each step some minutes."""
+    sets, asked, truth = simulated(seed=13, n_people=3000, n_questions=3)
+    found = fit_answers(sets, asked, OFFSET_SD).scores
+    gradient = torch.func.grad(slow_scores(sets, asked, OFFSET_SD))(found.values)
+    assert gradient.abs().max() < 1e-3
+    off = found.values - torch.tensor([*truth["scores"], *truth["offsets"]])
+    assert (off[:5].abs() < FAR * found.errors[:5]).all()
+    # Of offsets drawn from their law, as many lie within an error as of any normal law.
+    assert (off[5:].abs() < found.errors[5:]).double().mean() == pytest.approx(0.683, abs=0.04)
+
+
+@pytest.mark.parametrize(("common", "people"), [(1, 1), (5, 1), (5, 30)])
+def test_an_arrow_is_the_whole_matrix(common: int, people: int) -> None:
+    rng, n = torch.Generator().manual_seed(common + people), common + people
+    root = torch.randn(common, n, generator=rng, dtype=torch.float64)
+    cross, diagonal = root[:, common:], 1 + root[0, common:] ** 2
+    corner = root[:, :common] @ root[:, :common].T + (cross / diagonal) @ cross.T
+    corner = corner + torch.eye(common)
+    whole = torch.cat(
+        [torch.cat([corner, cross], dim=1), torch.cat([cross.T, diagonal.diag()], dim=1)]
+    )
+    arrow, gradient = Arrow(corner, cross, diagonal), torch.arange(n).double()
+    torch.testing.assert_close(arrow.solve(gradient), torch.linalg.solve(whole, gradient))
+    torch.testing.assert_close(arrow.inverse_diagonal(), torch.linalg.inv(whole).diagonal())
+    others = arrow.without_first().inverse_diagonal()
+    torch.testing.assert_close(others, torch.linalg.inv(whole[1:, 1:]).diagonal())

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 import torch
 from preference_kit import Answered
-from training_kit import Said, files_below, hsfiq
+from training_kit import CPU, Said, files_below, hsfiq
+
+from hsfiq.errors import UnreadableInput
+from model.asking.laws import laws_of
+from model.loading import load_scorer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -242,3 +246,20 @@ def test_releases_that_are_none(answered: Answered, tmp_path: Path) -> None:
     command = train(answered, tmp_path / "out", "--release", release)
     assert command.code == 2
     assert not (tmp_path / "out").exists()
+
+
+NESTED = "[" * 100_000
+
+
+def test_a_report_nested_too_deeply(answered: Answered, retrained: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(retrained / "out", tmp_path / "out")
+    (out / "report.json").write_text(NESTED)
+    command = train(answered, out, "--release", retrained / "hp")
+    assert_refused(command, f"{out / 'report.json'}: cannot be read; name another --out")
+
+
+def test_a_law_nested_too_deeply(retrained: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(retrained / "out", tmp_path / "out")
+    (out / "answer_model.json").write_text(NESTED)
+    with pytest.raises(UnreadableInput, match="is not the law that was fitted"):
+        laws_of(load_scorer(out, None, CPU))
