@@ -170,8 +170,9 @@ def test_a_scorer_retrained_twice(answered: Answered, retrained: Path, tmp_path:
     said = json.loads((tmp_path / "hp.scores" / "after.json").read_bytes())
     names = ("name", "version", "content_sha256")
     assert said["trained_on"] == [{key: it[key] for key in names} for it in (manifest, later)]
-    (note,) = analyze(tmp_path)["notes"]
-    assert note.endswith("use --part test")
+    this, other = analyze(tmp_path)["notes"]
+    assert this.endswith("use --part test")
+    assert "later-hp 1.0.0, which is not what is analysed" in other
     assert files_below(first) == files_below(retrained / "hp")
 
 
