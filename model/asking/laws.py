@@ -9,8 +9,7 @@ from typing import Any
 
 from hsfiq.errors import UnreadableInput
 from model.loading import Loaded
-from model.preference.answers import N_THRESHOLDS
-from model.preference.run import ANSWER_MODEL
+from model.preference.answers import ANSWER_MODEL, N_THRESHOLDS
 
 OWN = "its own temperature, as no law of answers is kept with it"
 FITTED = "the law fitted to the answers that it was retrained on"

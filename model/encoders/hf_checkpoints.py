@@ -15,7 +15,7 @@ from model.checkpoints import Checkpoint
 from model.encoders.blip2_hf import NAME as HF
 from model.encoders.conversion import hf_name, lavis_names
 from model.encoders.hf_files import require_new, whole_folder
-from model.preference.run import ANSWER_MODEL
+from model.preference.answers import ANSWER_MODEL
 
 LAVIS = "blip2-vitg"
 

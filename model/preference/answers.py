@@ -22,6 +22,9 @@ from model.preference.comparisons import compare
 from model.preference.newton import Derivatives, Fit, Hessian, dense, minimise
 from model.preference.objective import preference_loss, score_loss
 
+ANSWER_MODEL = "answer_model.json"
+"""Beside a retrained scorer's checkpoint: the laws before and after."""
+
 N_THRESHOLDS = HIGHEST_SCORE - LOWEST_SCORE
 
 LEAST_SLOPE = 1.0

@@ -18,6 +18,7 @@ from model.checkpoints import LAST, Checkpoint, to_json
 from model.data.triplets import TrainingData
 from model.lineage import EARLIER_RELEASES, trained_on
 from model.loading import Loaded, load_scorer
+from model.preference.answers import ANSWER_MODEL
 from model.preference.card import card, notes
 from model.preference.data import Answers, Question, judgements, read_answers
 from model.preference.fit import Retrained, Retraining
@@ -31,7 +32,7 @@ from model.training.run import ABOUT, content_sha256, jsonable
 from model.training.watchers import Watcher
 from model.training.world import World
 
-ANSWER_MODEL, REPORT, CARD = "answer_model.json", "report.json", "MODEL_CARD.md"
+REPORT, CARD = "report.json", "MODEL_CARD.md"
 
 
 def retrain(

@@ -22,7 +22,7 @@ from model.asking.laws import FITTED, OWN, laws_of
 from model.asking.members import RATE, SAMPLES, dropout_masks, opinions
 from model.asking.run import Where, uncertainty
 from model.loading import load_scorer
-from model.preference.run import ANSWER_MODEL
+from model.preference.answers import ANSWER_MODEL
 from model.score_run import encoded
 from model.scoring import read_sets, score_sets
 from model.training.watchers import Watcher

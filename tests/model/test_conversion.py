@@ -24,7 +24,7 @@ from model.encoders.conversion import beside, hf_name, lavis_names, to_hf, to_la
 from model.encoders.hf_checkpoints import convert
 from model.encoders.hf_files import hf_to_lavis, lavis_to_hf, whole_folder
 from model.encoders.weights import read_tensors
-from model.preference.run import ANSWER_MODEL
+from model.preference.answers import ANSWER_MODEL
 
 
 @pytest.fixture(scope="module")
