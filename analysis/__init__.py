@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from analysis.reports.report import report
+    from hsfiq.analysis.reports.report import report
 
 __all__ = ["report"]
 
 
 def __getattr__(name: str) -> object:
     if name == "report":
-        return import_module("analysis.reports.report").report
+        return import_module("hsfiq.analysis.reports.report").report
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

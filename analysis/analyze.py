@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from analysis.compare import Comparison, compare_all
-from analysis.correlation import Correlation, spearman
-from analysis.details import Details, details
-from analysis.learned import learned
-from analysis.margin import Margins, margins
-from analysis.normality import Normality, normality
-from analysis.pairwise import PairwiseAccuracy, pairwise_accuracies
-from analysis.parts import PARTS
-from analysis.position import PositionBias, position_bias
-from analysis.preference import PreferenceRates, Rate, given_tie, preference_rates
-from analysis.resampling import Draws
-from analysis.within import WithinParticipant, within_participant
+from hsfiq.analysis.data.parts import PARTS
+from hsfiq.analysis.data.provenance import learned
+from hsfiq.analysis.details import Details, details
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.statistics.compare import Comparison, compare_all
+from hsfiq.analysis.statistics.correlation import Correlation, spearman
+from hsfiq.analysis.statistics.margin import Margins, margins
+from hsfiq.analysis.statistics.normality import Normality, normality
+from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy, pairwise_accuracies
+from hsfiq.analysis.statistics.position import PositionBias, position_bias
+from hsfiq.analysis.statistics.preference import PreferenceRates, Rate, given_tie, preference_rates
+from hsfiq.analysis.statistics.within import WithinParticipant, within_participant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
 
-    from analysis.metrics import Metric
-    from analysis.release import Release
+    from hsfiq.analysis.data.metrics import Metric
+    from hsfiq.analysis.data.release import Release
 
 CHOSEN = (
     "the pairs were chosen for what their answers would teach a scorer that was unsure of them: "

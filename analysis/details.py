@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analysis.categories import Categories, categories
-from analysis.ceiling import Ceiling, ceiling
-from analysis.participants import Participants, participants
-from analysis.sensitivity import Sensitivity, sensitivity
-from analysis.systems import Systems, systems
+from hsfiq.analysis.sensitivity.sensitivity import Sensitivity, sensitivity
+from hsfiq.analysis.statistics.categories import Categories, categories
+from hsfiq.analysis.statistics.ceiling import Ceiling, ceiling
+from hsfiq.analysis.statistics.participants import Participants, participants
+from hsfiq.analysis.systems.systems import Systems, systems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pandas as pd
 
-    from analysis.release import Release
-    from analysis.resampling import Draws
+    from hsfiq.analysis.data.release import Release
+    from hsfiq.analysis.resampling.draws import Draws
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,25 @@ import uvicorn
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from annotate import study
-from annotate.arrivals import add_arrivals
-from annotate.blocks import look, question_page
-from annotate.bodies import limited_body, read_check, read_consent, read_nothing, read_submit
-from annotate.guard import STUDY, Guard
-from annotate.owner.mount import add_owner
-from annotate.page import View
-from annotate.shelf import image_response
-from annotate.study import HandedOn, Site
-from annotate.texts import preferred_language, texts
-from annotate.thumbnails import Kind
-from annotate.visitors import required_participant, token_in
-from hsfiq.database import Database
+from hsfiq.annotate import handlers as study
+from hsfiq.annotate.cookies import required_participant, token_in
+from hsfiq.annotate.enrolment import add_arrivals
+from hsfiq.annotate.gradio_page import look, question_page
+from hsfiq.annotate.handlers import HandedOn, Site
+from hsfiq.annotate.images import image_response
+from hsfiq.annotate.owner.mount import add_owner
+from hsfiq.annotate.payloads import (
+    limited_body,
+    read_check,
+    read_consent,
+    read_nothing,
+    read_submit,
+)
+from hsfiq.annotate.security import STUDY, Guard
+from hsfiq.annotate.texts import preferred_language, texts
+from hsfiq.annotate.thumbnails import Kind
+from hsfiq.annotate.views import View
+from hsfiq.db.engine import Database
 from hsfiq.errors import Refused, UnreadableInput
 from hsfiq.records import InvalidRecord
 

@@ -15,9 +15,9 @@ from typing import Literal
 
 from sqlalchemy.exc import IntegrityError
 
-from hsfiq.database import Database
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Setting
 from hsfiq.errors import Forbidden
-from hsfiq.tables import Setting
 
 SECRET = "secret_key"  # noqa: S105 (the name of the setting, not its value)
 

@@ -8,12 +8,12 @@ from typing import Literal
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq import participants
+from hsfiq.collect import participants
+from hsfiq.collect.participants import GONE
+from hsfiq.collect.responses import Standing
+from hsfiq.db.tables import Participant, Question
 from hsfiq.errors import Conflict
-from hsfiq.participants import GONE
-from hsfiq.store import Standing
-from hsfiq.study_config import config_of
-from hsfiq.tables import Participant, Question
+from hsfiq.study.config import config_of
 
 Stage = Literal[
     "consent", "practice", "asking", "done", "paused", "closed", "declined", "ended", "handed-on"

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hsfiq.study_config import config_of
-from hsfiq.tables import Study
+from hsfiq.db.tables import Study
+from hsfiq.study.config import config_of
 
 FOLDER = Path(__file__).parent / "languages"
 LANGUAGES = ("en", "ko")

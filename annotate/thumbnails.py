@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from PIL import Image, ImageOps
 
-from hsfiq.database import Database
+from hsfiq.db.engine import Database
 
 Kind = Literal["thumbnail", "full"]
 

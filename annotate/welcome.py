@@ -7,9 +7,9 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from annotate.texts import front, language_of
-from hsfiq.study_config import config_of
-from hsfiq.tables import Study
+from hsfiq.annotate.texts import front, language_of
+from hsfiq.db.tables import Study
+from hsfiq.study.config import config_of
 
 FRAME = Template((Path(__file__).parent / "static" / "welcome.html").read_text(encoding="utf-8"))
 

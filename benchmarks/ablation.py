@@ -42,8 +42,8 @@ from benchmarks.ablation_trials import (
     train,
 )
 from benchmarks.agreement import interval
-from model.evaluation.drawn import Split
-from model.recipes import DRAWN, SIZED, Strategy
+from hsfiq.model.evaluation.drawn import Split
+from hsfiq.model.recipes.recipe import DRAWN, SIZED, Strategy
 
 STRATEGIES: tuple[Strategy, ...] = ("corpus", "top-k", "after-target", "cirqrs", "qure")
 KS = (1, 10, 50)

@@ -13,8 +13,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hsfiq.whole_files import write_whole
-from model.recipes import DRAWN
+from hsfiq.atomic_files import write_whole
+from hsfiq.model.recipes.recipe import DRAWN
 
 Row = dict[str, Any]
 Panels = dict[tuple[str, str], Axes]

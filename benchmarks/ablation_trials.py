@@ -14,23 +14,24 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from analysis.correlation import spearman
-from analysis.metrics import parse_metric
-from analysis.preference import preference_rates
-from analysis.release import read_release
 from benchmarks.agreement import KNOWING, hsfiq, resampled, resampled_halves, truth, write_knowing
 from hsfiq import demo
-from model import checkpoints, score_run
-from model.data import sources
-from model.evaluation import at_work
-from model.evaluation.benchmark import Answers, Benchmark
-from model.evaluation.drawn import Catalogue, Split, drawn
-from model.evaluation.figures import target_of
-from model.evaluation.scorer_run import answers_from_scorer
-from model.recipes import SIZED, Recipe, Strategy, on_drawn, recipe
-from model.training.run import Where, run
-from model.training.watchers import Watcher
-from model.training.world import World
+from hsfiq.analysis.data.metrics import parse_metric
+from hsfiq.analysis.data.release import read_release
+from hsfiq.analysis.statistics.correlation import spearman
+from hsfiq.analysis.statistics.preference import preference_rates
+from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.data import sources
+from hsfiq.model.evaluation import loaded_scorer as at_work
+from hsfiq.model.evaluation.benchmark import Answers, Benchmark
+from hsfiq.model.evaluation.drawn import Catalogue, Split, drawn
+from hsfiq.model.evaluation.figures import target_of
+from hsfiq.model.evaluation.scorer_run import answers_from_scorer
+from hsfiq.model.recipes.recipe import SIZED, Recipe, Strategy, on_drawn, recipe
+from hsfiq.model.runtime.distributed import World
+from hsfiq.model.scoring import run as score_run
+from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.training.run import Where, run
 
 SPLITS: tuple[Split, ...] = ("val", "test")
 RECIPE = "cirqrs-fashioniq"

@@ -31,14 +31,14 @@ import pandas as pd
 import pyarrow.parquet as pq
 from scipy.stats import rankdata
 
-from analysis.metrics import parse_metric
-from analysis.release import Release, read_release
 from hsfiq import demo
+from hsfiq.analysis.data.metrics import parse_metric
+from hsfiq.analysis.data.release import Release, read_release
 from hsfiq.drawn import DrawnTriplet, Garment, catalogue, garment_of, generator, utility
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
 from hsfiq.drawn.triplets import Split
 from hsfiq.drawn.utility import reference_likeness, text_utility
-from hsfiq.study_config import Design
+from hsfiq.study.config import Design
 
 ANSWERS, FULL_ANSWERS = 400, 6000
 SPLITS: tuple[Split, ...] = ("val", "test")

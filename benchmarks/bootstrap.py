@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from analysis.rank_clusters import resampled_spearman
-from analysis.resampling import Draws
 from benchmarks.coverage import QUESTIONS, Scores, simulate, table
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.spearman_clusters import resampled_spearman
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from analysis.resampling import Unit
+    from hsfiq.analysis.resampling.draws import Unit
 
 PARTICIPANTS = 61
 RESAMPLES = 10_000

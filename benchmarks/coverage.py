@@ -20,9 +20,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from analysis.correlation import bonett_wright
-from analysis.rank_clusters import resampled_spearman
-from analysis.resampling import Draws
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.spearman_clusters import resampled_spearman
+from hsfiq.analysis.statistics.correlation import bonett_wright
 
 SIZES = (10, 20, 61)
 QUESTIONS = 50

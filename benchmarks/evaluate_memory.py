@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from model.evaluation.ranking import TopK, scored_blocks
-from model.inference import CHUNK
-from model.relevance import relevance
+from hsfiq.model.evaluation.ranking import TopK, scored_blocks
+from hsfiq.model.scorer.inference import CHUNK
+from hsfiq.model.scorer.relevance import relevance
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.answers import subset
-from analysis.metrics import parse_metric
-from analysis.release import read_release
 from benchmarks.agreement import interval, rank_correlations, resampled
+from hsfiq.analysis.data.answers import subset
+from hsfiq.analysis.data.metrics import parse_metric
+from hsfiq.analysis.data.release import read_release
 from hsfiq.releases.splits import verify_no_leak
 
 

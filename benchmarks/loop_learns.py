@@ -30,15 +30,15 @@ from benchmarks.agreement import hsfiq
 from benchmarks.held_out import Held, agreement_of, difference_of, measured
 from benchmarks.loop_asking import asked, comparison
 from hsfiq import demo
+from hsfiq.model.data.sources import CATALOGUE, read
+from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.preference import material
+from hsfiq.model.preference.run import retrain
+from hsfiq.model.preference.settings import Settings
+from hsfiq.model.scorer.loading import load_scorer
+from hsfiq.model.scoring.run import Where, score
+from hsfiq.model.training.callbacks import Watcher
 from hsfiq.releases.splits import verify_no_leak
-from model.data.sources import CATALOGUE, read
-from model.data.triplets import TrainingData
-from model.loading import load_scorer
-from model.preference import material
-from model.preference.run import retrain
-from model.preference.settings import Settings
-from model.score_run import Where, score
-from model.training.watchers import Watcher
 
 METRICS = ("recall@5", "before", "after")
 CPU = torch.device("cpu")

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 
-from model.negatives.mining import Drawn, draw_from_scores, draw_negatives
-from model.negatives.rules import NegativeRule, negative_mask
+from hsfiq.model.negatives.mining import Drawn, draw_from_scores, draw_negatives
+from hsfiq.model.negatives.rules import NegativeRule, negative_mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from analysis.permutation import (
+from hsfiq.analysis.resampling.permutation import (
     PairedSums,
     Swaps,
     cell_sums,

@@ -18,14 +18,14 @@ from typing import Any, Final
 from sqlalchemy import func, select
 
 from benchmarks.browsing import Browser, answers, wait_until
-from hsfiq import participants
-from hsfiq.database import Database, open_database
+from hsfiq.collect import participants
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Pair, Question, Response, Study
 from hsfiq.demo import DrawnQuery, store_queries
-from hsfiq.design import draw_study
 from hsfiq.drawn import catalogue, corpus, draw_split, generator
 from hsfiq.drawn.draw import write_images
-from hsfiq.study_config import Checks, Design, Presentation, StudyConfig
-from hsfiq.tables import Pair, Question, Response, Study
+from hsfiq.study.config import Checks, Design, Presentation, StudyConfig
+from hsfiq.study.design import draw_study
 
 CATEGORY: Final = "dress"
 GARMENTS = 60

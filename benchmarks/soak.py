@@ -23,7 +23,7 @@ from sqlalchemy import select
 
 from benchmarks.browsing import Browser, Refusal, free_port, quantiles
 from benchmarks.serving import Annotator, Place, Server, answers_by_question, make_study
-from hsfiq.tables import Response
+from hsfiq.db.tables import Response
 
 PEOPLE = 30
 ROUNDS, FULL_ROUNDS = 6, 20

@@ -22,10 +22,11 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 from sqlalchemy import select
 
-from annotate.app import server_settings
-from hsfiq import demo, participants
-from hsfiq.database import Database, open_database
-from hsfiq.tables import Participant, Study
+from hsfiq import demo
+from hsfiq.annotate.app import server_settings
+from hsfiq.collect import participants
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Participant, Study
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "screenshots"

@@ -13,9 +13,10 @@ from typing import Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq import participants, store
-from hsfiq.database import Database
-from hsfiq.design import draw_study
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Check, Participant, RetrievedSet, Study
 from hsfiq.drawn import (
     SYSTEMS,
     DrawnTriplet,
@@ -38,8 +39,8 @@ from hsfiq.importing import dataset_named, import_runs, import_source
 from hsfiq.importing.queries import QueryFinder
 from hsfiq.readers.sources import Source
 from hsfiq.records import Answer, Times
-from hsfiq.study_config import Design, Presentation, Queries, StudyConfig
-from hsfiq.tables import Check, Participant, RetrievedSet, Study
+from hsfiq.study.config import Design, Presentation, Queries, StudyConfig
+from hsfiq.study.design import draw_study
 
 NAME = "drawn"
 DATABASE_FILE = "hsfiq.db"

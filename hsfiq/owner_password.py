@@ -9,8 +9,8 @@ import unicodedata
 
 from sqlalchemy.orm import Session
 
+from hsfiq.db.tables import Setting
 from hsfiq.errors import UnreadableInput
-from hsfiq.tables import Setting
 
 KEY = "owner_password"
 SHORTEST, LONGEST = 10, 1000

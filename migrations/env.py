@@ -1,9 +1,13 @@
-"""Alembic's environment: runs the revisions on the connection that `hsfiq.database` hands over."""
+"""Alembic's environment: runs the revisions on the connection that `hsfiq.db.engine` hands over."""
+
+from typing import Literal
 
 from alembic import context
+from alembic.autogenerate.api import AutogenContext
+from sqlalchemy import Connection
 
-from hsfiq.database import DEFAULT_URL, connect
-from hsfiq.tables import Base, UtcTime
+from hsfiq.db.engine import DEFAULT_URL, connect
+from hsfiq.db.tables import Base, UtcTime
 
 
 def run() -> None:
@@ -18,7 +22,7 @@ def run() -> None:
         migrate(connection)
 
 
-def migrate(connection) -> None:  # type: ignore[no-untyped-def]  # Alembic loads this file by path
+def migrate(connection: Connection) -> None:
     """Configure Alembic for this connection and run."""
     context.configure(
         connection=connection,
@@ -31,7 +35,7 @@ def migrate(connection) -> None:  # type: ignore[no-untyped-def]  # Alembic load
         context.run_migrations()
 
 
-def plain_time(kind: str, item: object, _context: object) -> str | bool:
+def plain_time(kind: str, item: object, _context: AutogenContext) -> str | Literal[False]:
     """Write our moments as plain columns: a revision must not change when our classes do."""
     return "sa.DateTime(timezone=True)" if kind == "type" and isinstance(item, UtcTime) else False
 

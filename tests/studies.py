@@ -11,20 +11,11 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from hsfiq import participants, store
-from hsfiq.database import Database
-from hsfiq.design import draw_study
-from hsfiq.records import Answer
-from hsfiq.store import Skip, Standing
-from hsfiq.study_config import (
-    Checks,
-    Design,
-    Presentation,
-    Queries,
-    Recruitment,
-    StudyConfig,
-)
-from hsfiq.tables import (
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.collect.responses import Skip, Standing
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import (
     Check,
     Dataset,
     Image,
@@ -36,6 +27,9 @@ from hsfiq.tables import (
     System,
     Triplet,
 )
+from hsfiq.records import Answer
+from hsfiq.study.config import Checks, Design, Presentation, Queries, Recruitment, StudyConfig
+from hsfiq.study.design import draw_study
 
 ROOT = Path(__file__).parent.parent
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -18,7 +18,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 from sqlalchemy import text
 
-from hsfiq.database import open_database
+from hsfiq.db.engine import open_database
 
 ROOT = Path(__file__).parent.parent
 INSTALLING, STARTING = 400, 60

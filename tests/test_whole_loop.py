@@ -22,13 +22,13 @@ from sqlalchemy import func, select
 
 from benchmarks.browsing import free_port
 from hsfiq import cli, demo
-from hsfiq.cli import full_demo
-from hsfiq.cli.full_demo_processes import Server, run_to_end
-from hsfiq.cli.full_demo_signals import Signals
-from hsfiq.cli.full_demo_steps import METRICS, Sizes, Step, address_of, whole_loop
-from hsfiq.database import open_database
+from hsfiq.cli.full_demo import run as full_demo
+from hsfiq.cli.full_demo.processes import Server, run_to_end
+from hsfiq.cli.full_demo.signals import Signals
+from hsfiq.cli.full_demo.steps import METRICS, Sizes, Step, address_of, whole_loop
+from hsfiq.db.engine import open_database
+from hsfiq.db.tables import Form, Pair, Participant, Response, Study
 from hsfiq.releases.splits import verify_no_leak
-from hsfiq.tables import Form, Pair, Participant, Response, Study
 
 ROOT = Path(__file__).parent.parent
 FOLDER = "the team's demo? 50%41"
@@ -142,9 +142,9 @@ def started(log: Path, *arguments: str | Path, what: str = "main") -> subprocess
     """Start one of the above in a group of its own."""
     with log.open("wb") as out:
         return subprocess.Popen(
-            [sys.executable, "-c", f"import test_whole_loop as it; it.{what}()", *arguments],
+            [sys.executable, "-c", f"import tests.test_whole_loop as it; it.{what}()", *arguments],
             cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"},
+            env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
             stdout=out,
             stderr=out,
             start_new_session=True,

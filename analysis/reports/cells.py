@@ -6,17 +6,17 @@ from dataclasses import replace
 from math import isnan
 from typing import TYPE_CHECKING
 
-from analysis.reports.document import Measured
+from hsfiq.analysis.reports.document import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from analysis.compare import Difference
-    from analysis.correlation import Correlation
-    from analysis.estimate import Estimate
-    from analysis.interval import Interval
-    from analysis.preference import Rate
-    from analysis.reports.document import Cell, Style
+    from hsfiq.analysis.reports.document import Cell, Style
+    from hsfiq.analysis.resampling.estimate import Estimate
+    from hsfiq.analysis.resampling.interval import Interval
+    from hsfiq.analysis.statistics.compare import Difference
+    from hsfiq.analysis.statistics.correlation import Correlation
+    from hsfiq.analysis.statistics.preference import Rate
 
 DASH = "\N{EM DASH}"
 MINUS = "\N{MINUS SIGN}"

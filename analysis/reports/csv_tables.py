@@ -7,12 +7,12 @@ import io
 from math import isnan
 from typing import TYPE_CHECKING
 
-from analysis.reports.document import Measured, why_undefined
+from hsfiq.analysis.reports.document import Measured, why_undefined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from analysis.reports.document import Cell, Table
+    from hsfiq.analysis.reports.document import Cell, Table
 
 ENDS = ("low", "high")
 FOUND = ("n_clusters", "unit", "method", "n_resamples", "seed")

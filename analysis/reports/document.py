@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from analysis.figures import UNDEFINED
+from hsfiq.analysis.figures import UNDEFINED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from matplotlib.figure import Figure
 
-    from analysis.interval import Interval
+    from hsfiq.analysis.resampling.interval import Interval
 
 Style = Literal["plain", "signed", "percent", "short", "p"]
 

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.errors import AnalysisError
+from hsfiq.analysis.errors import AnalysisError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

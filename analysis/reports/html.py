@@ -7,16 +7,16 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
-from analysis.reports import charts
-from analysis.reports.cells import DASH, halves, shown
-from analysis.reports.document import Chart, Measured, Table, why_undefined
-from analysis.reports.latex import MARK_NOTE, has_marks, letter
-from analysis.reports.methods import METHODS, NUMBERS
+from hsfiq.analysis.reports import charts
+from hsfiq.analysis.reports.cells import DASH, halves, shown
+from hsfiq.analysis.reports.document import Chart, Measured, Table, why_undefined
+from hsfiq.analysis.reports.latex import MARK_NOTE, has_marks, letter
+from hsfiq.analysis.reports.sections.methods import METHODS, NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from analysis.reports.document import Block, Cell, Column, Document, Section
+    from hsfiq.analysis.reports.document import Block, Cell, Column, Document, Section
 
 LONG = 25
 """Tables with more rows are folded away; they open on a click and in print."""
@@ -75,7 +75,7 @@ def to_html(document: Document, svgs: Mapping[str, bytes]) -> str:
     return PAGE.substitute(
         title=escape(document.title),
         about=escape(document.about),
-        style=(files("analysis.reports") / "style.css").read_text(encoding="utf-8").strip(),
+        style=(files("hsfiq.analysis.reports") / "style.css").read_text(encoding="utf-8").strip(),
         banner=BANNER if document.simulated else "",
         caveats="\n".join(
             f"<div><dt>{escape(heading)}</dt><dd>{escape(text)}</dd></div>"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analysis.reports.cells import DASH, MINUS, halves, shown
-from analysis.reports.document import Measured, why_undefined
+from hsfiq.analysis.reports.cells import DASH, MINUS, halves, shown
+from hsfiq.analysis.reports.document import Measured, why_undefined
 
 if TYPE_CHECKING:
-    from analysis.reports.document import Cell, Table
+    from hsfiq.analysis.reports.document import Cell, Table
 
 SPECIAL = {
     "\\": r"\textbackslash{}",

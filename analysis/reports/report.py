@@ -7,39 +7,39 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.analyze import analyze
-from analysis.details import details
-from analysis.figures import figure
-from analysis.metrics import parse_metric
-from analysis.release import Release, read_release
-from analysis.reports import charts
-from analysis.reports.accuracy_section import accuracy_section
-from analysis.reports.agreement_section import agreement_section
-from analysis.reports.caveats import caveats, sentence
-from analysis.reports.comparison_section import comparison_section
-from analysis.reports.csv_tables import to_csv
-from analysis.reports.distribution import Distribution, distribution
-from analysis.reports.document import Document
-from analysis.reports.folder import write_folder
-from analysis.reports.groups_section import categories_section, ceiling_section
-from analysis.reports.html import to_html
-from analysis.reports.latex import to_latex
-from analysis.reports.methods import methods_section
-from analysis.reports.people_section import people_section, summary
-from analysis.reports.preference_section import base_rates, rules_section
-from analysis.reports.sensitivity_section import sensitivity_section
-from analysis.reports.systems_section import systems_section
-from analysis.resampling import Draws
-from analysis.scores import find_scores
+from hsfiq.analysis.analyze import analyze
+from hsfiq.analysis.data.metrics import parse_metric
+from hsfiq.analysis.data.release import Release, read_release
+from hsfiq.analysis.data.scores import find_scores
+from hsfiq.analysis.details import details
+from hsfiq.analysis.figures import figure
+from hsfiq.analysis.reports import charts
+from hsfiq.analysis.reports.csv_tables import to_csv
+from hsfiq.analysis.reports.document import Document
+from hsfiq.analysis.reports.folder import write_folder
+from hsfiq.analysis.reports.html import to_html
+from hsfiq.analysis.reports.latex import to_latex
+from hsfiq.analysis.reports.sections.accuracy import accuracy_section
+from hsfiq.analysis.reports.sections.agreement import agreement_section
+from hsfiq.analysis.reports.sections.caveats import caveats, sentence
+from hsfiq.analysis.reports.sections.comparison import comparison_section
+from hsfiq.analysis.reports.sections.distribution import Distribution, distribution
+from hsfiq.analysis.reports.sections.groups import categories_section, ceiling_section
+from hsfiq.analysis.reports.sections.methods import methods_section
+from hsfiq.analysis.reports.sections.people import people_section, summary
+from hsfiq.analysis.reports.sections.preference import base_rates, rules_section
+from hsfiq.analysis.reports.sections.sensitivity import sensitivity_section
+from hsfiq.analysis.reports.sections.systems import systems_section
+from hsfiq.analysis.resampling.draws import Draws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.figure import Figure
 
-    from analysis.analyze import Analysis, ReleaseSummary
-    from analysis.details import Details
-    from analysis.metrics import Metric
+    from hsfiq.analysis.analyze import Analysis, ReleaseSummary
+    from hsfiq.analysis.data.metrics import Metric
+    from hsfiq.analysis.details import Details
 
 
 @dataclass(frozen=True)

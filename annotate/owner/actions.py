@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq import participants, store
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import Conflict, HsfiqError, Refused
-from hsfiq.tables import Participant, Study
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from datetime import datetime
 from math import isnan
 from typing import TYPE_CHECKING
 
-from annotate.owner import figures, plots
-from annotate.owner.text import percent, seconds, text
-from hsfiq.check_results import CheckResult
-from hsfiq.overview import AnswerRow, Headline, ParticipantRow
+from hsfiq.annotate.owner import figures, plots
+from hsfiq.annotate.owner.text import percent, seconds, text
+from hsfiq.collect.checks import CheckResult
+from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
 
 if TYPE_CHECKING:
-    from analysis.agreement import Agreement, Share
+    from hsfiq.analysis.statistics.agreement import Agreement, Share
 
 KINDS = {"arithmetic": "Sums (tries)", "gold": "Gold pairs", "repeat": "Repeated pairs"}
 FEW = 6

@@ -11,13 +11,13 @@ from typing import Literal
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from annotate.owner.door import OWNER, password_in
-from annotate.owner.identity import require_owner
-from annotate.signing import Signer
-from hsfiq.database import Database, head_revision
+from hsfiq.annotate.owner.identity import require_owner
+from hsfiq.annotate.owner.login import OWNER, password_in
+from hsfiq.annotate.signing import Signer
+from hsfiq.db.engine import Database, head_revision
+from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.releases import Filters, Release, build
-from hsfiq.tables import Study
 
 LIVE = "0.0.0"
 """The version that snapshots carry: versions proper are given by `hsfiq export`."""

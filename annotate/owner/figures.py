@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hsfiq.check_results import MIRRORED
-from hsfiq.overview import AnswerRow
+from hsfiq.collect.checks import MIRRORED
+from hsfiq.collect.progress import AnswerRow
 
 if TYPE_CHECKING:
-    from analysis.agreement import Agreement, Share
+    from hsfiq.analysis.statistics.agreement import Agreement, Share
 
 LONGEST_BY_HOUR = timedelta(hours=72)
 MOST_BINS = 16
@@ -94,7 +94,7 @@ def side_share(answers: Sequence[AnswerRow]) -> tuple[Share | None, int]:
     """
     preferred = Counter(answer.preferred for answer in answers)
     try:
-        from analysis.agreement import exact_share  # noqa: PLC0415 (the extra may be absent)
+        from hsfiq.analysis.statistics.agreement import exact_share  # noqa: PLC0415 (the extra may be absent)
     except ModuleNotFoundError:
         return None, preferred[0]
     return exact_share(preferred[1], preferred[1] + preferred[2]), preferred[0]
@@ -110,7 +110,7 @@ def agreements_of(answers: tuple[AnswerRow, ...]) -> tuple[Agreement, Agreement]
     try:
         import pandas as pd  # noqa: PLC0415 (the extra may be absent)
 
-        from analysis.agreement import agreement  # noqa: PLC0415
+        from hsfiq.analysis.statistics.agreement import agreement  # noqa: PLC0415
     except ModuleNotFoundError:
         return None
     plain = [answer for answer in answers if answer.check is None and answer.scores]

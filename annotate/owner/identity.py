@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Response
 
-from annotate.signing import Signer
+from hsfiq.annotate.signing import Signer
 from hsfiq.errors import Forbidden, Refused
 
 COOKIE = "hsfiq_owner"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from annotate.owner.cards import standing_of
-from annotate.owner.text import DASH, moment, seconds, since, text
-from hsfiq.overview import AnswerRow, Headline, ParticipantRow
-from hsfiq.question_history import QuestionHistory, Revision
+from hsfiq.annotate.owner.cards import standing_of
+from hsfiq.annotate.owner.text import DASH, moment, seconds, since, text
+from hsfiq.collect.history import QuestionHistory, Revision
+from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
 
 LATEST = 12
 LONGEST = 400

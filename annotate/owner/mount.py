@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import gradio as gr
 from fastapi import FastAPI, Request
 
-from annotate.owner.board import Board
-from annotate.owner.door import BOARD, add_door, password_in
-from annotate.owner.export import add_export
-from annotate.owner.identity import is_owner
-from annotate.owner.page import board_page, look
-from annotate.signing import Signer
-from hsfiq.database import Database
+from hsfiq.annotate.owner.dashboard import Board
+from hsfiq.annotate.owner.export import add_export
+from hsfiq.annotate.owner.identity import is_owner
+from hsfiq.annotate.owner.login import BOARD, add_door, password_in
+from hsfiq.annotate.owner.page import board_page, look
+from hsfiq.annotate.signing import Signer
+from hsfiq.db.engine import Database
 
 
 def add_owner(app: FastAPI, database: Database, signer: Signer) -> None:

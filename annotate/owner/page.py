@@ -7,8 +7,8 @@ from typing import Any
 
 import gradio as gr
 
-from annotate.owner import actions
-from annotate.owner.board import Board
+from hsfiq.annotate.owner import actions
+from hsfiq.annotate.owner.dashboard import Board
 
 STATIC = Path(__file__).parents[1] / "static"
 REFRESH_SECONDS = 15

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
-from annotate.owner.text import text
+from hsfiq.annotate.owner.text import text
 
 WIDTH, HEIGHT = 360, 150
 LEFT, RIGHT, TOP, BOTTOM = 30, 12, 10, 22

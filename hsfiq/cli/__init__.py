@@ -155,7 +155,7 @@ def explain_elsewhere(error: Exception) -> tuple[str | None, int]:
             return f"the database cannot be used ({one_line(str(orig))})", 2
     if room == "alembic" and type(error).__name__ == "CommandError":
         return f"the database's schema cannot be changed ({one_line(str(error))})", 2
-    if room in ("analysis", "annotate", "model") and hasattr(error, "exit_code"):
+    if room == "hsfiq" and hasattr(error, "exit_code"):
         return one_line(str(error)), int(error.exit_code)
     return None, 1
 

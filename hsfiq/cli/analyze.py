@@ -85,17 +85,17 @@ def analyze(
     """Measure how well metrics agree with the people of a release."""
     if force and report is None:
         raise UnreadableInput("--force", "replaces a report, and none is asked for", "add --report")
-    metrics = room("analysis.metrics", "analysis")
+    metrics = room("hsfiq.analysis.data.metrics", "analysis")
     if report is not None:
-        room("analysis.reports.folder", "analysis").require_free(report, force=force)
+        room("hsfiq.analysis.reports.folder", "analysis").require_free(report, force=force)
     folder = release or newest_hp()
     if release is None:
         typer.echo(f"analysing {folder}", err=True)
     wanted = [metrics.parse_metric(name) for name in metric]
-    data = room("analysis.release", "analysis").read_release(folder, scores or [])
+    data = room("hsfiq.analysis.data.release", "analysis").read_release(folder, scores or [])
     if part is not None:
-        data = room("analysis.parts", "analysis").take_part(data, part)
-    draws = room("analysis.resampling", "analysis").Draws.of(
+        data = room("hsfiq.analysis.data.parts", "analysis").take_part(data, part)
+    draws = room("hsfiq.analysis.resampling.draws", "analysis").Draws.of(
         data,
         unit=unit,
         n_resamples=resamples,
@@ -103,14 +103,16 @@ def analyze(
         correction="t" if few_clusters else "none",
     )
     if report is None:
-        result = room("analysis.analyze", "analysis").analyze(
+        result = room("hsfiq.analysis.analyze", "analysis").analyze(
             data, wanted, draws, in_detail=details
         )
     else:
-        made = room("analysis.reports.report", "analysis").report(data, wanted, draws=draws)
+        made = room("hsfiq.analysis.reports.report", "analysis").report(data, wanted, draws=draws)
         made.save(report, force=force)
         typer.echo(f"{report / 'report.html'}: written", err=True)
         result = made.analysis
     print_result(
-        result.to_json(), room("analysis.table", "analysis").to_table(result), as_json=as_json
+        result.to_json(),
+        room("hsfiq.analysis.reports.text_table", "analysis").to_table(result),
+        as_json=as_json,
     )

@@ -18,8 +18,8 @@ from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from hsfiq.database import Database
-    from hsfiq.tables import Study
+    from hsfiq.db.engine import Database
+    from hsfiq.db.tables import Study
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ StudyOption = Annotated[
 
 def database_url(ctx: typer.Context, chosen: str | None) -> str:
     """The database's URL: the command's option, the root's, the variable, the default."""
-    from hsfiq.database import DEFAULT_URL
+    from hsfiq.db.engine import DEFAULT_URL
 
     inherited = ctx.find_root().params.get("database")
     return chosen or inherited or os.environ.get(DATABASE_VARIABLE) or DEFAULT_URL
@@ -51,7 +51,7 @@ def database_url(ctx: typer.Context, chosen: str | None) -> str:
 
 def open_chosen(ctx: typer.Context, chosen: str | None, *, create: bool = True) -> Database:
     """Open the database that the options name; it is closed when the command has ended."""
-    from hsfiq.database import open_database
+    from hsfiq.db.engine import open_database
 
     opened = open_database(database_url(ctx, chosen), create=create)
     ctx.call_on_close(opened.close)
@@ -65,7 +65,7 @@ def chosen_study(session: Session, name: str | None) -> Study:
         NothingToDo: there is no study.
         UnreadableInput: no study has the name, or there are several and none was named.
     """
-    from hsfiq.store import studies
+    from hsfiq.collect.responses import studies
 
     found = {study.name: study for study in studies(session)}
     if not found:

@@ -15,7 +15,7 @@ app = typer.Typer(
 @app.command(epilog="Example: hsfiq db upgrade --database postgresql://localhost/hsfiq")
 def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
     """Bring the database to the newest schema revision; make it where there is none."""
-    from hsfiq import database as db
+    from hsfiq.db import engine as db
 
     url = database_url(ctx, database)
     engine = db.connect(url)
@@ -33,7 +33,7 @@ def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
 @app.command(epilog="Example: hsfiq db current")
 def current(ctx: typer.Context, database: DatabaseOption = None) -> None:
     """Print the schema revision of the database."""
-    from hsfiq import database as db
+    from hsfiq.db import engine as db
 
     url = database_url(ctx, database)
     engine = db.connect(url)
@@ -50,7 +50,7 @@ def current(ctx: typer.Context, database: DatabaseOption = None) -> None:
 @app.command(epilog="Example: hsfiq db check")
 def check(ctx: typer.Context, database: DatabaseOption = None) -> None:
     """Compare the database's tables with those this hsfiq knows; exit code 1 if they differ."""
-    from hsfiq import database as db
+    from hsfiq.db import engine as db
 
     url = database_url(ctx, database)
     engine = db.connect(url)

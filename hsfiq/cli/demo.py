@@ -1,6 +1,6 @@
 """`hsfiq demo`: a study on the drawn catalogue, served, or finished by simulated annotators.
 
-With `--full`, the whole loop: `hsfiq.cli.full_demo`.
+With `--full`, the whole loop: `hsfiq.cli.full_demo.run`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from hsfiq.cli.serve import HOST, PORT, PortOption
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.database import Database
+    from hsfiq.db.engine import Database
+    from hsfiq.db.tables import Study
     from hsfiq.drawn.triplets import Split
-    from hsfiq.tables import Study
 
 FOLDER, FULL_FOLDER = Path("hsfiq-demo"), Path("hsfiq-demo-full")
 SPLIT = "val"
@@ -89,7 +89,7 @@ def demo(
             }
         )
         room("PIL", "annotate")
-        from hsfiq.cli import full_demo
+        from hsfiq.cli.full_demo import run as full_demo
 
         full_demo.run(folder or FULL_FOLDER, port, seed, opens=not no_open)
         return
@@ -141,7 +141,7 @@ def opened(ctx: typer.Context, folder: Path) -> tuple[Database, Study | None]:
         UnreadableInput: the folder is none.
     """
     from hsfiq import demo as demo_room
-    from hsfiq.database import open_database
+    from hsfiq.db.engine import open_database
 
     if folder.exists() and not folder.is_dir():
         raise UnreadableInput(str(folder), "is there and is no folder")
@@ -199,7 +199,7 @@ def serve(
             f"the study in {folder} has its room already",
             "leave it out, or name another --dir",
         )
-    app = room("annotate.app", "annotate")
+    app = room("hsfiq.annotate.app", "annotate")
     app.listening(HOST, port).close()  # a taken port is said before the drawing begins
     if there is None:
         typer.echo("drawing the catalogue ...", err=True)

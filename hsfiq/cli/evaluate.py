@@ -28,7 +28,7 @@ from hsfiq.cli.evaluate_scorer import (
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from model.evaluation.benchmark import Answers, Benchmark
+    from hsfiq.model.evaluation.benchmark import Answers, Benchmark
 
 app = typer.Typer(
     help="The field's figures of a system's ranked lists on a benchmark.", no_args_is_help=True
@@ -81,7 +81,7 @@ def fashioniq(
     as_json: JsonOption = False,
 ) -> None:
     """Recall@1/5/10/50 for each category, and their mean."""
-    from model.evaluation import benchmarks
+    from hsfiq.model.evaluation import benchmarks
 
     asked = benchmarks.fashioniq(existing_folder(data), category or (), split, corpus, captions)
     scoring = chosen(data, run or (), scorer, images, weights, cache, device, out)
@@ -108,7 +108,7 @@ def cirr(
     as_json: JsonOption = False,
 ) -> None:
     """Recall@1/5/10/50 and Recall_subset@1/2/3; the runs may be the server's two files."""
-    from model.evaluation import benchmarks
+    from hsfiq.model.evaluation import benchmarks
 
     asked = benchmarks.cirr(existing_folder(data), split)
     scoring = chosen(data, run or (), scorer, images, weights, cache, device, out)
@@ -135,7 +135,7 @@ def circo(
     as_json: JsonOption = False,
 ) -> None:
     """The mAP@5/10/25/50 over all ground truths, and Recall@5/10/25/50 of the single target."""
-    from model.evaluation import benchmarks
+    from hsfiq.model.evaluation import benchmarks
 
     asked = benchmarks.circo(existing_folder(data), split)
     scoring = chosen(data, run or (), scorer, images, weights, cache, device, out)
@@ -185,10 +185,10 @@ def report(
     Raises:
         UnreadableInput: a place to write to is taken, or a scorer is to judge what has no figures.
     """
-    from model.evaluation.benchmarks import about
-    from model.evaluation.figures import evaluate
-    from model.evaluation.report import to_table
-    from model.evaluation.submission import refuse_taken
+    from hsfiq.model.evaluation.benchmarks import about
+    from hsfiq.model.evaluation.figures import evaluate
+    from hsfiq.model.evaluation.report import to_table
+    from hsfiq.model.evaluation.submission import refuse_taken
 
     if submission is not None:
         refuse_taken(submission)
@@ -248,8 +248,8 @@ def lists_given(
         found = ranked_by_scorer(asked, scoring, allow_missing=allow_missing)
         said = about_scorer(found.loaded, found.missing)
         return Given(found.benchmark, found.answers, found.notes, str(scoring.scorer), said)
+    from hsfiq.model.evaluation.answers import match
     from hsfiq.readers.submissions import read_run
-    from model.evaluation.answers import match
 
     runs = [read_run(path) for path in files]
     answers, notes = match(asked, runs, allow_missing=allow_missing)
@@ -262,8 +262,8 @@ def check_submission(asked: Benchmark, files: Sequence[Path], *, as_json: bool) 
     Raises:
         UnreadableInput: they are not, or there are none.
     """
+    from hsfiq.model.evaluation.submission import check
     from hsfiq.readers.submissions import read_run
-    from model.evaluation.submission import check
 
     if not files:
         raise UnreadableInput(
@@ -285,7 +285,7 @@ def without_figures(benchmark: Benchmark) -> dict[str, Any]:
 
 def write_submission(benchmark: Benchmark, answers: dict[str, Answers], folder: Path) -> list[str]:
     """Write the server's files and give back their paths."""
-    from model.evaluation.submission import make, write
+    from hsfiq.model.evaluation.submission import make, write
 
     files = make(benchmark, answers[benchmark.parts[0].name])
     write(files, folder)

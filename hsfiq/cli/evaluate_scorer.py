@@ -14,12 +14,12 @@ from hsfiq.cli.images import image_root
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from model.evaluation.at_work import Where
-    from model.evaluation.benchmark import Answers, Benchmark
-    from model.evaluation.drawn import Split as DrawnSplit
-    from model.evaluation.results import Evaluation
-    from model.evaluation.scorer_run import Retrieved
-    from model.loading import Loaded
+    from hsfiq.model.evaluation.benchmark import Answers, Benchmark
+    from hsfiq.model.evaluation.drawn import Split as DrawnSplit
+    from hsfiq.model.evaluation.loaded_scorer import Where
+    from hsfiq.model.evaluation.results import Evaluation
+    from hsfiq.model.evaluation.scorer_run import Retrieved
+    from hsfiq.model.scorer.loading import Loaded
 
 ScorerOption = Annotated[
     Path | None,
@@ -114,10 +114,10 @@ def drawn_benchmark(
 ) -> tuple[Benchmark, Path, tuple[str, ...]]:
     """A split of the catalogue that a scorer was trained on, its pictures' folder, and notes."""
     room("torch", "model")
-    from model import checkpoints
-    from model.data.sources import CATALOGUE, draw_pictures
-    from model.evaluation.drawn import catalogue_of, drawn
-    from model.recipes import Recipe
+    from hsfiq.model.checkpoints import files as checkpoints
+    from hsfiq.model.data.sources import CATALOGUE, draw_pictures
+    from hsfiq.model.evaluation.drawn import catalogue_of, drawn
+    from hsfiq.model.recipes.recipe import Recipe
 
     checkpoint = checkpoints.read(scorer)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
@@ -130,8 +130,8 @@ def drawn_benchmark(
 def ranked_by_scorer(benchmark: Benchmark, scoring: Scoring, *, allow_missing: bool) -> Retrieved:
     """The scorer's own lists, written where that is asked for."""
     from hsfiq.cli.training_bar import TrainingBar
-    from model.evaluation.scorer_run import answers_from_scorer, write_run
-    from model.training.world import device_of
+    from hsfiq.model.evaluation.scorer_run import answers_from_scorer, write_run
+    from hsfiq.model.runtime.distributed import device_of
 
     device = device_of(scoring.device, 0)
     with TrainingBar(0, typer.echo) as bar:
@@ -152,9 +152,9 @@ def judged_by_scorer(
 ) -> tuple[Evaluation, dict[str, Any]]:
     """A run's figures with CIRQRS@k beside them, and what is said of the scorer."""
     from hsfiq.cli.training_bar import TrainingBar
-    from model.evaluation.at_work import missing_notes, said_of_missing, set_to_work
-    from model.evaluation.cirqrs import images_of_lists, with_cirqrs
-    from model.training.world import device_of
+    from hsfiq.model.evaluation.cirqrs import images_of_lists, with_cirqrs
+    from hsfiq.model.evaluation.loaded_scorer import missing_notes, said_of_missing, set_to_work
+    from hsfiq.model.runtime.distributed import device_of
 
     wanted = images_of_lists(evaluation.benchmark.parts, answers)
     device = device_of(scoring.device, 0)
@@ -176,7 +176,7 @@ def about_scorer(loaded: Loaded, missing: dict[str, Any]) -> dict[str, Any]:
 
 def places(scoring: Scoring) -> Where:
     """The folders of an evaluation."""
-    from model.evaluation.at_work import Where
-    from model.features.cache import default_root
+    from hsfiq.model.evaluation.loaded_scorer import Where
+    from hsfiq.model.features.cache import default_root
 
     return Where(scoring.scorer, scoring.images, scoring.cache or default_root(), scoring.weights)

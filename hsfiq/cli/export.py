@@ -101,14 +101,8 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write a study's answers as the HS and HP releases, each with its funnel."""
-    from hsfiq.database import head_revision
-    from hsfiq.releases import (
-        Filters,
-        Release,
-        build,
-        write_next_version,
-        write_release,
-    )
+    from hsfiq.db.engine import head_revision
+    from hsfiq.releases import Filters, Release, build, write_next_version, write_release
     from hsfiq.releases.content import FIRST_VERSION
     from hsfiq.releases.folder import require_version
 

@@ -12,7 +12,7 @@ from hsfiq.cli.common import JsonOption, existing_folder, print_result, progress
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.image_check import BrokenImage, Decode, ImageCheck
+    from hsfiq.images.check import BrokenImage, Decode, ImageCheck
 
 app = typer.Typer(help="Look after the images of a dataset.", no_args_is_help=True)
 
@@ -50,8 +50,8 @@ def check(
 
     Every file is decoded. Files that compete for one image are named too: readers take the last.
     """
-    from hsfiq.dataset_folder import read_folder
-    from hsfiq.image_check import check_images
+    from hsfiq.images.check import check_images
+    from hsfiq.readers.dataset_folder import read_folder
 
     dataset = read_folder(existing_folder(folder), category or (), split or ())
     root = existing_folder(images) if images else image_root(folder)
@@ -68,7 +68,7 @@ def image_root(folder: Path) -> Path:
     Raises:
         UnreadableInput: there is no image at all.
     """
-    from hsfiq.images import image_files, usual_folder
+    from hsfiq.images.folder import image_files, usual_folder
 
     root = usual_folder(folder) or folder
     if not image_files(root):
@@ -79,7 +79,7 @@ def image_root(folder: Path) -> Path:
 def decoder() -> Decode | None:
     """What decodes a file, None without Pillow."""
     try:
-        from hsfiq.pictures import fault_of
+        from hsfiq.images.decode import fault_of
     except ModuleNotFoundError:
         return None
     return fault_of

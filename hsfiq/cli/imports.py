@@ -50,7 +50,7 @@ def hpfiq(
     """Import the published HP-FashionIQ answers as a finished study."""
     from hsfiq.importing import import_published
     from hsfiq.readers import hpfiq as reader
-    from hsfiq.study_names import require_name
+    from hsfiq.study.names import require_name
 
     require_name(study)
     published = reader.read(file)
@@ -140,7 +140,7 @@ def import_sources(
     as_json: bool,
 ) -> None:
     """Import a dataset's captions files in one transaction and say how many images are there."""
-    from hsfiq.images import ImageFolder, usual_folder
+    from hsfiq.images.folder import ImageFolder, usual_folder
     from hsfiq.importing import dataset_named, import_source
 
     root = existing_folder(images) if images else usual_folder(folder)

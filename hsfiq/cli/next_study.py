@@ -22,11 +22,11 @@ from hsfiq.cli.common import (
     room,
 )
 from hsfiq.errors import UnreadableInput
-from hsfiq.study_names import require_name
+from hsfiq.study.names import require_name
 
 if TYPE_CHECKING:
-    from hsfiq.candidates import Candidate, Candidates, PossibleSet
-    from model.asking.run import Uncertainty
+    from hsfiq.active.candidates import Candidate, Candidates, PossibleSet
+    from hsfiq.model.active.run import Uncertainty
 
 STRATEGIES = ("information", "random")
 
@@ -102,9 +102,9 @@ def next_(
         raise UnreadableInput("--study", "does not go with CONFIG.toml", "leave one out")
     if config is None and simulated:
         raise UnreadableInput("--simulated", "goes with CONFIG.toml", "the old study says it else")
-    from hsfiq.balance import balanced
-    from hsfiq.candidates import NOTHING, held_out_of
-    from hsfiq.next_study import after, from_file, possibilities, store_study
+    from hsfiq.active.candidates import NOTHING, held_out_of
+    from hsfiq.active.next_study import after, from_file, possibilities, store_study
+    from hsfiq.active.stratify import balanced
 
     held_out = held_out_of(existing_folder(release)) if release else NOTHING
     opened = open_chosen(ctx, database, create=False)
@@ -182,9 +182,9 @@ def uncertainty_of(
     """What the scorers are unsure about."""
     room("torch", "model")
     from hsfiq.cli.training_bar import TrainingBar
-    from model.asking.run import Where, uncertainty
-    from model.features.cache import default_root
-    from model.training.world import device_of
+    from hsfiq.model.active.run import Where, uncertainty
+    from hsfiq.model.features.cache import default_root
+    from hsfiq.model.runtime.distributed import device_of
 
     where = Where(checkpoints, machine.cache or default_root(), machine.images, machine.weights)
     with TrainingBar(0, lambda line: typer.echo(line, err=True)) as bar:
@@ -195,7 +195,7 @@ def choose(
     found: Candidates, unsure: Uncertainty | None, n: int, strategy: str, seed: int
 ) -> Choice:
     """Choose the pairs, and say what the choice is worth."""
-    from hsfiq.balance import balanced
+    from hsfiq.active.stratify import balanced
 
     about: dict[str, Any] = {"strategy": strategy, "seed": seed}
     rng = drawing(seed)

@@ -31,7 +31,7 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List a study's participants and how far they are."""
-    from hsfiq.overview import participants_of
+    from hsfiq.collect.progress import participants_of
 
     with open_chosen(ctx, database, create=False).reading() as session:
         rows = [row.facts() for row in participants_of(session, chosen_study(session, study))]
@@ -102,7 +102,7 @@ def change_status(
     ctx: typer.Context, name: str, study: str | None, database: str | None, status: str
 ) -> None:
     """Change a participant's status and say so."""
-    from hsfiq.participants import by_name, set_status
+    from hsfiq.collect.participants import by_name, set_status
 
     with open_chosen(ctx, database, create=False).writing() as session:
         found = by_name(session, chosen_study(session, study), name)
@@ -124,8 +124,8 @@ def forget(
     as_json: JsonOption = False,
 ) -> None:
     """Delete a person's answers and checks; name the releases that hold them (these stay)."""
-    from hsfiq.participants import by_name, by_token
-    from hsfiq.participants import forget as forget_them
+    from hsfiq.collect.participants import by_name, by_token
+    from hsfiq.collect.participants import forget as forget_them
     from hsfiq.releases.folder import releases_holding
 
     if not yes and not typer.confirm(f"Delete all answers of {token}?"):

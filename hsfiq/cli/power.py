@@ -56,7 +56,7 @@ def power(
     as_json: JsonOption = False,
 ) -> None:
     """Say how exact a study would be, by simulating it, and how many participants it needs."""
-    simulation = room("analysis.power", "analysis")
+    simulation = room("hsfiq.analysis.power.power", "analysis")
     result = simulation.power(
         population_of(release, metric, scores),
         participants=participants or simulation.PARTICIPANTS,
@@ -79,7 +79,7 @@ def population_of(
     """
     from hsfiq.errors import UnreadableInput
 
-    populations = room("analysis.population", "analysis")
+    populations = room("hsfiq.analysis.power.population", "analysis")
     if release is None:
         if metric or scores:
             raise UnreadableInput("--metric", "needs a release", "name one with --from RELEASE")
@@ -87,8 +87,8 @@ def population_of(
     wanted = metric or ["recall@5"]
     if len(wanted) > 2:
         raise UnreadableInput("--metric", f"{len(wanted)} metrics", "name one or two")
-    data = room("analysis.release", "analysis").read_release(release, scores or [])
-    parse = room("analysis.metrics", "analysis").parse_metric
+    data = room("hsfiq.analysis.data.release", "analysis").read_release(release, scores or [])
+    parse = room("hsfiq.analysis.data.metrics", "analysis").parse_metric
     return populations.population_of(data, *(parse(name).values(data) for name in wanted))
 
 

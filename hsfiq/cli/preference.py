@@ -15,9 +15,9 @@ from hsfiq.cli.common import existing_folder, print_result, room
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from model.checkpoints import Checkpoint
-    from model.data.triplets import TrainingData
-    from model.recipes import Recipe
+    from hsfiq.model.checkpoints.files import Checkpoint
+    from hsfiq.model.data.triplets import TrainingData
+    from hsfiq.model.recipes.recipe import Recipe
 
 NAME = "preference"
 DRAWN = "drawn"
@@ -55,13 +55,13 @@ def retrain_scorer(asked: Asked, *, no_cache: bool, as_json: bool) -> None:
         raise UnreadableInput("torchrun", f"{NAME} trains in one process", "start hsfiq alone")
     room("torch", "model")
     from hsfiq.cli.training_bar import TrainingBar
-    from model import checkpoints
-    from model.features.cache import default_root
-    from model.preference.material import Where
-    from model.preference.run import retrain
-    from model.preference.settings import Settings
-    from model.recipes import Recipe
-    from model.training.world import device_of
+    from hsfiq.model.checkpoints import files as checkpoints
+    from hsfiq.model.features.cache import default_root
+    from hsfiq.model.preference.material import Where
+    from hsfiq.model.preference.run import retrain
+    from hsfiq.model.preference.settings import Settings
+    from hsfiq.model.recipes.recipe import Recipe
+    from hsfiq.model.runtime.distributed import device_of
 
     checkpoint = checkpoints.read(init)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
@@ -94,7 +94,7 @@ def required(path: Path | None, option: str) -> Path:
 
 def triplets_of(asked: Asked, data: str, recipe: Recipe) -> TrainingData:
     """The triplets of `--data`, of the dataset that the scorer was first trained on."""
-    from model.data.sources import CATALOGUE, read
+    from hsfiq.model.data.sources import CATALOGUE, read
 
     if data == DRAWN:
         return read(recipe, None, asked.out / CATALOGUE, asked.limit)
@@ -103,7 +103,7 @@ def triplets_of(asked: Asked, data: str, recipe: Recipe) -> TrainingData:
 
 def summary(checkpoint: Checkpoint) -> dict[str, Any]:
     """What came out: the checkpoint and its report."""
-    from model.preference.run import REPORT
+    from hsfiq.model.preference.run import REPORT
 
     path = checkpoint.path.with_name(REPORT)
     try:
@@ -122,7 +122,7 @@ def summary(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def as_text(result: dict[str, Any]) -> str:
     """The summary for a person, what got worse first."""
-    from model.preference.card import lines
+    from hsfiq.model.preference.card import lines
 
     return "\n".join(
         [

@@ -50,10 +50,10 @@ def score(
     check_name(name)
     room("torch", "model")
     from hsfiq.cli.training_bar import TrainingBar
-    from model.features.cache import default_root
-    from model.score_run import Where
-    from model.score_run import score as score_release
-    from model.training.world import device_of
+    from hsfiq.model.features.cache import default_root
+    from hsfiq.model.runtime.distributed import device_of
+    from hsfiq.model.scoring.run import Where
+    from hsfiq.model.scoring.run import score as score_release
 
     real = release.resolve()
     where = Where(
@@ -84,9 +84,9 @@ def check_name(name: str) -> None:
 
 def as_text(said: dict[str, Any], path: Path, release: Path) -> str:
     """What was scored and what not, for a person."""
-    from model.preference.data import SPLITS
-    from model.score_run import TRAINED_ON
-    from model.scoring import first_few
+    from hsfiq.model.preference.data import SPLITS
+    from hsfiq.model.scoring.release_scores import first_few
+    from hsfiq.model.scoring.run import TRAINED_ON
 
     lines = [f"{path}: {said['n_scored']:,} of {said['n_sets']:,} sets scored"]
     if said["missing_images"]:

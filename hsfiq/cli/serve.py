@@ -27,7 +27,7 @@ def serve(
     database: DatabaseOption = None,
 ) -> None:
     """Serve the annotation app for the studies of a database."""
-    app = room("annotate.app", "annotate")
+    app = room("hsfiq.annotate.app", "annotate")
     opened = open_chosen(ctx, database, create=False)
     typer.echo(f"serving at http://{host}:{port}; Ctrl-C stops it", err=True)
     app.serve(opened, host=host, port=port)

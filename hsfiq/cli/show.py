@@ -78,9 +78,9 @@ def show(
     The target is framed, and so are CIRCO's other truths and the reference where a list has them.
     """
     room("PIL", "annotate")
+    from hsfiq.atomic_files import write_whole
     from hsfiq.contact_sheet.sheet import draw_sheet
-    from hsfiq.images import ImageFolder
-    from hsfiq.whole_files import write_whole
+    from hsfiq.images.folder import ImageFolder
 
     path = out or Path(f"show-{safe(query)}.png")
     if path.suffix.lower() != ".png":
@@ -116,7 +116,7 @@ def from_folder(
 ) -> tuple[SheetQuery, list[SheetRow], Path | None]:
     """The query from a dataset's folder, the lists from runs, and where the images lie."""
     from hsfiq.contact_sheet import query_in_folder, rows_of_runs
-    from hsfiq.images import usual_folder
+    from hsfiq.images.folder import usual_folder
 
     query = query_in_folder(folder, query_id, [split] if split else [])
     return query, rows_of_runs(runs, query), usual_folder(folder) or folder

@@ -25,7 +25,7 @@ from hsfiq.errors import Mistake, UnreadableInput
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from hsfiq.tables import Study
+    from hsfiq.db.tables import Study
 
 app = typer.Typer(
     help="Make, open and close studies, invite people, see how far they are.", no_args_is_help=True
@@ -36,7 +36,7 @@ next_study.register(app)
 @app.command("list", epilog="Example: hsfiq study list")
 def list_(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False) -> None:
     """List the studies with their status and how far they are."""
-    from hsfiq.store import progress_of, studies
+    from hsfiq.collect.responses import progress_of, studies
 
     with open_chosen(ctx, database, create=False).reading() as session:
         rows = [progress_of(session, study).facts() for study in studies(session)]
@@ -56,7 +56,7 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show how far one study is."""
-    from hsfiq.store import progress_of
+    from hsfiq.collect.responses import progress_of
 
     with open_chosen(ctx, database, create=False).reading() as session:
         row = progress_of(session, chosen_study(session, study)).facts()
@@ -76,10 +76,10 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Draw a study from its file and open it; every mistake in the file is named at once."""
-    from hsfiq.design import draw_study
-    from hsfiq.query_choice import chosen_queries
-    from hsfiq.readers.config import located, read_config
-    from hsfiq.store import progress_of
+    from hsfiq.collect.responses import progress_of
+    from hsfiq.study.config_file import located, read_config
+    from hsfiq.study.design import draw_study
+    from hsfiq.study.queries import chosen_queries
 
     wanted = read_config(config)
     try:
@@ -154,7 +154,7 @@ def running_study(session: Session, name: str | None) -> Study:
     Raises:
         UnreadableInput: its answers were imported, or their simulation has ended.
     """
-    from hsfiq.store import is_finished_for_good
+    from hsfiq.collect.responses import is_finished_for_good
 
     study = chosen_study(session, name)
     if is_finished_for_good(study):
@@ -179,7 +179,7 @@ def invite(
     as_json: JsonOption = False,
 ) -> None:
     """Make personal links; each works in any browser and leads back to where one stood."""
-    from hsfiq.participants import invite as make
+    from hsfiq.collect.participants import invite as make
 
     if not url.startswith(("http://", "https://")):
         raise UnreadableInput("--url", f"{url!r} is no http(s) address")
@@ -214,7 +214,7 @@ def assign(
     database: DatabaseOption = None,
 ) -> None:
     """Give a participant's unanswered questions to whoever comes next, the lease not awaited."""
-    from hsfiq.participants import by_name, give_back
+    from hsfiq.collect.participants import by_name, give_back
 
     with open_chosen(ctx, database, create=False).writing() as session:
         chosen = running_study(session, study)

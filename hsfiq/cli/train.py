@@ -14,7 +14,7 @@ from hsfiq.cli.common import JsonOption, existing_folder, print_result, room
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from model.recipes import Recipe
+    from hsfiq.model.recipes.recipe import Recipe
 
 DRAWN = "drawn"
 
@@ -95,11 +95,11 @@ def train(
         existing_folder(Path(data))
     room("torch", "model")
     from hsfiq.cli.training_bar import TrainingBar
-    from model.data.sources import CATALOGUE, read
-    from model.data.triplets import missing_lines
-    from model.features.cache import default_root
-    from model.training.run import Where, run
-    from model.training.world import joined
+    from hsfiq.model.data.sources import CATALOGUE, read
+    from hsfiq.model.data.triplets import missing_lines
+    from hsfiq.model.features.cache import default_root
+    from hsfiq.model.runtime.distributed import joined
+    from hsfiq.model.training.run import Where, run
 
     with joined(device) as world:
         say = partial(typer.echo, err=True) if world.is_first else silent
@@ -161,7 +161,7 @@ def chosen_recipe(name: str, data: str, pairs: Mapping[str, str]) -> tuple[Recip
     Raises:
         UnreadableInput: no such recipe, key or value.
     """
-    from model.recipes import changes, on_drawn, recipe
+    from hsfiq.model.recipes.recipe import changes, on_drawn, recipe
 
     stated = recipe(name)
     if data != DRAWN:

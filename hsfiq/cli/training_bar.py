@@ -17,10 +17,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from model.data.triplets import TrainingData, missing_lines
-from model.negatives.redefinition import Definition
-from model.training.folder import Progress as RunProgress
-from model.training.watchers import Step, Watcher
+from hsfiq.model.data.triplets import TrainingData, missing_lines
+from hsfiq.model.negatives.redefinition import Definition
+from hsfiq.model.training.callbacks import Step, Watcher
+from hsfiq.model.training.folder import Progress as RunProgress
 
 RECENT = 0.9
 """Of the running means' weight on what was before the last step."""

@@ -42,12 +42,12 @@ def convert(
     if source.is_file() or any((source / name).is_file() for name in ("best.json", "last.json")):
         result = converted_run(source, out)
     elif (source / "config.json").is_file():
-        from model.encoders.hf_files import hf_to_lavis
+        from hsfiq.model.encoders.hf.files import hf_to_lavis
 
         result = {"from": "transformers", "to": "LAVIS", "model": hf_to_lavis(source, out).name}
     else:
-        from model.encoders.blip2 import find
-        from model.encoders.hf_files import lavis_to_hf
+        from hsfiq.model.encoders.blip2 import find
+        from hsfiq.model.encoders.hf.files import lavis_to_hf
 
         lavis_to_hf(find(model), source, out)
         result = {"from": "LAVIS", "to": "transformers", "model": model}
@@ -59,7 +59,7 @@ def convert(
 
 def converted_run(source: Path, out: Path) -> dict[str, Any]:
     """Convert a trained scorer's checkpoint."""
-    from model.encoders.hf_checkpoints import convert
+    from hsfiq.model.encoders.hf.checkpoints import convert
 
     checkpoint = convert(source, out)
     encoder = checkpoint.about["encoder"]["name"]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hsfiq.dataset_folder import DatasetSplit, dataset_of, read_folder
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED, split_query_id
 from hsfiq.readers.circo import canonical
+from hsfiq.readers.dataset_folder import DatasetSplit, dataset_of, read_folder
 from hsfiq.readers.submissions import read_run
 from hsfiq.records import RankedList, Triplet
 from hsfiq.text import joined

@@ -16,7 +16,7 @@ from hsfiq.contact_sheet.cells import LINE, Cell, draw_cell
 from hsfiq.contact_sheet.content import SheetQuery, SheetRow
 from hsfiq.contact_sheet.fonts import Fonts
 from hsfiq.contact_sheet.layout import MARGIN, Layout, cell_width
-from hsfiq.pictures import BrokenPicture, upright
+from hsfiq.images.decode import BrokenPicture, upright
 from hsfiq.text import shown
 
 ABSENT = "image absent"

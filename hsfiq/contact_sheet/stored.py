@@ -9,10 +9,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.contact_sheet.content import SheetQuery, SheetRow
+from hsfiq.db.tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED, split_query_id
 from hsfiq.importing.datasets import chunks
-from hsfiq.tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.text import joined
 
 

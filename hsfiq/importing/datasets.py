@@ -11,11 +11,11 @@ from typing import TypeVar
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.tables import Corpus, Dataset, Image, Query, Triplet, corpus_images
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import query_suffix
 from hsfiq.readers.sources import Source
 from hsfiq.records import Triplet as TripletRecord
-from hsfiq.tables import Corpus, Dataset, Image, Query, Triplet, corpus_images
 
 T = TypeVar("T")
 

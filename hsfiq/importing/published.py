@@ -10,12 +10,7 @@ from dataclasses import asdict
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from hsfiq.errors import UnreadableInput
-from hsfiq.importing.datasets import Imported, dataset_named, image_keys, triplet_images
-from hsfiq.importing.queries import QueryFinder
-from hsfiq.readers.hpfiq import K, PublishedStudy, write
-from hsfiq.records import JudgedPair, PublishedForm
-from hsfiq.tables import (
+from hsfiq.db.tables import (
     Dataset,
     Form,
     Pair,
@@ -27,6 +22,11 @@ from hsfiq.tables import (
     Study,
     Triplet,
 )
+from hsfiq.errors import UnreadableInput
+from hsfiq.importing.datasets import Imported, dataset_named, image_keys, triplet_images
+from hsfiq.importing.queries import QueryFinder
+from hsfiq.readers.hpfiq import K, PublishedStudy, write
+from hsfiq.records import JudgedPair, PublishedForm
 
 Track = Callable[[Sequence[PublishedForm]], Iterable[PublishedForm]]
 """Goes over the forms while it shows how far it is."""

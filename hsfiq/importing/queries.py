@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.tables import Dataset, Query, Triplet
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED, query_suffix, split_query_id
-from hsfiq.tables import Dataset, Query, Triplet
 from hsfiq.text import joined, shown
 
 

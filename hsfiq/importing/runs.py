@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.tables import Dataset, Image, RankedList, System
 from hsfiq.errors import UnreadableInput
 from hsfiq.importing.datasets import Imported, chunks
 from hsfiq.importing.queries import QueryFinder
 from hsfiq.records import RankedList as RankedListRecord
-from hsfiq.tables import Dataset, Image, RankedList, System
 
 
 def import_runs(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hsfiq.study_config import CHOSEN_BY
+from hsfiq.study.config import CHOSEN_BY
 
 TABLES = {
     "preferences": "one row a question: both scores, the preferred set (0 = tie), flags and times "

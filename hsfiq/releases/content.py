@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from sqlalchemy.orm import Session
 
 import hsfiq
+from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.ids import set_id
 from hsfiq.releases.card import croissant, readme
@@ -26,8 +27,7 @@ from hsfiq.releases.published import layout_obstacle, published
 from hsfiq.releases.rows import QueryRow, QuestionRow, read_questions
 from hsfiq.releases.schemas import SCHEMAS
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
-from hsfiq.study_config import CHOSEN_BY
-from hsfiq.tables import Study
+from hsfiq.study.config import CHOSEN_BY
 from hsfiq.text import shown
 
 FIRST_VERSION = "1.0.0"

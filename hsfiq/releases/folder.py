@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hsfiq.atomic_files import sync
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases.content import FIRST_VERSION, Release, sha256
 from hsfiq.releases.manifest import MANIFEST, read_manifest
-from hsfiq.whole_files import sync
 
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"
 _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
+from hsfiq.db.tables import Study
 from hsfiq.readers import hpfiq
 from hsfiq.records import JudgedPair, PublishedForm
 from hsfiq.releases.rows import FormRow, QuestionRow, read_forms
-from hsfiq.tables import Study
 
 
 def layout_obstacle(study: Study, kept: Sequence[QuestionRow]) -> str | None:

@@ -9,10 +9,8 @@ from typing import cast
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
-from hsfiq.check_results import check_results
-from hsfiq.ids import question_id
-from hsfiq.records import Answer, Times
-from hsfiq.tables import (
+from hsfiq.collect.checks import check_results
+from hsfiq.db.tables import (
     Check,
     Dataset,
     Form,
@@ -28,6 +26,8 @@ from hsfiq.tables import (
     System,
     Triplet,
 )
+from hsfiq.ids import question_id
+from hsfiq.records import Answer, Times
 
 
 @dataclass(frozen=True, slots=True)

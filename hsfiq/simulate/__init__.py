@@ -5,8 +5,8 @@ has to be made for them (`hsfiq study create --simulated`), so that all made fro
 """
 
 from hsfiq.simulate.crowd import Crowd, Tally
-from hsfiq.simulate.door import Destination, destination_of
+from hsfiq.simulate.entry import Destination, destination_of
+from hsfiq.simulate.participant import Outcome
 from hsfiq.simulate.sessions import Sessions
-from hsfiq.simulate.visitor import Outcome
 
 __all__ = ["Crowd", "Destination", "Outcome", "Sessions", "Tally", "destination_of"]

@@ -15,10 +15,10 @@ from typing import Any
 from hsfiq.drawn import SimulatedAnnotator
 from hsfiq.errors import UnreadableInput
 from hsfiq.simulate.browser import Refusal
-from hsfiq.simulate.door import Destination, study_to_join
-from hsfiq.simulate.page import PATIENCE, Page, Stopped, Stuck
+from hsfiq.simulate.client import PATIENCE, Page, Stopped, Stuck
+from hsfiq.simulate.entry import Destination, study_to_join
+from hsfiq.simulate.participant import Eyes, Outcome, Visitor, refusal_as_text
 from hsfiq.simulate.sessions import Sessions
-from hsfiq.simulate.visitor import Eyes, Outcome, Visitor, refusal_as_text
 
 Told = Callable[[int, int], None]
 """Hears how many questions are done, and how many there are as far as is known."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 
+from hsfiq.atomic_files import write_whole
 from hsfiq.errors import UnreadableInput
-from hsfiq.whole_files import write_whole
 
 
 class Sessions:

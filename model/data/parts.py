@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.images import ImageFolder
+from hsfiq.images.folder import ImageFolder
+from hsfiq.model.data.triplets import Example, Incomplete, Part, TrainingData, distinct
 from hsfiq.readers.sources import Source
-from model.data.triplets import Example, Incomplete, Part, TrainingData, distinct
 
 PoolRule = Literal["targets", "corpus"]
 """Which images can be a training triplet's negatives: the targets of its category's training

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hsfiq.atomic_files import sync
 from hsfiq.drawn import DrawnTriplet, Garment, catalogue, corpus, draw_triplets, generator
 from hsfiq.drawn.draw import write_images
 from hsfiq.drawn.garments import CATEGORIES
 from hsfiq.drawn.triplets import SHARES, target_split
 from hsfiq.errors import UnreadableInput
-from hsfiq.images import usual_folder
+from hsfiq.images.folder import usual_folder
+from hsfiq.model.data.parts import SPLITS, PoolRule, first_of, part_of, with_images
+from hsfiq.model.data.triplets import Part, TrainingData, distinct
+from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.readers import cirr as cirr_files
 from hsfiq.readers import fashioniq as fashioniq_files
 from hsfiq.readers.sources import Source
-from hsfiq.whole_files import sync
-from model.data.parts import SPLITS, PoolRule, first_of, part_of, with_images
-from model.data.triplets import Part, TrainingData, distinct
-from model.recipes import Recipe
 
 GARMENTS = 600
 """Of each category in the drawn catalogue that a scorer is trained on."""

@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 
 from hsfiq.errors import UnreadableInput
-from model.encoders import blip2, blip2_hf, tiny, weights
-from model.encoders.protocol import Encoder
+from hsfiq.model.encoders import blip2, tiny, weights
+from hsfiq.model.encoders.hf import encoder as blip2_hf
+from hsfiq.model.encoders.protocol import Encoder
 
 
 def build(

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 -- the field's name for it
 
 from hsfiq.errors import HsfiqError
-from model.encoders.architectures import ARCHITECTURES, Architecture
-from model.encoders.weights import (
+from hsfiq.model.encoders.architectures import ARCHITECTURES, Architecture
+from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.encoders.weights import (
     BERT_CONFIG,
     BERT_VOCABULARY,
     fill,
@@ -26,14 +27,13 @@ from model.encoders.weights import (
     read_tensors,
     require_files,
 )
-from model.features.preprocessing import Preprocessing
 
 UNUSED = ("Qformer.cls.", "itm_head.", "Qformer.bert.embeddings.position_ids")
 """Beginnings of names in a checkpoint on which no score depends."""
 
 
 class Blip2(nn.Module):
-    """A `blip2` encoder; see `model.encoders.protocol.Encoder` for what each method takes.
+    """A `blip2` encoder; see `hsfiq.model.encoders.protocol.Encoder` for what each method takes.
 
     Everything that is trained is a parameter that requires a gradient; no buffer changes.
     """
@@ -145,7 +145,7 @@ def load(name: str, weights: Path) -> Blip2:
 
     Args:
         name: which.
-        weights: the folder of its files (`model.encoders.weights.urls`).
+        weights: the folder of its files (`hsfiq.model.encoders.weights.urls`).
 
     Raises:
         UnreadableInput: a file is missing, damaged, or of another model.
@@ -182,13 +182,13 @@ def find(name: str) -> Architecture:
 
 
 def lavis_parts() -> ModuleType:
-    """`model.encoders.qformer`, and with it LAVIS.
+    """`hsfiq.model.encoders.qformer`, and with it LAVIS.
 
     Raises:
         HsfiqError: LAVIS, or something that it needs, is not installed.
     """
     try:
-        from model.encoders import qformer  # noqa: PLC0415 -- LAVIS takes seconds
+        from hsfiq.model.encoders import qformer  # noqa: PLC0415 -- LAVIS takes seconds
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         raise HsfiqError(

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from torch import Tensor, nn
 
-from model.features.preprocessing import Preprocessing
+from hsfiq.model.encoders.preprocessing import Preprocessing
 
 Pooling = Literal["max", "mean"]
 
@@ -25,7 +25,7 @@ class Encoder(Protocol):
     """  # noqa: D205
 
     name: str
-    """Under which `model.encoders.build` makes it again: `tiny`, `blip2-vitL`."""
+    """Under which `hsfiq.model.encoders.build` makes it again: `tiny`, `blip2-vitL`."""
     preprocessing: Preprocessing
     """How an image becomes the pixels that `image_tokens` takes."""
     tokens_shape: tuple[int, int]

@@ -18,8 +18,8 @@ from torch import nn
 from transformers import BertTokenizer
 
 from hsfiq.errors import UnreadableInput
-from model.encoders.architectures import EVA_MLP_RATIO, PATCH, Vit
-from model.encoders.weights import SPECIAL_WORDS, read_words
+from hsfiq.model.encoders.architectures import EVA_MLP_RATIO, PATCH, Vit
+from hsfiq.model.encoders.weights import SPECIAL_WORDS, read_words
 
 
 class LocalBlip2Qformer(Blip2Qformer):  # type: ignore[misc] # LAVIS has no types

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 -- the field's name for it
 
-from model.features.preprocessing import Preprocessing
+from hsfiq.model.encoders.preprocessing import Preprocessing
 
 NAME = "tiny"
 

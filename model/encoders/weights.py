@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from model.encoders.architectures import Architecture, Vit
+from hsfiq.model.encoders.architectures import Architecture, Vit
 
 LAVIS_STORE = "https://storage.googleapis.com/sfr-vision-language-research/LAVIS/models/BLIP2"
 BERT_STORE = "https://huggingface.co/bert-base-uncased/resolve/main"

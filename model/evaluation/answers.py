@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED
+from hsfiq.model.evaluation.benchmark import TITLES, Answers, Benchmark
+from hsfiq.model.evaluation.lists import Cleaned, clean, clean_subset
 from hsfiq.readers.circo import canonical
 from hsfiq.readers.submissions import Run
 from hsfiq.records import RankedList
-from model.evaluation.benchmark import TITLES, Answers, Benchmark
-from model.evaluation.lists import Cleaned, clean, clean_subset
 
 NAMED = 3
 """Ids that a message names of many."""

@@ -8,14 +8,14 @@ from typing import Literal
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED
+from hsfiq.model.data.texts import mining_text
+from hsfiq.model.data.triplets import distinct
+from hsfiq.model.evaluation.benchmark import TITLES, Benchmark, CaptionOrder, Corpus, Part, Query
 from hsfiq.readers import circo as circo_files
 from hsfiq.readers import cirr as cirr_files
 from hsfiq.readers import fashioniq as fashioniq_files
 from hsfiq.readers.sources import Source
 from hsfiq.records import Triplet
-from model.data.texts import mining_text
-from model.data.triplets import distinct
-from model.evaluation.benchmark import TITLES, Benchmark, CaptionOrder, Corpus, Part, Query
 
 CorpusRule = Literal["split", "union"]
 """FashionIQ's candidates: all images of the split file, or (VAL, CoSMo) only those that are the

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from model.data.triplets import distinct
-from model.evaluation.at_work import AtWork
-from model.evaluation.benchmark import Answers, Benchmark, Part
-from model.evaluation.figures import mean_of
-from model.evaluation.ranking import Picked, scored_blocks
-from model.evaluation.results import Evaluation, Figure
-from model.evaluation.scorer_run import columns_of, vectors_of
-from model.scoring import numbered
+from hsfiq.model.data.triplets import distinct
+from hsfiq.model.evaluation.benchmark import Answers, Benchmark, Part
+from hsfiq.model.evaluation.figures import mean_of
+from hsfiq.model.evaluation.loaded_scorer import AtWork
+from hsfiq.model.evaluation.ranking import Picked, scored_blocks
+from hsfiq.model.evaluation.results import Evaluation, Figure
+from hsfiq.model.evaluation.scorer_run import columns_of, vectors_of
+from hsfiq.model.scoring.release_scores import numbered
 
 KS = (10, 50)
 """Table 6's."""

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 from hsfiq.drawn import DrawnTriplet, Garment, corpus
 from hsfiq.drawn.garments import CATEGORIES
-from model.data.parts import with_files
-from model.data.sources import VALIDATION, draw_dataset, drawn_parts, drawn_size, shown_of
-from model.data.texts import mining_text
-from model.evaluation.benchmark import Benchmark, Corpus, Part, Query
-from model.recipes import Recipe
-from model.training.run import content_sha256
+from hsfiq.model.data.parts import with_files
+from hsfiq.model.data.sources import VALIDATION, draw_dataset, drawn_parts, drawn_size, shown_of
+from hsfiq.model.data.texts import mining_text
+from hsfiq.model.evaluation.benchmark import Benchmark, Corpus, Part, Query
+from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.training.run import content_sha256
 
 Split = Literal["val", "test"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from math import fsum
 
-from model.evaluation.benchmark import Answers, Benchmark, Part, Query
-from model.evaluation.metrics import average_precision, recall
-from model.evaluation.results import Evaluation, Figure, PartFigures
+from hsfiq.model.evaluation.benchmark import Answers, Benchmark, Part, Query
+from hsfiq.model.evaluation.metrics import average_precision, recall
+from hsfiq.model.evaluation.results import Evaluation, Figure, PartFigures
 
 RECALL_KS = (1, 5, 10, 50)
 CIRCO_KS = (5, 10, 25, 50)

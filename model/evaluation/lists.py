@@ -7,8 +7,8 @@ from itertools import pairwise
 from pathlib import PurePath
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.evaluation.benchmark import Benchmark, Part, Query
 from hsfiq.records import RankedList
-from model.evaluation.benchmark import Benchmark, Part, Query
 
 
 @dataclass(slots=True)

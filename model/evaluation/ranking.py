@@ -1,8 +1,8 @@
 """The best images of a large corpus for many queries, from a stream of its projected images.
 
 Neither all scores nor all images are ever held: beside a chunk of the corpus there are the k best
-so far of each query. Images of the same score are ranked as `model.relevance.target_ranks` does,
-the earlier in the corpus first, so a ranking does not depend on the chunks.
+so far of each query. Images of the same score are ranked as `model.scorer.relevance.target_ranks`
+does, the earlier in the corpus first, so a ranking does not depend on the chunks.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from model.encoders.protocol import Pooling
-from model.relevance import relevance, require_columns, require_finite
+from hsfiq.model.encoders.protocol import Pooling
+from hsfiq.model.scorer.relevance import relevance, require_columns, require_finite
 
 QUERIES = 512
 """Scored at once against a chunk."""

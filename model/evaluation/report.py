@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from model.evaluation.benchmark import TITLES
-from model.evaluation.figures import SUMMARY
-from model.evaluation.results import NO_SIZE, SEMANTIC, Evaluation, Figure, PartFigures
+from hsfiq.model.evaluation.benchmark import TITLES
+from hsfiq.model.evaluation.figures import SUMMARY
+from hsfiq.model.evaluation.results import NO_SIZE, SEMANTIC, Evaluation, Figure, PartFigures
 
 COLUMN = 9
 """Width of a column of numbers."""

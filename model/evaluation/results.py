@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from model.evaluation.benchmark import Benchmark
+from hsfiq.model.evaluation.benchmark import Benchmark
 
 SEMANTIC = "semantic_map@10"
 NO_SIZE = "the folder does not hold the list of the candidates"

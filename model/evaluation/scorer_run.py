@@ -10,16 +10,22 @@ from typing import Any
 
 import torch
 
+from hsfiq.atomic_files import write_whole
 from hsfiq.errors import UnreadableInput
-from hsfiq.whole_files import write_whole
-from model.data.texts import normalise
-from model.evaluation.at_work import AtWork, Where, missing_notes, said_of_missing, set_to_work
-from model.evaluation.benchmark import Answers, Benchmark, Part, Query
-from model.evaluation.ranking import Picked, TopK, scored_blocks
-from model.inference import Inference
-from model.loading import Loaded
-from model.scoring import numbered
-from model.training.watchers import Watcher
+from hsfiq.model.data.texts import normalise
+from hsfiq.model.evaluation.benchmark import Answers, Benchmark, Part, Query
+from hsfiq.model.evaluation.loaded_scorer import (
+    AtWork,
+    Where,
+    missing_notes,
+    said_of_missing,
+    set_to_work,
+)
+from hsfiq.model.evaluation.ranking import Picked, TopK, scored_blocks
+from hsfiq.model.scorer.inference import Inference
+from hsfiq.model.scorer.loading import Loaded
+from hsfiq.model.scoring.release_scores import numbered
+from hsfiq.model.training.callbacks import Watcher
 
 DEPTH = 50
 """Images of a list: as many as the largest k of any benchmark."""

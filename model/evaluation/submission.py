@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.evaluation.answers import Listed, gather, refuse_gaps, refuse_strangers
+from hsfiq.model.evaluation.benchmark import TITLES, Answers, Benchmark, Query
 from hsfiq.readers.submissions import (
     CIRCO_LENGTH,
     LENGTHS,
@@ -16,8 +18,6 @@ from hsfiq.readers.submissions import (
     write_circo,
     write_cirr,
 )
-from model.evaluation.answers import Listed, gather, refuse_gaps, refuse_strangers
-from model.evaluation.benchmark import TITLES, Answers, Benchmark, Query
 
 
 def check(benchmark: Benchmark, runs: Sequence[Run]) -> None:

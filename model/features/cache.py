@@ -2,7 +2,7 @@
 
 A frozen encoder gives an image the same tokens for ever. FashionIQ's 74,381 images at ViT-L are
 257 x 1024 numbers each, 39 GB in fp16: a big file, mapped into memory, appended to and never
-rewritten (`model.features.files`).
+rewritten (`hsfiq.model.features.files`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from model.encoders.protocol import Encoder
-from model.features.contents import ContentMemo
-from model.features.files import Appender, TokenFiles
-from model.features.images import Prepared, prepare_all
-from model.features.layout import Layout
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.features.contents import ContentMemo
+from hsfiq.model.features.files import Appender, TokenFiles
+from hsfiq.model.features.images import Prepared, prepare_all
+from hsfiq.model.features.layout import Layout
 
 
 def default_root() -> Path:

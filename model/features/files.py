@@ -26,9 +26,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hsfiq.atomic_files import sync, write_whole
 from hsfiq.errors import UnreadableInput
-from hsfiq.whole_files import sync, write_whole
-from model.features.layout import Layout
+from hsfiq.model.features.layout import Layout
 
 HEADER_BYTES = 4096
 INDEX_BYTES_A_ROW = 512

@@ -18,7 +18,7 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from model.features.preprocessing import Preprocessing
+from hsfiq.model.encoders.preprocessing import Preprocessing
 
 MAX_PIXELS = 89_478_485
 """More than these (256 MB as RGB) and a picture is refused: Pillow's own bound."""

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from hsfiq.errors import HsfiqError
-from model.encoders.protocol import Encoder
-from model.features.preprocessing import Preprocessing
+from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.encoders.protocol import Encoder
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 """What tokens are stored in, by the names of the options."""

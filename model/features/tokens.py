@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from model.encoders.protocol import Encoder
-from model.features.images import open_image
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.features.images import open_image
 
 
 class TokenSource(Protocol):

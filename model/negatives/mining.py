@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from model.negatives.rules import negative_mask, require_pool
-from model.relevance import relevance, require_columns
+from hsfiq.model.negatives.rules import negative_mask, require_pool
+from hsfiq.model.scorer.relevance import relevance, require_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from torch import Tensor
 
-    from model.encoders.protocol import Pooling
-    from model.negatives.rules import NegativeRule
+    from hsfiq.model.encoders.protocol import Pooling
+    from hsfiq.model.negatives.rules import NegativeRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Drawn:
     Attributes:
         columns: [Q, T] int32, the pool's columns: one draw for each of T epochs.
         sizes: [Q] int32, of the sets that they were drawn from (QuRe Figure 5 plots their mean).
-        fell_back: [Q] bool, where the strategy found no set (`model.negatives.rules`).
+        fell_back: [Q] bool, where the strategy found no set (`hsfiq.model.negatives.rules`).
     """
 
     columns: Tensor

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.data.texts import mining_text, normalise
-from model.data.triplets import Example, TrainingData
-from model.inference import Inference
-from model.negatives.mining import draw_negatives
-from model.negatives.rules import NegativeRule
-from model.recipes import SIZED, Recipe
-from model.training.seeds import generator
-from model.training.world import World
+from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.data.triplets import Example, TrainingData
+from hsfiq.model.negatives.mining import draw_negatives
+from hsfiq.model.negatives.rules import NegativeRule
+from hsfiq.model.recipes.recipe import SIZED, Recipe
+from hsfiq.model.runtime.distributed import World
+from hsfiq.model.runtime.seeds import generator
+from hsfiq.model.scorer.inference import Inference
 
 CHUNK = 512
 """Queries, and images, scored at a time."""

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import torch
 
 from hsfiq.errors import UnreadableInput
-from model.negatives.drops import between_drops
-from model.relevance import require_columns, require_finite
+from hsfiq.model.negatives.drops import between_drops
+from hsfiq.model.scorer.relevance import require_columns, require_finite
 
 if TYPE_CHECKING:
     from torch import Tensor

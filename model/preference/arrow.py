@@ -16,7 +16,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A `model.preference.newton.Hessian` of C common numbers, then P of participants.
+    """A `hsfiq.model.preference.newton.Hessian` of C common numbers, then P of participants.
 
     Attributes:
         corner: [C, C], symmetric.

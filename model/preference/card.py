@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from model.lineage import EARLIER_RELEASES
+from hsfiq.model.checkpoints.lineage import EARLIER_RELEASES
 
 SIMULATED = (
     "The answers come from simulated annotators: nothing here says what people would answer."

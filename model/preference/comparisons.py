@@ -5,7 +5,7 @@ highest say one of the two. Each is an answer yes or no to
 
     z = slope S + offset of the participant - threshold
 
-by the logistic law, and `model.preference.objective.score_loss` is their sum but for a term of the
+by the logistic law, and `model.preference.likelihood.score_loss` is their sum but for a term of the
 thresholds alone. So its derivatives are sums over comparisons, by participant and threshold.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.preference.arrow import Arrow
+from hsfiq.model.preference.arrow import Arrow
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.model.checkpoints.files import sha256_of
+from hsfiq.model.preference.response_model import Judgements, numbered
+from hsfiq.model.scoring.release_scores import QUERIES, SETS, ReleasedSet, read_sets, rows
 from hsfiq.records import HIGHEST_SCORE, LOWEST_SCORE
 from hsfiq.releases.manifest import MANIFEST, read_manifest
 from hsfiq.releases.splits import Part, verify_no_leak
-from model.checkpoints import sha256_of
-from model.preference.answers import Judgements, numbered
-from model.scoring import QUERIES, SETS, ReleasedSet, read_sets, rows
 
 PREFERENCES, SPLITS = "preferences.parquet", "splits.parquet"
 

@@ -1,10 +1,10 @@
 """Retraining by turns: the answers' own laws with the scorer held fixed, the scorer with these.
 
 Before every epoch, temperature, side bias, ties, thresholds and offsets are fitted to the scores
-that the scorer gives now (`model.preference.answers`); then it takes a step of AdamW for each batch
-of questions. So both raise the same likelihood, and no learning rate is asked for what can be found
-exactly. Where triplets are mixed in, each step has a batch of these as well, each against a
-negative drawn from its whole pool.
+that the scorer gives now (`model.preference.response_model`); then it takes a step of AdamW for
+each batch of questions. So both raise the same likelihood, and no learning rate is asked for what
+can be found exactly. Where triplets are mixed in, each step has a batch of these as well, each
+against a negative drawn from its whole pool.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.data.texts import normalise
-from model.features.tokens import TokenSource
-from model.inference import Inference, autocast
-from model.preference.answers import AnswerModel, Judgements, fit_answers
-from model.preference.data import Question
-from model.preference.held import holding, parted
-from model.preference.mixing import Triplets
-from model.preference.settings import Settings
-from model.recipes import Recipe
-from model.relevance import paired_relevance
-from model.scorer import Scorer, bradley_terry_loss, trained_parameters
-from model.scoring import numbered, relevances_of
-from model.training.diagnosis import Diverged, require_finite
-from model.training.optimizer import Optimizer
-from model.training.seeds import generator, seed_for
-from model.training.world import World
+from hsfiq.model.data.texts import normalise
+from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.preference.data import Question
+from hsfiq.model.preference.held import holding, parted
+from hsfiq.model.preference.mixing import Triplets
+from hsfiq.model.preference.response_model import AnswerModel, Judgements, fit_answers
+from hsfiq.model.preference.settings import Settings
+from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.runtime.diagnosis import Diverged, require_finite
+from hsfiq.model.runtime.distributed import World
+from hsfiq.model.runtime.seeds import generator, seed_for
+from hsfiq.model.scorer.inference import Inference, autocast
+from hsfiq.model.scorer.relevance import paired_relevance
+from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, trained_parameters
+from hsfiq.model.scoring.release_scores import numbered, relevances_of
+from hsfiq.model.training.optimizer import Optimizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,17 @@ from pathlib import Path
 import torch
 
 from hsfiq.errors import NothingToDo
-from model import score_run
-from model.data.triplets import TrainingData
-from model.features.cache import FeatureCache
-from model.loading import Loaded
-from model.preference.data import Answers, Question, with_images
-from model.preference.mixing import Triplets
-from model.score_run import pictures
-from model.training import run as training_run
-from model.training.run import ENCODER_BATCH, TOKENS_DTYPE
-from model.training.watchers import Watcher
-from model.training.world import World
+from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.preference.data import Answers, Question, with_images
+from hsfiq.model.preference.mixing import Triplets
+from hsfiq.model.runtime.distributed import World
+from hsfiq.model.scorer.loading import Loaded
+from hsfiq.model.scoring import run as score_run
+from hsfiq.model.scoring.run import pictures
+from hsfiq.model.training import run as training_run
+from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.training.run import ENCODER_BATCH, TOKENS_DTYPE
 
 
 @dataclass(frozen=True, slots=True)

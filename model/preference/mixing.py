@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
-from model.data.texts import mining_text, normalise
-from model.data.triplets import TrainingData
-from model.features.tokens import TokenSource
-from model.preference.settings import Settings
-from model.training.seeds import generator
+from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.preference.settings import Settings
+from hsfiq.model.runtime.seeds import generator
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from model.training.diagnosis import Diverged
+from hsfiq.model.runtime.diagnosis import Diverged
 
 MOST_STEPS = 100
 TOLERANCE = 1e-9

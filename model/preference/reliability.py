@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from model.preference.data import Question
-from model.scoring import rows
+from hsfiq.model.preference.data import Question
+from hsfiq.model.scoring.release_scores import rows
 
 EXCLUSIONS, CONTRADICTS = "exclusions.parquet", "contradicts"
 

@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.answers import subset
-from analysis.compare import compare_all
-from analysis.correlation import spearman
-from analysis.figures import figure
-from analysis.margin import margins
-from analysis.preference import preference_rates
-from analysis.release import Release, read_release
-from analysis.resampling import Draws
-from analysis.shares import resampled_shares, shares
+from hsfiq.analysis.data.answers import subset
+from hsfiq.analysis.data.release import Release, read_release
+from hsfiq.analysis.figures import figure
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.shares import resampled_shares, shares
+from hsfiq.analysis.statistics.compare import compare_all
+from hsfiq.analysis.statistics.correlation import spearman
+from hsfiq.analysis.statistics.margin import margins
+from hsfiq.analysis.statistics.preference import preference_rates
 
 Moment = Literal["before", "after"]
 Array = NDArray[np.float64]

@@ -11,26 +11,26 @@ from typing import Any
 
 import torch
 
+from hsfiq.atomic_files import write_whole
 from hsfiq.errors import UnreadableInput
-from hsfiq.whole_files import write_whole
-from model import checkpoints
-from model.checkpoints import LAST, Checkpoint, to_json
-from model.data.triplets import TrainingData
-from model.lineage import EARLIER_RELEASES, trained_on
-from model.loading import Loaded, load_scorer
-from model.preference.answers import ANSWER_MODEL
-from model.preference.card import card, notes
-from model.preference.data import Answers, Question, judgements, read_answers
-from model.preference.fit import Retrained, Retraining
-from model.preference.material import Where, gather
-from model.preference.moments import held_out, retrieval, view
-from model.preference.reliability import contradictions_dropped, even, reliabilities
-from model.preference.settings import Settings
-from model.score_run import arithmetic
-from model.scorer import trained_parameters
-from model.training.run import ABOUT, content_sha256, jsonable
-from model.training.watchers import Watcher
-from model.training.world import World
+from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.checkpoints.files import LAST, Checkpoint, to_json
+from hsfiq.model.checkpoints.lineage import EARLIER_RELEASES, trained_on
+from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.preference.before_after import held_out, retrieval, view
+from hsfiq.model.preference.card import card, notes
+from hsfiq.model.preference.data import Answers, Question, judgements, read_answers
+from hsfiq.model.preference.fit import Retrained, Retraining
+from hsfiq.model.preference.material import Where, gather
+from hsfiq.model.preference.reliability import contradictions_dropped, even, reliabilities
+from hsfiq.model.preference.response_model import ANSWER_MODEL
+from hsfiq.model.preference.settings import Settings
+from hsfiq.model.runtime.distributed import World
+from hsfiq.model.scorer.loading import Loaded, load_scorer
+from hsfiq.model.scorer.scorer import trained_parameters
+from hsfiq.model.scoring.run import arithmetic
+from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.training.run import ABOUT, content_sha256, jsonable
 
 REPORT, CARD = "report.json", "MODEL_CARD.md"
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal, get_type_hints
 
 from hsfiq.errors import UnreadableInput
-from model.recipe_values import parsed, shown
-from model.recipes import RETRAINING, Recipe, there_are
+from hsfiq.model.recipes.recipe import RETRAINING, Recipe, there_are
+from hsfiq.model.recipes.values import parsed, shown
 
 NAME: Final = RETRAINING
 

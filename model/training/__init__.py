@@ -1,1 +1,1 @@
-"""What is around the loop of `model.train`: the run, its processes, its folder, who follows it."""
+"""What surrounds the training loop: the run, its folder, optimizer, validation and callbacks."""

@@ -10,8 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from model import checkpoints
-from model.checkpoints import BEST, LAST, Checkpoint
+from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.checkpoints.files import BEST, LAST, Checkpoint
 
 
 @dataclass

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from model.recipes import Recipe
+from hsfiq.model.recipes.recipe import Recipe
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 _SCALE = "scaler"

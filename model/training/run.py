@@ -12,23 +12,23 @@ from typing import Any
 import torch
 
 from hsfiq import __version__
-from hsfiq.whole_files import write_whole
-from model import checkpoints
-from model.checkpoints import Checkpoint
-from model.data.parts import without
-from model.data.triplets import MISSING_FILE, TrainingData, missing_text
-from model.encoders.protocol import Encoder
-from model.features.cache import FeatureCache
-from model.features.tokens import EncodedTokens, TokenSource
-from model.lineage import EARLIER_RELEASES, trained_on
-from model.loading import new_scorer
-from model.recipes import Recipe
-from model.scorer import put, trained_parameters
-from model.train import SAVE_EVERY, Trainer
-from model.training.folder import RunFolder
-from model.training.optimizer import precision
-from model.training.watchers import TensorBoard, Watcher, Watchers
-from model.training.world import World
+from hsfiq.atomic_files import write_whole
+from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.checkpoints.files import Checkpoint
+from hsfiq.model.checkpoints.lineage import EARLIER_RELEASES, trained_on
+from hsfiq.model.data.parts import without
+from hsfiq.model.data.triplets import MISSING_FILE, TrainingData, missing_text
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.features.tokens import EncodedTokens, TokenSource
+from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.runtime.distributed import World
+from hsfiq.model.scorer.loading import new_scorer
+from hsfiq.model.scorer.scorer import put, trained_parameters
+from hsfiq.model.training.callbacks import TensorBoard, Watcher, Watchers
+from hsfiq.model.training.folder import RunFolder
+from hsfiq.model.training.optimizer import precision
+from hsfiq.model.training.trainer import SAVE_EVERY, Trainer
 
 TOKENS_DTYPE = torch.float16
 """In which tokens are kept: the published code's image encoder computes in it."""

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from model.data.texts import mining_text, normalise
-from model.data.triplets import Example, TrainingData
-from model.encoders.protocol import Pooling
-from model.inference import CHUNK, Inference
-from model.negatives.redefinition import by_pool
-from model.recipes import Recipe
-from model.relevance import relevance, target_ranks
+from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.data.triplets import Example, TrainingData
+from hsfiq.model.encoders.protocol import Pooling
+from hsfiq.model.negatives.redefinition import by_pool
+from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.scorer.inference import CHUNK, Inference
+from hsfiq.model.scorer.relevance import relevance, target_ranks
 
 
 def validate(data: TrainingData, recipe: Recipe, inference: Inference) -> dict[str, float]:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from analysis.release import Release
+from hsfiq.analysis.data.release import Release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

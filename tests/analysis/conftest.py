@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from drawn_releases import draw_release
 
-from analysis.release import Release
+from hsfiq.analysis.data.release import Release
+from tests.analysis.drawn_releases import draw_release
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.release import Release
+from hsfiq.analysis.data.release import Release
 from hsfiq.drawn import (
     SYSTEMS,
     DrawnTriplet,

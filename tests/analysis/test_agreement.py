@@ -8,11 +8,10 @@ import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import few
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.agreement import (
+from hsfiq.analysis.statistics.agreement import (
     Agreement,
     Level,
     agreement,
@@ -20,6 +19,7 @@ from analysis.agreement import (
     exact_share,
     resampled,
 )
+from tests.analysis.analysis_studies import few
 
 COLUMNS = ["rater", "unit", "cluster", "value"]
 LEVELS: tuple[Level, Level] = ("nominal", "ordinal")

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis_studies import Question, few, make_release, studies
 from hypothesis import given
 
-from analysis.analyze import CHOSEN, Analysis, analyze
-from analysis.errors import AnalysisError
-from analysis.metrics import Recall, ScoreColumn
-from analysis.resampling import Draws
-from analysis.table import to_table
+from hsfiq.analysis.analyze import CHOSEN, Analysis, analyze
+from hsfiq.analysis.data.metrics import Recall, ScoreColumn
+from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.reports.text_table import to_table
+from hsfiq.analysis.resampling.draws import Draws
+from tests.analysis.analysis_studies import Question, few, make_release, studies
 
 RATE = {"rate", "n", "coverage"}
 

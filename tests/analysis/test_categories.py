@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from analysis_studies import Question, make_release, values_of
 
-from analysis.categories import BETWEEN, WITHIN, categories
-from analysis.correlation import spearman
-from analysis.position import position_bias
-from analysis.preference import preference_rates
-from analysis.release import Release
-from analysis.resampling import Draws
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.statistics.categories import BETWEEN, WITHIN, categories
+from hsfiq.analysis.statistics.correlation import spearman
+from hsfiq.analysis.statistics.position import position_bias
+from hsfiq.analysis.statistics.preference import preference_rates
+from tests.analysis.analysis_studies import Question, make_release, values_of
 
 STUDY = [
     Question(1, (4, 2), participant="p1", values=(2, 1)),

@@ -6,13 +6,19 @@ import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import Question, few, make_release
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.ceiling import ceiling, others_mean, preference_ratings, same_sets, score_ratings
-from analysis.release import Release
-from analysis.resampling import Draws
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.statistics.ceiling import (
+    ceiling,
+    others_mean,
+    preference_ratings,
+    same_sets,
+    score_ratings,
+)
+from tests.analysis.analysis_studies import Question, few, make_release
 
 judged = st.tuples(st.sampled_from("pqr"), st.sampled_from("xyz"), st.integers(1, 5))
 

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import Question, few, make_release, question_ids, studies
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.analyze import analyze
-from analysis.compare import STATISTICS, Comparison, Difference, compare_all
-from analysis.correlation import spearman
-from analysis.metrics import Recall
-from analysis.permutation import Swaps
-from analysis.preference import preference_rates
-from analysis.resampling import Draws
-from analysis.table import to_table
+from hsfiq.analysis.analyze import analyze
+from hsfiq.analysis.data.metrics import Recall
+from hsfiq.analysis.reports.text_table import to_table
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.permutation import Swaps
+from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference, compare_all
+from hsfiq.analysis.statistics.correlation import spearman
+from hsfiq.analysis.statistics.preference import preference_rates
+from tests.analysis.analysis_studies import Question, few, make_release, question_ids, studies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from analysis.release import Release
+    from hsfiq.analysis.data.release import Release
 
 RESAMPLES = 12
 SWAPS = Swaps(30, seed=3)

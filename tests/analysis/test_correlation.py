@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import math
 
-import analysis_twins as twins
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import Question, few, make_release, studies, values_of
 from hypothesis import given
 from scipy import stats
 
-from analysis.correlation import Correlation, bonett_wright, spearman
-from analysis.resampling import Draws
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.statistics.correlation import Correlation, bonett_wright, spearman
+from tests.analysis import analysis_twins as twins
+from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
 
 
 def both(study: list[Question]) -> tuple[list[float], list[float]]:

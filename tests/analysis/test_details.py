@@ -5,17 +5,17 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from analysis_studies import Question, few, make_release, studies
-from drawn_releases import BEST_FIRST
 from hypothesis import given, settings
 
-from analysis.analyze import analyze
-from analysis.details import details
-from analysis.details_table import details_to_table
-from analysis.metrics import Recall
-from analysis.release import Release
-from analysis.resampling import Draws
-from analysis.table import to_table
+from hsfiq.analysis.analyze import analyze
+from hsfiq.analysis.data.metrics import Recall
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.details import details
+from hsfiq.analysis.reports.details_table import details_to_table
+from hsfiq.analysis.reports.text_table import to_table
+from hsfiq.analysis.resampling.draws import Draws
+from tests.analysis.analysis_studies import Question, few, make_release, studies
+from tests.analysis.drawn_releases import BEST_FIRST
 
 KEYS = {"systems", "participants", "categories", "ceiling", "sensitivity"}
 

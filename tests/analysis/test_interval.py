@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.interval import Interval, expanded_tail, percentile_interval, with_interval
+from hsfiq.analysis.resampling.interval import (
+    Interval,
+    expanded_tail,
+    percentile_interval,
+    with_interval,
+)
 
 
 def interval(statistics: list[float], *, n_clusters: int = 40, expand: bool = False) -> Interval:

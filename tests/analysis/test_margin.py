@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from analysis_studies import Question, few, make_release, studies, values_of
-from analysis_twins import midranks
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.margin import BINS, AccuracyByMargin, Margins, equal_bins, margins
-from analysis.preference import preference_rates
-from analysis.resampling import Draws
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.statistics.margin import BINS, AccuracyByMargin, Margins, equal_bins, margins
+from hsfiq.analysis.statistics.preference import preference_rates
+from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
+from tests.analysis.analysis_twins import midranks
 
 RESAMPLES = 20
 

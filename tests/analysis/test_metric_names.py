@@ -4,14 +4,14 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import analysis_twins as twins
 import pytest
-from analysis_studies import Question, few, make_release, studies
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.errors import AnalysisError
-from analysis.metrics import Metric, Recall, ScoreColumn, known_metrics, parse_metric
+from hsfiq.analysis.data.metrics import Metric, Recall, ScoreColumn, known_metrics, parse_metric
+from hsfiq.analysis.errors import AnalysisError
+from tests.analysis import analysis_twins as twins
+from tests.analysis.analysis_studies import Question, few, make_release, studies
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.reports.report import Report
+from hsfiq.analysis.reports.report import Report
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "analysis.ipynb"
 

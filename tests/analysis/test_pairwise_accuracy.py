@@ -6,12 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from analysis_studies import Question, few, make_release, studies, values_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.pairwise import PairwiseAccuracy, Relations, deal, pairwise_accuracies
-from analysis.resampling import Draws
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.statistics.pairwise import (
+    PairwiseAccuracy,
+    Relations,
+    deal,
+    pairwise_accuracies,
+)
+from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
 
 RESAMPLES = 20
 

@@ -4,14 +4,14 @@ import math
 from dataclasses import replace
 from statistics import mean, median
 
-import analysis_twins as twins
 import pandas as pd
 import pytest
-from analysis_studies import Question, few, make_release, studies, values_of
 from hypothesis import given
 
-from analysis.participants import outliers, participants
-from analysis.release import Release
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.statistics.participants import outliers, participants
+from tests.analysis import analysis_twins as twins
+from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
 
 
 @few

@@ -13,18 +13,18 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from analysis_studies import Question, make_release, write_release
 
-import analysis
-from analysis.analyze import analyze
-from analysis.errors import AnalysisError, NothingToAnalyse
-from analysis.learned import learned
-from analysis.metrics import parse_metric
-from analysis.parts import take_part
-from analysis.release import Release, read_release
-from analysis.resampling import UNITS, Draws, Unit
-from analysis.table import to_table
+from hsfiq import analysis
+from hsfiq.analysis.analyze import analyze
+from hsfiq.analysis.data.metrics import parse_metric
+from hsfiq.analysis.data.parts import take_part
+from hsfiq.analysis.data.provenance import learned
+from hsfiq.analysis.data.release import Release, read_release
+from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse
+from hsfiq.analysis.reports.text_table import to_table
+from hsfiq.analysis.resampling.draws import UNITS, Draws, Unit
 from hsfiq.cli import run
+from tests.analysis.analysis_studies import Question, make_release, write_release
 
 METRICS = ("recall@5", "mine")
 SYSTEM = "alpha"

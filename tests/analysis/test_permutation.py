@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pingouin
 import pytest
-from analysis_studies import few
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.permutation import (
+from hsfiq.analysis.resampling.permutation import (
     Swaps,
     cell_sums,
     cluster_sums,
@@ -22,6 +21,7 @@ from analysis.permutation import (
     p_value,
     standard_ranks,
 )
+from tests.analysis.analysis_studies import few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

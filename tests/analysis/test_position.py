@@ -3,16 +3,16 @@ from __future__ import annotations
 import math
 from itertools import product
 
-import analysis_twins as twins
 import numpy as np
 import pytest
-from analysis_studies import Question, few, make_release
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.position import position_bias, sign_flip_p
-from analysis.resampling import Draws
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.statistics.position import position_bias, sign_flip_p
+from tests.analysis import analysis_twins as twins
+from tests.analysis.analysis_studies import Question, few, make_release
 
 
 @few

@@ -5,19 +5,24 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import Question, make_release, values_of
 from test_published import ANSWERS, read_published
 
-from analysis.calibration import SIZE, calibrated
-from analysis.correlation import spearman
-from analysis.errors import AnalysisError
-from analysis.metrics import Recall
-from analysis.population import ASSUMED_BETWEEN, ASSUMED_SHARED, PUBLISHED, population_of
-from analysis.power import DETECTED, power
-from analysis.preference import preference_rates
-from analysis.release import Release
-from analysis.resampling import Draws
-from analysis.simulated_studies import SimulatedStudy, Slopes, draw_study
+from hsfiq.analysis.data.metrics import Recall
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.power.calibration import SIZE, calibrated
+from hsfiq.analysis.power.population import (
+    ASSUMED_BETWEEN,
+    ASSUMED_SHARED,
+    PUBLISHED,
+    population_of,
+)
+from hsfiq.analysis.power.power import DETECTED, power
+from hsfiq.analysis.power.simulated_studies import SimulatedStudy, Slopes, draw_study
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.statistics.correlation import spearman
+from hsfiq.analysis.statistics.preference import preference_rates
+from tests.analysis.analysis_studies import Question, make_release, values_of
 
 SMALL = {"participants": (10, 20), "questions": (10,), "n_studies": 60}
 LIKELY = replace(PUBLISHED, rho=0.35, tie_half=0.62, query=0.15, slope_spread=0.15)

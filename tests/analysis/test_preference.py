@@ -3,17 +3,23 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import analysis_twins as twins
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import Question, few, make_release, studies, values_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.metrics import Recall
-from analysis.preference import RATES, PreferenceRates, Rate, given_tie, preference_rates
-from analysis.resampling import Draws
+from hsfiq.analysis.data.metrics import Recall
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.statistics.preference import (
+    RATES,
+    PreferenceRates,
+    Rate,
+    given_tie,
+    preference_rates,
+)
+from tests.analysis import analysis_twins as twins
+from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
 
 
 def rates_of(study: list[Question]) -> PreferenceRates:

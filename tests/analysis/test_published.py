@@ -7,10 +7,10 @@ import os
 from pathlib import Path, PurePosixPath
 
 import pytest
-from analysis_studies import Question, make_release
 
-from analysis.analyze import Analysis, analyze
-from analysis.metrics import Recall
+from hsfiq.analysis.analyze import Analysis, analyze
+from hsfiq.analysis.data.metrics import Recall
+from tests.analysis.analysis_studies import Question, make_release
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("HSFIQ_SHARED", ROOT / ".." / "shared"))

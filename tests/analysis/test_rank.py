@@ -5,15 +5,15 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import few
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-import analysis.rank_clusters
-from analysis.rank import Pair
-from analysis.rank_clusters import ClusterPair, resampled_spearman
-from analysis.resampling import UNITS, Draws, Unit
+from hsfiq.analysis.resampling import spearman_clusters
+from hsfiq.analysis.resampling.draws import UNITS, Draws, Unit
+from hsfiq.analysis.resampling.spearman import Pair
+from hsfiq.analysis.resampling.spearman_clusters import ClusterPair, resampled_spearman
+from tests.analysis.analysis_studies import few
 
 N_RESAMPLES = 25
 
@@ -54,8 +54,8 @@ def test_every_way_equals_scipy_on_the_rows_written_out(
     draws = Draws.of_rows(rows, unit=unit, n_resamples=N_RESAMPLES)
     order = np.arange(len(rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analysis.rank_clusters, "WORTH", 10 * worth)
-        patch.setattr(analysis.rank_clusters, "FEW_CELLS", few_cells)
+        patch.setattr(spearman_clusters, "WORTH", 10 * worth)
+        patch.setattr(spearman_clusters, "FEW_CELLS", few_cells)
         found = resampled_spearman(draws, rows, x, y)
         if unit == "row" and few_cells == 0:
             # Single rows are drawn by their place among those of rising x.

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from analysis_studies import Question, make_release, write_release
 
-from analysis.analyze import analyze
-from analysis.errors import AnalysisError
-from analysis.metrics import Recall
-from analysis.release import read_release
+from hsfiq.analysis.analyze import analyze
+from hsfiq.analysis.data.metrics import Recall
+from hsfiq.analysis.data.release import read_release
+from hsfiq.analysis.errors import AnalysisError
+from tests.analysis.analysis_studies import Question, make_release, write_release
 
 STUDY = [
     Question(1, scores=(4, 2), target="a"),

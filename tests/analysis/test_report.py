@@ -15,19 +15,19 @@ from xml.etree import ElementTree as ET
 
 import pandas as pd
 import pytest
-from analysis_studies import Question, make_release, write_release
 from test_published import ANSWERS, read_published
 
-import analysis
-from analysis.errors import AnalysisError
-from analysis.release import Release
-from analysis.reports.cells import shown
-from analysis.reports.folder import write_folder
-from analysis.reports.latex import escaped, letter, to_latex
-from analysis.reports.methods import METHODS
-from analysis.reports.report import Report
-from analysis.resampling import Draws
+from hsfiq import analysis
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.reports.cells import shown
+from hsfiq.analysis.reports.folder import write_folder
+from hsfiq.analysis.reports.latex import escaped, letter, to_latex
+from hsfiq.analysis.reports.report import Report
+from hsfiq.analysis.reports.sections.methods import METHODS
+from hsfiq.analysis.resampling.draws import Draws
 from hsfiq.cli import run
+from tests.analysis.analysis_studies import Question, make_release, write_release
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 NASTY = 'a<b>&"c"_%$#{x}~^\\'

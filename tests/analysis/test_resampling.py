@@ -3,14 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import Question, few, make_release, studies
 from hypothesis import given
 from hypothesis import strategies as st
 
-import analysis.resampling
-from analysis.errors import AnalysisError
-from analysis.release import Release
-from analysis.resampling import UNITS, Draws, Unit
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.resampling import draws as drawing
+from hsfiq.analysis.resampling.draws import UNITS, Draws, Unit
+from tests.analysis.analysis_studies import Question, few, make_release, studies
 
 ROWS = pd.DataFrame(
     {
@@ -72,7 +72,7 @@ def test_the_draws_are_the_same_at_every_call_and_in_blocks_of_any_size(
     sums = draws.totals(ROWS, columns)
     assert sums == pytest.approx(whole @ columns)
     for size in (1, 40, 200):
-        monkeypatch.setattr(analysis.resampling, "AT_ONCE", size)
+        monkeypatch.setattr(drawing, "AT_ONCE", size)
         blocks = list(draws.weights(ROWS))
         assert len(blocks) > 2
         assert (np.concatenate(blocks) == whole).all()

@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import Question, few, make_release, studies, values_of
 from hypothesis import given
 
-from analysis.answers import contradicts, subset
-from analysis.conclusions import STATISTICS, conclude
-from analysis.correlation import spearman
-from analysis.left_out import left_out
-from analysis.preference import preference_rates
-from analysis.release import Release
-from analysis.resampling import Draws
-from analysis.sensitivity import AS_IT_IS, TOGETHER, sensitivity
+from hsfiq.analysis.data.answers import contradicts, subset
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.sensitivity.conclusions import STATISTICS, conclude
+from hsfiq.analysis.sensitivity.jackknife import left_out
+from hsfiq.analysis.sensitivity.sensitivity import AS_IT_IS, TOGETHER, sensitivity
+from hsfiq.analysis.statistics.correlation import spearman
+from hsfiq.analysis.statistics.preference import preference_rates
+from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
 
 Drawn = tuple[Release, pd.Series]
 

@@ -5,14 +5,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import few
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from analysis.resampling import Draws
-from analysis.strength import (
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.systems.bradley_terry import (
     count_wins,
     log_strengths,
     order_agreement,
@@ -20,6 +19,7 @@ from analysis.strength import (
     resampled_wins,
     why_undefined,
 )
+from tests.analysis.analysis_studies import few
 
 NAMES = ["a", "b", "c", "d"]
 

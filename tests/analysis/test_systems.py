@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import Question, make_release
-from drawn_releases import BEST_FIRST
 
-from analysis.metrics import Recall
-from analysis.release import Release
-from analysis.resampling import Draws
-from analysis.systems import Systems, systems
+from hsfiq.analysis.data.metrics import Recall
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.systems.systems import Systems, systems
+from tests.analysis.analysis_studies import Question, make_release
+from tests.analysis.drawn_releases import BEST_FIRST
 
 Drawn = tuple[Release, pd.Series]
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import math
 
-from analysis_studies import Question, few, make_release, studies
 from hypothesis import given
 
-from analysis.analyze import analyze
-from analysis.metrics import Recall
-from analysis.resampling import Draws
-from analysis.table import FOOTNOTE, to_table
+from hsfiq.analysis.analyze import analyze
+from hsfiq.analysis.data.metrics import Recall
+from hsfiq.analysis.reports.text_table import FOOTNOTE, to_table
+from hsfiq.analysis.resampling.draws import Draws
+from tests.analysis.analysis_studies import Question, few, make_release, studies
 
 STUDY = [
     Question(1, scores=(5, 2), images=("abcde", "fghbc"), target="a"),

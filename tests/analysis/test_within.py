@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from analysis_studies import Question, few, make_release, studies, values_of
 from hypothesis import given
 from scipy import stats
 
-from analysis.resampling import Draws
-from analysis.within import WithinParticipant, own_rhos, within_participant
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.statistics.within import WithinParticipant, own_rhos, within_participant
+from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
 
 
 def within(study: list[Question]) -> WithinParticipant:

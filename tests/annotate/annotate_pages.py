@@ -7,8 +7,8 @@ from typing import Any
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from hsfiq.database import Database
-from hsfiq.tables import Response
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Response
 
 KEY = "0123456789abcdef"
 

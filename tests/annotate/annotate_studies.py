@@ -23,19 +23,13 @@ from fastapi.testclient import TestClient
 from PIL import Image as Picture
 from PIL import ImageDraw
 
-from annotate.app import server_settings
-from hsfiq import participants, store
-from hsfiq.database import Database, open_database
-from hsfiq.design import draw_study
-from hsfiq.study_config import Design, Presentation, Recruitment, StudyConfig
-from hsfiq.tables import (
-    Dataset,
-    Image,
-    Query,
-    RankedList,
-    System,
-    Triplet,
-)
+from hsfiq.annotate.app import server_settings
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Dataset, Image, Query, RankedList, System, Triplet
+from hsfiq.study.config import Design, Presentation, Recruitment, StudyConfig
+from hsfiq.study.design import draw_study
 
 QUERIES, K = 12, 5
 SYSTEMS = ("telltale-alpha", "telltale-beta", "telltale-gamma")
@@ -217,7 +211,7 @@ class Server:
 
     def start(self) -> None:
         code = (
-            "from annotate.app import serve; from hsfiq.database import open_database; "
+            "from hsfiq.annotate.app import serve; from hsfiq.db.engine import open_database; "
             f"serve(open_database({self.place.url!r}), port={self.port})"
         )
         self.process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])

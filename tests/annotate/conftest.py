@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from annotate_studies import NearServer, Place, Server, enrol, make_study, newcomer
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from annotate.app import build_app
-from hsfiq.database import Database, open_database
+from hsfiq.annotate.app import build_app
+from hsfiq.db.engine import Database, open_database
+from tests.annotate.annotate_studies import NearServer, Place, Server, enrol, make_study, newcomer
 
 
 @pytest.fixture(scope="session")

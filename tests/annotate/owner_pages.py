@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from annotate_studies import Place, make_study
 from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 
-from hsfiq import participants, store
-from hsfiq.database import Database
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Check, Participant
 from hsfiq.owner_password import set_password
 from hsfiq.records import Answer, Times
-from hsfiq.tables import Check, Participant
+from tests.annotate.annotate_studies import Place, make_study
 
 PASSWORD = "correct horse battery"
 REASON = "<script>alert(1)</script> ${1+1} {{constructor}} <b>\u202e\N{DRESS}"

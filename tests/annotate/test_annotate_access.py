@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 import pytest
-from annotate_pages import KEY, stored
-from annotate_studies import enrol, set_status
 from fastapi.testclient import TestClient
 
-from annotate.visitors import COOKIE
-from hsfiq.database import Database
+from hsfiq.annotate.cookies import COOKIE
+from hsfiq.db.engine import Database
+from tests.annotate.annotate_pages import KEY, stored
+from tests.annotate.annotate_studies import enrol, set_status
 
 NOWHERE: dict[str, Any] = {"assignment": "question:1:0.x", "submit_key": KEY, "skip": True}
 

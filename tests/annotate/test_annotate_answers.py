@@ -7,16 +7,24 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from annotate_pages import KEY, answer_body, answer_until, check_body, expected_sum, stored, view
-from annotate_studies import Place, enrol, make_study, set_status
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from annotate.app import plain_app
-from annotate.study import Site
-from hsfiq.database import Database
-from hsfiq.tables import CheckAnswer, Question
+from hsfiq.annotate.app import plain_app
+from hsfiq.annotate.handlers import Site
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import CheckAnswer, Question
+from tests.annotate.annotate_pages import (
+    KEY,
+    answer_body,
+    answer_until,
+    check_body,
+    expected_sum,
+    stored,
+    view,
+)
+from tests.annotate.annotate_studies import Place, enrol, make_study, set_status
 
 
 @pytest.fixture

@@ -9,19 +9,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from annotate_pages import KEY, answer_body, answer_until, check_body, stored, view
-from annotate_studies import Place, begin, enrol, make_study, newcomer, set_status
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
-from annotate.app import plain_app
-from annotate.study import Site
-from annotate.texts import LANGUAGES, preferred_language, texts
-from annotate.visitors import COOKIE
-from hsfiq import participants, store
-from hsfiq.database import Database
-from hsfiq.tables import Form, Participant, Question
+from hsfiq.annotate.app import plain_app
+from hsfiq.annotate.cookies import COOKIE
+from hsfiq.annotate.handlers import Site
+from hsfiq.annotate.texts import LANGUAGES, preferred_language, texts
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Form, Participant, Question
+from tests.annotate.annotate_pages import KEY, answer_body, answer_until, check_body, stored, view
+from tests.annotate.annotate_studies import Place, begin, enrol, make_study, newcomer, set_status
 
 PERSON = "5f8e0c1d2b3a4c5d6e7f8a9b"
 PROLIFIC = {"PROLIFIC_PID": PERSON, "STUDY_ID": "64ab", "SESSION_ID": "77cd"}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from annotate_pages import answer_body, answer_until, check_body, stored, view
-from annotate_studies import Place, enrol, make_study
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from annotate.app import plain_app
-from annotate.study import Site
-from annotate.visitors import COOKIE
-from hsfiq.database import Database, open_database
+from hsfiq.annotate.app import plain_app
+from hsfiq.annotate.cookies import COOKIE
+from hsfiq.annotate.handlers import Site
+from hsfiq.db.engine import Database, open_database
+from tests.annotate.annotate_pages import answer_body, answer_until, check_body, stored, view
+from tests.annotate.annotate_studies import Place, enrol, make_study
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from annotate_pages import expected_sum
-from annotate_studies import NearServer, Place, make_study, newcomer
 from playwright.sync_api import Page, expect
+
+from tests.annotate.annotate_pages import expected_sum
+from tests.annotate.annotate_studies import NearServer, Place, make_study, newcomer
 
 pytestmark = pytest.mark.browser
 

@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any
 
-from annotate_pages import answer_body, check_body, view
 from fastapi.testclient import TestClient
 
-from annotate.guidelines import blocks
+from hsfiq.annotate.guidelines import blocks
+from tests.annotate.annotate_pages import answer_body, check_body, view
 
 TELLTALE = re.compile(r"telltale|image_root")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from annotate_pages import stored
-from annotate_studies import NearServer, Place, Server, make_study
 from playwright.sync_api import Page, expect
 
-from hsfiq.database import open_database
-from hsfiq.tables import Response
+from hsfiq.db.engine import open_database
+from hsfiq.db.tables import Response
+from tests.annotate.annotate_pages import stored
+from tests.annotate.annotate_studies import NearServer, Place, Server, make_study
 
 pytestmark = pytest.mark.browser
 

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from annotate_pages import view
-from annotate_studies import Place, enrol, make_study
 from fastapi.testclient import TestClient
 from PIL import Image as Picture
 from PIL.PngImagePlugin import PngInfo
 from sqlalchemy import select
 
-from annotate.app import plain_app
-from annotate.study import Site
-from annotate.thumbnails import LONGEST_SIDE, Thumbnails, cache_folder
-from hsfiq.database import Database
-from hsfiq.tables import Image
+from hsfiq.annotate.app import plain_app
+from hsfiq.annotate.handlers import Site
+from hsfiq.annotate.thumbnails import LONGEST_SIDE, Thumbnails, cache_folder
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Image
+from tests.annotate.annotate_pages import view
+from tests.annotate.annotate_studies import Place, enrol, make_study
 
 SECRET = b"telltale-secret"
 

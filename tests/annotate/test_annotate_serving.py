@@ -3,9 +3,9 @@
 import socket
 
 import pytest
-from annotate_studies import Place
 
 from hsfiq.cli import run
+from tests.annotate.annotate_studies import Place
 
 
 def test_a_taken_port_is_one_line(copied: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from annotate_pages import expected_sum, stored
-from annotate_studies import NearServer, Place, make_study
 from playwright.sync_api import Page, expect
 from sqlalchemy import select
 
-from hsfiq import participants, store
-from hsfiq.database import open_database
-from hsfiq.tables import CheckAnswer, Participant, Question, Response
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.db.engine import open_database
+from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
+from tests.annotate.annotate_pages import expected_sum, stored
+from tests.annotate.annotate_studies import NearServer, Place, make_study
 
 pytestmark = pytest.mark.browser
 

@@ -13,18 +13,18 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from annotate_studies import Place
 from fastapi.testclient import TestClient
-from owner_pages import Events, log_in, set_owner, watched_study
 from sqlalchemy import select
 
-from annotate.app import build_app
-from annotate.owner.actions import PERSON, STUDY, Pending
-from annotate.owner.identity import COOKIE, NotOwner
-from hsfiq import store
-from hsfiq.database import Database, open_database
+from hsfiq.annotate.app import build_app
+from hsfiq.annotate.owner.actions import PERSON, STUDY, Pending
+from hsfiq.annotate.owner.identity import COOKIE, NotOwner
+from hsfiq.collect import responses as store
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Participant
 from hsfiq.errors import Refused
-from hsfiq.tables import Participant
+from tests.annotate.annotate_studies import Place
+from tests.annotate.owner_pages import Events, log_in, set_owner, watched_study
 
 NAME = "telltale-study"
 
@@ -205,7 +205,7 @@ def test_what_was_read_is_what_is_done(owner: TestClient, watched: Database) -> 
     json.dumps({"study": NAME, "participant": "p9", "action": "pause", "was": "active"}),
 ])  # fmt: skip
 def test_nothing_else_is_done(watched: Database, given: Any) -> None:
-    from annotate.owner.actions import perform
+    from hsfiq.annotate.owner.actions import perform
 
     with pytest.raises(Refused), watched.writing() as session:
         perform(session, Pending.from_json(given))

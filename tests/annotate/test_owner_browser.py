@@ -6,13 +6,13 @@ import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from annotate_studies import NearServer, Place
-from owner_pages import PASSWORD, set_owner, watched_study
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import select
 
-from hsfiq.database import open_database
-from hsfiq.tables import Participant
+from hsfiq.db.engine import open_database
+from hsfiq.db.tables import Participant
+from tests.annotate.annotate_studies import NearServer, Place
+from tests.annotate.owner_pages import PASSWORD, set_owner, watched_study
 
 pytestmark = pytest.mark.browser
 

@@ -13,22 +13,23 @@ from typing import Any
 
 import httpx
 import pytest
-from annotate_studies import NearServer, Place, enrol
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
-from owner_pages import PASSWORD, log_in, set_owner
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from annotate.app import build_app
-from annotate.owner import door, patience
-from annotate.owner.identity import COOKIE, HALF_A_DAY, is_from_here, purpose_under
-from annotate.owner.patience import Patience
-from annotate.signing import signer_of
+from hsfiq.annotate.app import build_app
+from hsfiq.annotate.owner import login as door
+from hsfiq.annotate.owner import login_throttle as patience
+from hsfiq.annotate.owner.identity import COOKIE, HALF_A_DAY, is_from_here, purpose_under
+from hsfiq.annotate.owner.login_throttle import Patience
+from hsfiq.annotate.signing import signer_of
 from hsfiq.cli import run
-from hsfiq.database import Database
+from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput
 from hsfiq.owner_password import matches, set_password, stored_password
+from tests.annotate.annotate_studies import NearServer, Place, enrol
+from tests.annotate.owner_pages import PASSWORD, log_in, set_owner
 
 HTML = {"Accept": "text/html"}
 

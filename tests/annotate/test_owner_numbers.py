@@ -10,18 +10,19 @@ from random import Random
 import krippendorff
 import pandas as pd
 import pytest
-from annotate_studies import Place, make_study
-from owner_pages import REASON, answer, newcomer, watched_study
 
-from analysis.agreement import exact_share
-from annotate.owner import cards, figures, lists, plots
-from annotate.owner.text import seconds, since, text
-from hsfiq import participants, store
-from hsfiq.check_results import check_results
-from hsfiq.database import Database
-from hsfiq.overview import AnswerRow, Headline, answers_of, headline_of, participants_of
-from hsfiq.question_history import question_history
+from hsfiq.analysis.statistics.agreement import exact_share
+from hsfiq.annotate.owner import cards, figures, lists, plots
+from hsfiq.annotate.owner.text import seconds, since, text
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.collect.checks import check_results
+from hsfiq.collect.history import question_history
+from hsfiq.collect.progress import AnswerRow, Headline, answers_of, headline_of, participants_of
+from hsfiq.db.engine import Database
 from hsfiq.releases.rows import read_questions
+from tests.annotate.annotate_studies import Place, make_study
+from tests.annotate.owner_pages import REASON, answer, newcomer, watched_study
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 

@@ -13,20 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from annotate_pages import stored
-from annotate_studies import NearServer, Place, Server, newcomer, set_status
 from sqlalchemy import func, select
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hsfiq import cli, demo, participants, store
-from hsfiq.database import Database, head_revision, open_database
+from hsfiq import cli, demo
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.db.engine import Database, head_revision, open_database
+from hsfiq.db.tables import CheckAnswer, Dataset, Form, Participant, Query, Question
 from hsfiq.drawn import DrawnTriplet, SimulatedAnnotator
 from hsfiq.drawn.reading import read
 from hsfiq.releases import Filters, build
 from hsfiq.simulate import Crowd, Sessions, destination_of
 from hsfiq.simulate.browser import Browser
-from hsfiq.tables import CheckAnswer, Dataset, Form, Participant, Query, Question
+from tests.annotate.annotate_pages import stored
+from tests.annotate.annotate_studies import NearServer, Place, Server, newcomer, set_status
 
 PEOPLE, SIZE = 3, 4
 EVERYTHING = PEOPLE * SIZE

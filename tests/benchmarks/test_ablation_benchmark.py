@@ -25,9 +25,9 @@ from benchmarks.ablation_trials import (
     Trial,
     target_ranks,
 )
-from model.evaluation.benchmark import Answers, Benchmark, Corpus, Part, Query
-from model.evaluation.figures import evaluate
-from model.recipes import changes
+from hsfiq.model.evaluation.benchmark import Answers, Benchmark, Corpus, Part, Query
+from hsfiq.model.evaluation.figures import evaluate
+from hsfiq.model.recipes.recipe import changes
 
 RESAMPLES = 20
 

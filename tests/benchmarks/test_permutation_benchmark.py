@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.permutation import cell_sums, standard_ranks
 from benchmarks import permutation
+from hsfiq.analysis.resampling.permutation import cell_sums, standard_ranks
 
 
 def test_both_ways_come_to_the_same_figures() -> None:

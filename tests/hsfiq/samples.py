@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from hsfiq import cli
-from hsfiq.database import Database
+from hsfiq.collect.responses import studies
+from hsfiq.db.engine import Database
 from hsfiq.importing import dataset_named, import_published, import_source
 from hsfiq.readers import fashioniq, hpfiq
 from hsfiq.releases import Filters, Release, build
 from hsfiq.releases.filters import Kind
-from hsfiq.store import studies
 
 FIXTURES = Path(__file__).parent / "fixtures"
 HPFIQ = FIXTURES / "hpfiq.json"

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import CIRR, FASHIONIQ, HPFIQ, RUNS, dump, hsfiq, published
+
+from tests.hsfiq.samples import CIRR, FASHIONIQ, HPFIQ, RUNS, dump, hsfiq, published
 
 Setup = Callable[[Path], object]
 

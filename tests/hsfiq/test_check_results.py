@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from samples import on_sqlite, release_of, rows
 from sqlalchemy import select
-from studies import GOOD, SMALL, Seat, draw, make_queries
 
-from hsfiq.check_results import CheckResult, check_results
-from hsfiq.database import Database
+from hsfiq.collect.checks import CheckResult, check_results
+from hsfiq.collect.responses import Skip
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Check, Form, Study
 from hsfiq.releases import Filters
-from hsfiq.store import Skip
-from hsfiq.study_config import Checks
-from hsfiq.tables import Check, Form, Study
+from hsfiq.study.config import Checks
+from tests.hsfiq.samples import on_sqlite, release_of, rows
+from tests.studies import GOOD, SMALL, Seat, draw, make_queries
 
 
 def make_seat(database: Database, checks: Checks) -> Seat:

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from samples import CIRR
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.readers import cirr
+from tests.hsfiq.samples import CIRR
 
 
 def test_reading_a_folder() -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import typer
-from samples import FASHIONIQ, HPFIQ, RUNS, hsfiq
-from studies import own_environment
 
 from hsfiq import __version__, cli
 from hsfiq.cli import reference
 from hsfiq.errors import UnreadableInput
+from tests.hsfiq.samples import FASHIONIQ, HPFIQ, RUNS, hsfiq
+from tests.studies import own_environment
 
 
 @pytest.fixture(autouse=True)
@@ -280,7 +280,7 @@ sys.exit(run(["import", "hpfiq", sys.argv[1]]) or run(["export"]) or run(["--hel
 
 def test_what_an_extra_would_bring_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "analysis"]:
+    for name in [name for name in sys.modules if name.startswith("hsfiq.analysis")]:
         monkeypatch.delitem(sys.modules, name)
     shown = hsfiq("analyze", "releases/mine", "--metric", "recall@5")
     assert (shown.code, shown.out) == (2, "")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from studies import ROOT
 
 from hsfiq.cli.reference import reference
+from tests.studies import ROOT
 
 
 def test_the_reference_is_up_to_date() -> None:

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, inspect, select, text
 from sqlalchemy.engine import make_url
-from studies import own_environment
 
-from hsfiq import database as db
-from hsfiq.database import Database, connect, head_revision, open_database, upgrade
+from hsfiq.db import engine as db
+from hsfiq.db.engine import Database, connect, head_revision, open_database, upgrade
+from hsfiq.db.tables import Setting
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
-from hsfiq.tables import Setting
+from tests.studies import own_environment
 
 
 def keep(database: Database, key: str, value: str = "kept") -> None:
@@ -125,7 +125,7 @@ def test_many_may_open_a_fresh_file_at_once(tmp_path: Path) -> None:
 CUT_OFF = """
 import os, signal, sys
 from alembic import command
-from hsfiq.database import alembic_config, connect
+from hsfiq.db.engine import alembic_config, connect
 with connect(sys.argv[1]).execution_options(hsfiq_writes=True).begin() as connection:
     command.upgrade(alembic_config(connection), "head")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -346,8 +346,8 @@ def test_many_threads_lose_no_update(database: Database) -> None:
 
 WRITER = """
 import sys
-from hsfiq.database import open_database
-from hsfiq.tables import Setting
+from hsfiq.db.engine import open_database
+from hsfiq.db.tables import Setting
 url, name = sys.argv[1:]
 database = open_database(url)
 for number in range(25):

@@ -10,15 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from samples import dump, hsfiq
 from sqlalchemy import URL, func, make_url, select
 
-from hsfiq import demo, participants, store
-from hsfiq.database import Database, head_revision, open_database
-from hsfiq.drawn import SYSTEMS, garment_of
-from hsfiq.drawn.triplets import SPLITS, Split, target_split
-from hsfiq.releases import Filters, Release, build
-from hsfiq.tables import (
+from hsfiq import demo
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.db.engine import Database, head_revision, open_database
+from hsfiq.db.tables import (
     Check,
     CheckAnswer,
     Form,
@@ -30,6 +28,10 @@ from hsfiq.tables import (
     System,
     Triplet,
 )
+from hsfiq.drawn import SYSTEMS, garment_of
+from hsfiq.drawn.triplets import SPLITS, Split, target_split
+from hsfiq.releases import Filters, Release, build
+from tests.hsfiq.samples import dump, hsfiq
 
 ONE_WORKER = pytest.mark.xdist_group("answered")
 """The answered study is made once."""

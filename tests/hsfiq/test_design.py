@@ -12,17 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import on_sqlite
 from sqlalchemy import select
-from studies import SMALL, SYSTEMS, Seat, config, draw, make_queries
 
-from hsfiq import store
-from hsfiq.database import Database
-from hsfiq.design import DrawnPair, draw_pairs, draw_study, portions
-from hsfiq.errors import Mistake, NotOpen
-from hsfiq.query_choice import chosen_queries
-from hsfiq.study_config import Checks, Design, Queries, config_of
-from hsfiq.tables import (
+from hsfiq.collect import responses as store
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import (
     Check,
     Dataset,
     Form,
@@ -35,6 +29,12 @@ from hsfiq.tables import (
     System,
     Triplet,
 )
+from hsfiq.errors import Mistake, NotOpen
+from hsfiq.study.config import Checks, Design, Queries, config_of
+from hsfiq.study.design import DrawnPair, draw_pairs, draw_study, portions
+from hsfiq.study.queries import chosen_queries
+from tests.hsfiq.samples import on_sqlite
+from tests.studies import SMALL, SYSTEMS, Seat, config, draw, make_queries
 
 Drawn = list[tuple[int, str, int, int, bool]]
 

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from samples import CIRR, FASHIONIQ
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.readers import fashioniq
+from tests.hsfiq.samples import CIRR, FASHIONIQ
 
 
 def test_reading_a_folder() -> None:

@@ -10,17 +10,25 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import HPFIQ, import_fashioniq, import_hpfiq, on_sqlite, published, release_of, rows
 from sqlalchemy.orm import Session
 
-from hsfiq.database import Database, open_database
+from hsfiq.collect.responses import studies
+from hsfiq.db.engine import Database, open_database
 from hsfiq.errors import UnreadableInput
 from hsfiq.importing import dataset_named, import_published, import_source
 from hsfiq.readers import hpfiq
 from hsfiq.readers.sources import Source
 from hsfiq.records import Triplet
 from hsfiq.releases import Filters, Release, build
-from hsfiq.store import studies
+from tests.hsfiq.samples import (
+    HPFIQ,
+    import_fashioniq,
+    import_hpfiq,
+    on_sqlite,
+    published,
+    release_of,
+    rows,
+)
 
 
 def test_reading_the_hand_made_file() -> None:

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from samples import CIRR, FASHIONIQ, hsfiq
 
-from hsfiq.dataset_folder import read_folder
 from hsfiq.errors import UnreadableInput
-from hsfiq.image_check import AHEAD, Fault, check_images
-from hsfiq.images import ImageFolder
-from hsfiq.pictures import BrokenPicture, decoded, fault_of, upright
+from hsfiq.images.check import AHEAD, Fault, check_images
+from hsfiq.images.decode import BrokenPicture, decoded, fault_of, upright
+from hsfiq.images.folder import ImageFolder
+from hsfiq.readers.dataset_folder import read_folder
+from tests.hsfiq.samples import CIRR, FASHIONIQ, hsfiq
 
 CIRCO = [
     {
@@ -161,7 +161,7 @@ def test_without_pillow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "images" / "s2.jpg").write_bytes(b"")
     (folder / "images" / "s3.jpg").write_bytes(b"no image")
     monkeypatch.setitem(sys.modules, "PIL", None)
-    monkeypatch.delitem(sys.modules, "hsfiq.pictures", raising=False)
+    monkeypatch.delitem(sys.modules, "hsfiq.images.decode", raising=False)
     ran = hsfiq("images", "check", folder)
     assert (ran.code, ran.err) == (1, "")
     assert "16 of 18 there, 1 empty, 1 missing" in ran.out

@@ -7,7 +7,17 @@ import shutil
 from pathlib import Path
 
 import pytest
-from samples import (
+from sqlalchemy import func, select
+
+from hsfiq.collect.responses import studies
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Form, Image, Pair, Question, RetrievedSet, Triplet
+from hsfiq.errors import UnreadableInput
+from hsfiq.importing import Imported, dataset_named, import_published, import_source
+from hsfiq.readers import cirr, fashioniq, hpfiq
+from hsfiq.readers.sources import Source
+from hsfiq.records import Triplet as TripletRecord
+from tests.hsfiq.samples import (
     CIRR,
     FASHIONIQ,
     HPFIQ,
@@ -20,16 +30,6 @@ from samples import (
     release_of,
     rows,
 )
-from sqlalchemy import func, select
-
-from hsfiq.database import Database
-from hsfiq.errors import UnreadableInput
-from hsfiq.importing import Imported, dataset_named, import_published, import_source
-from hsfiq.readers import cirr, fashioniq, hpfiq
-from hsfiq.readers.sources import Source
-from hsfiq.records import Triplet as TripletRecord
-from hsfiq.store import studies
-from hsfiq.tables import Form, Image, Pair, Question, RetrievedSet, Triplet
 
 
 def count(database: Database, table: type) -> int:

@@ -15,9 +15,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, delete, inspect, select
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import IntegrityError
-from studies import Seat, draw, make_queries
 
-from hsfiq.database import (
+from hsfiq.db.engine import (
     Database,
     alembic_config,
     connect,
@@ -28,9 +27,10 @@ from hsfiq.database import (
     migrations_folder,
     upgrade,
 )
+from hsfiq.db.tables import Base, Question
 from hsfiq.errors import UnreadableInput
-from hsfiq.study_config import Checks
-from hsfiq.tables import Base, Question
+from hsfiq.study.config import Checks
+from tests.studies import Seat, draw, make_queries
 
 REVISIONS = sorted((Path(__file__).parents[2] / "migrations" / "versions").glob("*.py"))
 
@@ -218,7 +218,7 @@ def tomorrow(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call
         recreate = "always" if kind == "sqlite" else "auto"
         text = NEXT.format(head=head, tables=REFERRED_TO, more=more, recreate=recreate)
         (folder / "versions" / "0999_next.py").write_text(text)
-        monkeypatch.setattr("hsfiq.database.migrations_folder", lambda: folder)
+        monkeypatch.setattr("hsfiq.db.engine.migrations_folder", lambda: folder)
 
     return come
 

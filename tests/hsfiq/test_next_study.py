@@ -18,16 +18,16 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import hsfiq, on_sqlite
 from sqlalchemy import select
-from studies import SMALL, SYSTEMS, Seat, config, draw, make_queries
 
-from hsfiq.balance import balanced
-from hsfiq.candidates import NOTHING, Candidate, HeldOut, candidates, pairs_asked
-from hsfiq.database import Database, open_database
+from hsfiq.active.candidates import NOTHING, Candidate, HeldOut, candidates, pairs_asked
+from hsfiq.active.next_study import Wanted, after, possibilities, store_study
+from hsfiq.active.stratify import balanced
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Dataset, Image, Pair, RankedList, RetrievedSet, Study, System
 from hsfiq.errors import UnreadableInput
-from hsfiq.next_study import Wanted, after, possibilities, store_study
-from hsfiq.tables import Dataset, Image, Pair, RankedList, RetrievedSet, Study, System
+from tests.hsfiq.samples import hsfiq, on_sqlite
+from tests.studies import SMALL, SYSTEMS, Seat, config, draw, make_queries
 
 pytestmark = pytest.mark.usefixtures("database")
 

@@ -14,27 +14,20 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from samples import release_of, rows
 from sqlalchemy import func, select
-from studies import GOOD, NOW, OTHER, SMALL, Seat, draw, make_queries, responses, small_study
 
-from hsfiq import participants, store
-from hsfiq.database import Database
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.collect.participants import GONE, STATUSES
+from hsfiq.collect.responses import Skip
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Forbidden, NotOpen, Refused, UnreadableInput
-from hsfiq.participants import GONE, STATUSES
 from hsfiq.records import Answer, Times
 from hsfiq.releases import Filters
-from hsfiq.store import Skip
-from hsfiq.study_config import Checks, Recruitment
-from hsfiq.tables import (
-    Check,
-    CheckAnswer,
-    Form,
-    Participant,
-    Question,
-    Response,
-    Study,
-)
+from hsfiq.study.config import Checks, Recruitment
+from tests.hsfiq.samples import release_of, rows
+from tests.studies import GOOD, NOW, OTHER, SMALL, Seat, draw, make_queries, responses, small_study
 
 T = TypeVar("T")
 

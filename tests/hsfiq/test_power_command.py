@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import HPFIQ, hsfiq
+
+from tests.hsfiq.samples import HPFIQ, hsfiq
 
 SMALL = ("--participants", "10", "--participants", "20", "--questions", "5")
 

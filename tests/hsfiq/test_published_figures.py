@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import Ran, dump, hsfiq
+
+from tests.hsfiq.samples import Ran, dump, hsfiq
 
 pytestmark = pytest.mark.shared
 

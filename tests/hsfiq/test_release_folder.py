@@ -11,10 +11,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from samples import HPFIQ, hsfiq, published
-from studies import own_environment
 
 from hsfiq.releases.folder import content_of, newest_release
+from tests.hsfiq.samples import HPFIQ, hsfiq, published
+from tests.studies import own_environment
 
 
 @pytest.fixture(autouse=True)
@@ -206,7 +206,7 @@ def test_a_full_disk_leaves_nothing(broken: str, monkeypatch: pytest.MonkeyPatch
         raise OSError(28, "No space left on device")
 
     if broken == "write":
-        monkeypatch.setattr("hsfiq.whole_files.os.fsync", full)
+        monkeypatch.setattr("hsfiq.atomic_files.os.fsync", full)
     else:
         monkeypatch.setattr("hsfiq.releases.folder.swap_in", full)
     refused = hsfiq("export", "--release", "hp", "--out", "below/mine")

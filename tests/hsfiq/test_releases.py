@@ -15,16 +15,24 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from samples import HPFIQ, hsfiq, import_fashioniq, import_hpfiq, on_sqlite, release_of, rows
-from studies import NOW, Seat, draw, make_queries, own_environment
 
-from hsfiq.database import Database, open_database
+from hsfiq.collect.responses import Skip
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.records import Answer, Times
 from hsfiq.releases import Filters, Release
-from hsfiq.store import Skip
-from hsfiq.study_config import Design
-from hsfiq.tables import Study
+from hsfiq.study.config import Design
+from tests.hsfiq.samples import (
+    HPFIQ,
+    hsfiq,
+    import_fashioniq,
+    import_hpfiq,
+    on_sqlite,
+    release_of,
+    rows,
+)
+from tests.studies import NOW, Seat, draw, make_queries, own_environment
 
 TABLES = ("queries", "sets", "preferences", "exclusions")
 FILES = {

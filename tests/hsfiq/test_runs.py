@@ -7,14 +7,14 @@ import math
 from pathlib import Path
 
 import pytest
-from samples import RUNS, import_fashioniq, on_sqlite
 from sqlalchemy import select
 
-from hsfiq.database import Database
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Image, Query, RankedList, System
 from hsfiq.errors import UnreadableInput
 from hsfiq.importing import Imported, existing_dataset, import_runs
 from hsfiq.readers import runs
-from hsfiq.tables import Image, Query, RankedList, System
+from tests.hsfiq.samples import RUNS, import_fashioniq, on_sqlite
 
 LISTS = {"shirt.val.0": ("tgt_a", "s1", "s2"), "shirt.val.1~": ("s5", "tgt_b", "s9")}
 

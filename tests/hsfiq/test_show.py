@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageColor
-from samples import CIRR, FASHIONIQ, RUNS, hsfiq
 
 from hsfiq.contact_sheet import SheetQuery, SheetRow, query_in_folder, rows_of_runs
 from hsfiq.contact_sheet.cells import COLOURS, EMPTY, FRAME, GAP, Cell
@@ -18,6 +17,7 @@ from hsfiq.contact_sheet.fonts import OWN, Fonts, load, wrapped
 from hsfiq.contact_sheet.layout import MOST_COLUMNS, cell_width, score_texts
 from hsfiq.contact_sheet.sheet import ABSENT, Sheet, draw_sheet
 from hsfiq.errors import UnreadableInput
+from tests.hsfiq.samples import CIRR, FASHIONIQ, RUNS, hsfiq
 
 RED, BLUE = (200, 30, 30), (30, 30, 200)
 QUERY = SheetQuery("shirt.val.0", "fashioniq", "is red and has no collar", "ref", ("tgt", "also"))

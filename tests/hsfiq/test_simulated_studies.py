@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from samples import hsfiq, on_sqlite
-from studies import make_queries
 
 from hsfiq import demo
-from hsfiq.database import Database, open_database
+from hsfiq.db.engine import Database, open_database
+from tests.hsfiq.samples import hsfiq, on_sqlite
+from tests.studies import make_queries
 
 CONFIG = """\
 [study]

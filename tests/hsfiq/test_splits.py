@@ -20,16 +20,16 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import HPFIQ, hsfiq, rows
-from studies import OTHER, Seat, draw, make_queries, own_environment
 
-from hsfiq.database import Database, open_database
+from hsfiq.collect.responses import studies
+from hsfiq.db.engine import Database, open_database
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
 from hsfiq.releases import Filters, Release, Split, build, write_release
 from hsfiq.releases.rows import QueryRow, QuestionRow, SetRow
 from hsfiq.releases.splits import By, draw_split, held_out, verify_no_leak
-from hsfiq.store import studies
-from hsfiq.study_config import Design
+from hsfiq.study.config import Design
+from tests.hsfiq.samples import HPFIQ, hsfiq, rows
+from tests.studies import OTHER, Seat, draw, make_queries, own_environment
 
 HALF: dict[By, Split] = {
     by: Split(by, seed=1, test_share=0.5) for by in ("triplet", "participant", "both")

@@ -16,11 +16,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
-from studies import (
+
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.collect.responses import LONGEST_REASON, Skip
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import CheckAnswer, Form, Participant, Question, Response, Study
+from hsfiq.errors import Conflict, Forbidden, NotOpen, Refused
+from hsfiq.records import Answer, Times
+from tests.studies import (
     GOOD,
     NOW,
     OTHER,
-    ROOT,
     SMALL,
     Seat,
     draw,
@@ -31,13 +38,6 @@ from studies import (
     small_study,
     values,
 )
-
-from hsfiq import participants, store
-from hsfiq.database import Database
-from hsfiq.errors import Conflict, Forbidden, NotOpen, Refused
-from hsfiq.records import Answer, Times
-from hsfiq.store import LONGEST_REASON, Skip
-from hsfiq.tables import CheckAnswer, Form, Participant, Question, Response, Study
 
 
 @pytest.fixture
@@ -592,10 +592,11 @@ def test_many_participants_answer_at_once(database: Database) -> None:
 SUBMIT_AND_DIE = """
 import os, signal, sys
 from sqlalchemy import select
-from hsfiq import participants, store
-from hsfiq.database import open_database
-from hsfiq.tables import Participant
-from studies import GOOD
+from hsfiq.collect import participants
+from hsfiq.collect import responses as store
+from hsfiq.db.engine import open_database
+from hsfiq.db.tables import Participant
+from tests.studies import GOOD
 url, participant_id, question_id, when = sys.argv[1:]
 database = open_database(url)
 with database.writing() as session:
@@ -621,7 +622,7 @@ def test_what_was_acknowledged_survives_a_kill(
     done = subprocess.run(
         [sys.executable, "-c", SUBMIT_AND_DIE, database_url, str(seat.participant_id),
          str(question), when],
-        env=own_environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
+        env=own_environment(),
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGKILL, said, "")

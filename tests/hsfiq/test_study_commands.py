@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import typer
-from samples import HPFIQ, Ran, hsfiq, on_sqlite
 from sqlalchemy import func, select
-from studies import SMALL, Seat, make_queries
 
-from hsfiq import participants
-from hsfiq.database import Database
-from hsfiq.tables import CheckAnswer, Form, Participant, Question, Response, Study
+from hsfiq.collect import participants
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import CheckAnswer, Form, Participant, Question, Response, Study
+from tests.hsfiq.samples import HPFIQ, Ran, hsfiq, on_sqlite
+from tests.studies import SMALL, Seat, make_queries
 
 CONFIG = """\
 [study]

@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
-from studies import make_queries
 
-from hsfiq.database import Database
-from hsfiq.design import draw_study
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Study
 from hsfiq.errors import Mistakes, UnreadableInput
-from hsfiq.readers.config import RANGES, read_config
-from hsfiq.study_config import (
+from hsfiq.study.config import (
     Checks,
     Design,
     Presentation,
@@ -26,7 +24,9 @@ from hsfiq.study_config import (
     StudyConfig,
     config_of,
 )
-from hsfiq.tables import Study
+from hsfiq.study.config_file import RANGES, read_config
+from hsfiq.study.design import draw_study
+from tests.studies import make_queries
 
 SHORTEST = '[study]\nname = "autumn"\ntitle = "Which shop?"\n'
 

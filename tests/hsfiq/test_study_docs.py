@@ -12,15 +12,15 @@ from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import pytest
-from samples import hsfiq
 from sqlalchemy import select
-from studies import NOW, ROOT, Seat
 
-from hsfiq import participants
-from hsfiq.database import open_database
-from hsfiq.readers.config import read_config
-from hsfiq.study_config import Presentation, StudyConfig
-from hsfiq.tables import Participant
+from hsfiq.collect import participants
+from hsfiq.db.engine import open_database
+from hsfiq.db.tables import Participant
+from hsfiq.study.config import Presentation, StudyConfig
+from hsfiq.study.config_file import read_config
+from tests.hsfiq.samples import hsfiq
+from tests.studies import NOW, ROOT, Seat
 
 TEXT = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
 (CONFIG,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from samples import RUNS
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.readers import submissions
+from tests.hsfiq.samples import RUNS
 
 CIRR = {"version": "rc2", "metric": "recall", "12": ["a", "b"]}
 

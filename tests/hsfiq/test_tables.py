@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from sqlalchemy import DateTime, delete, select, text, update
 from sqlalchemy.exc import IntegrityError, StatementError
 from sqlalchemy.orm import Session
-from studies import NOW, Seat, make_queries, small_study
 
-from hsfiq.database import Database
-from hsfiq.tables import (
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import (
     Base,
     Check,
     CheckAnswer,
@@ -38,6 +37,7 @@ from hsfiq.tables import (
     UtcTime,
     corpus_images,
 )
+from tests.studies import NOW, Seat, make_queries, small_study
 
 Keys = SimpleNamespace
 

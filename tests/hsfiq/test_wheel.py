@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from studies import ROOT
 
 from hsfiq import __version__
-from hsfiq.database import head_revision
+from hsfiq.db.engine import head_revision
+from tests.studies import ROOT
 
 pytestmark = pytest.mark.xdist_group("wheel")  # it is built once
 
-PACKAGES = ("hsfiq", "annotate", "analysis", "model")
+PACKAGES = ("annotate", "analysis", "model", "migrations")
+FOLDERS = {ROOT / "hsfiq": Path("hsfiq")} | {ROOT / name: Path("hsfiq", name) for name in PACKAGES}
+"""Each folder of the checkout, and where the wheel holds it."""
 RAISES = 'raise RuntimeError("a stranger\'s package was imported")\n'
 
 
@@ -126,11 +128,11 @@ def stranger_folder(folder: Path) -> Path:
 # -------------------------------------------------------------------------------- what is in it
 
 
-def test_it_holds_the_four_packages_and_the_migrations(wheel: Path) -> None:
+def test_it_holds_one_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     info = f"hsfiq-{__version__}.dist-info"
-    assert {name.partition("/")[0] for name in names} == {*PACKAGES, info}
+    assert {name.partition("/")[0] for name in names} == {"hsfiq", info}
     for wanted in ("env.py", "script.py.mako", "versions/0001_the_first_schema.py"):
         assert f"hsfiq/migrations/{wanted}" in names
     assert {name.split("/")[1] for name in names if name.startswith(info)} >= {
@@ -143,16 +145,11 @@ def test_it_holds_the_four_packages_and_the_migrations(wheel: Path) -> None:
 def test_it_holds_every_file_of_the_packages(wheel: Path) -> None:
     """Pages, styles and guidelines too, not Python alone."""
     with zipfile.ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if name.startswith(PACKAGES)}
+        packed = {name for name in archive.namelist() if name.startswith("hsfiq/")}
     there = {
-        path.relative_to(ROOT).as_posix()
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    there |= {
-        f"hsfiq/{path.relative_to(ROOT).as_posix()}"
-        for path in (ROOT / "migrations").rglob("*")
+        (prefix / path.relative_to(folder)).as_posix()
+        for folder, prefix in FOLDERS.items()
+        for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert {name for name in packed if ".dist-info" not in name} == there
@@ -221,10 +218,10 @@ def test_python_m_hsfiq_works_there_too(installed: Installed, target: Path) -> N
 
 
 def test_what_runs_there_is_the_installed_wheel(installed: Installed, target: Path) -> None:
-    code = "import hsfiq.database as d; print(d.__file__); print(d.migrations_folder())"
+    code = "import hsfiq.db.engine as d; print(d.__file__); print(d.migrations_folder())"
     said = succeed(sys.executable, "-P", "-c", code, cwd=installed.folder, path=target)
     assert said.splitlines() == [
-        str(target / "hsfiq" / "database.py"),
+        str(target / "hsfiq" / "db" / "engine.py"),
         str(target / "hsfiq" / "migrations"),
     ]
 

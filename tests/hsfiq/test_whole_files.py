@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq import whole_files
-from hsfiq.whole_files import put_in_place, write_whole
+from hsfiq import atomic_files as whole_files
+from hsfiq.atomic_files import put_in_place, write_whole
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from hsfiq.whole_files import write_whole
+from hsfiq.atomic_files import write_whole
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -8,10 +8,10 @@ from typing import NoReturn
 
 import pytest
 import torch
-from small_blip2 import CLIP, EVA, write_weights
 
-from model.encoders.architectures import Architecture
-from model.encoders.blip2 import Blip2, from_files
+from hsfiq.model.encoders.architectures import Architecture
+from hsfiq.model.encoders.blip2 import Blip2, from_files
+from tests.lavis.small_blip2 import CLIP, EVA, write_weights
 
 
 @pytest.fixture(autouse=True)

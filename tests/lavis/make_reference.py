@@ -17,15 +17,15 @@ import torch
 from torch import Tensor
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "model")]
+sys.path.insert(0, str(ROOT))
 
-from lavis_fixture import ABOUT, SMALL, TENSORS, VIT, write_lavis_files  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
-from small_blip2 import WORDS as SOME_WORDS  # noqa: E402
 
-from model.encoders.blip2 import Blip2, from_files  # noqa: E402
-from model.encoders.qformer import BertConfig, LocalBlip2Qformer  # noqa: E402
-from model.relevance import relevance  # noqa: E402
+from hsfiq.model.encoders.blip2 import Blip2, from_files  # noqa: E402
+from hsfiq.model.encoders.qformer import BertConfig, LocalBlip2Qformer  # noqa: E402
+from hsfiq.model.scorer.relevance import relevance  # noqa: E402
+from tests.lavis.small_blip2 import WORDS as SOME_WORDS  # noqa: E402
+from tests.model.lavis_fixture import ABOUT, SMALL, TENSORS, VIT, write_lavis_files  # noqa: E402
 
 SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789.,'-!?/"
 WORDS = [*SOME_WORDS, *(s for s in SIGNS if s not in SOME_WORDS), *(f"##{s}" for s in SIGNS[:36])]

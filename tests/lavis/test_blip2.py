@@ -8,14 +8,14 @@ import pytest
 import torch
 from lavis.models.blip2_models.blip2 import LayerNorm
 from lavis.models.blip2_models.blip2_qformer import Blip2Qformer
-from small_blip2 import CLIP, TEXTS, WHOLE, loss, write_weights
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from model.encoders.architectures import ARCHITECTURES, Architecture
-from model.encoders.blip2 import Blip2, from_files
-from model.encoders.protocol import Encoder
-from model.encoders.qformer import BertLMHeadModel, build_vit
+from hsfiq.model.encoders.architectures import ARCHITECTURES, Architecture
+from hsfiq.model.encoders.blip2 import Blip2, from_files
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.qformer import BertLMHeadModel, build_vit
+from tests.lavis.small_blip2 import CLIP, TEXTS, WHOLE, loss, write_weights
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from lavis_fixture import SMALL, Reference, read_reference, write_reference
-from make_reference import N_IMAGES, TEXTS, computed, trained, word_ids
 from torch.nn.functional import normalize
 
-from model.encoders.blip2 import Blip2, from_files
-from model.encoders.conversion import beside, to_hf, to_lavis
+from hsfiq.model.encoders.blip2 import Blip2, from_files
+from hsfiq.model.encoders.hf.conversion import beside, to_hf, to_lavis
+from tests.lavis.make_reference import N_IMAGES, TEXTS, computed, trained, word_ids
+from tests.model.lavis_fixture import SMALL, Reference, read_reference, write_reference
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_blip2 import EVA
 
 from benchmarks import stepping
 from benchmarks.stepping import Stepper, cached, draw_images, encoded, relative_difference
-from model.encoders.blip2 import Blip2
-from model.features.cache import FeatureCache
+from hsfiq.model.encoders.blip2 import Blip2
+from hsfiq.model.features.cache import FeatureCache
+from tests.lavis.small_blip2 import EVA
 
 
 def test_cached_and_encoded_steps_agree(blip2: Blip2, tmp_path: Path) -> None:

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.data.sources import drawn
-from model.data.triplets import TrainingData
-from model.encoders.architectures import Architecture
-from model.encoders.blip2 import from_files
-from model.features.cache import FeatureCache
-from model.features.tokens import EncodedTokens, TokenSource
-from model.recipes import Recipe, recipe
-from model.scorer import Scorer, put, trained_parameters
-from model.train import Trainer
-from model.training.folder import RunFolder
-from model.training.watchers import Step, TensorBoard, Watcher
-from model.training.world import World
+from hsfiq.model.data.sources import drawn
+from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.encoders.architectures import Architecture
+from hsfiq.model.encoders.blip2 import from_files
+from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.features.tokens import EncodedTokens, TokenSource
+from hsfiq.model.recipes.recipe import Recipe, recipe
+from hsfiq.model.runtime.distributed import World
+from hsfiq.model.scorer.scorer import Scorer, put, trained_parameters
+from hsfiq.model.training.callbacks import Step, TensorBoard, Watcher
+from hsfiq.model.training.folder import RunFolder
+from hsfiq.model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 QURE = replace(

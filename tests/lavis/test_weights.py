@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from model.encoders.architectures import ARCHITECTURES, Architecture
-from model.encoders.blip2 import from_files, load
-from model.encoders.weights import default_folder, read_tensors
+from hsfiq.model.encoders.architectures import ARCHITECTURES, Architecture
+from hsfiq.model.encoders.blip2 import from_files, load
+from hsfiq.model.encoders.weights import default_folder, read_tensors
 
 
 def complaint(architecture: Architecture, weights: Path) -> str:

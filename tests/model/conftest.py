@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from preference_kit import Answered, make_answered
-from training_kit import CPU, SMALL, Drawn
 
 from hsfiq import demo
-from model.data.sources import drawn as draw
-from model.features.cache import FeatureCache
-from model.features.tokens import TokenSource
-from model.loading import new_scorer
-from model.training.run import TOKENS_DTYPE
+from hsfiq.model.data.sources import drawn as draw
+from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.scorer.loading import new_scorer
+from hsfiq.model.training.run import TOKENS_DTYPE
+from tests.model.preference_kit import Answered, make_answered
+from tests.model.training_kit import CPU, SMALL, Drawn
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from model.encoders.architectures import Architecture, Vit
+from hsfiq.model.encoders.architectures import Architecture, Vit
 
 FIXTURES = Path(__file__).parent / "fixtures"
 TENSORS = FIXTURES / "blip2_small.safetensors"

@@ -9,15 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from training_kit import CPU, Drawn, hsfiq, options
 
 from hsfiq import demo
-from model.checkpoints import Checkpoint
-from model.data.triplets import TrainingData
-from model.preference.material import Where
-from model.preference.run import retrain
-from model.preference.settings import Settings
-from model.training.watchers import Watcher
+from hsfiq.model.checkpoints.files import Checkpoint
+from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.preference.material import Where
+from hsfiq.model.preference.run import retrain
+from hsfiq.model.preference.settings import Settings
+from hsfiq.model.training.callbacks import Watcher
+from tests.model.training_kit import CPU, Drawn, hsfiq, options
 
 QUICK = replace(Settings.for_encoder("tiny"), epochs=2, batch=16, lr=1e-3)
 

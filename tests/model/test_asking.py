@@ -10,22 +10,22 @@ from statistics import fmean
 
 import pytest
 import torch
-from preference_kit import QUICK, Answered
-from training_kit import CPU, Said, files_below, hsfiq
 
-from hsfiq.candidates import Candidate, Candidates, PossibleSet
+from hsfiq.active.candidates import Candidate, Candidates, PossibleSet
 from hsfiq.demo import NAME, database_url
 from hsfiq.drawn import catalogue, generator
 from hsfiq.drawn.draw import write_images
 from hsfiq.errors import UnreadableInput
-from model.asking.laws import FITTED, OWN, laws_of
-from model.asking.members import RATE, SAMPLES, dropout_masks, opinions
-from model.asking.run import Where, uncertainty
-from model.loading import load_scorer
-from model.preference.answers import ANSWER_MODEL
-from model.score_run import encoded
-from model.scoring import read_sets, score_sets
-from model.training.watchers import Watcher
+from hsfiq.model.active.priors import FITTED, OWN, laws_of
+from hsfiq.model.active.run import Where, uncertainty
+from hsfiq.model.active.uncertainty import RATE, SAMPLES, dropout_masks, opinions
+from hsfiq.model.preference.response_model import ANSWER_MODEL
+from hsfiq.model.scorer.loading import load_scorer
+from hsfiq.model.scoring.release_scores import read_sets, score_sets
+from hsfiq.model.scoring.run import encoded
+from hsfiq.model.training.callbacks import Watcher
+from tests.model.preference_kit import QUICK, Answered
+from tests.model.training_kit import CPU, Said, files_below, hsfiq
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -13,28 +13,29 @@ from typing import Any, NoReturn
 
 import pytest
 import torch
-from lavis_fixture import SMALL, Reference, read_reference, write_reference
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import normalize
-from training_kit import ALONE, CPU, Drawn, Recorder, hsfiq, options
-from training_kit import SMALL as RECIPE
 from transformers import Blip2Config
 
 from hsfiq import demo
 from hsfiq.errors import HsfiqError, UnreadableInput
-from model import checkpoints, encoders
-from model.encoders import hf_model
-from model.encoders.architectures import EVA_G
-from model.encoders.blip2_hf import Blip2Hf, load
-from model.encoders.hf_checkpoints import convert
-from model.encoders.hf_files import lavis_to_hf
-from model.encoders.protocol import Encoder
-from model.loading import load_scorer
-from model.relevance import relevance
-from model.scorer import Scorer, trained_parameters
-from model.training.run import Where, run
-from model.training.watchers import Step
+from hsfiq.model import encoders
+from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.encoders.architectures import EVA_G
+from hsfiq.model.encoders.hf import model as hf_model
+from hsfiq.model.encoders.hf.checkpoints import convert
+from hsfiq.model.encoders.hf.encoder import Blip2Hf, load
+from hsfiq.model.encoders.hf.files import lavis_to_hf
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.scorer.loading import load_scorer
+from hsfiq.model.scorer.relevance import relevance
+from hsfiq.model.scorer.scorer import Scorer, trained_parameters
+from hsfiq.model.training.callbacks import Step
+from hsfiq.model.training.run import Where, run
+from tests.model.lavis_fixture import SMALL, Reference, read_reference, write_reference
+from tests.model.training_kit import ALONE, CPU, Drawn, Recorder, hsfiq, options
+from tests.model.training_kit import SMALL as RECIPE
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -472,7 +473,7 @@ def test_images_have_the_models_size(folder: Path) -> None:
 
 def test_one_line_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    monkeypatch.delitem(sys.modules, "model.encoders.hf_model")
+    monkeypatch.delitem(sys.modules, "hsfiq.model.encoders.hf.model")
     monkeypatch.delattr(encoders, "hf_model")
     said = r"blip2-hf needs transformers 5 .*'hsfiq\[hf\]'"
     with pytest.raises(HsfiqError, match=said) as caught:
@@ -481,5 +482,8 @@ def test_one_line_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_nothing_imports_transformers_before_it_is_needed() -> None:
-    said = "import sys, model.encoders, model.loading; sys.exit('transformers' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", said], check=False).returncode == 0
+    code = (
+        "import sys, hsfiq.model.encoders, hsfiq.model.scorer.loading; "
+        "sys.exit('transformers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hsfiq.errors import HsfiqError
-from model.encoders.architectures import ARCHITECTURES
-from model.encoders.blip2 import load
-from model.encoders.weights import urls
+from hsfiq.model.encoders.architectures import ARCHITECTURES
+from hsfiq.model.encoders.blip2 import load
+from hsfiq.model.encoders.weights import urls
 
 
 def test_one_line_says_what_to_install(tmp_path: Path) -> None:

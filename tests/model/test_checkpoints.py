@@ -17,11 +17,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from training_kit import Drawn, files_below, hsfiq, options, others
 
 from hsfiq.errors import UnreadableInput
-from model.checkpoints import read, save
-from model.training.folder import Progress, RunFolder
+from hsfiq.model.checkpoints.files import read, save
+from hsfiq.model.training.folder import Progress, RunFolder
+from tests.model.training_kit import Drawn, files_below, hsfiq, options, others
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -179,7 +179,7 @@ def replaced(folder: Path, **values: object) -> None:
 
 def name_rubbish(folder: Path) -> None:
     """A file of tensors that is none, with a JSON file that says so rightly."""
-    from model.checkpoints import sha256_of
+    from hsfiq.model.checkpoints.files import sha256_of
 
     path = tensors_file(folder)
     path.write_bytes(b"rubbish")

@@ -11,18 +11,27 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
-from training_kit import ALONE, SMALL, Drawn, Recorder, files_below, hsfiq, options, train
 
 from hsfiq.errors import UnreadableInput
-from model.checkpoints import read
-from model.features.tokens import TokenSource
-from model.loading import new_scorer
-from model.scorer import Scorer
-from model.train import Trainer
-from model.training.diagnosis import Diverged, blame
-from model.training.folder import RunFolder
-from model.training.prefetch import ahead
-from model.training.watchers import Step
+from hsfiq.model.checkpoints.files import read
+from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.runtime.diagnosis import Diverged, blame
+from hsfiq.model.runtime.prefetch import ahead
+from hsfiq.model.scorer.loading import new_scorer
+from hsfiq.model.scorer.scorer import Scorer
+from hsfiq.model.training.callbacks import Step
+from hsfiq.model.training.folder import RunFolder
+from hsfiq.model.training.trainer import Trainer
+from tests.model.training_kit import (
+    ALONE,
+    SMALL,
+    Drawn,
+    Recorder,
+    files_below,
+    hsfiq,
+    options,
+    train,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

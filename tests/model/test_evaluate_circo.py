@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from evaluation_kit import evaluate, filled, put, refusal, result, write_circo
+
+from tests.model.evaluation_kit import evaluate, filled, put, refusal, result, write_circo
 
 IMAGES = [str(200 + i) for i in range(100)]
 LISTS = {

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluation_kit import MEMBERS, evaluate, filled, put, refusal, result, write_cirr
 
 from hsfiq.readers import submissions
+from tests.model.evaluation_kit import MEMBERS, evaluate, filled, put, refusal, result, write_cirr
 
 RECALL_KEYS = [f"recall@{k}" for k in (1, 5, 10, 50)]
 SUBSET_KEYS = [f"recall_subset@{k}" for k in (1, 2, 3)]

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from evaluation_kit import (
+
+from hsfiq.model.data.texts import mining_text
+from hsfiq.model.evaluation import benchmarks
+from tests.model.evaluation_kit import (
     DRESSES,
     SHIRT_UNION,
     SHIRTS,
@@ -18,9 +21,6 @@ from evaluation_kit import (
     result,
     write_fashioniq,
 )
-
-from model.data.texts import mining_text
-from model.evaluation import benchmarks
 
 SHIRT_RUN = {
     "shirt.val.0": filled(["s0", "s1"], SHIRTS),  # at 2

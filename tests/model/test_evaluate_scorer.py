@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from evaluation_kit import (
+
+from hsfiq.model.checkpoints.files import read
+from hsfiq.model.data.sources import CATALOGUE
+from tests.model.evaluation_kit import (
     DRESSES,
     MEMBERS,
     SHIRTS,
@@ -21,11 +24,8 @@ from evaluation_kit import (
     write_cirr,
     write_fashioniq,
 )
-from small_encoder import draw_image
-from training_kit import Drawn, Said, hsfiq, options
-
-from model.checkpoints import read
-from model.data.sources import CATALOGUE
+from tests.model.small_encoder import draw_image
+from tests.model.training_kit import Drawn, Said, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -8,8 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from evaluation_kit import DRESSES, MEMBERS, filled, put, write_circo, write_cirr, write_fashioniq
-from studies import own_environment
+
+from tests.model.evaluation_kit import (
+    DRESSES,
+    MEMBERS,
+    filled,
+    put,
+    write_circo,
+    write_cirr,
+    write_fashioniq,
+)
+from tests.studies import own_environment
 
 BARE = """
 import sys
@@ -64,7 +73,7 @@ def test_the_three_benchmarks(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_no_module_of_ranked_lists_imports_torch(module: str) -> None:
     code = (
-        f"import sys, model.evaluation.{module}; "
+        f"import sys, hsfiq.model.evaluation.{module}; "
         "print(*({'torch', 'numpy', 'PIL', 'pyarrow', 'sqlalchemy'} & set(sys.modules)))"
     )
     done = subprocess.run(

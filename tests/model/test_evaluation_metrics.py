@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.evaluation.metrics import average_precision, recall
+from hsfiq.model.evaluation.metrics import average_precision, recall
 
 CORPUS = "abcdef"
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evaluation_kit import evaluate, put, refusal, result
 
-from model.evaluation import benchmarks
+from hsfiq.model.evaluation import benchmarks
+from tests.model.evaluation_kit import evaluate, put, refusal, result
 
 pytestmark = pytest.mark.shared
 

@@ -10,7 +10,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_encoder import (
+from torch import Tensor
+
+from hsfiq.errors import HsfiqError, UnreadableInput
+from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.features.cache import CacheReport, FeatureCache, default_root
+from hsfiq.model.features.files import HEADER_BYTES
+from hsfiq.model.features.tokens import EncodedTokens, TokenSource
+from tests.model.small_encoder import (
     CPU,
     SmallEncoder,
     assert_cached_equals_encoded,
@@ -18,13 +25,6 @@ from small_encoder import (
     draw_images,
     fill,
 )
-from torch import Tensor
-
-from hsfiq.errors import HsfiqError, UnreadableInput
-from model.features.cache import CacheReport, FeatureCache, default_root
-from model.features.files import HEADER_BYTES
-from model.features.preprocessing import Preprocessing
-from model.features.tokens import EncodedTokens, TokenSource
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
 

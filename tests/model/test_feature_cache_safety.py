@@ -13,17 +13,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_encoder import (
-    SmallEncoder,
-    assert_cached_equals_encoded,
-    draw_images,
-    fill,
-)
 
 from hsfiq.errors import UnreadableInput
-from model.features.cache import CacheReport, FeatureCache
-from model.features.files import HEADER_BYTES
-from model.features.preprocessing import Preprocessing
+from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.features.cache import CacheReport, FeatureCache
+from hsfiq.model.features.files import HEADER_BYTES
+from tests.model.small_encoder import SmallEncoder, assert_cached_equals_encoded, draw_images, fill
 
 
 @pytest.fixture(autouse=True)
@@ -120,12 +115,12 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 FILL = f"""
 import os, resource, sys, time
 from pathlib import Path
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 import torch
-from small_encoder import SmallEncoder
+from tests.model.small_encoder import SmallEncoder
 from hsfiq.errors import HsfiqError
-from model.features.cache import FeatureCache
-from model.features.preprocessing import Preprocessing
+from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.encoders.preprocessing import Preprocessing
 
 torch.set_num_threads(1)
 folder, pause, limit, size = Path(sys.argv[1]), float(sys.argv[2]), *map(int, sys.argv[3:])

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.asking.information import Information, preference_information, score_information
-from model.asking.laws import FITTED, Laws
-from model.asking.run import answers
-from model.preference.objective import preference_loss, score_loss
+from hsfiq.model.active.information import Information, preference_information, score_information
+from hsfiq.model.active.priors import FITTED, Laws
+from hsfiq.model.active.run import answers
+from hsfiq.model.preference.likelihood import preference_loss, score_loss
 
 THRESHOLDS = torch.tensor([-1.5, -0.5, 0.4, 1.3], dtype=torch.float64)
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from training_kit import CPU, SMALL, Drawn, Ran, train
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from model import checkpoints
-from model.encoders.architectures import ARCHITECTURES
-from model.encoders.weights import urls
-from model.loading import load_scorer, new_scorer
-from model.scorer import Scorer, trained_parameters
+from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.encoders.architectures import ARCHITECTURES
+from hsfiq.model.encoders.weights import urls
+from hsfiq.model.scorer.loading import load_scorer, new_scorer
+from hsfiq.model.scorer.scorer import Scorer, trained_parameters
+from tests.model.training_kit import CPU, SMALL, Drawn, Ran, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from small_encoder import draw_image, draw_images
 
 from hsfiq.errors import UnreadableInput
-from model.features.contents import ContentMemo
-from model.features.images import MAX_PIXELS, decode, open_image, prepare_all
-from model.features.preprocessing import Preprocessing
+from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.features.contents import ContentMemo
+from hsfiq.model.features.images import MAX_PIXELS, decode, open_image, prepare_all
+from tests.model.small_encoder import draw_image, draw_images
 
 HERE = Path("a.png")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
-import literal_negatives as literal
 import numpy as np
 import pytest
 import torch
@@ -13,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
-from model.encoders.protocol import Pooling
-from model.negatives.mining import Drawn, draw_from_corpus, draw_from_scores, draw_negatives
-from model.negatives.rules import NegativeRule, negative_mask
+from hsfiq.model.encoders.protocol import Pooling
+from hsfiq.model.negatives.mining import Drawn, draw_from_corpus, draw_from_scores, draw_negatives
+from hsfiq.model.negatives.rules import NegativeRule, negative_mask
+from tests.model import literal_negatives as literal
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 

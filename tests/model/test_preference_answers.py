@@ -15,7 +15,10 @@ from torch import Tensor
 
 from hsfiq.drawn import Population, draw_annotators, generator
 from hsfiq.drawn.annotators import SLOPE
-from model.preference.answers import (
+from hsfiq.model.preference.arrow import Arrow
+from hsfiq.model.preference.likelihood import score_loss
+from hsfiq.model.preference.newton import Fit, dense, minimise
+from hsfiq.model.preference.response_model import (
     BARRIER,
     LEAST_SLOPE,
     LOGIT_SD,
@@ -24,10 +27,7 @@ from model.preference.answers import (
     fit_answers,
     score_derivatives,
 )
-from model.preference.arrow import Arrow
-from model.preference.newton import Fit, dense, minimise
-from model.preference.objective import score_loss
-from model.training.diagnosis import Diverged
+from hsfiq.model.runtime.diagnosis import Diverged
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from preference_kit import Answered
-from training_kit import CPU, Said, files_below, hsfiq
 
 from hsfiq.errors import UnreadableInput
-from model.asking.laws import laws_of
-from model.loading import load_scorer
+from hsfiq.model.active.priors import laws_of
+from hsfiq.model.scorer.loading import load_scorer
+from tests.model.preference_kit import Answered
+from tests.model.training_kit import CPU, Said, files_below, hsfiq
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

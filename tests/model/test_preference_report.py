@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.release import Release
-from analysis.resampling import Draws
-from model.preference.card import all_figures, lines, measured, table
-from model.preference.report import BINS, Judge, calibration, retrieval, worse_first
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.model.preference.card import all_figures, lines, measured, table
+from hsfiq.model.preference.report import BINS, Judge, calibration, retrieval, worse_first
 
 N = 60
 

@@ -14,26 +14,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from preference_kit import QUICK, Answered, rewrite, rows
-from training_kit import ALONE, CPU, Drawn, files_below, hsfiq, options
 
 from hsfiq.errors import NothingToDo, UnreadableInput
-from model import checkpoints
-from model.data.texts import normalise
-from model.features.cache import FeatureCache
-from model.inference import Inference
-from model.lineage import trained_on
-from model.loading import load_scorer
-from model.preference import reliability
-from model.preference.answers import fit_answers
-from model.preference.data import Answers, Question, judgements, read_answers
-from model.preference.fit import Retraining, set_scores
-from model.preference.held import parted
-from model.preference.material import without_held_out
-from model.preference.mixing import negative
-from model.preference.reliability import contradictions_dropped, even, reliabilities
-from model.scoring import ReleasedSet
-from model.training.run import ENCODER_BATCH, TOKENS_DTYPE
+from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.checkpoints.lineage import trained_on
+from hsfiq.model.data.texts import normalise
+from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.preference import reliability
+from hsfiq.model.preference.data import Answers, Question, judgements, read_answers
+from hsfiq.model.preference.fit import Retraining, set_scores
+from hsfiq.model.preference.held import parted
+from hsfiq.model.preference.material import without_held_out
+from hsfiq.model.preference.mixing import negative
+from hsfiq.model.preference.reliability import contradictions_dropped, even, reliabilities
+from hsfiq.model.preference.response_model import fit_answers
+from hsfiq.model.scorer.inference import Inference
+from hsfiq.model.scorer.loading import load_scorer
+from hsfiq.model.scoring.release_scores import ReleasedSet
+from hsfiq.model.training.run import ENCODER_BATCH, TOKENS_DTYPE
+from tests.model.preference_kit import QUICK, Answered, rewrite, rows
+from tests.model.training_kit import ALONE, CPU, Drawn, files_below, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

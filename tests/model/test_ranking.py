@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from model.encoders.protocol import Pooling
-from model.evaluation import ranking
-from model.evaluation.ranking import Picked, Ranked, TopK, keys_of, scored_blocks, scores_of
-from model.relevance import relevance, target_ranks
+from hsfiq.model.encoders.protocol import Pooling
+from hsfiq.model.evaluation import ranking
+from hsfiq.model.evaluation.ranking import Picked, Ranked, TopK, keys_of, scored_blocks, scores_of
+from hsfiq.model.scorer.relevance import relevance, target_ranks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
-from model import recipes
-from model.encoders import protocol
-from model.negatives import rules as negatives
-from model.recipe_values import RANGES, parsed, shown
-from model.recipes import (
+from hsfiq.model.encoders import protocol
+from hsfiq.model.negatives import rules as negatives
+from hsfiq.model.recipes import recipe as recipes
+from hsfiq.model.recipes.recipe import (
     DRAWN,
     FIXED,
     RECIPES,
@@ -29,6 +28,7 @@ from model.recipes import (
     on_drawn,
     recipe,
 )
+from hsfiq.model.recipes.values import RANGES, parsed, shown
 
 PAPERS = Path(__file__).parents[2] / "PAPERS.md"
 QURE = RECIPES["qure-fashioniq"]
@@ -188,7 +188,7 @@ def test_the_names_are_those_of_the_rest_of_the_room() -> None:
 
 
 def test_a_wrong_name_is_answered_without_torch() -> None:
-    code = "import sys, model.recipes; sys.exit('torch' in sys.modules)"
+    code = "import sys, hsfiq.model.recipes.recipe; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

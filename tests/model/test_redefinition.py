@@ -6,22 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import literal_negatives as literal
 import pytest
 import torch
-from training_kit import ALONE, SMALL, Drawn, Recorder, train
 
-from model.data.texts import mining_text, normalise, training_text
-from model.encoders.protocol import Encoder
-from model.features.tokens import TokenSource
-from model.loading import new_scorer
-from model.negatives.redefinition import Definition, defined_at, from_tensors, rule_at
-from model.negatives.rules import NegativeRule
-from model.recipes import RECIPES, Recipe, Strategy, recipe
-from model.scorer import Scorer
-from model.train import Batch, Trainer
-from model.training.folder import RunFolder
-from model.training.seeds import generator
+from hsfiq.model.data.texts import mining_text, normalise, training_text
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.negatives.redefinition import Definition, defined_at, from_tensors, rule_at
+from hsfiq.model.negatives.rules import NegativeRule
+from hsfiq.model.recipes.recipe import RECIPES, Recipe, Strategy, recipe
+from hsfiq.model.runtime.seeds import generator
+from hsfiq.model.scorer.loading import new_scorer
+from hsfiq.model.scorer.scorer import Scorer
+from hsfiq.model.training.folder import RunFolder
+from hsfiq.model.training.trainer import Batch, Trainer
+from tests.model import literal_negatives as literal
+from tests.model.training_kit import ALONE, SMALL, Drawn, Recorder, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
-from model.encoders.protocol import Pooling
-from model.relevance import paired_relevance, relevance, target_ranks
+from hsfiq.model.encoders.protocol import Pooling
+from hsfiq.model.scorer.relevance import paired_relevance, relevance, target_ranks
 
 POOLINGS = get_args(Pooling)
 

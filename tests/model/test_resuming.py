@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_kit import (
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.checkpoints.files import read
+from tests.model.training_kit import (
     SMALL,
     Drawn,
     Ran,
@@ -27,9 +30,6 @@ from training_kit import (
     train,
     wait_for,
 )
-
-from hsfiq.errors import UnreadableInput
-from model.checkpoints import read
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

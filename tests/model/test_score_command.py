@@ -21,17 +21,18 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file
-from training_kit import CPU, PATIENCE, Drawn, Said, files_below, hsfiq, options, others
 
-from hsfiq import __version__, demo, whole_files
-from model import checkpoints
-from model.data.texts import normalise
-from model.features.images import open_image
-from model.loading import load_scorer
-from model.score_run import Where
-from model.score_run import score as score_release
-from model.training.run import ENCODER_BATCH
-from model.training.watchers import Watcher
+from hsfiq import __version__, demo
+from hsfiq import atomic_files as whole_files
+from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.data.texts import normalise
+from hsfiq.model.features.images import open_image
+from hsfiq.model.scorer.loading import load_scorer
+from hsfiq.model.scoring.run import Where
+from hsfiq.model.scoring.run import score as score_release
+from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.training.run import ENCODER_BATCH
+from tests.model.training_kit import CPU, PATIENCE, Drawn, Said, files_below, hsfiq, options, others
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy
-from small_encoder import SmallEncoder
 from torch.nn import functional as F  # noqa: N812
 
 from hsfiq.errors import UnreadableInput
-from model.encoders.protocol import Pooling
-from model.inference import autocast, evaluating
-from model.scorer import Scorer, bradley_terry_loss, put, trained_parameters
+from hsfiq.model.encoders.protocol import Pooling
+from hsfiq.model.scorer.inference import autocast, evaluating
+from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, put, trained_parameters
+from tests.model.small_encoder import SmallEncoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -11,27 +11,27 @@ from statistics import fmean
 
 import pytest
 import torch
-from training_kit import CPU, SMALL, Drawn, train
 
 from hsfiq.drawn import garment_of
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.data import sources
+from hsfiq.model.data.parts import with_files
+from hsfiq.model.data.sources import draw_dataset, draw_pictures, drawn_parts, drawn_size
+from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.evaluation.benchmark import Answers, Benchmark, Corpus, Part, Query
+from hsfiq.model.evaluation.cirqrs import CirqrsAt, cirqrs_at, images_of_lists
+from hsfiq.model.evaluation.drawn import Catalogue, catalogue_of
+from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
+from hsfiq.model.evaluation.loaded_scorer import AtWork, Where, set_to_work
+from hsfiq.model.evaluation.scorer_run import Retrieved, answers_from_scorer, write_run
+from hsfiq.model.features.images import open_image
+from hsfiq.model.scorer.loading import load_scorer
+from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.training.run import content_sha256
+from hsfiq.model.training.validation import ranks
 from hsfiq.readers import runs
-from model.data import sources
-from model.data.parts import with_files
-from model.data.sources import draw_dataset, draw_pictures, drawn_parts, drawn_size
-from model.data.texts import mining_text, normalise
-from model.encoders.protocol import Encoder
-from model.evaluation.at_work import AtWork, Where, set_to_work
-from model.evaluation.benchmark import Answers, Benchmark, Corpus, Part, Query
-from model.evaluation.cirqrs import CirqrsAt, cirqrs_at, images_of_lists
-from model.evaluation.drawn import Catalogue, catalogue_of
-from model.evaluation.drawn import drawn as drawn_benchmark
-from model.evaluation.scorer_run import Retrieved, answers_from_scorer, write_run
-from model.features.images import open_image
-from model.loading import load_scorer
-from model.training.run import content_sha256
-from model.training.validation import ranks
-from model.training.watchers import Watcher
+from tests.model.training_kit import CPU, SMALL, Drawn, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

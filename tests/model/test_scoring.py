@@ -12,14 +12,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small_encoder import CPU, SmallEncoder, draw_images, fill
 
 from hsfiq.errors import NothingToDo, UnreadableInput
-from model.encoders.protocol import Pooling
-from model.features.cache import FeatureCache
-from model.inference import Inference
-from model.scorer import Scorer
-from model.scoring import (
+from hsfiq.model.encoders.protocol import Pooling
+from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.runtime.distributed import World
+from hsfiq.model.scorer.inference import Inference
+from hsfiq.model.scorer.scorer import Scorer
+from hsfiq.model.scoring.release_scores import (
     ReleasedSet,
     Scored,
     first_few,
@@ -29,7 +29,7 @@ from model.scoring import (
     score_sets,
     write_scores,
 )
-from model.training.world import World
+from tests.model.small_encoder import CPU, SmallEncoder, draw_images, fill
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

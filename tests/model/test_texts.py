@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.data.texts import CaptionRule, mining_text, normalise, training_text
+from hsfiq.model.data.texts import CaptionRule, mining_text, normalise, training_text
 
 PAIR = ("is Red, with DOTS.", "Has no collar? ")
 

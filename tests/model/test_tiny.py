@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from model.data.texts import normalise
-from model.encoders import build
-from model.encoders.protocol import Encoder
-from model.encoders.tiny import MAX_WORDS, SIZE, Tiny, word_ids
-from model.scorer import Scorer, bradley_terry_loss, trained_parameters
+from hsfiq.model.data.texts import normalise
+from hsfiq.model.encoders import build
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.tiny import MAX_WORDS, SIZE, Tiny, word_ids
+from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, trained_parameters
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

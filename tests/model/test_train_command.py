@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from training_kit import Drawn, Said, files_below, hsfiq, options
 
 from hsfiq.errors import UnreadableInput
-from model.encoders.architectures import ARCHITECTURES
-from model.encoders.weights import urls
-from model.training.world import device_of
+from hsfiq.model.encoders.architectures import ARCHITECTURES
+from hsfiq.model.encoders.weights import urls
+from hsfiq.model.runtime.distributed import device_of
+from tests.model.training_kit import Drawn, Said, files_below, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

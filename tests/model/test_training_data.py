@@ -16,9 +16,9 @@ from hsfiq.drawn import Garment, garment_of
 from hsfiq.drawn.garments import CatalogueTooSmall
 from hsfiq.drawn.triplets import target_split
 from hsfiq.errors import UnreadableInput
-from model.data.parts import Part, what_is_there
-from model.data.sources import cirr, draw_dataset, drawn, fashioniq
-from model.data.triplets import Example, Incomplete, TrainingData, missing_lines, missing_text
+from hsfiq.model.data.parts import Part, what_is_there
+from hsfiq.model.data.sources import cirr, draw_dataset, drawn, fashioniq
+from hsfiq.model.data.triplets import Example, Incomplete, TrainingData, missing_lines, missing_text
 
 DRESSES: dict[str, tuple[str, ...]] = {
     "train": ("d1", "d2", "d3", "d4", "d5"),

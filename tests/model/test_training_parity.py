@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_kit import (
+
+from hsfiq.model.checkpoints.files import read
+from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.runtime.distributed import World
+from tests.model.training_kit import (
     SMALL,
     Drawn,
     Ran,
@@ -20,10 +24,6 @@ from training_kit import (
     train,
     train_shared,
 )
-
-from model.checkpoints import read
-from model.recipes import Recipe
-from model.training.world import World
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_encoder import SmallEncoder, draw_images
-from training_kit import ALONE, CPU, SMALL
 
 from hsfiq.errors import UnreadableInput
-from model.data.texts import mining_text, normalise
-from model.data.triplets import Example, TrainingData
-from model.encoders.protocol import Pooling
-from model.features.tokens import EncodedTokens
-from model.inference import Inference
-from model.scorer import Scorer
-from model.training.diagnosis import Diverged
-from model.training.validation import ranks, validate
+from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.data.triplets import Example, TrainingData
+from hsfiq.model.encoders.protocol import Pooling
+from hsfiq.model.features.tokens import EncodedTokens
+from hsfiq.model.runtime.diagnosis import Diverged
+from hsfiq.model.scorer.inference import Inference
+from hsfiq.model.scorer.scorer import Scorer
+from hsfiq.model.training.validation import ranks, validate
+from tests.model.small_encoder import SmallEncoder, draw_images
+from tests.model.training_kit import ALONE, CPU, SMALL
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -23,13 +23,13 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from hsfiq import cli
-from model.checkpoints import Checkpoint, read
-from model.data.triplets import TrainingData
-from model.negatives.redefinition import Definition
-from model.recipes import Recipe, on_drawn, recipe
-from model.training.run import Where, run
-from model.training.watchers import Step, Watcher
-from model.training.world import World, joined
+from hsfiq.model.checkpoints.files import Checkpoint, read
+from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.negatives.redefinition import Definition
+from hsfiq.model.recipes.recipe import Recipe, on_drawn, recipe
+from hsfiq.model.runtime.distributed import World, joined
+from hsfiq.model.training.callbacks import Step, Watcher
+from hsfiq.model.training.run import Where, run
 
 CPU = torch.device("cpu")
 ALONE = World(CPU)
@@ -135,7 +135,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
 def others() -> multiprocessing.context.ForkServerContext:
     """Processes that have imported torch before they begin."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["model.training.run"])
+    context.set_forkserver_preload(["hsfiq.model.training.run"])
     return context
 
 

@@ -1,0 +1,168 @@
+"""Metrics by name: value objects that are written, parsed, compared and used as keys.
+
+`parse_metric(str(metric)) == metric` for every metric.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from hsfiq.analysis.data.scores import RECALL, read_scores
+from hsfiq.analysis.errors import AnalysisError
+
+if TYPE_CHECKING:
+    from hsfiq.analysis.data.release import Release
+
+SCORERS = ("cirqrs", "qure")
+"""Names under which the project's own scorers usually write their scores."""
+
+
+@dataclass(frozen=True, order=True)
+class Recall:
+    """`recall@k`: 1 if the query's target is among the first k images of the set, else 0.
+
+    Raises:
+        AnalysisError: k is below 1.
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise AnalysisError(str(self), "k must be 1 or more")
+
+    def __str__(self) -> str:
+        return f"recall@{self.k}"
+
+    def values(self, release: Release) -> pd.Series[float]:
+        """Count the metric from the sets.
+
+        Args:
+            release: n sets of at least k images.
+
+        Returns:
+            (n,) of 0.0 and 1.0, indexed by set_id; NaN where the query has no target.
+
+        Raises:
+            AnalysisError: the sets hold fewer than k images.
+        """
+        smallest = smallest_set(release)
+        if smallest is not None and self.k > smallest:
+            raise AnalysisError(
+                str(self),
+                f"needs {self.k} images, but release {release.name} has sets of {smallest}",
+                f"ask for recall@{smallest} or below",
+            )
+        targets = release.queries.set_index("query_id")["target_id"]
+        wanted = release.sets["query_id"].map(targets)
+        hits = [
+            math.nan if pd.isna(target) else float(target in list(images[: self.k]))
+            for target, images in zip(wanted, release.sets["image_ids"], strict=True)
+        ]
+        return pd.Series(hits, index=release.sets["set_id"].astype(str).tolist(), dtype="float64")
+
+
+@dataclass(frozen=True, order=True)
+class ScoreColumn:
+    """A metric that a scores file of the same name holds, one number per set.
+
+    Raises:
+        AnalysisError: the name is empty, or one that is counted from the sets.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise AnalysisError("--metric", "the name is empty", "try recall@5")
+        if RECALL.fullmatch(self.name):
+            raise AnalysisError(self.name, "is counted from the sets, not read from a file")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def values(self, release: Release) -> pd.Series[float]:
+        """Read the metric from its scores file.
+
+        Args:
+            release: n sets.
+
+        Returns:
+            (n,) float64, indexed by set_id; NaN where the file has no score for a set. The file
+            may have scores for the sets of other parts.
+
+        Raises:
+            AnalysisError: no file bears the name, or the file does not fit the release.
+        """
+        if self.name in release.scores:
+            scores = read_scores(release.scores[self.name], release.whole.sets)
+            return scores.reindex(release.sets["set_id"].astype(str).tolist())
+        known = ", ".join(known_metrics(release)) or "none"
+        if self.name in SCORERS:
+            command = (
+                f"hsfiq score {shlex.quote(str(release.folder))} --scorer CKPT --name {self.name}"
+            )
+            raise AnalysisError(
+                self.name,
+                f"release {release.name} has no such scores (known: {known})",
+                f"`{command}` makes them",
+            )
+        raise AnalysisError(
+            self.name,
+            f"no such metric for release {release.name}",
+            f"known are {known}; a scores file of your own is named with --scores FILE",
+        )
+
+
+Metric = Recall | ScoreColumn
+
+
+def parse_metric(name: str) -> Metric:
+    """Read a metric's name.
+
+    Args:
+        name: `recall@k` (in any case) or the name of a scores file.
+
+    Returns:
+        The metric. Whether a release has it shows when its values are asked for.
+
+    Raises:
+        AnalysisError: the name is empty, or `recall@` is not followed by a whole number from 1.
+    """
+    recall = RECALL.fullmatch(name)
+    if recall is None:
+        return ScoreColumn(name)
+    k = recall[1]
+    if not (k.isascii() and k.isdigit() and not k.startswith("0")):
+        raise AnalysisError(name, "k must be a whole number from 1", "try recall@5")
+    return Recall(int(k))
+
+
+def known_metrics(release: Release) -> list[str]:
+    """List the names of the metrics that a release can be analysed with.
+
+    Args:
+        release: a release.
+
+    Returns:
+        recall@1 to recall@k, k being the size of its smallest set, then its scores files' names.
+    """
+    recalls = [str(Recall(k)) for k in range(1, (smallest_set(release) or 0) + 1)]
+    return [*recalls, *release.scores]
+
+
+def smallest_set(release: Release) -> int | None:
+    """Count the images of the smallest set.
+
+    Args:
+        release: a release.
+
+    Returns:
+        The count; None for a release without sets.
+    """
+    return min((len(images) for images in release.sets["image_ids"]), default=None)

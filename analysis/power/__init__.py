@@ -1,0 +1,1 @@
+"""Power: the precision of a study of a given size, by simulation."""

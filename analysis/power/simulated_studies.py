@@ -1,0 +1,144 @@
+"""Studies drawn from a population, and what is measured in each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hsfiq.analysis.power.population import Population
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """How impressions follow each of two metrics of variance 1, a metric being a sum of two parts.
+
+    Attributes:
+        query_part: the share of a metric's variance that the sets of one query have in common,
+            before the metric is cut into levels.
+        query: the slope of impressions on that part.
+        within: the slope on the rest, by which the sets of one query differ.
+    """
+
+    query_part: float
+    query: float
+    within: float
+
+    def explained(self, between_metrics: float) -> tuple[float, float]:
+        """The variance of an impression that the query parts explain, and that the rests do."""
+        both = 2 / (1 + between_metrics)
+        return (
+            both * self.query_part * self.query**2,
+            both * (1 - self.query_part) * self.within**2,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedStudy:
+    """A study with two metrics that agree equally well with people.
+
+    Attributes:
+        scores: (participants, questions, 2) levels from 0.
+        metrics: (2, participants, questions, 2).
+        first: (participants, questions) whether set 1 is preferred.
+    """
+
+    scores: NDArray[np.float64]
+    metrics: NDArray[np.float64]
+    first: NDArray[np.bool_]
+
+    def part(self, participants: int, questions: int) -> SimulatedStudy:
+        """The same study with fewer participants and questions: the first ones."""
+        return SimulatedStudy(
+            self.scores[:participants, :questions],
+            self.metrics[:, :participants, :questions],
+            self.first[:participants, :questions],
+        )
+
+    def rhos(self) -> NDArray[np.float64]:
+        """Spearman's rho of each metric with the scores, over all sets: (2,)."""
+        scores = _centred_ranks(self.scores)
+        ranks = np.stack([_centred_ranks(metric) for metric in self.metrics])
+        with np.errstate(invalid="ignore"):
+            found: NDArray[np.float64] = (ranks @ scores) / np.sqrt(
+                (ranks**2).sum(axis=1) * (scores**2).sum()
+            )
+        return found
+
+    def tie_halves(self) -> NDArray[np.float64]:
+        """The pairwise accuracy of each metric, its ties counted half: (2,)."""
+        agrees = np.sign(self.metrics[..., 0] - self.metrics[..., 1]) * np.where(self.first, 1, -1)
+        accuracies: NDArray[np.float64] = ((1 + agrees) / 2).mean(axis=(1, 2))
+        return accuracies
+
+    def same_query(self) -> float:
+        """The correlation of a metric's values of the two sets of one query."""
+        one, two = self.metrics[0, ..., 0].ravel(), self.metrics[0, ..., 1].ravel()
+        return float(np.corrcoef(one, two)[0, 1])
+
+
+def draw_study(
+    population: Population,
+    slopes: Slopes,
+    size: tuple[int, int],
+    overlap: int,
+    rng: np.random.Generator,
+) -> SimulatedStudy:
+    """Draw a study.
+
+    Args:
+        population: what it is drawn from.
+        slopes: which the population's figures ask for (see `calibrated`).
+        size: how many participants, and how many questions for each.
+        overlap: how many participants in a row answer the same questions.
+        rng: the generator.
+    """
+    people, questions = size
+    common = population.between_metrics
+    group = np.arange(people) // overlap  # of those who answer the same questions
+
+    def shared(sets: int) -> NDArray[np.float64]:
+        return rng.standard_normal((group[-1] + 1, questions, sets))[group]
+
+    def two_metrics(sets: int) -> NDArray[np.float64]:
+        both = shared(sets)
+        return np.stack([sqrt(common) * both + sqrt(1 - common) * shared(sets) for _ in range(2)])
+
+    of_query = sqrt(slopes.query_part) * two_metrics(1)
+    of_set = sqrt(1 - slopes.query_part) * two_metrics(2)
+    metrics = of_query + of_set
+    # A slope on one metric is one of `common` times as much on the other.
+    spread = population.slope_spread / sqrt(1 + common**2)
+    own = spread * rng.standard_normal((2, people, 1, 1))
+    followed = slopes.query * of_query + slopes.within * of_set
+    by_query, by_set = slopes.explained(common)
+    rest = 1 - population.participant - population.query - population.shared - by_set
+    impressions = (followed / (1 + common) + own * metrics).sum(axis=0)
+    impressions += sqrt(population.participant) * rng.standard_normal((people, 1, 1))
+    impressions += sqrt(max(0.0, population.query - by_query)) * shared(1)
+    impressions += sqrt(population.shared) * shared(2)
+    impressions += sqrt(max(0.0, rest)) * rng.standard_normal((people, questions, 2))
+    spread_by_slopes = 2 * spread**2
+    return SimulatedStudy(
+        scores=_cut(impressions / sqrt(1 + spread_by_slopes), population.scores),
+        metrics=_cut(metrics, population.values) if population.values else metrics,
+        first=impressions[..., 0] > impressions[..., 1],
+    )
+
+
+def _cut(values: NDArray[np.float64], shares: tuple[float, ...]) -> NDArray[np.float64]:
+    """Turn standard normal values into levels from 0 that have these shares."""
+    edges = stats.norm.ppf(np.cumsum(shares)[:-1])
+    return np.searchsorted(edges, values).astype(np.float64)
+
+
+def _centred_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mid-ranks of all values less the mean rank, (...) -> (n,)."""
+    ranks: NDArray[np.float64] = stats.rankdata(values.ravel()) - (values.size + 1) / 2
+    return ranks

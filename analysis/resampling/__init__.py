@@ -1,0 +1,1 @@
+"""Resampling: draws of clusters, intervals and permutation tests."""

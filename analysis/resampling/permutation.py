@@ -1,0 +1,269 @@
+"""Paired permutation tests of two metrics: whether they correlate with people equally well.
+
+If they do, nothing changes when values of the one are exchanged for values of the other. So the
+swaps are drawn at random, and the difference of the two correlations is held against what it
+becomes under them (PERM-BOTH of Deutsch et al. 2021, arXiv 2104.00054, which swaps cell by cell).
+Values are swapped as standardised mid-ranks, or a metric's scale would decide. They are ranked over
+all groups at once: ranks within a group hang together, and swapping them one by one would find
+differences that are none. What is swapped together is a unit: one cell of a table, or all sets of
+a participant.
+
+A correlation is made of three sums, to which every unit contributes on its own. So a permutation
+needs no ranking and no correlation, only a product of its swaps with what each unit moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from hsfiq.analysis.figures import UNDEFINED, figure, with_reason
+from hsfiq.analysis.resampling.shares import shares
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+PERMUTATIONS = 9_999
+AT_ONCE = 2**20  # units swapped or not, held in memory together
+ROUNDING = 1e-12  # differences that are closer are equal
+CONSTANT = 1e-13  # values that vary less are equal, relative to the sum of their squares
+LEAST = 2  # cells that a group needs for a correlation
+
+
+@dataclass(frozen=True)
+class Swaps:
+    """Which units are swapped in each permutation, each with probability one half.
+
+    Attributes:
+        n: how many permutations.
+        seed: of the draws; every call of `masks` gives the same ones.
+    """
+
+    n: int = PERMUTATIONS
+    seed: int = 0
+
+    def masks(self, *units: int) -> Iterator[NDArray[np.bool_]]:
+        """Yield blocks (b, *units) of the n permutations, true where a unit is swapped."""
+        rng = np.random.default_rng(self.seed)
+        at_once = max(1, AT_ONCE // max(1, int(np.prod(units))))
+        for start in range(0, self.n, at_once):
+            size = (min(at_once, self.n - start), *units)
+            yield rng.integers(2, size=size, dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class GroupedTest:
+    """The difference of two metrics' rank correlations within groups, averaged over the groups.
+
+    Attributes:
+        difference: the first metric's mean correlation minus the second's.
+        p: two-sided, (b + 1) / (B + 1).
+        n_groups: how many groups have two different scores, and two different values of each
+            metric; the others are left out.
+        n_permutations: B.
+        seed: of the permutations.
+        reason: why difference and p are NaN, where they are.
+    """
+
+    difference: float
+    p: float
+    n_groups: int
+    n_permutations: int
+    seed: int
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return all of it by the attributes' names, and the reason, where there is one."""
+        result: dict[str, object] = {
+            "difference": figure(self.difference),
+            "p": figure(self.p),
+            "n_groups": self.n_groups,
+            "n_permutations": self.n_permutations,
+            "seed": self.seed,
+        }
+        return with_reason(result, self.reason)
+
+
+@dataclass(frozen=True, eq=False)
+class PairedSums:
+    """What the correlations of two metrics with the scores are made of, group by group.
+
+    The three sums are those of score x value, of the values, and of their squares, the scores
+    being centred and of norm 1 within the group.
+
+    Attributes:
+        first: (groups, 3), the first metric's sums.
+        second: (groups, 3), the second's.
+        moved: (groups, units, 3), what the first gains and the second loses by a unit's swap.
+        sizes: (groups,), how many values a group has.
+    """
+
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+    moved: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+
+    def difference(self) -> float:
+        """Return the first metric's mean correlation minus the second's, nothing swapped."""
+        return float(self.differences(np.zeros((1, *self.moved.shape[:2]), dtype=np.bool_))[0])
+
+    def differences(self, masks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the differences under swaps.
+
+        Args:
+            masks: (b, groups, units), true where a unit is swapped.
+
+        Returns:
+            (b,), means over the groups; one in which the swaps leave a metric constant is left
+            out of that mean, and NaN is the mean of none.
+        """
+        swapped = masks.transpose(1, 0, 2).astype(np.float64) @ self.moved  # (groups, b, 3)
+        gap = self._correlations(self.first[:, None] + swapped)
+        gap -= self._correlations(self.second[:, None] - swapped)
+        defined = ~np.isnan(gap)
+        return shares(np.where(defined, gap, 0.0).sum(axis=0), defined.sum(axis=0))
+
+    def _correlations(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        spread = sums[..., 2] - sums[..., 1] ** 2 / self.sizes[:, None]
+        spread[spread <= CONSTANT * sums[..., 2]] = np.nan
+        found: NDArray[np.float64] = sums[..., 0] / np.sqrt(spread)
+        return found
+
+
+def standard_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rank all values of an array, ties by mid-ranks, and centre and scale the ranks.
+
+    Args:
+        values: of any shape, finite and not all equal.
+
+    Returns:
+        The same shape, of mean 0 and variance 1.
+    """
+    ranks = stats.rankdata(values).reshape(values.shape) - (values.size + 1) / 2
+    found: NDArray[np.float64] = ranks / ranks.std()
+    return found
+
+
+def cell_sums(
+    scores: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64]
+) -> PairedSums:
+    """Sum up tables whose cells are swapped one by one, their rows being the groups.
+
+    Args:
+        scores: (groups, cells), no row constant.
+        first: (groups, cells), one metric, on the same scale as the other.
+        second: (groups, cells), the other.
+
+    Returns:
+        The sums of each group.
+    """
+    one, other = (_parts(scores, values) for values in (first, second))
+    sizes = np.full(len(scores), scores.shape[1], dtype=np.int64)
+    return PairedSums(one.sum(axis=1), other.sum(axis=1), other - one, sizes)
+
+
+def cluster_sums(
+    scores: NDArray[np.float64],
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    clusters: NDArray[np.int64],
+) -> PairedSums:
+    """Sum up one group of rows whose values are swapped by whole clusters.
+
+    Args:
+        scores: (n,), not constant.
+        first: (n,), one metric, on the same scale as the other.
+        second: (n,), the other.
+        clusters: (n,), each row's cluster, counted from 0.
+
+    Returns:
+        The sums of the one group, its units being the clusters.
+    """
+    one, other = (_parts(scores, values) for values in (first, second))
+    moved = np.zeros((int(clusters.max()) + 1, 3))
+    np.add.at(moved, clusters, other - one)
+    sizes = np.array([len(scores)])
+    return PairedSums(one.sum(axis=0)[None], other.sum(axis=0)[None], moved[None], sizes)
+
+
+def _parts(scores: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What each value adds to the three sums of its group, the last axis, (..., 3)."""
+    centred = scores - scores.mean(axis=-1, keepdims=True)
+    centred /= np.sqrt((centred**2).sum(axis=-1, keepdims=True))
+    return np.stack([centred * values, values, values**2], axis=-1)
+
+
+def grouped_test(
+    scores: NDArray[np.float64],
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    swaps: Swaps | None = None,
+) -> GroupedTest:
+    """Compare two metrics within groups, such as the sets of one query by several systems.
+
+    Scores and metrics are ranked over the whole table, cells are swapped, and the ranks are
+    correlated within each group.
+
+    Args:
+        scores: (groups, cells), the human scores.
+        first: (groups, cells), one metric.
+        second: (groups, cells), the other.
+        swaps: the permutations; without them, 9,999 of seed 0.
+
+    Returns:
+        The difference and its p; both NaN, with a reason, where no group tells two scores and
+        two values of each metric apart.
+    """
+    swaps = swaps or Swaps()
+    undefined = GroupedTest(UNDEFINED, UNDEFINED, 0, swaps.n, swaps.seed)
+    if scores.shape[0] == 0 or scores.shape[1] < LEAST:
+        return replace(undefined, reason=f"there is no group of {LEAST} cells")
+    kept = np.all([np.ptp(table, axis=1) > 0 for table in (scores, first, second)], axis=0)
+    if not kept.any():
+        reason = "in every group the scores or a metric's values are all equal"
+        return replace(undefined, reason=reason)
+    human, one, other = (standard_ranks(table[kept]) for table in (scores, first, second))
+    sums = cell_sums(human, one, other)
+    drawn = [sums.differences(block) for block in swaps.masks(*one.shape)]
+    difference = sums.difference()
+    return replace(
+        undefined,
+        difference=difference,
+        p=p_value(difference, np.concatenate(drawn)),
+        n_groups=int(kept.sum()),
+    )
+
+
+def p_value(observed: float, drawn: NDArray[np.float64]) -> float:
+    """Count the permutations that are as extreme as what was observed.
+
+    Args:
+        observed: the difference.
+        drawn: (B,), the differences under the permutations; an undefined one counts as extreme.
+
+    Returns:
+        Two-sided, (b + 1) / (B + 1), so that it is never 0 (Phipson and Smyth 2010).
+    """
+    smaller = np.abs(drawn) < abs(observed) - ROUNDING
+    return float((~smaller).sum() + 1) / (len(drawn) + 1)
+
+
+def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Adjust p-values for how many they are (Holm 1979).
+
+    Args:
+        p_values: (n,); NaN is no test and is not counted.
+
+    Returns:
+        (n,), each at most 1; NaN stays.
+    """
+    adjusted = np.full(len(p_values), np.nan)
+    order = np.argsort(p_values)[: np.count_nonzero(~np.isnan(p_values))]  # NaN comes last
+    stepwise = p_values[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(stepwise), 1.0)
+    return adjusted

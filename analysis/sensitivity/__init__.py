@@ -1,0 +1,1 @@
+"""Whether the conclusions depend on doubtful answers or on one participant."""

@@ -1,0 +1,1 @@
+"""The systems behind the retrieved sets: strengths, rankings and comparisons."""

@@ -1,0 +1,1 @@
+"""Choosing the pairs that a next study asks."""

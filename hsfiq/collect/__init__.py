@@ -1,0 +1,1 @@
+"""Collecting answers: participants, responses, checks and progress."""

@@ -1,0 +1,147 @@
+"""The history of one question: what was shown to whom, and every revision of the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from hsfiq.collect import responses as store
+from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
+from hsfiq.ids import question_id
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One answer of those that the question has had, the latest counts."""
+
+    revision: int
+    score_1: int | None
+    score_2: int | None
+    preferred: int | None
+    irrelevant: bool
+    skipped: str | None
+    reason: str | None
+    first_interaction_at: datetime | None
+    submitted_at: datetime | None
+    active_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SumTry:
+    """A try at the sum that was asked before the question."""
+
+    prompt: str
+    given: str
+    passed: bool
+    answered_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionHistory:
+    """A question as its participant met it; `systems` and `images` are those of set 1 and 2."""
+
+    question_id: str
+    participant: str
+    status: str
+    query_id: str
+    text: str
+    reference: str
+    target: str | None
+    systems: tuple[str | None, str | None]
+    images: tuple[tuple[str, ...], tuple[str, ...]]
+    served_at: datetime | None
+    handed_on: bool
+    check: str | None
+    expected: str | None
+    revisions: tuple[Revision, ...]
+    sum_tries: tuple[SumTry, ...]
+
+
+def question_history(session: Session, study: Study, outside_id: str) -> QuestionHistory | None:
+    """The history of the question with this outside id, None where the study has none."""
+    key = find_question(session, study, outside_id)
+    if key is None:
+        return None
+    question = store.load_question(session, key)
+    check = session.scalars(select(Check).where(Check.question_id == key)).one_or_none()
+    query, participant = question.pair.query, question.form.participant
+    one, two = store.shown_sets(question)
+    return QuestionHistory(
+        question_id=outside_id,
+        participant=participant.name if participant else "",
+        status=participant.status if participant else "",
+        query_id=query.triplet.external_id + query.suffix,
+        text=question.text or query.text,
+        reference=query.triplet.reference.name,
+        target=query.triplet.target.name if query.triplet.target else None,
+        systems=(
+            one.system.name if one.system else None,
+            two.system.name if two.system else None,
+        ),
+        images=(shown_names(question, 1), shown_names(question, 2)),
+        served_at=question.served_at,
+        handed_on=question.handed_on,
+        check=check.kind if check else None,
+        expected=check.expected if check else None,
+        revisions=revisions_of(session, key),
+        sum_tries=sum_tries(session, question),
+    )
+
+
+def find_question(session: Session, study: Study, outside_id: str) -> int | None:
+    """The key of the question with this outside id; names may hold dots themselves."""
+    owner, _, place = outside_id.strip().rpartition(".")
+    if not (place.isascii() and place.isdigit()) or len(place) > 9:
+        return None
+    rows = session.execute(
+        select(Question.id, Participant.name, Form.name)
+        .join(Form, Question.form_id == Form.id)
+        .join(Participant, Form.participant_id == Participant.id)
+        .where(
+            Form.study_id == study.id,
+            Question.place == int(place),
+            Participant.name + "." + Form.name == owner,
+        )
+    )
+    wanted = outside_id.strip()
+    return next(
+        (key for key, name, form in rows if question_id(name, form or "", int(place)) == wanted),
+        None,
+    )
+
+
+def shown_names(question: Question, side: int) -> tuple[str, ...]:
+    """The names of a set's images in the order in which they were shown."""
+    return tuple(member.image.name for member in store.shown_images(question, side))
+
+
+def revisions_of(session: Session, key: int) -> tuple[Revision, ...]:
+    """Every revision, oldest first."""
+    rows = session.scalars(
+        select(Response).where(Response.question_id == key).order_by(Response.revision)
+    )
+    return tuple(
+        Revision(
+            row.revision, row.score_1, row.score_2, row.preferred, row.irrelevant, row.skipped,
+            row.reason, row.first_interaction_at, row.submitted_at, row.active_seconds,
+        )
+        for row in rows
+    )  # fmt: skip
+
+
+def sum_tries(session: Session, question: Question) -> tuple[SumTry, ...]:
+    """The tries at the sum that stands before the question, if one does."""
+    rows = session.execute(
+        select(Check.prompt, CheckAnswer.given, CheckAnswer.passed, CheckAnswer.answered_at)
+        .join(CheckAnswer, CheckAnswer.check_id == Check.id)
+        .where(
+            Check.form_id == question.form_id,
+            Check.place == question.place,
+            Check.kind == "arithmetic",
+        )
+        .order_by(CheckAnswer.id)
+    )
+    return tuple(SumTry(prompt or "", given, ok, at) for prompt, given, ok, at in rows)

@@ -1,0 +1,246 @@
+"""What an owner wants to see of a running study, as plain rows; no statistics here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import Session
+
+from hsfiq.collect.checks import check_results
+from hsfiq.collect.participants import GONE, lease_is_over, left_questions
+from hsfiq.db.tables import Check, Form, Pair, Participant, Question, Response, Study
+from hsfiq.ids import question_id
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantRow:
+    """How far one participant is and how they did in the checks."""
+
+    participant: str
+    status: str
+    source: str
+    category: str | None
+    answered: int
+    questions: int
+    checks: int
+    failed_checks: int
+    median_seconds: float | None
+    seen_at: datetime | None
+
+    def facts(self) -> dict[str, Any]:
+        """All of it by name, moments in ISO 8601."""
+        seen = self.seen_at.isoformat() if self.seen_at else None
+        return asdict(self) | {"seen_at": seen}
+
+
+def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
+    """Every participant of the study, in the order of their coming."""
+    answered, questions = counts(session, study)
+    checks: dict[int, list[bool]] = defaultdict(list)
+    for result in check_results(session, study):
+        checks[result.participant_id].append(result.passed)
+    seconds = seconds_of(session, study)
+    people = session.scalars(
+        select(Participant).where(Participant.study_id == study.id).order_by(Participant.id)
+    )
+    return [
+        ParticipantRow(
+            participant=person.name,
+            status=person.status,
+            source=person.source,
+            category=person.category,
+            answered=answered.get(person.id, 0),
+            questions=questions.get(person.id, 0),
+            checks=len(checks[person.id]),
+            failed_checks=checks[person.id].count(False),
+            median_seconds=middle(seconds[person.id]),
+            seen_at=person.seen_at,
+        )
+        for person in people
+    ]
+
+
+def counts(session: Session, study: Study) -> tuple[dict[int, int], dict[int, int]]:
+    """Answered questions and all questions of each participant, by database key."""
+    is_answered = select(Response.id).where(Response.question_id == Question.id).exists()
+    held = (
+        select(Form.participant_id, func.count(Question.id))
+        .join(Question, Question.form_id == Form.id)
+        .where(
+            Form.study_id == study.id,
+            Form.participant_id.is_not(None),
+            Question.handed_on.is_(False),
+        )
+        .group_by(Form.participant_id)
+    )
+    answered = {key: n for key, n in session.execute(held.where(is_answered)) if key is not None}
+    questions = {key: n for key, n in session.execute(held) if key is not None}
+    return answered, questions
+
+
+def seconds_of(session: Session, study: Study) -> dict[int, list[float]]:
+    """Active seconds of each participant's answers, first revisions only."""
+    found: dict[int, list[float]] = defaultdict(list)
+    rows = session.execute(
+        select(Form.participant_id, Response.active_seconds)
+        .join(Question, Question.form_id == Form.id)
+        .join(Response, Response.question_id == Question.id)
+        .where(
+            Form.study_id == study.id,
+            Response.revision == 1,
+            Response.active_seconds.is_not(None),
+        )
+    )
+    for participant_id, spent in rows:
+        if participant_id is not None and spent is not None:
+            found[participant_id].append(spent)
+    return found
+
+
+def middle(values: list[float]) -> float | None:
+    """The median, None of nothing."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+# -------------------------------------------------------------------------------- the whole study
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """How far a study is, in the numbers that decide what its owner does next.
+
+    Attributes:
+        questions: those that the design wants answered, checks not among them, each counted
+            where it lives now.
+        answered: those of them with an answer that counts (of nobody excluded).
+        waiting: those that somebody left and nobody has taken over yet.
+        late: pseudonyms of the participants whose lease is over before their last answer.
+        skipped: outside ids of the questions skipped for a missing image.
+    """
+
+    questions: int
+    answered: int
+    waiting: int
+    late: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+def headline_of(
+    session: Session, study: Study, answers: Sequence[AnswerRow], *, now: datetime
+) -> Headline:
+    """Count what is answered and what is in the way; `answers` are those of `answers_of`."""
+    answered = sum(answer.counts and answer.check is None for answer in answers)
+    has_answer = select(Response.id).where(Response.question_id == Question.id).exists()
+    unanswered = session.scalar(
+        select(func.count(func.distinct(Question.id)))
+        .join(Form, Question.form_id == Form.id)
+        .outerjoin(Participant, Form.participant_id == Participant.id)
+        .outerjoin(Check, Check.question_id == Question.id)
+        .where(
+            Form.study_id == study.id,
+            Question.handed_on.is_(False),
+            or_(~has_answer, Participant.status == "excluded"),
+            Check.id.is_(None),
+        )
+    )
+    late = session.scalars(
+        select(Participant.name)
+        .join(Form, Form.participant_id == Participant.id)
+        .join(Question, Question.form_id == Form.id)
+        .where(
+            Participant.study_id == study.id,
+            Participant.status.not_in(GONE),
+            lease_is_over(study, now),
+            Question.handed_on.is_(False),
+            ~has_answer,
+        )
+        .group_by(Participant.id, Participant.name)
+        .order_by(Participant.id)
+    )
+    return Headline(
+        questions=answered + (unanswered or 0),
+        answered=answered,
+        waiting=len(left_questions(session, study, now)),
+        late=tuple(late),
+        skipped=tuple(answer.question_id for answer in answers if answer.skipped),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """The answer that counts of one question, with the times of its first revision.
+
+    `unit` names the pair, `sets` the two retrieved sets as shown and `query` the query, by
+    database keys; `check` is the kind of check that the question is, if one. `counts` is false
+    for answers of excluded participants, which are asked again.
+    """
+
+    question_id: str
+    participant: str
+    query: int
+    unit: int
+    sets: tuple[int, int]
+    swapped: bool
+    scores: tuple[int, int] | None
+    preferred: int | None
+    irrelevant: bool
+    skipped: str | None
+    revisions: int
+    submitted_at: datetime | None
+    active_seconds: float | None
+    check: str | None
+    counts: bool
+
+
+def answers_of(session: Session, study: Study) -> list[AnswerRow]:
+    """Every answered or skipped question of the study, in the order of the first answers."""
+    # Columns, not objects: a board that is open all day reads all of this again and again.
+    rows = session.execute(
+        select(
+            Question.id.label("key"), Question.place, Question.swapped, Question.handed_on,
+            Form.name.label("form"), Participant.name.label("participant"), Participant.status,
+            Pair.id.label("pair"), Pair.query_id, Pair.first_id, Pair.second_id,
+            Check.kind.label("check"), Response.revision, Response.score_1, Response.score_2,
+            Response.preferred, Response.irrelevant, Response.skipped, Response.submitted_at,
+            Response.active_seconds,
+        )
+        .join(Question, Response.question_id == Question.id)
+        .join(Form, Question.form_id == Form.id)
+        .join(Participant, Form.participant_id == Participant.id)
+        .join(Pair, Question.pair_id == Pair.id)
+        .outerjoin(Check, Check.question_id == Question.id)
+        .where(Form.study_id == study.id)
+        .order_by(Response.id)
+    )  # fmt: skip
+    firsts: dict[int, tuple[datetime | None, float | None]] = {}
+    found: dict[int, AnswerRow] = {}
+    for row in rows:
+        times = firsts.setdefault(row.key, (row.submitted_at, row.active_seconds))
+        sets = (row.first_id, row.second_id)
+        found[row.key] = AnswerRow(
+            question_id=question_id(row.participant, row.form or "", row.place),
+            participant=row.participant,
+            query=row.query_id,
+            unit=row.pair,
+            sets=(sets[1], sets[0]) if row.swapped else sets,
+            swapped=row.swapped,
+            scores=None if row.score_1 is None else (row.score_1, row.score_2),
+            preferred=row.preferred,
+            irrelevant=row.irrelevant,
+            skipped=row.skipped,
+            revisions=row.revision,
+            submitted_at=times[0],
+            active_seconds=times[1],
+            check=row.check,
+            counts=row.status != "excluded" and not row.handed_on,
+        )
+    return list(found.values())

@@ -1,0 +1,124 @@
+"""The tables of what was imported: datasets, images, triplets, queries, systems' lists."""
+
+from __future__ import annotations
+
+import secrets
+
+from sqlalchemy import Column, ForeignKey, String, Table, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from hsfiq.db.types import Base
+
+
+class Setting(Base):
+    """One value that belongs to this database, such as the key that signs its pages."""
+
+    __tablename__ = "settings"
+
+    key: Mapped[str] = mapped_column(String(40), primary_key=True)
+    value: Mapped[str]
+
+
+class Dataset(Base):
+    """A CIR dataset: whose triplets and images these are, and where its images lie, if anywhere."""
+
+    __tablename__ = "datasets"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(40), unique=True)
+    image_root: Mapped[str | None]
+
+
+class Image(Base):
+    """An image of a dataset; its file may be absent.
+
+    `token` is all that a browser learns of it: random, so that neither its name nor the order of
+    import (a reference next to its target) can be read from an address.
+    """
+
+    __tablename__ = "images"
+    __table_args__ = (UniqueConstraint("dataset_id", "name"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    dataset_id: Mapped[int] = mapped_column(ForeignKey("datasets.id"))
+    name: Mapped[str] = mapped_column(String(200))
+    token: Mapped[str] = mapped_column(
+        String(32), unique=True, default=lambda: secrets.token_hex(16)
+    )
+
+    dataset: Mapped[Dataset] = relationship()
+
+
+class Corpus(Base):
+    """The images that a split file names: the candidates of its queries."""
+
+    __tablename__ = "corpora"
+    __table_args__ = (UniqueConstraint("dataset_id", "name"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    dataset_id: Mapped[int] = mapped_column(ForeignKey("datasets.id"))
+    name: Mapped[str] = mapped_column(String(80))
+
+
+corpus_images = Table(
+    "corpus_images",
+    Base.metadata,
+    Column("corpus_id", ForeignKey("corpora.id"), primary_key=True),
+    Column("image_id", ForeignKey("images.id"), primary_key=True, index=True),
+)
+
+
+class Triplet(Base):
+    """A reference, a target (None where it is withheld) and the captions between them."""
+
+    __tablename__ = "triplets"
+    __table_args__ = (UniqueConstraint("dataset_id", "external_id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    dataset_id: Mapped[int] = mapped_column(ForeignKey("datasets.id"))
+    external_id: Mapped[str] = mapped_column(String(200))
+    category: Mapped[str] = mapped_column(String(40))
+    split: Mapped[str | None] = mapped_column(String(40))
+    reference_id: Mapped[int] = mapped_column(ForeignKey("images.id"), index=True)
+    target_id: Mapped[int | None] = mapped_column(ForeignKey("images.id"), index=True)
+    captions: Mapped[list[str]]
+
+    dataset: Mapped[Dataset] = relationship()
+    reference: Mapped[Image] = relationship(foreign_keys=[reference_id])
+    target: Mapped[Image | None] = relationship(foreign_keys=[target_id])
+
+
+class Query(Base):
+    """A triplet with the text as shown; its outside id is the triplet's plus `suffix`."""
+
+    __tablename__ = "queries"
+    __table_args__ = (UniqueConstraint("triplet_id", "suffix"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    triplet_id: Mapped[int] = mapped_column(ForeignKey("triplets.id"))
+    suffix: Mapped[str] = mapped_column(String(20))
+    text: Mapped[str]
+
+    triplet: Mapped[Triplet] = relationship()
+
+
+class System(Base):
+    """A retrieval model whose results are judged; its name never reaches an annotator."""
+
+    __tablename__ = "systems"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(200), unique=True)
+
+
+class RankedList(Base):
+    """What a system returned for a query, best first, as long as its run gave it."""
+
+    __tablename__ = "ranked_lists"
+    __table_args__ = (UniqueConstraint("system_id", "query_id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    system_id: Mapped[int] = mapped_column(ForeignKey("systems.id"))
+    query_id: Mapped[int] = mapped_column(ForeignKey("queries.id"), index=True)
+    image_ids: Mapped[list[int]]
+    scores: Mapped[list[float] | None]

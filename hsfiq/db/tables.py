@@ -1,0 +1,323 @@
+"""The tables: the nouns of a study as rows, with the constraints that keep them true.
+
+Database keys stay inside the database; outsiders meet the ids of design section 4.8 (`hsfiq.ids`).
+Responses are append-only: a changed answer is a row with the next revision, the latest counts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from hsfiq.db.source_tables import (
+    Corpus,
+    Dataset,
+    Image,
+    Query,
+    RankedList,
+    Setting,
+    System,
+    Triplet,
+    corpus_images,
+)
+from hsfiq.db.types import Base, UtcTime
+
+__all__ = [
+    "Base",
+    "Check",
+    "CheckAnswer",
+    "Corpus",
+    "Dataset",
+    "Form",
+    "Image",
+    "Pair",
+    "Participant",
+    "Query",
+    "Question",
+    "RankedList",
+    "Response",
+    "RetrievedImage",
+    "RetrievedSet",
+    "Setting",
+    "Study",
+    "System",
+    "Triplet",
+    "UtcTime",
+    "corpus_images",
+]
+
+
+class Study(Base):
+    """Queries, pairs, guidelines and design under one name.
+
+    `design` is the owner's file as `hsfiq.study.config` reads it back; empty for imported studies.
+    `origin` says whose answers it holds: people's (`collected`, `imported`) or `simulated` ones.
+    `image_path` is the pattern by which the published layout names its images; `source_sha256`
+    identifies the file that an imported study came from.
+    """
+
+    __tablename__ = "studies"
+    __table_args__ = (
+        CheckConstraint("status in ('draft', 'open', 'paused', 'closed')", name="status"),
+        CheckConstraint("origin in ('collected', 'imported', 'simulated')", name="origin"),
+        CheckConstraint("k >= 1", name="k"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(80), unique=True)
+    title: Mapped[str]
+    guidelines: Mapped[str]
+    consent: Mapped[str]
+    status: Mapped[str] = mapped_column(String(10))
+    origin: Mapped[str] = mapped_column(String(10))
+    k: Mapped[int]
+    ties_allowed: Mapped[bool]
+    forms_per_participant: Mapped[int]
+    design: Mapped[dict[str, Any]]
+    image_path: Mapped[str]
+    source_sha256: Mapped[str | None] = mapped_column(String(64))
+
+
+class RetrievedSet(Base):
+    """The top-k images that a system returned for a query; published sets name no system."""
+
+    __tablename__ = "retrieved_sets"
+    __table_args__ = (UniqueConstraint("id", "query_id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    query_id: Mapped[int] = mapped_column(ForeignKey("queries.id"), index=True)
+    system_id: Mapped[int | None] = mapped_column(ForeignKey("systems.id"))
+
+    system: Mapped[System | None] = relationship()
+    images: Mapped[list[RetrievedImage]] = relationship(order_by="RetrievedImage.rank")
+
+
+class RetrievedImage(Base):
+    """One image of a retrieved set; `rank` counts from 0, the best."""
+
+    __tablename__ = "retrieved_images"
+    __table_args__ = (CheckConstraint("rank >= 0", name="rank"),)
+
+    set_id: Mapped[int] = mapped_column(ForeignKey("retrieved_sets.id"), primary_key=True)
+    rank: Mapped[int] = mapped_column(primary_key=True)
+    image_id: Mapped[int] = mapped_column(ForeignKey("images.id"))
+
+    image: Mapped[Image] = relationship()
+
+
+class Pair(Base):
+    """Two retrieved sets of the same query (the composite keys see to that)."""
+
+    __tablename__ = "pairs"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["first_id", "query_id"], ["retrieved_sets.id", "retrieved_sets.query_id"]
+        ),
+        ForeignKeyConstraint(
+            ["second_id", "query_id"], ["retrieved_sets.id", "retrieved_sets.query_id"]
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), index=True)
+    query_id: Mapped[int] = mapped_column(ForeignKey("queries.id"), index=True)
+    first_id: Mapped[int]
+    second_id: Mapped[int]
+
+    study: Mapped[Study] = relationship()
+    query: Mapped[Query] = relationship()
+    first: Mapped[RetrievedSet] = relationship(
+        primaryjoin="foreign(Pair.first_id) == RetrievedSet.id", viewonly=True
+    )
+    second: Mapped[RetrievedSet] = relationship(
+        primaryjoin="foreign(Pair.second_id) == RetrievedSet.id", viewonly=True
+    )
+
+
+class Participant(Base):
+    """An annotator, known by a random token only; `name` is the public pseudonym of releases.
+
+    `external_id` is the id that a recruitment platform gives, and the only other thing known.
+    `seen_at` is the last sign of life: with the study's lease it says how long the questions not
+    yet answered stay theirs.
+    """
+
+    __tablename__ = "participants"
+    __table_args__ = (
+        UniqueConstraint("study_id", "name"),
+        UniqueConstraint("study_id", "external_id"),
+        CheckConstraint(
+            "status in ('active', 'paused', 'returned', 'screened-out', 'excluded')", name="status"
+        ),
+        CheckConstraint(
+            "source in ('open', 'invitation', 'prolific', 'mturk', 'imported')", name="source"
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
+    name: Mapped[str] = mapped_column(String(80))
+    token: Mapped[str] = mapped_column(
+        String(64), unique=True, default=lambda: secrets.token_urlsafe(24)
+    )
+    category: Mapped[str | None] = mapped_column(String(40))
+    status: Mapped[str] = mapped_column(String(20), default="active")
+    source: Mapped[str] = mapped_column(String(20), default="open")
+    external_id: Mapped[str | None] = mapped_column(String(200))
+    created_at: Mapped[datetime | None]
+    consented_at: Mapped[datetime | None]
+    practised_at: Mapped[datetime | None]
+    enrolled_at: Mapped[datetime | None]
+    seen_at: Mapped[datetime | None]
+
+    study: Mapped[Study] = relationship()
+
+
+class Form(Base):
+    """An ordered batch of questions; without a participant until somebody takes it.
+
+    Forms of one `portion` go to one participant together, and hold no triplet twice. `number` is
+    the form's place in the study, `position` its place before its participant.
+    """
+
+    __tablename__ = "forms"
+    __table_args__ = (
+        UniqueConstraint("study_id", "number"),
+        UniqueConstraint("participant_id", "position"),
+        UniqueConstraint("participant_id", "name"),
+        CheckConstraint(
+            "(participant_id is null and position is null and name is null) or "
+            "(participant_id is not null and position is not null and name is not null)",
+            name="taken",
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
+    number: Mapped[int]
+    portion: Mapped[int]
+    category: Mapped[str] = mapped_column(String(40))
+    participant_id: Mapped[int | None] = mapped_column(ForeignKey("participants.id"))
+    position: Mapped[int | None]
+    name: Mapped[str | None] = mapped_column(String(80))
+
+    participant: Mapped[Participant | None] = relationship()
+
+
+class Question(Base):
+    """One pair at one place of one form, as drawn: `swapped` puts the pair's second set first.
+
+    `order_1` and `order_2` are the places of the sets' images as shown, None where they are shown
+    as ranked. `handed_on` marks a question that its participant left: another one has got it.
+    `text` is set only where this question's source spells its query's text in another way
+    (double spaces, escapes): releases give back what was shown, to the letter.
+    """
+
+    __tablename__ = "questions"
+    __table_args__ = (
+        UniqueConstraint("form_id", "place"),
+        CheckConstraint("place >= 0", name="place"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    form_id: Mapped[int] = mapped_column(ForeignKey("forms.id"))
+    place: Mapped[int]
+    pair_id: Mapped[int] = mapped_column(ForeignKey("pairs.id"), index=True)
+    swapped: Mapped[bool]
+    order_1: Mapped[list[int] | None]
+    order_2: Mapped[list[int] | None]
+    handed_on: Mapped[bool] = mapped_column(default=False)
+    text: Mapped[str | None]
+    served_at: Mapped[datetime | None]
+
+    form: Mapped[Form] = relationship()
+    pair: Mapped[Pair] = relationship()
+
+
+class Response(Base):
+    """One revision of the answer to a question; a skipped question has a reason and no scores.
+
+    `submit_key` is the browser's own name for one press of Next: the same press twice is one row.
+    """
+
+    __tablename__ = "responses"
+    __table_args__ = (
+        UniqueConstraint("question_id", "revision"),
+        UniqueConstraint("question_id", "submit_key"),
+        CheckConstraint("revision >= 1", name="revision"),
+        CheckConstraint("score_1 between 1 and 5", name="score_1"),
+        CheckConstraint("score_2 between 1 and 5", name="score_2"),
+        CheckConstraint("preferred between 0 and 2", name="preferred"),
+        CheckConstraint("active_seconds >= 0", name="active_seconds"),
+        CheckConstraint(
+            "(skipped is null and score_1 is not null and score_2 is not null "
+            "and preferred is not null) or "
+            "(skipped is not null and score_1 is null and score_2 is null and preferred is null)",
+            name="whole",
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    question_id: Mapped[int] = mapped_column(ForeignKey("questions.id"))
+    revision: Mapped[int]
+    submit_key: Mapped[str] = mapped_column(String(64))
+    score_1: Mapped[int | None]
+    score_2: Mapped[int | None]
+    preferred: Mapped[int | None]
+    irrelevant: Mapped[bool]
+    reason: Mapped[str | None]
+    skipped: Mapped[str | None] = mapped_column(String(40))
+    served_at: Mapped[datetime | None]
+    first_interaction_at: Mapped[datetime | None]
+    submitted_at: Mapped[datetime | None]
+    active_seconds: Mapped[float | None]
+
+    question: Mapped[Question] = relationship()
+
+
+class Check(Base):
+    """Something that shows attention, drawn with the form.
+
+    `arithmetic` is a sum asked before a place. `gold` and `repeat` are questions of the form: a
+    pair with a planted winner (`expected` is its side), and the pair of another question of the
+    form with the sides swapped.
+    """
+
+    __tablename__ = "checks"
+    __table_args__ = (
+        UniqueConstraint("form_id", "place", "kind"),
+        CheckConstraint("kind in ('arithmetic', 'gold', 'repeat')", name="kind"),
+        CheckConstraint(
+            "(kind = 'arithmetic' and prompt is not null and expected is not null) or "
+            "(kind = 'gold' and question_id is not null and expected is not null) or "
+            "(kind = 'repeat' and question_id is not null and repeats_id is not null)",
+            name="whole",
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    form_id: Mapped[int] = mapped_column(ForeignKey("forms.id"))
+    place: Mapped[int]
+    kind: Mapped[str] = mapped_column(String(20))
+    prompt: Mapped[str | None]
+    expected: Mapped[str | None]
+    question_id: Mapped[int | None] = mapped_column(ForeignKey("questions.id"), unique=True)
+    repeats_id: Mapped[int | None] = mapped_column(ForeignKey("questions.id"))
+
+    form: Mapped[Form] = relationship()
+
+
+class CheckAnswer(Base):
+    """One try at a check, right or wrong; append-only like responses."""
+
+    __tablename__ = "check_answers"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    check_id: Mapped[int] = mapped_column(ForeignKey("checks.id"), index=True)
+    given: Mapped[str]
+    passed: Mapped[bool]
+    answered_at: Mapped[datetime]

@@ -1,0 +1,1 @@
+"""A study: its configuration, its queries, and the forms that participants answer."""

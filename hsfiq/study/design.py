@@ -1,0 +1,263 @@
+"""Study design: which two systems each query is judged on, by how many, on which side.
+
+Everything is drawn once, from a seeded generator, and stored; nothing is drawn again when a page
+is shown. A portion is what one participant answers: its forms hold no triplet twice. A query that
+several participants judge stands in as many portions, so an overlap is exact by construction.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from random import Random
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from hsfiq.db.tables import (
+    Pair,
+    Query,
+    RankedList,
+    RetrievedImage,
+    RetrievedSet,
+    Study,
+    System,
+    Triplet,
+)
+from hsfiq.errors import Mistake
+from hsfiq.study.config import CHOSEN_BY, StudyConfig, stored_config
+from hsfiq.study.forms import FormWriter, QueryFacts
+
+PUBLISHED_IMAGE_PATH = "/-/image_data/{category}/{name}.jpg"
+"""How the published HP-FashionIQ file names its images."""
+
+Lists = Mapping[int, Mapping[int, list[int]]]
+"""Top-k image keys by query key and system key."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPair:
+    """A stored pair with what dealing it needs to know."""
+
+    pair_id: int
+    query_id: int
+    triplet_id: int
+    category: str
+
+
+def draw_study(
+    session: Session,
+    config: StudyConfig,
+    query_ids: Sequence[int],
+    *,
+    pairs: Sequence[tuple[int, int, int]] | None = None,
+    chosen_by: Mapping[str, object] | None = None,
+    origin: str = "collected",
+    status: str = "open",
+) -> Study:
+    """Draw a whole study over these queries and store it.
+
+    Args:
+        session: of a writing transaction.
+        config: the owner's wishes.
+        query_ids: database keys of the queries; each needs ranked lists of two systems or more.
+        pairs: (query, system, system) of each question's pair; drawn evenly if None.
+        chosen_by: how these were chosen, for whoever reads the study's releases.
+        origin: whose answers these will be.
+        status: whether it takes answers at once.
+
+    Raises:
+        Mistake: a study has this name; there is no query; a query has fewer than two systems'
+            lists of at least k images; there are too few queries or images for a gold pair.
+    """
+    require_new_name(session, config)
+    design = config.design
+    rng = Random(f"study:{design.seed}")  # noqa: S311 (a seeded draw, not a secret)
+    if not query_ids:
+        raise Mistake("queries", "there is no query to ask about", "import runs first")
+    lists = ranked_lists(session, query_ids, design.k, config.queries.systems)
+    study = Study(
+        name=config.study.name,
+        title=config.study.title,
+        guidelines=config.study.guidelines,
+        consent=config.study.consent,
+        status=status,
+        origin=origin,
+        k=design.k,
+        ties_allowed=design.preference_ties,
+        forms_per_participant=design.forms_per_participant,
+        design=stored_config(config) | ({CHOSEN_BY: dict(chosen_by)} if chosen_by else {}),
+        image_path=PUBLISHED_IMAGE_PATH,
+        source_sha256=None,
+    )
+    session.add(study)
+    session.flush()
+    facts = query_facts(session, query_ids)
+    asked = draw_pairs(rng, lists) if pairs is None else pairs
+    stored = store_pairs(session, study, asked, lists, facts)
+    writer = FormWriter(session, study, config, facts, lists, rng)
+    for number, portion in enumerate(portions(stored, config, rng)):
+        category = "" if design.categories == "mixed" else portion[0].category
+        writer.write(number, category, [(pair.pair_id, pair.triplet_id) for pair in portion])
+    return study
+
+
+def require_new_name(session: Session, config: StudyConfig) -> None:
+    """Raise `Mistake` if a study of the config's name is there already."""
+    if session.scalars(select(Study).where(Study.name == config.study.name)).first() is not None:
+        raise Mistake(
+            "study.name", f"a study called {config.study.name!r} is there already", "choose another"
+        )
+
+
+def query_facts(session: Session, query_ids: Sequence[int]) -> dict[int, QueryFacts]:
+    """What dealing has to know of each query, by key."""
+    wanted = set(query_ids)
+    rows = session.execute(
+        select(
+            Query.id, Query.triplet_id, Triplet.category, Triplet.reference_id, Triplet.target_id
+        ).join(Query.triplet)
+    )
+    return {row[0]: QueryFacts(*row) for row in rows if row[0] in wanted}
+
+
+# ------------------------------------------------------------------------------------------- pairs
+
+
+def ranked_lists(
+    session: Session, query_ids: Sequence[int], k: int, systems: Sequence[str] = ()
+) -> dict[int, dict[int, list[int]]]:
+    """For each query the top-k image keys of each system, {query: {system: [image]}}."""
+    found: dict[int, dict[int, list[int]]] = {query: {} for query in query_ids}
+    rows = select(RankedList.query_id, RankedList.system_id, RankedList.image_ids).order_by(
+        RankedList.query_id, RankedList.system_id
+    )
+    if systems:
+        rows = rows.join(System, RankedList.system_id == System.id).where(System.name.in_(systems))
+    for query_id, system_id, image_ids in session.execute(rows):
+        if query_id in found and len(image_ids) >= k:
+            found[query_id][system_id] = image_ids[:k]
+    poor = [query for query, those in found.items() if len(those) < 2]
+    if poor:
+        raise Mistake(
+            "queries",
+            f"{len(poor)} queries have lists of at least {k} images from fewer than two systems",
+            "import the runs of two systems or more with `hsfiq import runs`",
+        )
+    return found
+
+
+def draw_pairs(rng: Random, lists: Lists) -> list[tuple[int, int, int]]:
+    """Give each query two different systems, (query, first, second), balanced over the pairs.
+
+    Among the pairs of systems that a query has, the one drawn least so far is taken, and chance
+    decides between equals.
+    """
+    drawn: dict[tuple[int, int], int] = defaultdict(int)
+    pairs = []
+    for query, systems in lists.items():
+        choices = list(combinations(sorted(systems), 2))
+        fewest = min(drawn[choice] for choice in choices)
+        choice = rng.choice([choice for choice in choices if drawn[choice] == fewest])
+        drawn[choice] += 1
+        pairs.append((query, *choice))
+    return pairs
+
+
+def store_pairs(
+    session: Session,
+    study: Study,
+    pairs: Sequence[tuple[int, int, int]],
+    lists: Lists,
+    facts: Mapping[int, QueryFacts],
+) -> list[DrawnPair]:
+    """Store the two retrieved sets of each pair and the pair."""
+    if not pairs:
+        return []
+    sides = [(query, system) for query, *systems in pairs for system in systems]
+    set_ids = session.scalars(
+        insert(RetrievedSet).returning(RetrievedSet.id, sort_by_parameter_order=True),
+        [{"query_id": query, "system_id": system} for query, system in sides],
+    ).all()
+    session.execute(
+        insert(RetrievedImage),
+        [
+            {"set_id": set_id, "rank": rank, "image_id": image}
+            for set_id, (query, system) in zip(set_ids, sides, strict=True)
+            for rank, image in enumerate(lists[query][system])
+        ],
+    )
+    pair_ids = session.scalars(
+        insert(Pair).returning(Pair.id, sort_by_parameter_order=True),
+        [
+            {"study_id": study.id, "query_id": query, "first_id": first, "second_id": second}
+            for (query, _, _), first, second in zip(pairs, set_ids[::2], set_ids[1::2], strict=True)
+        ],
+    ).all()
+    return [
+        DrawnPair(pair_id, query, facts[query].triplet_id, facts[query].category)
+        for pair_id, (query, _, _) in zip(pair_ids, pairs, strict=True)
+    ]
+
+
+# ---------------------------------------------------------------------------------------- portions
+
+
+def portions(pairs: Sequence[DrawnPair], config: StudyConfig, rng: Random) -> list[list[DrawnPair]]:
+    """Deal the pairs into portions: one category each (unless mixed), no triplet twice.
+
+    Pairs are dealt pass by pass, each pass holding a pair once, so that the copies of a pair
+    come to stand in different portions. The last portions may be smaller: no answer that the
+    design wants is left out.
+    """
+    design = config.design
+    size = design.questions_per_form * design.forms_per_participant
+    by_category: dict[str, list[DrawnPair]] = defaultdict(list)
+    for pair in pairs:
+        by_category["" if design.categories == "mixed" else pair.category].append(pair)
+    dealt: list[list[DrawnPair]] = []
+    for category in sorted(by_category):
+        members = by_category[category]
+        shared = rng.sample(members, round(design.overlap_share * len(members)))
+        packer = Packer(size)
+        for copy in range(design.annotators_per_query):
+            packer.deal(rng.sample(members, len(members)) if copy == 0 else shuffled(rng, shared))
+        dealt += packer.portions
+    return dealt
+
+
+def shuffled(rng: Random, pairs: Sequence[DrawnPair]) -> list[DrawnPair]:
+    """The pairs in a drawn order."""
+    return rng.sample(pairs, len(pairs))
+
+
+class Packer:
+    """Fills portions of a size, each holding a triplet at most once."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.portions: list[list[DrawnPair]] = []
+        self._triplets: list[set[int]] = []
+        self._first_open = 0
+
+    def deal(self, pairs: Sequence[DrawnPair]) -> None:
+        """Put each pair into the first portion with room that does not hold its triplet."""
+        for pair in pairs:
+            index = self._place_for(pair.triplet_id)
+            self.portions[index].append(pair)
+            self._triplets[index].add(pair.triplet_id)
+            while self._first_open < len(self.portions) and self._is_full(self._first_open):
+                self._first_open += 1
+
+    def _place_for(self, triplet_id: int) -> int:
+        for index in range(self._first_open, len(self.portions)):
+            if not self._is_full(index) and triplet_id not in self._triplets[index]:
+                return index
+        self.portions.append([])
+        self._triplets.append(set())
+        return len(self.portions) - 1
+
+    def _is_full(self, index: int) -> bool:
+        return len(self.portions[index]) == self.size

@@ -1,0 +1,253 @@
+"""Writing a portion's forms: sides, orders of images, and the checks among the questions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from hsfiq.db.tables import (
+    Check,
+    Form,
+    Pair,
+    Question,
+    RankedList,
+    RetrievedImage,
+    RetrievedSet,
+    Study,
+)
+from hsfiq.errors import Mistake
+from hsfiq.study.config import StudyConfig
+
+APART = 3
+"""A repeated pair comes at least so many questions after its first showing, where it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFacts:
+    """What dealing has to know of a query, all by database key."""
+
+    query_id: int
+    triplet_id: int
+    category: str
+    reference_id: int
+    target_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to be written: its pair as shown, and which check it is, if one.
+
+    `gold` is the winning side; `repeats` is the question that comes again here.
+    """
+
+    pair_id: int
+    swapped: bool
+    order_1: list[int] | None
+    order_2: list[int] | None
+    gold: int | None = None
+    repeats: Asked | None = None
+
+
+class FormWriter:
+    """Writes portions into the tables; all chance comes from the study's one generator."""
+
+    def __init__(
+        self,
+        session: Session,
+        study: Study,
+        config: StudyConfig,
+        facts: Mapping[int, QueryFacts],
+        lists: Mapping[int, Mapping[int, list[int]]],
+        rng: Random,
+    ) -> None:
+        self.session, self.study, self.config = session, study, config
+        self.lists, self.rng = lists, rng
+        self._next_number = 0
+        self._by_category: dict[str, list[QueryFacts]] = defaultdict(list)
+        for found in facts.values():
+            self._by_category[found.category].append(found)
+            if found.category:
+                self._by_category[""].append(found)
+        self._pools: dict[str, list[int]] = {}
+
+    def write(self, portion: int, category: str, pairs: Sequence[tuple[int, int]]) -> None:
+        """Write one participant's forms over these (pair, triplet) keys."""
+        triplets = {triplet for _, triplet in pairs}
+        size = self.config.design.questions_per_form
+        for start in range(0, len(pairs), size):
+            form = Form(
+                study_id=self.study.id, number=self._next_number, portion=portion, category=category
+            )
+            self._next_number += 1
+            self.session.add(form)
+            self.session.flush()
+            plain = self._plain([pair_id for pair_id, _ in pairs[start : start + size]])
+            asked = self._with_repeats(self._with_gold(plain, category, triplets))
+            self._store(form, asked)
+
+    def _plain(self, pair_ids: Sequence[int]) -> list[Asked]:
+        """The form's own questions, as many swapped as not, in an order nobody can guess.
+
+        Of an odd number chance decides which side has one more.
+        """
+        odd_one = self.rng.randrange(2)
+        sides = [index % 2 == odd_one for index in range(len(pair_ids))]
+        self.rng.shuffle(sides)
+        return [
+            Asked(pair_id, swapped, self._order(), self._order())
+            for pair_id, swapped in zip(pair_ids, sides, strict=True)
+        ]
+
+    def _order(self) -> list[int] | None:
+        """The places of a set's images as shown, None where they are shown as ranked."""
+        if self.config.design.image_order == "ranked":
+            return None
+        return self.rng.sample(range(self.study.k), self.study.k)
+
+    # ------------------------------------------------------------------------------------- checks
+
+    def _with_gold(self, asked: list[Asked], category: str, triplets: set[int]) -> list[Asked]:
+        """Put pairs with a planted winner among the questions, at drawn places."""
+        asked = list(asked)
+        for _ in range(self.config.checks.gold):
+            query = self._gold_query(category, triplets)
+            triplets.add(query.triplet_id)
+            swapped = self.rng.random() < 0.5
+            gold = Asked(
+                self._gold_pair(query),
+                swapped,
+                self._order(),
+                self._order(),
+                gold=2 if swapped else 1,
+            )
+            asked.insert(self.rng.randint(0, len(asked)), gold)
+        return asked
+
+    def _gold_query(self, category: str, triplets: set[int]) -> QueryFacts:
+        """A query of the category that this participant does not meet otherwise."""
+        free = [one for one in self._by_category[category] if one.triplet_id not in triplets]
+        if not free:
+            raise Mistake(
+                "checks.gold",
+                f"no query of {category or 'any category'} is left for a gold pair",
+                "use more queries, smaller forms or fewer gold pairs",
+            )
+        return self.rng.choice(free)
+
+    def _gold_pair(self, query: QueryFacts) -> int:
+        """Store a pair whose first set is the obvious winner: the target and a system's best."""
+        best = next(iter(self.lists[query.query_id].values()))
+        wanted = [] if query.target_id is None else [query.target_id]
+        winner = [*wanted, *(image for image in best if image not in wanted)][: self.study.k]
+        sets = [self._store_set(query, winner), self._store_set(query, self._far_images(query))]
+        pair = Pair(
+            study_id=self.study.id, query_id=query.query_id, first_id=sets[0], second_id=sets[1]
+        )
+        self.session.add(pair)
+        self.session.flush()
+        return pair.id
+
+    def _far_images(self, query: QueryFacts) -> list[int]:
+        """Images that no system found for the query; of other categories, where there are any."""
+        near = {query.reference_id, query.target_id}
+        lists = select(RankedList.image_ids).where(RankedList.query_id == query.query_id)
+        for images in self.session.scalars(lists):
+            near.update(images)
+        pool = [image for image in self._pool_beside(query.category) if image not in near]
+        if len(pool) < self.study.k:
+            raise Mistake(
+                "checks.gold", "there are too few other images to lose against a gold set"
+            )
+        return self.rng.sample(pool, self.study.k)
+
+    def _pool_beside(self, category: str) -> list[int]:
+        """The images of the other categories' sets; of all, where there is but one category."""
+        if category not in self._pools:
+            everything = self._by_category[""]
+            others = [facts for facts in everything if facts.category != category]
+            found = {
+                image
+                for facts in others or everything
+                for images in self.lists[facts.query_id].values()
+                for image in images
+            }
+            self._pools[category] = sorted(found)
+        return self._pools[category]
+
+    def _store_set(self, query: QueryFacts, images: Sequence[int]) -> int:
+        """Store a planted set: no system returned it."""
+        planted = RetrievedSet(query_id=query.query_id, system_id=None)
+        self.session.add(planted)
+        self.session.flush()
+        self.session.execute(
+            insert(RetrievedImage),
+            [
+                {"set_id": planted.id, "rank": rank, "image_id": image}
+                for rank, image in enumerate(images)
+            ],
+        )
+        return planted.id
+
+    def _with_repeats(self, asked: list[Asked]) -> list[Asked]:
+        """Let some of the form's own questions come again later, their sides swapped."""
+        asked = list(asked)
+        plain = [question for question in asked if question.gold is None]
+        early = plain[: max(self.config.checks.repeated, len(plain) // 2)]
+        for first in self.rng.sample(early, min(self.config.checks.repeated, len(early))):
+            again = replace(
+                first,
+                swapped=not first.swapped,
+                order_1=first.order_2,
+                order_2=first.order_1,
+                repeats=first,
+            )
+            earliest = min(asked.index(first) + 1 + APART, len(asked))
+            asked.insert(self.rng.randint(earliest, len(asked)), again)
+        return asked
+
+    # -------------------------------------------------------------------------------------- rows
+
+    def _store(self, form: Form, asked: Sequence[Asked]) -> None:
+        """Insert the form's questions and checks."""
+        keys = self.session.scalars(
+            insert(Question).returning(Question.id, sort_by_parameter_order=True),
+            [
+                {
+                    "form_id": form.id,
+                    "place": place,
+                    "pair_id": question.pair_id,
+                    "swapped": question.swapped,
+                    "order_1": question.order_1,
+                    "order_2": question.order_2,
+                }
+                for place, question in enumerate(asked)
+            ],
+        ).all()
+        if self.config.checks.arithmetic:
+            self.session.add(sum_before(form.id, self.rng))
+        for place, (key, question) in enumerate(zip(keys, asked, strict=True)):
+            check = Check(form_id=form.id, place=place, question_id=key)
+            if question.gold is not None:
+                check.kind, check.expected = "gold", str(question.gold)
+                self.session.add(check)
+            elif question.repeats is not None:
+                check.kind, check.repeats_id = "repeat", keys[asked.index(question.repeats)]
+                self.session.add(check)
+        self.session.flush()
+
+
+def sum_before(form_id: int, rng: Random) -> Check:
+    """The sum that is asked before a form, unless it is its participant's first."""
+    left, right = rng.randint(3, 9), rng.randint(3, 9)
+    return Check(
+        form_id=form_id,
+        place=0,
+        kind="arithmetic",
+        prompt=f"{left} + {right}",
+        expected=str(left + right),
+    )

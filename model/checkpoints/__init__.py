@@ -1,0 +1,1 @@
+"""Checkpoints: JSON files, their tensors, and what a scorer was trained on."""

@@ -1,0 +1,136 @@
+"""transformers' BLIP-2, built from files at hand instead of downloads.
+
+Importing this imports transformers (some seconds), so only `model.encoders.hf.encoder.hf_parts`
+does it, when asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from torch import nn
+from transformers import BertTokenizer, Blip2Config, Blip2ForImageTextRetrieval
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.encoders.architectures import EVA_MLP_RATIO, PATCH, Vit
+from hsfiq.model.encoders.hf.folder import CONFIG, read_json
+
+LN_VISION_EPS = 1e-5
+"""LAVIS' (torch's own); transformers takes the image encoder's 1e-6 for this norm too."""
+
+N_QUERIES, DIM = 32, 256
+"""Query tokens and dimensions, as LAVIS builds its `Blip2Qformer`."""
+
+QFORMER = (
+    *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+    *("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob"),
+    *("max_position_embeddings", "initializer_range", "layer_norm_eps", "pad_token_id"),
+)
+"""The settings that BERT and the Q-Former have in common."""
+
+
+def config_of(vit: Vit, bert: Mapping[str, Any], n_words: int) -> Blip2Config:
+    """The config of the model that LAVIS builds from the same.
+
+    Args:
+        vit: an EVA image encoder.
+        bert: BERT's config, a JSON object.
+        n_words: that the Q-Former knows: BERT's and LAVIS' own.
+    """
+    qformer = {key: bert[key] for key in QFORMER if key in bert}
+    return Blip2Config(
+        vision_config={
+            "hidden_size": vit.width,
+            "intermediate_size": int(vit.width * EVA_MLP_RATIO),
+            "num_hidden_layers": vit.blocks,
+            "num_attention_heads": vit.heads,
+            "image_size": vit.size,
+            "patch_size": PATCH,
+        },
+        qformer_config={**qformer, "vocab_size": n_words, "use_qformer_text_input": True},
+        num_query_tokens=N_QUERIES,
+        image_text_hidden_size=DIM,
+        architectures=["Blip2ForImageTextRetrieval"],
+        dtype="float32",
+    )
+
+
+def read_config(folder: Path) -> Blip2Config:
+    """Read the config of a model that takes texts, as the published ones for retrieval do.
+
+    Raises:
+        UnreadableInput: it is no BLIP-2's, or one without texts or with other patches.
+    """
+    file = folder / CONFIG
+    values = read_json(file)
+    try:
+        qformer = dict(values["qformer_config"])
+        # As older versions spell it.
+        reads = qformer.pop("qformer_text_input", False) or qformer.get("use_qformer_text_input")
+        qformer["use_qformer_text_input"] = bool(reads)
+        config: Blip2Config = Blip2Config.from_dict({**values, "qformer_config": qformer})
+    except (StrictDataclassError, LookupError, ValueError, TypeError, AttributeError) as error:
+        said = str(error).partition("\n")[0] or type(error).__name__
+        raise UnreadableInput(str(file), f"is no config of BLIP-2 ({said})") from error
+    if not reads:
+        raise UnreadableInput(str(file), "is of a BLIP-2 whose Q-Former reads no texts")
+    vision: Any = config.vision_config
+    if vision.patch_size != PATCH or not isinstance(vision.image_size, int):
+        raise UnreadableInput(str(file), f"has image patches that are not {PATCH} pixels wide")
+    return config
+
+
+def vit_of(config: Blip2Config) -> Vit:
+    """The image encoder's settings."""
+    it: Any = config.vision_config
+    return Vit("eva", it.image_size, it.hidden_size, it.num_hidden_layers, it.num_attention_heads)
+
+
+def build(config: Blip2Config, where: str) -> Blip2ForImageTextRetrieval:
+    """Build a model, in fp32, which computes what LAVIS' does; every weight is to be filled.
+
+    Drawing weights for ViT-g takes half a minute, and what is drawn is not used.
+
+    Raises:
+        UnreadableInput: sizes that do not go together.
+    """
+    model = outline(config, where)
+    model.to_empty(device="cpu")
+    # In no file: it is the model's only buffer.
+    positions: Any = model.embeddings.position_ids
+    positions.copy_(torch.arange(positions.shape[1]))
+    model.vision_model.post_layernorm.eps = LN_VISION_EPS
+    return model
+
+
+def shapes(config: Blip2Config, where: str) -> dict[str, torch.Tensor]:
+    """The state of such a model, without its numbers; raises as `build`."""
+    state: dict[str, torch.Tensor] = outline(config, where).state_dict()
+    return state
+
+
+def outline(config: Blip2Config, where: str) -> Blip2ForImageTextRetrieval:
+    """The model without memory for its weights; raises as `build`."""
+    try:
+        with torch.device("meta"):
+            model = Blip2ForImageTextRetrieval(config)
+    except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
+        said = str(error).partition("\n")[0]
+        raise UnreadableInput(where, f"is no config of BLIP-2 ({said})") from error
+    nn.Module.to(model, torch.float32)  # a config may ask for parts in fp16
+    return model
+
+
+def tokenizer_of(words: Sequence[str]) -> BertTokenizer:
+    """The tokenizer that LAVIS makes of BERT's words, with its additional one.
+
+    None of the folder's own settings is read: the published ones add `<image>` and put 32 of
+    them before a text.
+    """
+    tokenizer = BertTokenizer(vocab={word: i for i, word in enumerate(words)})
+    tokenizer.add_special_tokens({"bos_token": "[DEC]"})
+    return tokenizer

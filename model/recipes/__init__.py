@@ -1,0 +1,1 @@
+"""Training recipes and the values of their settings."""

@@ -1,0 +1,301 @@
+"""The papers' training recipes, by name; PAPERS.md says where each value comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any, Final, Literal, get_type_hints
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.data.parts import PoolRule
+from hsfiq.model.data.texts import CaptionRule
+from hsfiq.model.recipes.values import RANGES, parsed, shown
+
+# Also in `model.encoders` and `model.negatives.rules`; said again, so that a wrong name on the
+# command line is answered without waiting for torch.
+EncoderName = Literal["blip2-vitL", "blip2-vitg", "blip2-hf", "tiny"]
+Pooling = Literal["max", "mean"]
+Strategy = Literal["corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code"]
+
+SIZED: Final = ("top-k", "after-target", "cirqrs")
+"""The strategies whose sets have a size that the recipe gives."""
+
+FIXED: Final = ("name", "dataset")
+"""What makes it this recipe: no command line changes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Every number that training depends on, besides the data.
+
+    Attributes:
+        name: the recipe's.
+        dataset: what it is trained on.
+        encoder: BLIP-2 with ViT-L or ViT-g (through LAVIS or, `blip2-hf`, transformers), or the
+            small one.
+        size: side of the square an image becomes, in pixels.
+        pad_ratio: of its sides, above which an image is padded.
+        epochs: how often each triplet is trained with.
+        batch: triplets to a step of the optimiser, all processes and parts together.
+        accumulate: equal parts in which a batch is computed, to save memory.
+        lr: the learning rate of the first epoch.
+        final_lr_share: of `lr`, towards which it falls along a cosine, once an epoch.
+        weight_decay: AdamW's.
+        betas: AdamW's.
+        eps: AdamW's.
+        clip_norm: the gradient's largest length; longer ones are shortened.
+        precision: of what is trained; `auto` is bf16 where the device has it, else fp16 with a
+            scaler on a GPU, fp32 on a CPU.
+        seed: of everything that is drawn.
+        strategy: how negative sets are defined, after the warm-up on the whole pool.
+        n_def: into how many periods the epochs are cut; each but the first defines sets anew.
+        n_neg: the size of a set at first, for the strategies in `SIZED`.
+        threshold: of `qure-code`, beyond which its two drops must lie apart.
+        pool: which images can be negatives.
+        captions: how two become one text in training.
+        pooling: how an image's score comes from those of its token vectors.
+        val_recall: the ks of the recall@k whose mean, over the corpora, says which epoch is best.
+
+    Raises:
+        UnreadableInput: a value that cannot be, or that does not go with another.
+    """
+
+    name: str
+    dataset: Literal["fashioniq", "cirr", "drawn"]
+    encoder: EncoderName
+    size: int
+    pad_ratio: float
+    epochs: int
+    batch: int
+    accumulate: int
+    lr: float
+    final_lr_share: float
+    weight_decay: float
+    betas: tuple[float, float]
+    eps: float
+    clip_norm: float | None
+    precision: Literal["auto", "fp32", "bf16", "fp16"]
+    seed: int
+    strategy: Strategy
+    n_def: int
+    n_neg: int | None
+    threshold: int
+    pool: PoolRule
+    captions: CaptionRule
+    pooling: Pooling
+    val_recall: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        problem = next(self._problems(), None)
+        if problem is not None:
+            raise UnreadableInput(f"recipe {self.name}", problem)
+
+    @property
+    def period(self) -> int:
+        """Epochs between two definitions, floor(epochs / n_def); the first are the warm-up."""
+        return self.epochs // self.n_def
+
+    @property
+    def definitions(self) -> tuple[int, ...]:
+        """The epochs, counted from 0, before which the negative sets are defined anew.
+
+        None for `corpus`, whose sets are always the whole pool (both papers, Algorithm 1).
+        """
+        if self.strategy == "corpus":
+            return ()
+        return tuple(range(self.period, self.epochs, self.period))
+
+    def lr_at(self, epoch: int) -> float:
+        """The learning rate throughout an epoch, counted from 0 (QuRe's `cosine_lr_schedule`)."""
+        least = self.lr * self.final_lr_share
+        return least + (self.lr - least) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+
+    def with_values(self, values: Mapping[str, str]) -> Recipe:
+        """The recipe with other values, as they are written on a command line.
+
+        Raises:
+            UnreadableInput: a key that no recipe has, or a value that it cannot have.
+        """
+        kinds = {key: kind for key, kind in kinds_of_values().items() if key not in FIXED}
+        changed = {}
+        for key, text in values.items():
+            if key not in kinds:
+                raise UnreadableInput(
+                    f"{key}={text}", f"a recipe has no {key!r} to change", there_are(key, kinds)
+                )
+            try:
+                changed[key] = parsed(text, kinds[key])
+            except ValueError as error:
+                raise UnreadableInput(f"{key}={text}", f"{text!r} {error}") from error
+        return replace(self, **changed)
+
+    def to_json(self) -> dict[str, Any]:
+        """The recipe as a JSON object."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(self).items()
+        }
+
+    @classmethod
+    def from_json(cls, value: object, where: str) -> Recipe:
+        """The recipe that `to_json` wrote.
+
+        Args:
+            value: the JSON value.
+            where: it was found, for messages.
+
+        Raises:
+            UnreadableInput: it is no recipe, or none of this version's.
+        """
+        kinds = kinds_of_values()
+        if not isinstance(value, dict) or set(value) != set(kinds):
+            keys = set(value) if isinstance(value, dict) else set()
+            odd = sorted(set(kinds) ^ keys)
+            raise UnreadableInput(
+                where, "is no recipe of this version", f"lacking or unknown: {', '.join(odd)}"
+            )
+        read = {}
+        for key, kind in kinds.items():
+            try:
+                read[key] = parsed(shown(value[key]), kind)
+            except ValueError as error:
+                raise UnreadableInput(f"{where}: {key}", f"{value[key]!r} {error}") from error
+        return cls(**read)
+
+    def _problems(self) -> Iterator[str]:
+        for key, (least, most) in RANGES.items():
+            value = getattr(self, key)
+            for number in value if isinstance(value, tuple) else (value,):
+                if number is not None and not least <= number <= most:
+                    yield f"{key} is {shown(value)}, not from {least} to {most}"
+        if self.n_def > self.epochs:
+            yield f"n_def is {self.n_def}, more than its {self.epochs} epochs"
+        if self.batch % self.accumulate:
+            yield f"a batch of {self.batch} has no {self.accumulate} equal parts (accumulate)"
+        if self.strategy in SIZED and self.n_neg is None:
+            yield f"strategy {self.strategy} needs n_neg, the size of a negative set"
+
+
+def kinds_of_values() -> dict[str, Any]:
+    """The settings of a recipe with their types."""
+    return get_type_hints(Recipe)
+
+
+def there_are(name: str, known: Iterable[str]) -> str:
+    """What to say to a name that is none of the known: the nearest first."""
+    names = tuple(known)
+    near = get_close_matches(name, names, n=1)
+    return (f"did you mean {near[0]!r}? " if near else "") + f"there are {', '.join(names)}"
+
+
+RETRAINING: Final = "preference"
+"""The recipe that starts from a scorer and a release; its numbers: `model.preference.settings`."""
+
+
+def recipe(name: str) -> Recipe:
+    """The recipe of this name.
+
+    Raises:
+        UnreadableInput: there is none.
+    """
+    if name not in RECIPES:
+        known = (*RECIPES, RETRAINING)
+        raise UnreadableInput(repr(name), "is no recipe", there_are(name, known))
+    return RECIPES[name]
+
+
+def on_drawn(one: Recipe) -> Recipe:
+    """The same strategy, definitions and loss for the small encoder and the drawn catalogue."""
+    sized = one.n_neg is not None
+    return replace(one, **{key: it for key, it in DRAWN.items() if sized or key != "n_neg"})
+
+
+def changes(one: Recipe, other: Recipe) -> dict[str, tuple[str, str]]:
+    """The settings in which two recipes differ, with the value of each as text."""
+    pairs = (
+        (field.name, getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
+    )
+    return {key: (shown(was), shown(is_)) for key, was, is_ in pairs if was != is_}
+
+
+_QURE_FASHIONIQ = Recipe(
+    name="qure-fashioniq",
+    dataset="fashioniq",
+    encoder="blip2-vitL",
+    size=224,
+    pad_ratio=1.25,
+    epochs=30,
+    batch=32,
+    accumulate=1,
+    lr=5e-6,
+    final_lr_share=0.01,
+    weight_decay=0.05,
+    betas=(0.9, 0.999),
+    eps=1e-8,
+    clip_norm=None,
+    precision="auto",
+    seed=1000,
+    strategy="qure",
+    n_def=6,
+    n_neg=None,
+    threshold=1,
+    pool="targets",
+    captions="joined",
+    pooling="max",
+    val_recall=(10, 50),
+)
+_QURE_CIRR = replace(
+    _QURE_FASHIONIQ,
+    name="qure-cirr",
+    dataset="cirr",
+    epochs=50,
+    lr=1e-5,
+    pool="corpus",
+    val_recall=(5,),
+)
+_CIRQRS_FASHIONIQ = replace(
+    _QURE_FASHIONIQ,
+    name="cirqrs-fashioniq",
+    encoder="blip2-vitg",
+    pad_ratio=1.5,
+    strategy="cirqrs",
+    n_def=5,
+    n_neg=50,
+    pool="corpus",
+)
+_CIRQRS_CIRR = replace(
+    _CIRQRS_FASHIONIQ,
+    name="cirqrs-cirr",
+    dataset="cirr",
+    epochs=50,
+    lr=1e-5,
+    n_def=6,
+    n_neg=100,
+    val_recall=(5,),
+)
+
+RECIPES: Final = {
+    it.name: it for it in (_CIRQRS_FASHIONIQ, _CIRQRS_CIRR, _QURE_FASHIONIQ, _QURE_CIRR)
+}
+
+DRAWN: Final[Mapping[str, Any]] = {
+    "dataset": "drawn",
+    "encoder": "tiny",
+    "size": 96,
+    "pad_ratio": 1.25,
+    "epochs": 12,
+    "batch": 32,
+    "lr": 2e-3,
+    "weight_decay": 0.01,
+    "clip_norm": 1.0,
+    "precision": "fp32",
+    "n_neg": 12,
+    "val_recall": (10, 50),
+}
+"""What a recipe takes on to train the small encoder from nothing on the drawn catalogue.
+
+`n_neg` goes by the pools, of some 300 images each: 50 are a sixth of one, but less than a hundredth
+of FashionIQ's.
+"""

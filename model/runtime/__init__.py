@@ -1,0 +1,1 @@
+"""What every run needs: processes, random generators, prefetching and diagnosis."""

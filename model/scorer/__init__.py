@@ -1,0 +1,1 @@
+"""The scorer: relevance scores, loss, inference and loading."""
