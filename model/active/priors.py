@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.preference.response_model import ANSWER_MODEL, N_THRESHOLDS
+from hsfiq.model.checkpoints.files import ANSWER_MODEL
+from hsfiq.model.preference.response_model import N_THRESHOLDS
 from hsfiq.model.scorer.loading import Loaded
 
 OWN = "its own temperature, as no law of answers is kept with it"

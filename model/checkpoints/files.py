@@ -25,6 +25,8 @@ from hsfiq.errors import UnreadableInput
 
 FORMAT = 1
 BEST, LAST = "best", "last"
+ANSWER_MODEL = "answer_model.json"
+"""Beside a retrained scorer's checkpoint: the answer models fitted before and after."""
 ENTRY = {"file", "sha256", "bytes"}
 """What the JSON file says of a file of tensors."""
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.folder import ImageFolder
 from hsfiq.model.data.triplets import Example, Incomplete, Part, TrainingData, distinct
+from hsfiq.model.recipes.values import PoolRule
 from hsfiq.readers.sources import Source
-
-PoolRule = Literal["targets", "corpus"]
-"""Which images can be a training triplet's negatives: the targets of its category's training
-triplets (QuRe's code for FashionIQ), or all images of the training split there (both papers'
-"corpus", and QuRe's code for CIRR, where the references are in it)."""
 
 SPLITS = ("train", "val")
 

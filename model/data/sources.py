@@ -13,9 +13,10 @@ from hsfiq.drawn.garments import CATEGORIES
 from hsfiq.drawn.triplets import SHARES, target_split
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.folder import usual_folder
-from hsfiq.model.data.parts import SPLITS, PoolRule, first_of, part_of, with_images
+from hsfiq.model.data.parts import SPLITS, first_of, part_of, with_images
 from hsfiq.model.data.triplets import Part, TrainingData, distinct
 from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.recipes.values import PoolRule
 from hsfiq.readers import cirr as cirr_files
 from hsfiq.readers import fashioniq as fashioniq_files
 from hsfiq.readers.sources import Source

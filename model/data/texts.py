@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
 
+from hsfiq.model.recipes.values import CaptionRule
 from hsfiq.text import decode
-
-CaptionRule = Literal["joined", "four-way"]
-"""`joined`: always both captions in order (QuRe). `four-way`: one of four (CLIP4Cir, SPRC)."""
 
 MAX_WORDS = 50
 

@@ -22,9 +22,6 @@ from hsfiq.model.preference.likelihood import preference_loss, score_loss
 from hsfiq.model.preference.newton import Derivatives, Fit, Hessian, dense, minimise
 from hsfiq.records import HIGHEST_SCORE, LOWEST_SCORE
 
-ANSWER_MODEL = "answer_model.json"
-"""Beside a retrained scorer's checkpoint: the laws before and after."""
-
 N_THRESHOLDS = HIGHEST_SCORE - LOWEST_SCORE
 
 LEAST_SLOPE = 1.0

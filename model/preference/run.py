@@ -14,7 +14,7 @@ import torch
 from hsfiq.atomic_files import write_whole
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import files as checkpoints
-from hsfiq.model.checkpoints.files import LAST, Checkpoint, to_json
+from hsfiq.model.checkpoints.files import ANSWER_MODEL, LAST, Checkpoint, to_json
 from hsfiq.model.checkpoints.lineage import EARLIER_RELEASES, trained_on
 from hsfiq.model.data.triplets import TrainingData
 from hsfiq.model.preference.before_after import held_out, retrieval, view
@@ -23,7 +23,6 @@ from hsfiq.model.preference.data import Answers, Question, judgements, read_answ
 from hsfiq.model.preference.fit import Retrained, Retraining
 from hsfiq.model.preference.material import Where, gather
 from hsfiq.model.preference.reliability import contradictions_dropped, even, reliabilities
-from hsfiq.model.preference.response_model import ANSWER_MODEL
 from hsfiq.model.preference.settings import Settings
 from hsfiq.model.runtime.distributed import World
 from hsfiq.model.scorer.loading import Loaded, load_scorer

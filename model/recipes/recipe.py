@@ -9,9 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal, get_type_hints
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.data.parts import PoolRule
-from hsfiq.model.data.texts import CaptionRule
-from hsfiq.model.recipes.values import RANGES, parsed, shown
+from hsfiq.model.recipes.values import RANGES, CaptionRule, PoolRule, parsed, shown
 
 # Also in `model.encoders` and `model.negatives.rules`; said again, so that a wrong name on the
 # command line is answered without waiting for torch.

@@ -9,6 +9,14 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 NONE: Final = "none"
 
+PoolRule = Literal["targets", "corpus"]
+"""Which images can be a training triplet's negatives: the targets of its category's training
+triplets (QuRe's code for FashionIQ), or all images of the training split there (both papers'
+"corpus", and QuRe's code for CIRR, where the references are in it)."""
+
+CaptionRule = Literal["joined", "four-way"]
+"""`joined`: always both captions in order (QuRe). `four-way`: one of four (CLIP4Cir, SPRC)."""
+
 RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "size": (1, 4096),
     "pad_ratio": (1, 100),

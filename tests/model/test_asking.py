@@ -19,7 +19,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.active.priors import FITTED, OWN, laws_of
 from hsfiq.model.active.run import Where, uncertainty
 from hsfiq.model.active.uncertainty import RATE, SAMPLES, dropout_masks, opinions
-from hsfiq.model.preference.response_model import ANSWER_MODEL
+from hsfiq.model.checkpoints.files import ANSWER_MODEL
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scoring.release_scores import read_sets, score_sets
 from hsfiq.model.scoring.run import encoded

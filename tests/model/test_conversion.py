@@ -17,12 +17,12 @@ from transformers import BertTokenizer, Blip2ForImageTextRetrieval
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.checkpoints.files import ANSWER_MODEL
 from hsfiq.model.encoders.architectures import ARCHITECTURES, CLIP_L
 from hsfiq.model.encoders.hf.checkpoints import convert
 from hsfiq.model.encoders.hf.conversion import beside, hf_name, lavis_names, to_hf, to_lavis
 from hsfiq.model.encoders.hf.files import hf_to_lavis, lavis_to_hf, whole_folder
 from hsfiq.model.encoders.weights import read_tensors
-from hsfiq.model.preference.response_model import ANSWER_MODEL
 from tests.model.lavis_fixture import SMALL, VIT, Reference, read_reference, write_reference
 from tests.model.training_kit import files_below, hsfiq
 

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import files as checkpoints
-from hsfiq.model.checkpoints.files import Checkpoint
+from hsfiq.model.checkpoints.files import ANSWER_MODEL, Checkpoint
 from hsfiq.model.encoders.hf.conversion import hf_name, lavis_names
 from hsfiq.model.encoders.hf.encoder import NAME as HF
 from hsfiq.model.encoders.hf.files import require_new, whole_folder
-from hsfiq.model.preference.response_model import ANSWER_MODEL
 
 LAVIS = "blip2-vitg"
 
