@@ -1,4 +1,4 @@
-"""What can go wrong in the statistics, said in one line: what, where, how to mend it."""
+"""Errors of the statistics that a user can act on. Each keeps its parts: where, what, remedy."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ class AnalysisError(Exception):
 
     exit_code = 2
 
-    def __init__(self, where: Path | str, what: str, mend: str = "") -> None:
-        """Join the three parts every such message has.
+    def __init__(self, where: Path | str, what: str, remedy: str = "") -> None:
+        """Join the parts into one line: `where: what; remedy`.
 
         Args:
-            where: file and place in it, as exact as is known.
+            where: the file and the place in it, or the option.
             what: what is wrong there.
-            mend: how to put it right, where that is not plain from `what`.
+            remedy: how to fix it, unless `what` makes that plain.
         """
-        super().__init__(f"{where}: {what}" + (f"; {mend}" if mend else ""))
+        super().__init__(f"{where}: {what}" + (f"; {remedy}" if remedy else ""))
+        self.where = str(where)
+        self.what = what
+        self.remedy = remedy
 
 
 class NothingToAnalyse(AnalysisError):

@@ -1,6 +1,6 @@
-"""What can go wrong, said in one line: what, where, how to mend it.
+"""Errors that a user can act on. Each keeps its parts: where, what, remedy.
 
-The library raises these; only `hsfiq.cli` turns them into a message and an exit code.
+The library raises them; only `hsfiq.cli` turns them into one line and an exit code.
 """
 
 from __future__ import annotations
@@ -12,30 +12,36 @@ if TYPE_CHECKING:
 
 
 class HsfiqError(Exception):
-    """An error whose message a person can act on; `exit_code` is the command's."""
+    """An error whose message a user can act on; `exit_code` is the command's."""
 
     exit_code = 2
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        """Join the parts into one line: `where: what; remedy`.
+
+        Args:
+            what: what is wrong.
+            where: the file and the place in it, or the option.
+            remedy: how to fix it, unless `what` makes that plain.
+        """
+        super().__init__((f"{where}: " if where else "") + what + (f"; {remedy}" if remedy else ""))
+        self.where = where
+        self.what = what
+        self.remedy = remedy
 
 
 class UnreadableInput(HsfiqError):
     """A file or an option that cannot be used as it is."""
 
-    def __init__(self, where: str, what: str, mend: str = "") -> None:
-        """Join the three parts every such message has.
-
-        Args:
-            where: file and place in it, as exact as is known.
-            what: what is wrong there.
-            mend: how to put it right, where that is not plain from `what`.
-        """
-        super().__init__(f"{where}: {what}" + (f"; {mend}" if mend else ""))
+    def __init__(self, where: str, what: str, remedy: str = "") -> None:
+        super().__init__(what, where=where, remedy=remedy)
 
 
 class Mistake(UnreadableInput):
     """What a study's file asks for under `key` cannot be done; its reader knows the line."""
 
-    def __init__(self, key: str, what: str, mend: str = "") -> None:
-        super().__init__(key, what, mend)
+    def __init__(self, key: str, what: str, remedy: str = "") -> None:
+        super().__init__(key, what, remedy)
         self.key = key
 
 

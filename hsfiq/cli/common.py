@@ -6,7 +6,8 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -81,6 +82,22 @@ def chosen_study(session: Session, name: str | None) -> Study:
             "--study", f"no study is called {name!r}", f"there are {', '.join(found)}"
         )
     return found[name]
+
+
+@contextmanager
+def requires(extra: str) -> Iterator[None]:
+    """Imports in this block may need an extra; name it where a package is not installed.
+
+    Raises:
+        HsfiqError: a package is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise HsfiqError(
+            f"{error.name} is not installed, and this command needs it",
+            remedy=f"pip install 'hsfiq[{extra}]'",
+        ) from error
 
 
 def room(name: str, extra: str) -> ModuleType:
