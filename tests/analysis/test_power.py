@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from test_published import ANSWERS, read_published
 
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
@@ -23,6 +22,7 @@ from hsfiq.analysis.resampling.draws import Draws
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
 from tests.analysis.analysis_studies import Question, make_release, values_of
+from tests.analysis.test_published import ANSWERS, read_published
 
 SMALL = {"participants": (10, 20), "questions": (10,), "n_studies": 60}
 LIKELY = replace(PUBLISHED, rho=0.35, tie_half=0.62, query=0.15, slope_spread=0.15)

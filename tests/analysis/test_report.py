@@ -15,7 +15,6 @@ from xml.etree import ElementTree as ET
 
 import pandas as pd
 import pytest
-from test_published import ANSWERS, read_published
 
 from hsfiq import analysis
 from hsfiq.analysis.data.release import Release
@@ -28,6 +27,7 @@ from hsfiq.analysis.reports.sections.methods import METHODS
 from hsfiq.analysis.resampling.draws import Draws
 from hsfiq.cli import run
 from tests.analysis.analysis_studies import Question, make_release, write_release
+from tests.analysis.test_published import ANSWERS, read_published
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 NASTY = 'a<b>&"c"_%$#{x}~^\\'
