@@ -9,28 +9,21 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import struct
 import weakref
-import zlib
 from pathlib import Path
 from tempfile import NamedTemporaryFile, mkdtemp
 from threading import Lock
 from typing import Any, Literal
 
-from PIL import Image, ImageOps
+from PIL import Image
 
 from hsfiq.db.engine import Database
+from hsfiq.images.decode import UndecodableImage, decode, upright
 
 Kind = Literal["thumbnail", "full"]
 
 LONGEST_SIDE = 512
 """Pixels of a thumbnail: sharp in the page's boxes on a dense screen."""
-
-UNDECODABLE = (
-    OSError, SyntaxError, ValueError, ArithmeticError, LookupError, TypeError, EOFError,
-    struct.error, zlib.error, Image.DecompressionBombError,
-)  # fmt: skip
-"""What Pillow raises for files that are no images, or broken ones."""
 
 
 class Thumbnails:
@@ -65,7 +58,7 @@ class Thumbnails:
             path = self._folder / f"{fingerprint(source, kind)}.webp"
             if not path.is_file():
                 write_whole(path, source, kind)
-        except UNDECODABLE:
+        except (UndecodableImage, OSError, ValueError):
             return None
         return path
 
@@ -79,12 +72,9 @@ def fingerprint(source: Path, kind: Kind) -> str:
 
 def write_whole(path: Path, source: Path, kind: Kind) -> None:
     """Write the derivative; another process sees it whole or not at all."""
-    with Image.open(source) as opened:
-        opened.load()
-        is_lossless = opened.format == "PNG"
-        upright = ImageOps.exif_transpose(opened)
-        has_alpha = "A" in upright.getbands() or "transparency" in upright.info
-        picture = upright.convert("RGBA" if has_alpha else "RGB")
+    image = decode(source)
+    is_lossless = image.format == "PNG"
+    picture = upright(image)
     if kind == "thumbnail":
         picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
         options: dict[str, Any] = {"quality": 84, "method": 3}

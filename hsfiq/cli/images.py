@@ -79,10 +79,10 @@ def image_root(folder: Path) -> Path:
 def decoder() -> Decode | None:
     """What decodes a file, None without Pillow."""
     try:
-        from hsfiq.images.decode import fault_of
+        from hsfiq.images.decode import find_fault
     except ModuleNotFoundError:
         return None
-    return fault_of
+    return find_fault
 
 
 def summary(dataset: str, found: ImageCheck) -> list[str]:

@@ -16,7 +16,7 @@ from hsfiq.contact_sheet.cells import LINE, Cell, draw_cell
 from hsfiq.contact_sheet.content import SheetQuery, SheetRow
 from hsfiq.contact_sheet.fonts import Fonts
 from hsfiq.contact_sheet.layout import MARGIN, Layout, cell_width
-from hsfiq.images.decode import BrokenPicture, upright
+from hsfiq.images.decode import UndecodableImage, decode, on_white, upright
 from hsfiq.text import shown
 
 ABSENT = "image absent"
@@ -97,8 +97,9 @@ def load_pictures(
             if path is None:
                 reasons[name] = ABSENT
             else:
-                pictures[name] = fitted(upright(path), (width, round(width * TALLEST)))
-        except BrokenPicture as error:
+                picture = on_white(upright(decode(path)))
+                pictures[name] = fitted(picture, (width, round(width * TALLEST)))
+        except UndecodableImage as error:
             reasons[name] = f"image {error.fault.kind}"
     return pictures, reasons
 

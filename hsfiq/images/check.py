@@ -12,23 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from hsfiq.images.faults import Fault, FaultKind
 from hsfiq.images.folder import ImageFolder, image_files, stems
 from hsfiq.readers.dataset_folder import DatasetSplit
 
-Kind = Literal["missing", "empty", "truncated", "undecodable", "too-large", "one-pixel"]
-
 AHEAD = 8
 """Files for each thread that are being decoded or wait for it, at most: it bounds memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """In what way an image's file is no picture."""
-
-    kind: Kind
-    why: str
 
 
 Decode = Callable[[Path], Fault | None]
@@ -45,7 +36,7 @@ class BrokenImage:
     """
 
     image: str
-    kind: Kind
+    kind: FaultKind
     why: str
     file: str | None
     splits: tuple[str, ...]

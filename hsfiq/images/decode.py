@@ -1,101 +1,128 @@
-"""Image files of any state become pictures, or say in what way they are broken. Needs Pillow."""
+"""Decode image files of any state, or say why they cannot be decoded. Needs Pillow.
+
+Annotators' images, contact sheets, `hsfiq images check` and the encoders all decode here, so the
+same files are accepted by all of them.
+"""
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from hsfiq.images.check import Fault
+from hsfiq.images.faults import Fault
 
 MAX_PIXELS = 89_478_485
-"""More than these (256 MB as RGB) and a picture is refused: Pillow's own bound."""
+"""The largest image that is accepted (256 MB as RGB): Pillow's own limit."""
 
-_RIFF_HEAD = 8
+_RIFF_HEADER_SIZE = 8
 
 
-class BrokenPicture(Exception):
-    """A file that gives no picture; `fault` says why."""
+class UndecodableImage(Exception):
+    """A file that cannot be decoded as an image; `fault` says why."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.why)
         self.fault = fault
 
 
-def fault_of(path: Path) -> Fault | None:
-    """What is wrong with an image file, after decoding all of it; None where it is whole."""
+def decode(source: Path | bytes) -> Image.Image:
+    """Decode an image completely, exactly as it is stored (an EXIF orientation is not applied).
+
+    Args:
+        source: a file, or its content.
+
+    Raises:
+        UndecodableImage: there is no such file, or its content is not a usable image.
+    """
+    if isinstance(source, bytes):
+        return _decode_stream(BytesIO(source))
+    if not source.is_file():
+        raise UndecodableImage(Fault("undecodable", "is not a file"))
     try:
-        picture = decoded(path)
-    except BrokenPicture as error:
+        stream = source.open("rb")
+    except OSError as error:
+        raise UndecodableImage(
+            Fault("undecodable", f"cannot be read ({error.strerror})")
+        ) from error
+    with stream:
+        return _decode_stream(stream)
+
+
+def _decode_stream(stream: BinaryIO) -> Image.Image:
+    try:
+        if not stream.read(1):
+            raise UndecodableImage(Fault("empty", "has zero bytes"))
+        stream.seek(0)
+        with Image.open(stream) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise Image.DecompressionBombError
+            image.load()
+            return image
+    except UndecodableImage:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError) as error:
+        fault = Fault("too-large", f"has more than {MAX_PIXELS:,} pixels or does not fit in memory")
+        raise UndecodableImage(fault) from error
+    except UnidentifiedImageError as error:
+        raise UndecodableImage(Fault("undecodable", "is not a known image format")) from error
+    except Exception as error:
+        # Pillow's decoders raise many types for damaged files: struct.error, IndexError, ...
+        is_truncated = "truncated" in str(error).lower() or _is_truncated_riff(stream)
+        raise UndecodableImage(
+            Fault(
+                "truncated" if is_truncated else "undecodable",
+                f"cannot be decoded ({_one_line(error)})",
+            )
+        ) from error
+
+
+def upright(image: Image.Image) -> Image.Image:
+    """Apply the EXIF orientation and convert to RGBA if there is transparency, else to RGB.
+
+    Raises:
+        UndecodableImage: the image cannot be converted.
+    """
+    try:
+        turned = ImageOps.exif_transpose(image)
+        return turned.convert("RGBA" if turned.has_transparency_data else "RGB")
+    except Exception as error:
+        fault = Fault("undecodable", f"cannot be displayed ({_one_line(error)})")
+        raise UndecodableImage(fault) from error
+
+
+def on_white(image: Image.Image) -> Image.Image:
+    """Place an RGB or RGBA image on a white background: RGB."""
+    if image.mode == "RGB":
+        return image
+    white = Image.new("RGBA", image.size, "white")
+    return Image.alpha_composite(white, image).convert("RGB")
+
+
+def find_fault(path: Path) -> Fault | None:
+    """Decode a file completely and return what is wrong with it, None if it is usable."""
+    try:
+        image = decode(path)
+    except UndecodableImage as error:
         return error.fault
-    if picture.size == (1, 1):
-        return Fault("one-pixel", "has a single pixel, as shops send for a picture that is gone")
+    if image.size == (1, 1):
+        return Fault("one-pixel", "has a single pixel: a shop's placeholder for a deleted image")
     return None
 
 
-def upright(path: Path) -> Image.Image:
-    """An image file's picture as RGB: turned as its EXIF data says, on white where it is clear.
-
-    Raises:
-        BrokenPicture: it gives none.
-    """
-    picture = decoded(path)
+def _is_truncated_riff(stream: BinaryIO) -> bool:
+    """Whether a WebP file is shorter than its header says, which its decoder does not report."""
     try:
-        turned = ImageOps.exif_transpose(picture)
-        if not turned.has_transparency_data:
-            return turned.convert("RGB")
-        clear = turned.convert("RGBA")
-        white = Image.new("RGBA", clear.size, "white")
-        return Image.alpha_composite(white, clear).convert("RGB")
-    except Exception as error:
-        raise BrokenPicture(Fault("undecodable", f"cannot be shown ({said(error)})")) from error
-
-
-def decoded(path: Path) -> Image.Image:
-    """An image file's picture as it is stored, all of it decoded.
-
-    Raises:
-        BrokenPicture: it gives none, whatever the bytes.
-    """
-    if not path.is_file():
-        raise BrokenPicture(Fault("undecodable", "is no file"))
-    try:
-        if path.stat().st_size == 0:
-            raise BrokenPicture(Fault("empty", "has zero bytes"))
-        with Image.open(path) as picture:
-            if picture.width * picture.height > MAX_PIXELS:
-                raise Image.DecompressionBombError
-            picture.load()
-            return picture
-    except BrokenPicture:
-        raise
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError) as error:
-        fault = Fault("too-large", f"has more than {MAX_PIXELS:,} pixels, or than memory holds")
-        raise BrokenPicture(fault) from error
-    except UnidentifiedImageError as error:
-        fault = Fault("undecodable", "is no image of a known kind")
-        raise BrokenPicture(fault) from error
-    except Exception as error:
-        # Pillow's readers raise whatever they stumble over: struct.error, IndexError, ...
-        is_cut = "truncated" in str(error).lower() or is_cut_riff(path)
-        fault = Fault(
-            "truncated" if is_cut else "undecodable", f"cannot be decoded ({said(error)})"
-        )
-        raise BrokenPicture(fault) from error
-
-
-def is_cut_riff(path: Path) -> bool:
-    """Whether a WebP file is shorter than its head says, which its decoder does not tell."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_RIFF_HEAD)
-            size = path.stat().st_size
-    except OSError:
+        stream.seek(0)
+        header = stream.read(_RIFF_HEADER_SIZE)
+        size = stream.seek(0, 2)
+    except (OSError, ValueError):
         return False
-    return head[:4] == b"RIFF" and size < _RIFF_HEAD + int.from_bytes(head[4:], "little")
+    return header[:4] == b"RIFF" and size < _RIFF_HEADER_SIZE + int.from_bytes(header[4:], "little")
 
 
-def said(error: Exception) -> str:
-    """An error of Pillow's in one line."""
+def _one_line(error: Exception) -> str:
     strerror = getattr(error, "strerror", None)
     return " ".join(str(strerror or error).split()) or type(error).__name__

@@ -7,21 +7,18 @@ does (`PIL.Image.open` and nothing more), so that tokens are those of the papers
 from __future__ import annotations
 
 import hashlib
-import io
 from collections import deque
 from collections.abc import Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.images.decode import UndecodableImage, decode
 from hsfiq.model.encoders.preprocessing import Preprocessing
-
-MAX_PIXELS = 89_478_485
-"""More than these (256 MB as RGB) and a picture is refused: Pillow's own bound."""
 
 
 def open_image(path: Path) -> Image.Image:
@@ -29,35 +26,9 @@ def open_image(path: Path) -> Image.Image:
 
     Raises:
         UnreadableInput: the file is absent, empty, truncated, corrupt, no image, or a picture of
-            more than `MAX_PIXELS`.
+            more pixels than `hsfiq.images.decode` accepts.
     """
-    return decode(_bytes_of(path), path)
-
-
-def decode(data: bytes, path: Path) -> Image.Image:
-    """Decode an image file's bytes; `path` is where an error says they lay.
-
-    Raises:
-        UnreadableInput: as `open_image`, whatever the bytes.
-    """
-    if not data:
-        raise _broken(path, "is empty")
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise Image.DecompressionBombError
-            image.load()
-            return image
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise UnreadableInput(
-            str(path), f"has more than {MAX_PIXELS:,} pixels", "make it smaller"
-        ) from error
-    except UnidentifiedImageError as error:
-        raise _broken(path, "is no image of a known kind") from error
-    except Exception as error:
-        # Pillow's readers raise whatever they stumble over: struct.error, IndexError, ...
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise _broken(path, f"cannot be decoded ({said})") from error
+    return _decoded(_bytes_of(path), path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +74,7 @@ def _prepare(sha256: str, path: Path, preprocessing: Preprocessing) -> Prepared:
         data = _bytes_of(path)
         if hashlib.sha256(data).hexdigest() != sha256:
             raise UnreadableInput(str(path), "was changed just now", "run this again")
-        return Prepared(path, sha256, preprocessing(decode(data, path)))
+        return Prepared(path, sha256, preprocessing(_decoded(data, path)))
     except UnreadableInput as error:
         return Prepared(path, sha256, None, str(error))
 
@@ -115,5 +86,10 @@ def _bytes_of(path: Path) -> bytes:
         raise UnreadableInput(str(path), f"cannot be read ({error.strerror})") from error
 
 
-def _broken(path: Path, what: str) -> UnreadableInput:
-    return UnreadableInput(str(path), what, "replace it with a whole image")
+def _decoded(data: bytes, path: Path) -> Image.Image:
+    try:
+        return decode(data)
+    except UndecodableImage as error:
+        is_too_large = error.fault.kind == "too-large"
+        remedy = "make it smaller" if is_too_large else "replace it with a complete image"
+        raise UnreadableInput(str(path), error.fault.why, remedy) from error

@@ -20,12 +20,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.images.decode import MAX_PIXELS
 from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.features.contents import ContentMemo
-from hsfiq.model.features.images import MAX_PIXELS, decode, open_image, prepare_all
+from hsfiq.model.features.images import open_image, prepare_all
 from tests.model.small_encoder import draw_image, draw_images
-
-HERE = Path("a.png")
 
 
 def encoded(kind: str) -> bytes:
@@ -69,14 +68,14 @@ def test_an_orientation_in_the_file_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "is empty"),
-        (b"<html>not found</html>", "is no image of a known kind"),
+        (b"", "has zero bytes"),
+        (b"<html>not found</html>", "is not a known image format"),
         (encoded("JPEG")[:600], "cannot be decoded"),
         (encoded("PNG")[:600], "cannot be decoded"),
         (encoded("WEBP")[:100], "cannot be decoded"),
         (png_of(100_000, 100_000), f"has more than {MAX_PIXELS:,} pixels"),
         (png_of(60_000, 2_000), f"has more than {MAX_PIXELS:,} pixels"),
-        (png_of(0, 5), "is no image of a known kind"),
+        (png_of(0, 5), "is not a known image format"),
     ],
     ids=["empty", "html", "jpeg", "png", "webp", "huge", "large", "flat"],
 )
@@ -107,21 +106,26 @@ def test_what_is_no_file_is_told(tmp_path: Path, name: str) -> None:
     end=st.integers(0, 3000),
 )
 def test_whatever_the_bytes_there_is_a_picture_or_one_line(
-    kind: str, changes: list[tuple[int, int]], end: int
+    kind: str,
+    changes: list[tuple[int, int]],
+    end: int,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     data = bytearray(encoded(kind)[:end])
     for place, value in changes:
         if place < len(data):
             data[place] = value
+    path = tmp_path_factory.getbasetemp() / "damaged.png"
+    path.write_bytes(data)
 
     picture, said = None, ""
     try:
-        picture = decode(bytes(data), HERE)
+        picture = open_image(path)
     except UnreadableInput as error:
         said = str(error)
 
     if picture is None:
-        assert said.startswith("a.png: ")
+        assert said.startswith(f"{path}: ")
         assert "\n" not in said
     else:
         assert picture.width * picture.height <= MAX_PIXELS

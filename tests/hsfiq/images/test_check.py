@@ -10,13 +10,11 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.images.check import AHEAD, Fault, check_images
-from hsfiq.images.decode import BrokenPicture, decoded, fault_of, upright
+from hsfiq.images.check import AHEAD, check_images
+from hsfiq.images.faults import Fault
 from hsfiq.images.folder import ImageFolder
 from hsfiq.readers.dataset_folder import read_folder
 from tests.hsfiq.samples import CIRR, FASHIONIQ, hsfiq
@@ -223,63 +221,6 @@ def test_only_so_many_files_wait_at_once(folder: Path, monkeypatch: pytest.Monke
     assert found.is_well
     assert asked == done == 360
     assert most <= AHEAD + 1
-
-
-# ------------------------------------------------------------------------------------ one file
-
-
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
-def test_a_file_cut_anywhere_is_no_picture(kind: str, tmp_path: Path) -> None:
-    whole = picture(kind, (200, 260))
-    path = tmp_path / "image"
-    path.write_bytes(whole)
-    assert fault_of(path) is None
-    for share in (0.01, 0.3, 0.6, 0.9):
-        path.write_bytes(whole[: int(len(whole) * share)])
-        fault = fault_of(path)
-        assert fault is not None
-        assert fault.kind == "truncated" or share == 0.01
-
-
-@pytest.mark.filterwarnings("ignore")
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_whatever_the_bytes_there_is_a_picture_or_a_fault(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    content = bytearray(picture(data.draw(st.sampled_from(["JPEG", "PNG", "WEBP", "GIF", "TIFF"]))))
-    places = st.integers(0, len(content) - 1)
-    for place, byte in data.draw(st.lists(st.tuples(places, st.integers(0, 255)), max_size=8)):
-        content[place] = byte
-    path = tmp_path_factory.getbasetemp() / "damaged"
-    path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
-    fault = fault_of(path)
-    if fault is None:
-        assert decoded(path).size != (0, 0)
-    else:
-        assert "\n" not in fault.why
-
-
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_pictures_stand_upright(orientation: int, tmp_path: Path) -> None:
-    exif = Image.Exif()
-    exif[274] = orientation
-    path = tmp_path / "turned.png"
-    Image.new("RGB", (30, 20)).save(path, exif=exif)
-    assert upright(path).size == ((20, 30) if orientation >= 5 else (30, 20))
-
-
-def test_clear_pixels_are_white(tmp_path: Path) -> None:
-    path = tmp_path / "clear.png"
-    Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(path)
-    assert upright(path).getpixel((1, 1)) == (255, 255, 255)
-    Image.new("P", (4, 4)).save(path, transparency=0)
-    assert upright(path).getpixel((1, 1)) == (255, 255, 255)
-
-
-def test_a_folder_is_no_picture(tmp_path: Path) -> None:
-    with pytest.raises(BrokenPicture, match="is no file"):
-        decoded(tmp_path)
 
 
 def test_no_dataset_at_all(tmp_path: Path) -> None:

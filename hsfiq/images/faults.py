@@ -1,0 +1,16 @@
+"""The ways in which an image file can be unusable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FaultKind = Literal["missing", "empty", "truncated", "undecodable", "too-large", "one-pixel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an image file cannot be used."""
+
+    kind: FaultKind
+    why: str
