@@ -7,7 +7,7 @@ import io
 from math import isnan
 from typing import TYPE_CHECKING
 
-from hsfiq.analysis.reports.document import Measured, why_undefined
+from hsfiq.analysis.reports.document import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,8 @@ def to_csv(table: Table, *, simulated: bool) -> str:
         for column, own in zip(table.columns, fields, strict=True)
         for field in own
     ]
-    header += ["reason"] if table.reasons() else []
+    has_reasons = bool(table.footnotes())
+    header += ["reason"] if has_reasons else []
     header += ["simulated"] if simulated else []
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -45,9 +46,10 @@ def to_csv(table: Table, *, simulated: bool) -> str:
         written = [
             _value(cell, field) for cell, own in zip(row, fields, strict=True) for field in own
         ]
-        if table.reasons():
-            found = dict.fromkeys(why for cell in row if (why := why_undefined(cell)))
-            written.append("; ".join(found))
+        if has_reasons:
+            numbers = (cell for cell in row if isinstance(cell, Measured))
+            reasons = dict.fromkeys(cell.why_undefined for cell in numbers if cell.why_undefined)
+            written.append("; ".join(reasons))
         writer.writerow(written + (["true"] if simulated else []))
     return out.getvalue()
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Literal
 from hsfiq.analysis.figures import UNDEFINED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from matplotlib.figure import Figure
 
     from hsfiq.analysis.resampling.interval import Interval
 
 Style = Literal["plain", "signed", "percent", "short", "p"]
+MARK_NOTE = "* p at most .05, ** .01, *** .001."
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,17 @@ class Measured:
     style: Style = "plain"
     stars: str = ""
     best: bool = False
+
+    @property
+    def why_undefined(self) -> str | None:
+        """Why the value or its interval is undefined; None if neither is."""
+        if self.reason is not None:
+            return self.reason
+        return self.ci.reason if self.ci is not None else None
+
+    def marks(self, letters: Mapping[str, str]) -> str:
+        """The superscript: significance marks, then the letter of the table's footnote."""
+        return self.stars + (letters[self.why_undefined] if self.why_undefined else "")
 
 
 Cell = str | int | Measured
@@ -78,10 +90,21 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str | None = None
 
-    def reasons(self) -> tuple[str, ...]:
-        """Why figures are undefined, each reason once, in the order of the cells."""
+    def footnotes(self) -> dict[str, str]:
+        """The reasons for undefined figures, each with its letter, in the order of the cells."""
+        numbers = (cell for row in self.rows for cell in row if isinstance(cell, Measured))
+        reasons = dict.fromkeys(cell.why_undefined for cell in numbers if cell.why_undefined)
+        return {reason: letter(place) for place, reason in enumerate(reasons)}
+
+    def notes(self) -> list[str]:
+        """The notes below the table: its own, and what significance marks mean if it has any."""
         cells = (cell for row in self.rows for cell in row)
-        return tuple(dict.fromkeys(why for cell in cells if (why := why_undefined(cell))))
+        has_marks = any(isinstance(cell, Measured) and cell.stars for cell in cells)
+        return ([self.note] if self.note else []) + ([MARK_NOTE] if has_marks else [])
+
+    def is_text(self, place: int) -> bool:
+        """Whether a column holds text only."""
+        return all(isinstance(row[place], str) for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -153,13 +176,9 @@ class Document:
         yield from (block for section in self.sections for block in section.blocks)
 
 
-def why_undefined(cell: Cell) -> str | None:
-    """Say why a cell has no figure, or its figure no interval; None where it has all."""
-    if not isinstance(cell, Measured):
-        return None
-    if cell.reason is not None:
-        return cell.reason
-    return cell.ci.reason if cell.ci is not None else None
+def letter(place: int) -> str:
+    """The letter of a table's footnote, from 0: a, b, ..., z, aa, ab, ..."""
+    return (letter(place // 26 - 1) if place >= 26 else "") + chr(ord("a") + place % 26)
 
 
 def undefined(reason: str) -> Measured:

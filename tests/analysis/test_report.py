@@ -20,8 +20,9 @@ from hsfiq import analysis
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.reports.cells import shown
+from hsfiq.analysis.reports.document import letter
 from hsfiq.analysis.reports.folder import write_folder
-from hsfiq.analysis.reports.latex import escaped, letter, to_latex
+from hsfiq.analysis.reports.latex import escaped, to_latex
 from hsfiq.analysis.reports.report import Report
 from hsfiq.analysis.reports.sections.methods import METHODS
 from hsfiq.analysis.resampling.draws import Draws
@@ -187,7 +188,7 @@ def test_little_data_gives_dashes_and_reasons(study: list[Question]) -> None:
         if shown(cell) == "\N{EM DASH}" and not isinstance(cell, str)
     ]
     assert dashes
-    assert all(table.reasons() for table, _ in dashes)
+    assert all(table.footnotes() for table, _ in dashes)
 
 
 def test_what_is_said_first_is_true_of_the_release(
@@ -223,7 +224,7 @@ def test_systems_that_cannot_be_ordered(systems: tuple[str, str]) -> None:
     report = analysis.report(release, ["recall@5"], (), quick(release))
     check_page(report.to_html())
     strength = next(t for t in report.document.tables() if t.name == "systems_strength")
-    assert strength.reasons()
+    assert strength.footnotes()
 
 
 def test_names_are_escaped_everywhere(tmp_path: Path) -> None:
