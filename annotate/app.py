@@ -21,16 +21,24 @@ from hsfiq.annotate.handlers import HandedOn, Site
 from hsfiq.annotate.images import image_response
 from hsfiq.annotate.owner.mount import add_owner
 from hsfiq.annotate.payloads import (
+    CHECK,
+    CONSENT,
+    EMPTY,
     limited_body,
-    read_check,
-    read_consent,
-    read_nothing,
+    read_payload,
     read_submit,
 )
 from hsfiq.annotate.security import STUDY, Guard
 from hsfiq.annotate.texts import preferred_language, texts
 from hsfiq.annotate.thumbnails import Kind
-from hsfiq.annotate.views import View
+from hsfiq.collect.protocol import (
+    CheckReply,
+    ErrorReply,
+    FailedOpening,
+    Opening,
+    SubmitReply,
+    View,
+)
 from hsfiq.db.engine import Database
 from hsfiq.errors import Refused, UnreadableInput
 from hsfiq.records import InvalidRecord
@@ -105,8 +113,10 @@ def server_settings(database: Database, host: str, port: int) -> uvicorn.Config:
 def refused(_request: Request, error: Exception) -> Response:
     """Every refusal is one line with a status that is no success."""
     status = error.status if isinstance(error, Refused) else 422
-    answer = {"error": str(error)} | ({"handed_on": True} if isinstance(error, HandedOn) else {})
-    return JSONResponse(answer, status_code=status)
+    reply: ErrorReply = {"error": str(error)}
+    if isinstance(error, HandedOn):
+        reply["handed_on"] = True
+    return JSONResponse(reply, status_code=status)
 
 
 def add_study_routes(app: FastAPI, site: Site) -> None:
@@ -127,11 +137,13 @@ def add_study_routes(app: FastAPI, site: Site) -> None:
 
     @app.post("/consent")
     def consent(request: Request, body: Body) -> Response:
-        return fresh(study.consent(site, request.cookies, agrees=read_consent(body)))
+        return fresh(
+            study.consent(site, request.cookies, agrees=read_payload(CONSENT, body)["agrees"])
+        )
 
     @app.post("/practice")
     def practice(request: Request, body: Body) -> Response:
-        read_nothing(body)
+        read_payload(EMPTY, body)
         return fresh(study.finish_practice(site, request.cookies))
 
     @app.get("/question")
@@ -148,11 +160,11 @@ def add_study_routes(app: FastAPI, site: Site) -> None:
 
     @app.post("/check")
     def check(request: Request, body: Body) -> Response:
-        return fresh(study.check(site, request.cookies, read_check(body)))
+        return fresh(study.check(site, request.cookies, read_payload(CHECK, body)))
 
 
-def fresh(view: View) -> Response:
-    """A view as JSON that no cache keeps."""
+def fresh(view: View | SubmitReply | CheckReply) -> Response:
+    """A view or reply as JSON that no cache keeps."""
     return JSONResponse(view, headers={"Cache-Control": "no-store"})
 
 
@@ -163,7 +175,7 @@ def mount_question_page(app: FastAPI, site: Site) -> None:
         # Gradio writes this name into the page, where scripts can read it: so it names nobody.
         return "participant" if token_in(request.cookies, site.signer) else None
 
-    def opening(request: gr.Request) -> View:
+    def opening(request: gr.Request) -> Opening | FailedOpening:
         try:
             return study.opening(site, request.cookies)
         except Refused as error:  # Gradio would swallow it: the page has to say it

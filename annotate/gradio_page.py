@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from hsfiq.annotate.views import View
+from hsfiq.collect.protocol import FailedOpening, Opening
 
 STATIC = Path(__file__).parent / "static"
 SCRIPTS = ("text.js", "show.js", "stages.js", "answer.js", "send.js", "dialogs.js", "keys.js")
@@ -22,7 +22,7 @@ def static(name: str) -> str:
     return (STATIC / name).read_text(encoding="utf-8")
 
 
-def question_page(opening: Callable[[gr.Request], View]) -> gr.Blocks:
+def question_page(opening: Callable[[gr.Request], Opening | FailedOpening]) -> gr.Blocks:
     """The page of a participant; `opening` gives it its first view when it is loaded.
 
     No gr.State: who asks is in the cookie and where they stand is in the database.

@@ -6,22 +6,16 @@ Headings, paragraphs and lists are all that they need; nothing in them becomes H
 from __future__ import annotations
 
 import re
-from typing import TypedDict
+
+from hsfiq.collect.protocol import TextBlock
 
 ITEM = re.compile(r"(?:[-*+]|(\d+)[.)])\s+(.*)")
 HEADING = re.compile(r"#+\s+(.*)")
 
 
-class Block(TypedDict):
-    """One piece of such a text: a heading or paragraph has one line, a list one for each item."""
-
-    kind: str
-    lines: list[str]
-
-
-def blocks(markdown: str) -> list[Block]:
+def blocks(markdown: str) -> list[TextBlock]:
     """Read Markdown into blocks."""
-    found: list[Block] = []
+    found: list[TextBlock] = []
     is_open = False  # whether the next plain line goes on with the block before it
     for line in markdown.splitlines():
         stripped = line.strip()
@@ -31,9 +25,9 @@ def blocks(markdown: str) -> list[Block]:
             found.append({"kind": "heading", "lines": [plain(heading[1])]})
             is_open = False
         elif item := ITEM.fullmatch(stripped):
-            kind = "steps" if item[1] else "list"
-            if not found or found[-1]["kind"] != kind:
-                found.append({"kind": kind, "lines": []})
+            block: TextBlock = {"kind": "steps" if item[1] else "list", "lines": []}
+            if not found or found[-1]["kind"] != block["kind"]:
+                found.append(block)
             found[-1]["lines"].append(plain(item[2]))
             is_open = True
         elif is_open:

@@ -14,13 +14,23 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.cookies import required_participant
 from hsfiq.annotate.images import Shelf
-from hsfiq.annotate.payloads import CheckTry, GivenAnswer, Submit
+from hsfiq.annotate.payloads import answer_of
 from hsfiq.annotate.signing import Signer, read_assignment, signer_of
 from hsfiq.annotate.stages import decide, wants_reason
 from hsfiq.annotate.thumbnails import Thumbnails, cache_folder
-from hsfiq.annotate.views import Turn, View, Viewer, turn_past, turn_to, turn_to_current
+from hsfiq.annotate.views import Turn, Viewer, turn_past, turn_to, turn_to_current
 from hsfiq.collect import participants
 from hsfiq.collect import responses as store
+from hsfiq.collect.protocol import (
+    AnswerPayload,
+    CheckPayload,
+    CheckReply,
+    Opening,
+    SkipPayload,
+    SubmitPayload,
+    SubmitReply,
+    View,
+)
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Question
 from hsfiq.errors import Forbidden, Refused
@@ -55,7 +65,7 @@ class Site:
         return Viewer(self.shelf, self.signer)
 
 
-def opening(site: Site, cookies: Cookies) -> View:
+def opening(site: Site, cookies: Cookies) -> Opening:
     """What the page gets when it opens.
 
     Raises:
@@ -84,7 +94,7 @@ def show(site: Site, cookies: Cookies, number: int | None) -> View:
     return view_of(site, participant, turn)
 
 
-def submit(site: Site, cookies: Cookies, given: Submit) -> View:
+def submit(site: Site, cookies: Cookies, payload: SubmitPayload | SkipPayload) -> SubmitReply:
     """Keep an answer and give back its revision with what comes next.
 
     Raises:
@@ -93,14 +103,17 @@ def submit(site: Site, cookies: Cookies, given: Submit) -> View:
     now = datetime.now(UTC)
     with site.database.writing() as session:
         participant = required_participant(session, cookies, site.signer)
-        assignment = read_assignment(site.signer, participant.token, given.assignment, "question")
+        assignment = read_assignment(
+            site.signer, participant.token, payload["assignment"], "question"
+        )
+        answer = None if "skip" in payload else payload["answer"]
         response = store.submit(
             session,
             participant,
             assignment.key,
-            kept_answer(site, session, participant, assignment.key, given.answer, now),
+            kept_answer(site, session, participant, assignment.key, answer, now),
             expected_revision=assignment.revision,
-            submit_key=given.submit_key,
+            submit_key=payload["submit_key"],
         )
         revision = response.revision
         turn = turn_past(session, participant, assignment.key, now)
@@ -136,7 +149,7 @@ def finish_practice(site: Site, cookies: Cookies) -> View:
     return view_of(site, participant, turn)
 
 
-def check(site: Site, cookies: Cookies, given: CheckTry) -> View:
+def check(site: Site, cookies: Cookies, payload: CheckPayload) -> CheckReply:
     """Keep a try at a check; whether it was right, and what to show now.
 
     Raises:
@@ -145,8 +158,8 @@ def check(site: Site, cookies: Cookies, given: CheckTry) -> View:
     now = datetime.now(UTC)
     with site.database.writing() as session:
         participant = required_participant(session, cookies, site.signer)
-        assignment = read_assignment(site.signer, participant.token, given.assignment, "check")
-        passed = store.answer_check(session, participant, assignment.key, given.given, now=now)
+        assignment = read_assignment(site.signer, participant.token, payload["assignment"], "check")
+        passed = store.answer_check(session, participant, assignment.key, payload["given"], now=now)
         turn = turn_to_current(session, participant, now)
     return {"passed": passed, "view": view_of(site, participant, turn)}
 
@@ -162,7 +175,7 @@ def kept_answer(
     session: Session,
     participant: Participant,
     question_id: int,
-    given: GivenAnswer | None,
+    payload: AnswerPayload | None,
     now: datetime,
 ) -> Answer | store.Skip:
     """The answer as it is stored, its times reckoned by the server's clock.
@@ -174,33 +187,29 @@ def kept_answer(
     question = session.get_one(Question, question_id)
     if question.handed_on:
         raise HandedOn("this question has gone to somebody else")
-    if given is None:
+    if payload is None:
         if not site.viewer.lacks_images(session, question):
             raise Refused("only a question with a missing image can be skipped")
         return store.Skip(served_at=question.served_at, submitted_at=now)
-    if wants_reason(question, participant) and len(given.reason or "") < SHORTEST_REASON:
+    if (
+        wants_reason(question, participant)
+        and len((payload["reason"] or "").strip()) < SHORTEST_REASON
+    ):
         raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
-    return Answer(
-        given.score_1,
-        given.score_2,
-        given.preferred,
-        given.irrelevant,
-        given.reason,
-        times(given, question.served_at, now),
-    )
+    return answer_of(payload, times(payload, question.served_at, now))
 
 
-def times(given: GivenAnswer, served_at: datetime | None, now: datetime) -> Times:
+def times(payload: AnswerPayload, served_at: datetime | None, now: datetime) -> Times:
     """The times of an answer.
 
     The page reports durations; none can be longer than the time since the question was served, so
     a longer one (a browser that slept, a clock set back) is cut to that.
     """
     wall = max((now - served_at).total_seconds(), 0.0) if served_at else 0.0
-    since = given.seconds_since_first_interaction
+    since = payload["seconds_since_first_interaction"]
     return Times(
         served_at=served_at,
         first_interaction_at=None if since is None else now - timedelta(seconds=min(since, wall)),
         submitted_at=now,
-        active_seconds=round(min(given.active_seconds, wall), 3),
+        active_seconds=round(min(payload["active_seconds"], wall), 3),
     )

@@ -1,21 +1,47 @@
-"""What the page sends, read strictly: the right type, no more than it may be, no key too many."""
+"""Reads the page's requests strictly: exact types, no unknown, missing or repeated keys."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from fastapi import Request
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
+from hsfiq.collect.protocol import (
+    AnswerPayload,
+    CheckPayload,
+    ConsentPayload,
+    EmptyPayload,
+    SkipPayload,
+    SubmitPayload,
+)
+from hsfiq.collect.responses import require_text
 from hsfiq.errors import Refused
-from hsfiq.records import HIGHEST_SCORE, LOWEST_SCORE, require_whole
+from hsfiq.records import Answer, Times
+
+T = TypeVar("T")
 
 LARGEST_BODY = 64 * 1024
+"""Bytes of any request: more than an answer needs, too little to exhaust the memory."""
+
 LONGEST_TEXT = 400
+"""Characters of every text but the reason, whose length `hsfiq.collect.responses` limits."""
+
 SUBMIT_KEY = re.compile(r"[0-9A-Za-z_-]{16,64}")
+
+STRICT = ConfigDict(strict=True, extra="forbid", str_max_length=LONGEST_TEXT)
+
+with_config(STRICT | {"allow_inf_nan": False, "str_max_length": None})(AnswerPayload)
+for _payload in (EmptyPayload, ConsentPayload, SubmitPayload, SkipPayload, CheckPayload):
+    with_config(STRICT)(_payload)
+
+EMPTY = TypeAdapter(EmptyPayload)
+CONSENT = TypeAdapter(ConsentPayload)
+SUBMIT = TypeAdapter(SubmitPayload)
+SKIP = TypeAdapter(SkipPayload)
+CHECK = TypeAdapter(CheckPayload)
 
 
 class TooLarge(Refused):
@@ -25,53 +51,23 @@ class TooLarge(Refused):
 
 
 class WrongType(Refused):
-    """The body is not announced as JSON; other sites cannot announce it so unasked."""
+    """The body is not declared as JSON; a form on another site cannot declare it so."""
 
     status = 415
 
 
 class Unreadable(Refused):
-    """The body is no JSON."""
+    """The body is not a JSON object."""
 
     status = 400
 
 
-@dataclass(frozen=True, slots=True)
-class GivenAnswer:
-    """The values of an answer and the page's clock: seconds, by which no moment is trusted."""
-
-    score_1: int
-    score_2: int
-    preferred: int
-    irrelevant: bool
-    reason: str | None
-    active_seconds: float
-    seconds_since_first_interaction: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Submit:
-    """One press of Next; `answer` is None where the question is skipped."""
-
-    assignment: str
-    submit_key: str
-    answer: GivenAnswer | None
-
-
-@dataclass(frozen=True, slots=True)
-class CheckTry:
-    """One try at a check."""
-
-    assignment: str
-    given: str
-
-
 async def limited_body(request: Request) -> bytes:
-    """The request's body.
+    """The request's body; reading stops at `LARGEST_BODY`.
 
     Raises:
-        WrongType: it is not announced as JSON.
-        TooLarge: it is longer than `LARGEST_BODY`; no more than that is read.
+        WrongType: the content type is not JSON.
+        TooLarge: the body exceeds `LARGEST_BODY`.
     """
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise WrongType("send JSON")
@@ -83,144 +79,101 @@ async def limited_body(request: Request) -> bytes:
     return bytes(body)
 
 
-def read_submit(body: bytes) -> Submit:
+def read_payload(adapter: TypeAdapter[T], body: bytes) -> T:
+    """Read a body as this kind of payload.
+
+    Raises:
+        Refused: it is not JSON, or not exactly what the page sends.
+    """
+    return validated(adapter, read_object(body))
+
+
+def read_submit(body: bytes) -> SubmitPayload | SkipPayload:
     """Read the body of a submit.
 
     Raises:
-        Refused: anything in it is not as the page sends it.
+        Refused: it is not JSON, or not exactly what the page sends.
     """
     values = read_object(body)
+    payload: SubmitPayload | SkipPayload
     if "skip" in values:
-        require_keys(values, {"assignment", "submit_key", "skip"})
-        if values["skip"] is not True:
-            raise Refused("skip is not true")
-        answer = None
+        if values["skip"] is not True:  # strict pydantic takes 1 for Literal[True]
+            raise Refused("skip: must be true")
+        payload = validated(SKIP, values)
     else:
-        require_keys(values, {"assignment", "submit_key", "answer"})
-        answer = read_answer(values["answer"])
-    submit_key = text(values, "submit_key")
-    if not SUBMIT_KEY.fullmatch(submit_key):
-        raise Refused("submit_key is not 16 to 64 letters and digits")
-    return Submit(text(values, "assignment"), submit_key, answer)
+        payload = validated(SUBMIT, values)
+        require_durations(payload["answer"])
+    if not SUBMIT_KEY.fullmatch(payload["submit_key"]):
+        raise Refused("submit_key: must be 16 to 64 letters, digits, hyphens or underscores")
+    return payload
 
 
-def read_check(body: bytes) -> CheckTry:
-    """Read the body of a try at a check.
-
-    Raises:
-        Refused: anything in it is not as the page sends it.
-    """
-    values = read_object(body)
-    require_keys(values, {"assignment", "given"})
-    return CheckTry(text(values, "assignment"), text(values, "given"))
-
-
-def read_consent(body: bytes) -> bool:
-    """Read what is said on the consent page: whether they take part.
+def answer_of(payload: AnswerPayload, times: Times) -> Answer:
+    """The answer in a submit, with the times that the server has worked out.
 
     Raises:
-        Refused: anything in it is not as the page sends it.
+        InvalidRecord: a score or the preference is out of range.
     """
-    values = read_object(body)
-    require_keys(values, {"agrees"})
-    if not isinstance(values["agrees"], bool):
-        raise Refused("agrees is neither true nor false")
-    return values["agrees"]
-
-
-def read_nothing(body: bytes) -> None:
-    """Read a body that says nothing but that it comes from our page.
-
-    Raises:
-        Refused: it says something.
-    """
-    require_keys(read_object(body), set())
-
-
-def read_answer(values: object) -> GivenAnswer:
-    """Read the answer within a submit."""
-    if not isinstance(values, dict):
-        raise Refused("answer is no object")
-    require_keys(values, set(GivenAnswer.__slots__))
-    for name in ("score_1", "score_2"):
-        require_whole(name, values[name], LOWEST_SCORE, HIGHEST_SCORE)
-    require_whole("preferred", values["preferred"], 0, 2)
-    if not isinstance(values["irrelevant"], bool):
-        raise Refused("irrelevant is neither true nor false")
-    since = values["seconds_since_first_interaction"]
-    return GivenAnswer(
-        score_1=values["score_1"],
-        score_2=values["score_2"],
-        preferred=values["preferred"],
-        irrelevant=values["irrelevant"],
-        reason=None if values["reason"] is None else clean(values, "reason").strip(),
-        active_seconds=seconds(values, "active_seconds"),
-        seconds_since_first_interaction=(
-            None if since is None else seconds(values, "seconds_since_first_interaction")
-        ),
+    return Answer(
+        payload["score_1"],
+        payload["score_2"],
+        payload["preferred"],
+        payload["irrelevant"],
+        None if payload["reason"] is None else payload["reason"].strip(),
+        times,
     )
 
 
-def read_object(body: bytes) -> dict[str, Any]:
-    """The JSON object in the body, no NaN and no key twice.
+def require_durations(answer: AnswerPayload) -> None:
+    """Raise `Refused` if a number of seconds is negative."""
+    first_interaction = answer["seconds_since_first_interaction"]
+    if answer["active_seconds"] < 0 or (first_interaction is not None and first_interaction < 0):
+        raise Refused("answer: a number of seconds is negative")
+
+
+def validated(adapter: TypeAdapter[T], values: dict[str, Any]) -> T:
+    """The values as this kind of payload.
 
     Raises:
-        Unreadable: there is none.
+        Refused: a key is missing or unknown, or a value has the wrong type or length.
+    """
+    try:
+        return adapter.validate_python(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise Refused(f"{key[:100]}: {first['msg']}") from error
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """The JSON object in a body.
+
+    Raises:
+        Unreadable: it is not JSON, holds NaN or Infinity, or repeats a key.
+        Refused: a string holds NUL or an unpaired surrogate, which no database stores.
     """
     try:
         values = json.loads(
-            body.decode("utf-8"), parse_constant=no_constant, object_pairs_hook=unique_keys
+            body.decode("utf-8"), parse_constant=refuse_constant, object_pairs_hook=checked_object
         )
     except (ValueError, RecursionError) as error:
-        raise Unreadable("the body is no JSON that can be read") from error
+        raise Unreadable("the body is not readable JSON") from error
     if not isinstance(values, dict):
-        raise Unreadable("the body is no JSON object")
+        raise Unreadable("the body is not a JSON object")
     return values
 
 
-def no_constant(name: str) -> NoReturn:
-    """Python reads NaN and Infinity, JSON knows neither."""
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and Infinity, which Python reads but JSON does not allow."""
     raise ValueError(name)
 
 
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object's pairs as a dict, where no key may come twice."""
+def checked_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's pairs as a dict; neither repeated keys nor unstorable characters are allowed."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise ValueError("a key comes twice")
+        raise ValueError("a key is repeated")
+    for key, value in pairs:
+        if isinstance(value, str):
+            require_text(key, value)
     return values
-
-
-def require_keys(values: dict[str, Any], wanted: set[str]) -> None:
-    """Refuse an object with other keys than the wanted ones."""
-    if set(values) != wanted:
-        odd = ", ".join(sorted(set(values) ^ wanted))[:100]
-        raise Refused(f"keys missing or unknown: {odd}")
-
-
-def text(values: dict[str, Any], name: str) -> str:
-    """A short text."""
-    value = clean(values, name)
-    if len(value) > LONGEST_TEXT:
-        raise Refused(f"{name} is too long")
-    return value
-
-
-def clean(values: dict[str, Any], name: str) -> str:
-    """A text that every database can keep: no NUL, no half of a surrogate pair."""
-    value = values[name]
-    if not isinstance(value, str):
-        raise Refused(f"{name} is no text")
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise Refused(f"{name} holds a character that is none")
-    return value
-
-
-def seconds(values: dict[str, Any], name: str) -> float:
-    """A number of seconds, not negative."""
-    value = values[name]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Refused(f"{name} is no number")
-    if not 0 <= value < math.inf:
-        raise Refused(f"{name} is {value}, not a number of seconds")
-    return float(min(value, 1e9))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import re
 from functools import cache
-from typing import Any
+from typing import Final
 
+from hsfiq.collect.protocol import ImageView
 from hsfiq.drawn import Garment
 from hsfiq.drawn.draw import draw
 from hsfiq.drawn.garments import Colour, Logo, Neckline, Pattern, Sleeve
 
-BETTER = 1
+BETTER: Final = 1
 """The set that does what the text asks for."""
 
 TOKEN = re.compile(r"practice-(\d{1,2})")
@@ -32,11 +33,11 @@ _LOOKS: tuple[_Look, ...] = (
     ("grey", "none", "plain", "collar", "none"),
 )
 
-
-def example() -> dict[str, Any]:
-    """The example's images as a view holds them: the reference, and two sets of five."""
-    images = [{"token": f"practice-{n}", "missing": False} for n in range(len(_LOOKS))]
-    return {"reference": images[0], "sets": [images[1:6], images[6:11]]}
+_IMAGES: list[ImageView] = [
+    {"token": f"practice-{n}", "missing": False} for n in range(len(_LOOKS))
+]
+REFERENCE = _IMAGES[0]
+SETS = [_IMAGES[1:6], _IMAGES[6:11]]
 
 
 def picture(token: str) -> bytes | None:

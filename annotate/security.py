@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hsfiq.annotate.cookies import token_in
+from hsfiq.annotate.payloads import LARGEST_BODY
 from hsfiq.annotate.signing import Signer
 from hsfiq.annotate.texts import preferred_language
 from hsfiq.annotate.welcome import stranger_page
@@ -36,10 +37,6 @@ HEADERS = {
 }
 """Gradio's page runs inline scripts; what matters is that it can neither load from nor tell
 another site anything."""
-
-
-LARGEST_BODY = 64 * 1024
-"""Bytes of a request: more than any answer has, and less than what fills the memory."""
 
 
 class Guard:

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.collect import participants
 from hsfiq.collect.participants import GONE
+from hsfiq.collect.protocol import Completion
 from hsfiq.collect.responses import Standing
 from hsfiq.db.tables import Participant, Question
 from hsfiq.errors import Conflict
@@ -62,7 +63,7 @@ def decide(session: Session, participant: Participant, *, agrees: bool, now: dat
         raise Conflict("you have agreed already, in another window")
 
 
-def completion(participant: Participant, stage: Stage, answered: int) -> dict[str, str]:
+def completion(participant: Participant, stage: Stage, answered: int) -> Completion:
     """The study's completion code and address, for a stage at which they are due.
 
     Whoever comes too late or is let go after having answered gets them as well: platforms ask

@@ -11,7 +11,6 @@ from datetime import datetime
 from functools import cache
 from math import ceil
 from statistics import median
-from typing import Any
 
 from sqlalchemy import Select, bindparam, func, or_, select
 from sqlalchemy.orm import Session
@@ -23,6 +22,19 @@ from hsfiq.annotate.signing import Assignment, Signer
 from hsfiq.annotate.stages import Stage, completion, may_answer, stage_of, wants_reason
 from hsfiq.annotate.texts import consent_text, guidelines, texts
 from hsfiq.collect import responses as store
+from hsfiq.collect.protocol import (
+    CheckView,
+    ConsentView,
+    DoneView,
+    EarlierAnswer,
+    FarewellView,
+    ImageView,
+    Opening,
+    PracticeView,
+    QuestionView,
+    View,
+    ViewBase,
+)
 from hsfiq.collect.responses import Standing, Step
 from hsfiq.db.tables import (
     Check,
@@ -40,8 +52,6 @@ from hsfiq.db.tables import (
 from hsfiq.errors import Forbidden
 from hsfiq.study.config import config_of
 from hsfiq.text import shown
-
-View = dict[str, Any]
 
 ENOUGH_ANSWERS = 3
 """So many answers show a pace by which the time left can be told."""
@@ -118,7 +128,7 @@ class Viewer:
     shelf: Shelf
     signer: Signer
 
-    def opening(self, session: Session, participant: Participant, turn: Turn) -> View:
+    def opening(self, session: Session, participant: Participant, turn: Turn) -> Opening:
         """What the page gets when it opens: the study's own texts and the first view."""
         study, config = participant.study, config_of(participant.study)
         return {
@@ -126,7 +136,7 @@ class Viewer:
                 "title": study.title,
                 "language": config.study.language,
                 "guidelines": blocks(guidelines(study)),
-                "set_names": config.study.set_names,
+                "set_names": list(config.study.set_names),
                 "ties_allowed": study.ties_allowed,
                 "longest_reason": store.LONGEST_REASON,
             },
@@ -137,32 +147,32 @@ class Viewer:
     def view(self, session: Session, participant: Participant, turn: Turn) -> View:
         """What the page shows at this turn."""
         standing, step = turn.standing, turn.step
-        common: View = {
+        base: ViewBase = {
             "total": standing.total,
             "answered": standing.answered,
             "back": back_from(turn, participant),
         }
         if step is None:
-            return common | self.stage_view(session, participant, turn)
-        common |= {
-            "number": step.number,
-            "minutes_left": minutes_left(session, participant, standing),
-        }
+            return self.stage_view(session, participant, turn, base)
         if step.check_id is not None:
-            return common | self.check_view(session, participant, step.check_id)
-        return common | self.question_view(session, participant, turn, step)
+            return self.check_view(session, participant, turn, step, base)
+        return self.question_view(session, participant, turn, step, base)
 
-    def stage_view(self, session: Session, participant: Participant, turn: Turn) -> View:
-        """What stands before and behind the questions."""
+    def stage_view(
+        self, session: Session, participant: Participant, turn: Turn, base: ViewBase
+    ) -> ConsentView | PracticeView | DoneView | FarewellView:
+        """What comes before and after the questions."""
         stage, standing = turn.stage, turn.standing
         if stage == "consent":
-            return {"step": "consent", "text": blocks(consent_text(participant.study))}
+            return {**base, "step": "consent", "text": blocks(consent_text(participant.study))}
         if stage == "practice":
             first = standing.steps[0]
             return {
+                **base,
                 "step": "practice",
                 "text": texts(config_of(participant.study).study.language)["page"]["practice_wish"],
-                **practice.example(),
+                "reference": practice.REFERENCE,
+                "sets": practice.SETS,
                 "better": practice.BETTER,
                 "earlier": None,
                 "reason_asked": False,
@@ -171,28 +181,40 @@ class Viewer:
             }
         due = completion(participant, stage, standing.answered)
         if stage == "done":
-            return {"step": "done", **totals(session, participant), **due}
-        return {"step": "farewell", "kind": stage, **due}
+            minutes, passed_on = totals(session, participant)
+            return {**base, "step": "done", "minutes": minutes, "passed_on": passed_on, **due}
+        if stage == "asking":
+            raise AssertionError("the participant has a question or check to answer")
+        return {**base, "step": "farewell", "kind": stage, **due}
 
-    def check_view(self, session: Session, participant: Participant, check_id: int) -> View:
-        """The sum that is asked between two forms."""
-        assignment = Assignment("check", check_id)
+    def check_view(
+        self, session: Session, participant: Participant, turn: Turn, step: Step, base: ViewBase
+    ) -> CheckView:
+        """The arithmetic check between two forms."""
+        check = session.get_one(Check, step.check_id)
+        assignment = Assignment("check", check.id)
         return {
+            **base,
             "step": "check",
-            "prompt": session.get_one(Check, check_id).prompt,
+            "number": step.number,
+            "minutes_left": minutes_left(session, participant, turn.standing),
+            "prompt": check.prompt or "",
             "assignment": assignment.signed(self.signer, participant.token),
         }
 
     def question_view(
-        self, session: Session, participant: Participant, turn: Turn, step: Step
-    ) -> View:
+        self, session: Session, participant: Participant, turn: Turn, step: Step, base: ViewBase
+    ) -> QuestionView:
         """A question, with the earlier answer where it has one."""
         question = store.load_question(session, step.question_id)
         latest = store.latest_response(session, step.question_id)
         assignment = Assignment("question", question.id, latest.revision if latest else 0)
         query = question.pair.query
         return {
+            **base,
             "step": "question",
+            "number": step.number,
+            "minutes_left": minutes_left(session, participant, turn.standing),
             "text": shown(question.text or query.text),
             "reference": self.image_view(session, query.triplet.reference),
             "sets": [
@@ -209,7 +231,7 @@ class Viewer:
             "next_images": next_images(session, turn.standing, step),
         }
 
-    def image_view(self, session: Session, image: Image) -> View:
+    def image_view(self, session: Session, image: Image) -> ImageView:
         """One image: its token, or that its file is missing or no image."""
         return {"token": image.token, "missing": self.shelf.picture(session, image) is None}
 
@@ -231,7 +253,7 @@ def back_from(turn: Turn, participant: Participant) -> int | None:
     return number - 1 or None
 
 
-def earlier_answer(response: Response) -> View:
+def earlier_answer(response: Response) -> EarlierAnswer:
     """The answer that counts so far, as the page fills it in."""
     return {
         "score_1": response.score_1,
@@ -297,8 +319,8 @@ def minutes_left(session: Session, participant: Participant, standing: Standing)
     return max(1, ceil(median(pace) * left / 60))
 
 
-def totals(session: Session, participant: Participant) -> View:
-    """What the thank-you page says: minutes spent, and whether others took questions over."""
+def totals(session: Session, participant: Participant) -> tuple[int, bool]:
+    """Minutes spent, and whether others took over some of the questions."""
     own = (
         select(func.sum(Response.active_seconds))
         .join(Question, Response.question_id == Question.id)
@@ -310,10 +332,7 @@ def totals(session: Session, participant: Participant) -> View:
         .join(Form, Question.form_id == Form.id)
         .where(Form.participant_id == participant.id, Question.handed_on)
     )
-    return {
-        "minutes": round((session.scalar(own) or 0) / 60),
-        "passed_on": bool(session.scalar(passed_on)),
-    }
+    return round((session.scalar(own) or 0) / 60), bool(session.scalar(passed_on))
 
 
 def open_studies(session: Session) -> list[Study]:
