@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 from scipy.stats import rankdata
 
 from hsfiq import demo
@@ -38,6 +37,7 @@ from hsfiq.drawn import DrawnTriplet, Garment, catalogue, garment_of, generator,
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
 from hsfiq.drawn.triplets import Split
 from hsfiq.drawn.utility import reference_likeness, text_utility
+from hsfiq.releases.reader import read_sets
 from hsfiq.study.config import Design
 
 ANSWERS, FULL_ANSWERS = 400, 6000
@@ -196,15 +196,14 @@ def truth(seed: int, split: Split, answers: int) -> dict[str, DrawnTriplet]:
 
 def write_knowing(release: Path, triplets: dict[str, DrawnTriplet], name: str) -> Path:
     """Score each set by the attributes: a file of the metric's name."""
-    sets = pq.read_table(release / "sets.parquet").to_pylist()
     path = release.with_name(release.name + ".known") / f"{name}.jsonl"
     path.parent.mkdir(exist_ok=True)
     worth = KNOWING[name]
     with path.open("w", encoding="utf-8") as file:
-        for row in sets:
-            triplet = triplets[row["query_id"]]
-            score = fmean(worth(triplet, garment_of(image)) for image in row["image_ids"])
-            file.write(json.dumps({"set_id": row["set_id"], "score": score}) + "\n")
+        for retrieved in read_sets(release):
+            triplet = triplets[retrieved.query_id]
+            score = fmean(worth(triplet, garment_of(image)) for image in retrieved.images)
+            file.write(json.dumps({"set_id": retrieved.set_id, "score": score}) + "\n")
     return path
 
 

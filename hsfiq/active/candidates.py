@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
-import pyarrow.parquet as pq
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.db.tables import Image, Pair, Query, RetrievedImage, System, Triplet
 from hsfiq.errors import UnreadableInput
+from hsfiq.releases.reader import read_preferences, read_queries
 from hsfiq.releases.splits import split_by, verify_no_leak
 from hsfiq.study.design import ranked_lists
 
@@ -188,14 +188,17 @@ def held_out_of(release: Path) -> HeldOut:
         raise UnreadableInput(
             str(release), "holds out participants and no triplets", "leave --release out"
         )
-    answered = pq.read_table(release / "preferences.parquet", columns=["question_id", "query_id"])
-    taught = {it["query_id"] for it in answered.to_pylist() if parts[it["question_id"]] == "train"}
-    columns = ["query_id", "dataset", "reference_id", "target_id"]
-    queries = pq.read_table(release / "queries.parquet", columns=columns).to_pylist()
+    queries = read_queries(release)
     images = {
-        it["query_id"]: (it["dataset"], it["reference_id"], it["target_id"]) for it in queries
+        query_id: (query.dataset, query.reference, query.target)
+        for query_id, query in queries.items()
+    }
+    trained_on = {
+        images[answer.query_id]
+        for answer in read_preferences(release)
+        if parts[answer.question_id] == "train"
     }
     return HeldOut(
-        datasets=frozenset(it["dataset"] for it in queries),
-        triplets=frozenset(images.values()) - {images[query] for query in taught},
+        datasets=frozenset(query.dataset for query in queries.values()),
+        triplets=frozenset(images.values()) - trained_on,
     )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hsfiq.atomic_files import sync
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases.content import FIRST_VERSION, Release, sha256
 from hsfiq.releases.manifest import MANIFEST, read_manifest
+from hsfiq.releases.reader import PREFERENCES, read_exclusions, read_rows
 
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"
 _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
@@ -187,22 +187,19 @@ def releases_holding(parent: Path, study: str, participant: str) -> list[Path]:
     found = []
     for folder in sorted(parent.iterdir() if parent.is_dir() else ()):
         manifest = read_manifest(folder)
-        if manifest is not None and manifest.get("study") == study:
-            rows = [*rows_of(folder / "preferences.jsonl"), *rows_of(folder / "exclusions.jsonl")]
-            if any(
-                row.get("participant_id") == participant and row.get("rule") != "unanswered"
-                for row in rows
-            ):
-                found.append(folder)
+        is_of_study = manifest is not None and manifest.get("study") == study
+        if is_of_study and participant in participants_in(folder):
+            found.append(folder)
     return found
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    """The rows of a table of a release; none where the file is gone or is no table."""
-    try:
-        # Only line feeds end a row: a reason may hold the separators that `splitlines` knows.
-        lines = path.read_text(encoding="utf-8").split("\n")
-        rows = [json.loads(line) for line in lines if line]
-    except (OSError, ValueError):
-        return []
-    return [row for row in rows if isinstance(row, dict)]
+def participants_in(release: Path) -> set[str]:
+    """Whose answers a release holds or has dropped; an unreadable table names nobody."""
+    participants: set[str] = set()
+    with suppress(UnreadableInput):
+        rows = read_rows(release / PREFERENCES, ("participant_id",))
+        participants |= {row["participant_id"] for row in rows}
+    with suppress(UnreadableInput):
+        dropped = read_exclusions(release)
+        participants |= {row.participant_id for row in dropped if row.rule != "unanswered"}
+    return participants

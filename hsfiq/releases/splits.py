@@ -14,20 +14,25 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.ids import split_query_id
 from hsfiq.releases.manifest import MANIFEST, read_manifest
+from hsfiq.releases.reader import (
+    EXPORT_AGAIN,
+    EXPORT_WITH_SPLIT,
+    PARTS,
+    QUERIES,
+    SPLITS,
+    Part,
+    read_parts,
+    read_preferences,
+    read_queries,
+)
 from hsfiq.releases.rows import QuestionRow
 
 By = Literal["triplet", "participant", "both"]
-Part = Literal["train", "test", "unused"]
 
 WAYS: tuple[By, ...] = get_args(By)
-PARTS: tuple[Part, ...] = get_args(Part)
-EXPORT_AGAIN = "export the release again, with --split"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,23 +165,22 @@ def verify_no_leak(release: Path) -> dict[str, Part]:
     """
     by = split_by(release)
     parts = read_parts(release)
-    queries = {
-        row["query_id"]: {stem(row["query_id"]), stem(row["triplet_id"])}
-        for row in table(release / "queries.parquet", "query_id", "triplet_id")
-    }
-    answered = table(release / "preferences.parquet", "question_id", "participant_id", "query_id")
-    where = str(release / "splits.parquet")
-    require_same({row["question_id"] for row in answered}, parts.keys(), where)
+    queries = read_queries(release)
+    answers = read_preferences(release)
+    where = str(release / SPLITS)
+    require_same({answer.question_id for answer in answers}, parts.keys(), where)
     triplets: list[tuple[str, str]] = []
     participants: list[tuple[str, str]] = []
-    for row in answered:
-        question, query = row["question_id"], row["query_id"]
-        if query not in queries:
+    for answer in answers:
+        question = answer.question_id
+        query = queries.get(answer.query_id)
+        if query is None:
             raise UnreadableInput(
-                str(release / "queries.parquet"), f"lacks query {query}", EXPORT_AGAIN
+                str(release / QUERIES), f"lacks query {answer.query_id}", EXPORT_AGAIN
             )
-        triplets += [(triplet, question) for triplet in sorted(queries[query])]
-        participants.append((row["participant_id"], question))
+        stems = {stem(query.query_id), stem(query.triplet_id)}
+        triplets += [(triplet, question) for triplet in sorted(stems)]
+        participants.append((answer.participant_id, question))
     if by != "participant":
         require_one_part("triplet", triplets, parts, where)
     if by != "triplet":
@@ -191,30 +195,16 @@ def split_by(release: Path) -> By:
     for by in WAYS:
         if said == by:
             return by
-    raise UnreadableInput(str(release / MANIFEST), "tells of no split", EXPORT_AGAIN)
-
-
-def read_parts(release: Path) -> dict[str, Part]:
-    """The part of each question, as it stands in the release."""
-    path = release / "splits.parquet"
-    parts: dict[str, Part] = {}
-    for row in table(path, "question_id", "part"):
-        question, part = row["question_id"], row["part"]
-        if part not in PARTS:
-            raise UnreadableInput(str(path), f"question {question} has part {part!r}", EXPORT_AGAIN)
-        if question in parts:
-            raise UnreadableInput(str(path), f"holds question {question} twice", EXPORT_AGAIN)
-        parts[question] = part
-    return parts
+    raise UnreadableInput(str(release / MANIFEST), "tells of no split", EXPORT_WITH_SPLIT)
 
 
 def require_same(asked: AbstractSet[str], split: AbstractSet[str], where: str) -> None:
     """Every question of the release has a part, and no other question has one."""
     if asked - split:
-        raise UnreadableInput(where, f"lacks question {min(asked - split)}", EXPORT_AGAIN)
+        raise UnreadableInput(where, f"lacks question {min(asked - split)}", EXPORT_WITH_SPLIT)
     if split - asked:
         what = f"question {min(split - asked)} is not in the release"
-        raise UnreadableInput(where, what, EXPORT_AGAIN)
+        raise UnreadableInput(where, what, EXPORT_WITH_SPLIT)
 
 
 def require_one_part(
@@ -237,23 +227,5 @@ def require_one_part(
                 where,
                 f"{what} {id_} leaks: question {found['train']} is in train, "
                 f"question {found['test']} in test",
-                EXPORT_AGAIN,
+                EXPORT_WITH_SPLIT,
             )
-
-
-def table(path: Path, *columns: str) -> list[dict[str, Any]]:
-    """These columns of a release's table, row by row; none of them may be null."""
-    if not path.is_file():
-        raise UnreadableInput(str(path), "there is no such file", EXPORT_AGAIN)
-    try:
-        found = pq.read_table(path, columns=list(columns))
-    except (pa.ArrowException, OSError) as error:
-        what = f"cannot be read ({' '.join(str(error).split())})"
-        raise UnreadableInput(str(path), what, EXPORT_AGAIN) from error
-    for name in columns:
-        if name not in found.column_names:
-            raise UnreadableInput(str(path), f"has no column {name}", EXPORT_AGAIN)
-        if found[name].null_count:
-            raise UnreadableInput(str(path), f"column {name} holds nulls", EXPORT_AGAIN)
-    rows: list[dict[str, Any]] = found.to_pylist()
-    return rows

@@ -12,12 +12,21 @@ import torch
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.model.checkpoints.files import sha256_of
 from hsfiq.model.preference.response_model import Judgements, numbered
-from hsfiq.model.scoring.release_scores import QUERIES, SETS, ReleasedSet, read_sets, rows
-from hsfiq.records import HIGHEST_SCORE, LOWEST_SCORE
 from hsfiq.releases.manifest import MANIFEST, read_manifest
-from hsfiq.releases.splits import Part, verify_no_leak
-
-PREFERENCES, SPLITS = "preferences.parquet", "splits.parquet"
+from hsfiq.releases.reader import (
+    EXPORT_AGAIN,
+    PREFERENCES,
+    QUERIES,
+    SETS,
+    SPLITS,
+    Part,
+    ReleasedPreference,
+    ReleasedSet,
+    read_preferences,
+    read_queries,
+    read_sets,
+)
+from hsfiq.releases.splits import verify_no_leak
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +90,19 @@ def read_answers(release: Path) -> Answers:
     parts = verify_no_leak(release) if has_splits else None
     found: list[Question] = []
     taught, asked = set[str](), set[str]()
-    columns = ("question_id", "participant_id", "query_id", "set_1", "set_2")
-    answers = ("preferred", "score_1", "score_2")
-    for row in rows(release / PREFERENCES, (*columns, *answers)):
+    for row in read_preferences(release):
         question = question_of(row, sets, parts, release)
         found.append(question)
-        asked.add(row["query_id"])
+        asked.add(row.query_id)
         if question.part == "train":
-            taught.add(row["query_id"])
-    images = {
-        row["query_id"]: (row["reference_id"], row["target_id"])
-        for row in rows(release / QUERIES, ("query_id", "reference_id", "target_id"))
-    }
+            taught.add(row.query_id)
+    images = {name: (it.reference, it.target) for name, it in read_queries(release).items()}
     held_out = frozenset(images[it] for it in asked) - {images[it] for it in taught}
     return Answers(said, tuple(found), has_splits, held_out)
 
 
 def question_of(
-    row: Mapping[str, Any],
+    row: ReleasedPreference,
     sets: Mapping[str, ReleasedSet],
     parts: Mapping[str, Part] | None,
     release: Path,
@@ -108,27 +112,17 @@ def question_of(
     Raises:
         UnreadableInput: naming the question.
     """
-    name = row["question_id"]
-
-    def refuse(what: str) -> UnreadableInput:
-        where = f"{release / PREFERENCES}: question {name}"
-        return UnreadableInput(where, what, "export the release again")
-
-    for key in ("set_1", "set_2"):
-        if row[key] not in sets:
-            raise refuse(f"its {key} {row[key]} is not in {SETS}")
-    if row["preferred"] not in (0, 1, 2):
-        raise refuse(f"preferred is {row['preferred']}, not 1, 2 or 0")
-    for key in ("score_1", "score_2"):
-        if row[key] not in range(LOWEST_SCORE, HIGHEST_SCORE + 1):
-            raise refuse(f"{key} is {row[key]}, not from {LOWEST_SCORE} to {HIGHEST_SCORE}")
+    for key, set_id in (("set_1", row.set_1), ("set_2", row.set_2)):
+        if set_id not in sets:
+            where = f"{release / PREFERENCES}: question {row.question_id}"
+            raise UnreadableInput(where, f"its {key} {set_id} is not in {SETS}", EXPORT_AGAIN)
     return Question(
-        question_id=name,
-        participant=row["participant_id"],
-        sets=(sets[row["set_1"]], sets[row["set_2"]]),
-        preferred=row["preferred"],
-        scores=(row["score_1"], row["score_2"]),
-        part="train" if parts is None else parts[name],
+        question_id=row.question_id,
+        participant=row.participant_id,
+        sets=(sets[row.set_1], sets[row.set_2]),
+        preferred=row.preferred,
+        scores=(row.score_1, row.score_2),
+        part="train" if parts is None else parts[row.question_id],
     )
 
 

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hsfiq.model.preference.data import Question
-from hsfiq.model.scoring.release_scores import rows
-
-EXCLUSIONS, CONTRADICTS = "exclusions.parquet", "contradicts"
+from hsfiq.releases.reader import read_exclusions
 
 PRIOR_ANSWERS = 20.0
 """As many answers of the average participant are added to each one's own."""
@@ -56,9 +54,8 @@ def reliabilities(questions: Sequence[Question], dropped: Mapping[str, int]) -> 
 
 def contradictions_dropped(release: Path) -> Counter[str]:
     """How many questions of each participant the filter dropped as contradicting."""
-    path = release / "exclusions.parquet"
     return Counter(
-        row["participant_id"]
-        for row in rows(path, ("participant_id", "rule"))
-        if row["rule"] == "contradicts"
+        exclusion.participant_id
+        for exclusion in read_exclusions(release)
+        if exclusion.rule == "contradicts"
     )

@@ -21,31 +21,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hsfiq.atomic_files import write_whole
-from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.files import clear, sha256_of, to_json
 from hsfiq.model.data.texts import normalise
 from hsfiq.model.encoders.protocol import Pooling
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.relevance import paired_relevance
+from hsfiq.releases.reader import ReleasedSet
 
 T = TypeVar("T")
 
 _COLUMNS: dict[str, pa.DataType] = {"set_id": pa.string(), "score": pa.float64()}
 SET_SCORES = pa.schema(_COLUMNS)
 IMAGE_SCORES = SET_SCORES.insert(1, pa.field("image_id", pa.string()))
-
-QUERIES, SETS = "queries.parquet", "sets.parquet"
-"""What a scoring reads of a release."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleasedSet:
-    """A retrieved set with its query, as a release has them."""
-
-    set_id: str
-    reference: str
-    text: str
-    images: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,51 +51,6 @@ class Scored:
     sets: list[tuple[str, float]]
     missing: list[str]
     unscored: list[str]
-
-
-def read_sets(release: Path) -> list[ReleasedSet]:
-    """Read the sets of a release in its order.
-
-    Raises:
-        UnreadableInput: the folder is no release.
-        NothingToDo: it has no sets.
-    """
-    queries = {
-        row["query_id"]: (row["reference_id"], row["text"])
-        for row in rows(release / QUERIES, ("query_id", "reference_id", "text"))
-    }
-    found = []
-    for row in rows(release / SETS, ("set_id", "query_id", "image_ids")):
-        if row["query_id"] not in queries:
-            raise UnreadableInput(
-                str(release / SETS),
-                f"set {row['set_id']} is of query {row['query_id']}, which {QUERIES} lacks",
-                "export the release again",
-            )
-        found.append(ReleasedSet(row["set_id"], *queries[row["query_id"]], tuple(row["image_ids"])))
-    if not found:
-        raise NothingToDo(f"{release}: the release has no sets to score")
-    return found
-
-
-def rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Some columns of a Parquet file, row by row.
-
-    Raises:
-        UnreadableInput: there is no such file, or it lacks one of them.
-    """
-    mend = "name the folder of a release, made by hsfiq export"
-    if not path.is_file():
-        raise UnreadableInput(str(path), "there is no such file", mend)
-    try:
-        there = pq.read_schema(path).names
-        for name in columns:
-            if name not in there:
-                raise UnreadableInput(str(path), f"has no column {name}", mend)
-        found: list[dict[str, Any]] = pq.read_table(path, columns=list(columns)).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise UnreadableInput(str(path), f"cannot be read ({error})", mend) from error
-    return found
 
 
 def score_sets(

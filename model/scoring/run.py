@@ -25,12 +25,8 @@ from hsfiq.model.runtime.distributed import World
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import Loaded, load_scorer
 from hsfiq.model.scoring.release_scores import (
-    QUERIES,
-    SETS,
-    ReleasedSet,
     first_few,
     is_whole,
-    read_sets,
     said_before,
     score_sets,
     write_scores,
@@ -39,6 +35,7 @@ from hsfiq.model.training.callbacks import Watcher
 from hsfiq.model.training.optimizer import precision
 from hsfiq.model.training.run import ENCODER_BATCH, TOKENS_DTYPE, jsonable
 from hsfiq.records import InvalidRecord
+from hsfiq.releases.reader import QUERIES, SETS, ReleasedSet, read_sets
 
 VERSIONS = ("hsfiq", "torch")
 """What a provenance tells of the programs."""

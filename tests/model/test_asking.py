@@ -21,9 +21,10 @@ from hsfiq.model.active.run import Where, uncertainty
 from hsfiq.model.active.uncertainty import RATE, SAMPLES, dropout_masks, opinions
 from hsfiq.model.checkpoints.files import ANSWER_MODEL
 from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.scoring.release_scores import read_sets, score_sets
+from hsfiq.model.scoring.release_scores import score_sets
 from hsfiq.model.scoring.run import encoded
 from hsfiq.model.training.callbacks import Watcher
+from hsfiq.releases.reader import read_sets
 from tests.model.preference_kit import QUICK, Answered
 from tests.model.training_kit import CPU, Said, files_below, hsfiq
 

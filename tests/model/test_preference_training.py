@@ -30,8 +30,8 @@ from hsfiq.model.preference.reliability import contradictions_dropped, even, rel
 from hsfiq.model.preference.response_model import fit_answers
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.scoring.release_scores import ReleasedSet
 from hsfiq.model.training.run import ENCODER_BATCH, TOKENS_DTYPE
+from hsfiq.releases.reader import ReleasedSet
 from tests.model.preference_kit import QUICK, Answered, rewrite, rows
 from tests.model.training_kit import ALONE, CPU, Drawn, files_below, hsfiq, options
 
@@ -447,7 +447,7 @@ def test_a_participant_in_both_parts_is_refused(answered: Answered, release: Pat
 
 
 def question(name: str, scores: tuple[int, int], preferred: int) -> Question:
-    one = ReleasedSet("s", "r", "text", ("i",))
+    one = ReleasedSet("s", "q", "r", "text", ("i",))
     return Question("q", name, (one, one), preferred, scores, "train")
 
 

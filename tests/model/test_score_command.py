@@ -673,5 +673,5 @@ def test_trained_in_fp16_and_scored_on_a_cpu(
 def test_a_release_without_sets(loop: Loop, release: Path) -> None:
     pq.write_table(pq.read_table(release / "sets.parquet").slice(0, 0), release / "sets.parquet")
     command = score(loop, release, "--images", loop.pictures)
-    assert_refused(command, "the release has no sets to score", code=1)
+    assert_refused(command, "the release has no sets", code=1)
     assert not release.with_name("hp.scores").exists()

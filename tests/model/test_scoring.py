@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.protocol import Pooling
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.runtime.distributed import World
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.scorer import Scorer
 from hsfiq.model.scoring.release_scores import (
-    ReleasedSet,
     Scored,
     first_few,
     is_whole,
-    read_sets,
     said_before,
     score_sets,
     write_scores,
 )
+from hsfiq.releases.reader import ReleasedSet
 from tests.model.small_encoder import CPU, SmallEncoder, draw_images, fill
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -88,7 +86,7 @@ def test_scores_are_those_of_one_image_at_a_time(
     pooling: Pooling,
 ) -> None:
     sets = [
-        ReleasedSet(f"s{n}", reference, text, tuple(dict.fromkeys(members)))
+        ReleasedSet(f"s{n}", "q", reference, text, tuple(dict.fromkeys(members)))
         for n, (reference, text, members) in enumerate(drawn_sets)
     ]
     inference = Inference(Scorer(SmallEncoder(), pooling), cache, World(CPU), torch.float32)
@@ -103,46 +101,6 @@ def test_scores_are_those_of_one_image_at_a_time(
     assert [it[0] for it in ours.sets] == [it[0] for it in theirs.sets]
     assert [it[1] for it in ours.sets] == pytest.approx([it[1] for it in theirs.sets], abs=1e-5)
     assert (ours.missing, ours.unscored) == (theirs.missing, theirs.unscored)
-
-
-# ---------------------------------------------------------------------------------------- reading
-
-Table = dict[str, list[Any]]
-
-ONE_SET: Table = {"set_id": ["a.1"], "query_id": ["q"], "image_ids": [["i0", "i1"]]}
-ONE_QUERY: Table = {"query_id": ["q"], "reference_id": ["i2"], "text": ["is red"]}
-
-
-def release(folder: Path, sets: Table, queries: Table) -> Path:
-    folder.mkdir()
-    pq.write_table(pa.table(sets), folder / "sets.parquet")
-    pq.write_table(pa.table(queries), folder / "queries.parquet")
-    return folder
-
-
-def test_sets_come_with_their_queries(tmp_path: Path) -> None:
-    assert read_sets(release(tmp_path / "r", ONE_SET, ONE_QUERY)) == [
-        ReleasedSet("a.1", "i2", "is red", ("i0", "i1"))
-    ]
-
-
-def test_a_set_of_no_query(tmp_path: Path) -> None:
-    folder = release(tmp_path / "r", {**ONE_SET, "query_id": ["p"]}, ONE_QUERY)
-    with pytest.raises(UnreadableInput, match=r"sets\.parquet: set a\.1 is of query p, which"):
-        read_sets(folder)
-
-
-def test_a_column_that_is_not_there(tmp_path: Path) -> None:
-    folder = release(tmp_path / "r", ONE_SET, {"query_id": ["q"], "text": ["is red"]})
-    with pytest.raises(UnreadableInput, match=r"queries\.parquet: has no column reference_id"):
-        read_sets(folder)
-
-
-def test_no_sets(tmp_path: Path) -> None:
-    folder = release(tmp_path / "r", ONE_SET, ONE_QUERY)
-    pq.write_table(pa.table(ONE_SET).slice(0, 0), folder / "sets.parquet")
-    with pytest.raises(NothingToDo, match="has no sets to score"):
-        read_sets(folder)
 
 
 # ---------------------------------------------------------------------------------------- writing

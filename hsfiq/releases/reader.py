@@ -1,0 +1,201 @@
+"""The tables of a release folder as typed records: the one reader of `hsfiq` and `hsfiq.model`.
+
+Only the columns that are used are read; `hsfiq.releases.schemas` lists all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.records import HIGHEST_SCORE, LOWEST_SCORE
+
+Part = Literal["train", "test", "unused"]
+
+PARTS: tuple[Part, ...] = get_args(Part)
+QUERIES, SETS, PREFERENCES = "queries.parquet", "sets.parquet", "preferences.parquet"
+EXCLUSIONS, SPLITS = "exclusions.parquet", "splits.parquet"
+
+NAME_A_RELEASE = "name the folder of a release, made by hsfiq export"
+EXPORT_AGAIN = "export the release again"
+EXPORT_WITH_SPLIT = "export the release again, with --split"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedQuery:
+    """A query with its triplet. `target` is None if the dataset withholds it."""
+
+    query_id: str
+    triplet_id: str
+    dataset: str
+    reference: str
+    target: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedSet:
+    """A retrieved set, its images best first, with the reference and the text of its query."""
+
+    set_id: str
+    query_id: str
+    reference: str
+    text: str
+    images: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedPreference:
+    """An answered question: its sets' ids, their Likert scores, the preferred set (0 = tie)."""
+
+    question_id: str
+    participant_id: str
+    query_id: str
+    set_1: str
+    set_2: str
+    score_1: int
+    score_2: int
+    preferred: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedExclusion:
+    """A dropped question's participant, and the rule that dropped the question."""
+
+    participant_id: str
+    rule: str
+
+
+def read_queries(release: Path) -> dict[str, ReleasedQuery]:
+    """Read the queries of a release, by id.
+
+    Raises:
+        UnreadableInput: the table is missing or unreadable, or a value is.
+    """
+    columns = ("query_id", "triplet_id", "dataset", "reference_id", "target_id", "text")
+    rows = read_rows(release / QUERIES, columns, nullable=("target_id",))
+    return {row["query_id"]: ReleasedQuery(*(row[name] for name in columns)) for row in rows}
+
+
+def read_sets(release: Path) -> list[ReleasedSet]:
+    """Read the retrieved sets of a release in its order.
+
+    Raises:
+        UnreadableInput: a table is missing or unreadable, or a set's query is missing.
+        NothingToDo: the release has no sets.
+    """
+    queries = read_queries(release)
+    path = release / SETS
+    sets = []
+    for row in read_rows(path, ("set_id", "query_id", "image_ids")):
+        query = queries.get(row["query_id"])
+        if query is None:
+            what = f"set {row['set_id']} is of query {row['query_id']}, which {QUERIES} lacks"
+            raise UnreadableInput(str(path), what, EXPORT_AGAIN)
+        sets.append(
+            ReleasedSet(
+                row["set_id"], query.query_id, query.reference, query.text, tuple(row["image_ids"])
+            )
+        )
+    if not sets:
+        raise NothingToDo(f"{release}: the release has no sets")
+    return sets
+
+
+def read_preferences(release: Path) -> list[ReleasedPreference]:
+    """Read the answered questions of a release in its order.
+
+    Raises:
+        UnreadableInput: the table is missing or unreadable, or a score or a preference is not
+            possible.
+    """
+    path = release / PREFERENCES
+    columns = (
+        *("question_id", "participant_id", "query_id", "set_1", "set_2"),
+        *("score_1", "score_2", "preferred"),
+    )
+    preferences = []
+    for row in read_rows(path, columns):
+        where = f"{path}: question {row['question_id']}"
+        if row["preferred"] not in (0, 1, 2):
+            raise UnreadableInput(
+                where, f"preferred is {row['preferred']}, not 1, 2 or 0", EXPORT_AGAIN
+            )
+        for name in ("score_1", "score_2"):
+            if row[name] not in range(LOWEST_SCORE, HIGHEST_SCORE + 1):
+                what = f"{name} is {row[name]}, not from {LOWEST_SCORE} to {HIGHEST_SCORE}"
+                raise UnreadableInput(where, what, EXPORT_AGAIN)
+        preferences.append(ReleasedPreference(*(row[name] for name in columns)))
+    return preferences
+
+
+def read_exclusions(release: Path) -> list[ReleasedExclusion]:
+    """Read the dropped questions of a release in its order.
+
+    Raises:
+        UnreadableInput: the table is missing or unreadable.
+    """
+    rows = read_rows(release / EXCLUSIONS, ("participant_id", "rule"))
+    return [ReleasedExclusion(row["participant_id"], row["rule"]) for row in rows]
+
+
+def read_parts(release: Path) -> dict[str, Part]:
+    """Read the part of each question of a release that was exported with `--split`, by question id.
+
+    Raises:
+        UnreadableInput: the table is missing or unreadable, a part is unknown, or a question
+            occurs twice.
+    """
+    path = release / SPLITS
+    parts: dict[str, Part] = {}
+    for row in read_rows(path, ("question_id", "part"), remedy=EXPORT_WITH_SPLIT):
+        question, part = row["question_id"], row["part"]
+        if part not in PARTS:
+            what = f"question {question} has part {part!r}"
+            raise UnreadableInput(str(path), what, EXPORT_WITH_SPLIT)
+        if question in parts:
+            raise UnreadableInput(str(path), f"holds question {question} twice", EXPORT_WITH_SPLIT)
+        parts[question] = part
+    return parts
+
+
+def read_rows(
+    path: Path,
+    columns: Sequence[str],
+    *,
+    nullable: Collection[str] = (),
+    remedy: str = NAME_A_RELEASE,
+) -> list[dict[str, Any]]:
+    """Read some columns of a table, row by row.
+
+    Args:
+        path: of the table's Parquet file.
+        columns: the columns to read.
+        nullable: those that may hold nulls.
+        remedy: what to do if the table cannot be used.
+
+    Raises:
+        UnreadableInput: the file is missing or unreadable, lacks a column, or holds a null.
+    """
+    if not path.is_file():
+        raise UnreadableInput(str(path), "there is no such file", remedy)
+    try:
+        with pq.ParquetFile(path) as file:
+            for name in columns:
+                if name not in file.schema_arrow.names:
+                    raise UnreadableInput(str(path), f"has no column {name}", remedy)
+            table = file.read(columns=list(columns))
+    except (pa.ArrowException, OSError) as error:
+        what = f"cannot be read ({' '.join(str(error).split())})"
+        raise UnreadableInput(str(path), what, remedy) from error
+    for name in columns:
+        if name not in nullable and table[name].null_count:
+            raise UnreadableInput(str(path), f"column {name} holds nulls", remedy)
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows

@@ -1,0 +1,124 @@
+"""Reading the tables of a release as records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.releases.reader import (
+    EXCLUSIONS,
+    PREFERENCES,
+    QUERIES,
+    SETS,
+    ReleasedExclusion,
+    ReleasedPreference,
+    ReleasedQuery,
+    ReleasedSet,
+    read_exclusions,
+    read_preferences,
+    read_queries,
+    read_sets,
+)
+
+Row = dict[str, Any]
+
+QUERY: Row = {
+    "query_id": "q",
+    "triplet_id": "t",
+    "dataset": "drawn",
+    "reference_id": "i2",
+    "target_id": None,
+    "text": "is red",
+}
+SET: Row = {"set_id": "a.1", "query_id": "q", "image_ids": ["i0", "i1"]}
+PREFERENCE: Row = {
+    "question_id": "a",
+    "participant_id": "p",
+    "query_id": "q",
+    "set_1": "a.1",
+    "set_2": "a.2",
+    "score_1": 5,
+    "score_2": 2,
+    "preferred": 0,
+}
+
+
+def write(folder: Path, **tables: Row) -> Path:
+    """Write tables of one row each into the folder."""
+    for table, row in tables.items():
+        pq.write_table(pa.Table.from_pylist([row]), folder / f"{table}.parquet")
+    return folder
+
+
+def test_tables_become_records(tmp_path: Path) -> None:
+    exclusion = {"question_id": "b", "participant_id": "p", "rule": "irrelevant", "value": "v"}
+    release = write(tmp_path, queries=QUERY, sets=SET, preferences=PREFERENCE, exclusions=exclusion)
+    assert read_queries(release) == {"q": ReleasedQuery("q", "t", "drawn", "i2", None, "is red")}
+    assert read_sets(release) == [ReleasedSet("a.1", "q", "i2", "is red", ("i0", "i1"))]
+    assert read_preferences(release) == [
+        ReleasedPreference("a", "p", "q", "a.1", "a.2", score_1=5, score_2=2, preferred=0)
+    ]
+    assert read_exclusions(release) == [ReleasedExclusion("p", "irrelevant")]
+
+
+def test_a_set_whose_query_is_missing(tmp_path: Path) -> None:
+    release = write(tmp_path, queries=QUERY, sets=SET | {"query_id": "p"})
+    with pytest.raises(UnreadableInput) as error:
+        read_sets(release)
+    assert error.value.where == str(release / SETS)
+    assert "set a.1 is of query p" in error.value.what
+
+
+def test_a_release_without_sets(tmp_path: Path) -> None:
+    release = write(tmp_path, queries=QUERY)
+    pq.write_table(pa.Table.from_pylist([SET]).slice(0, 0), release / SETS)
+    with pytest.raises(NothingToDo, match="has no sets"):
+        read_sets(release)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"preferred": 3}, "preferred is 3"),
+        ({"score_1": 0}, "score_1 is 0"),
+        ({"score_2": 6}, "score_2 is 6"),
+    ],
+)
+def test_an_impossible_answer(tmp_path: Path, change: Row, what: str) -> None:
+    release = write(tmp_path, preferences=PREFERENCE | change)
+    with pytest.raises(UnreadableInput) as error:
+        read_preferences(release)
+    assert error.value.where == f"{release / PREFERENCES}: question a"
+    assert error.value.what.startswith(what)
+
+
+def test_a_missing_column(tmp_path: Path) -> None:
+    without = {name: value for name, value in QUERY.items() if name != "reference_id"}
+    release = write(tmp_path, queries=without)
+    with pytest.raises(UnreadableInput) as error:
+        read_queries(release)
+    assert (error.value.where, error.value.what) == (
+        str(release / QUERIES),
+        "has no column reference_id",
+    )
+
+
+def test_a_null_where_a_value_must_be(tmp_path: Path) -> None:
+    release = write(tmp_path, queries=QUERY | {"dataset": None})
+    with pytest.raises(UnreadableInput, match="column dataset holds nulls"):
+        read_queries(release)
+
+
+def test_missing_and_unreadable_tables(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInput) as error:
+        read_exclusions(tmp_path)
+    assert error.value.what == "there is no such file"
+    assert "hsfiq export" in error.value.remedy
+    (tmp_path / EXCLUSIONS).write_bytes(b"no Parquet")
+    with pytest.raises(UnreadableInput, match="cannot be read"):
+        read_exclusions(tmp_path)
