@@ -1,4 +1,4 @@
-# Everything a person or CI does here. `make demo` and `make test` need Python 3.11+ and nothing else.
+# `make demo` and `make test` need Python 3.11 or newer and nothing else.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -6,12 +6,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: help demo test test-lavis lint docs screenshots bench bench-setup clean
+.PHONY: help demo test coverage test-lavis lint docs screenshots bench bench-setup clean
 
-help:  ## Show what there is
+help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-# One stamp an extra: it is installed anew only when what it needs has changed.
+# One stamp for each extra, so that an extra is installed again only when its inputs have changed.
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("hsfiq needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
@@ -34,35 +34,39 @@ demo: $(VENV)/.annotate  ## Serve a ready study at http://127.0.0.1:7860
 test: $(VENV)/.test  ## Run the test suite
 	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
 
-# LAVIS lives in an environment outside the checkout, made when its versions change; it takes minutes.
+coverage: $(VENV)/.test  ## Run the test suite and print line and branch coverage
+	$(BIN)/python -m pytest --numprocesses auto --cov --cov-report=term:skip-covered $(ARGS)
+
+# LAVIS has an environment outside the checkout. It is built when its versions change, which takes minutes.
 LAVIS := $(PYTHON) benchmarks/lavis_venv.py
 
 test-lavis:  ## Run the tests of the BLIP-2 encoder, with LAVIS (Python 3.11)
 	venv=$$($(LAVIS)) && "$$venv/bin/python" -m pytest -c tests/lavis/pytest.ini \
 		--confcutdir tests/lavis tests/lavis $(ARGS)
 
-lint: $(VENV)/.dev  ## Check style, types and the doors between the rooms
+lint: $(VENV)/.dev  ## Check style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.annotate  ## Write the command line's reference
+docs: $(VENV)/.dev  ## Write the reference of the commands (docs/cli.md) and of the Python API (build/api)
 	$(BIN)/python -m hsfiq.cli.reference > docs/cli.md
+	$(BIN)/python -W ignore -m pdoc --docformat google --output-directory build/api hsfiq '!hsfiq.model.encoders.qformer'
 
-screenshots: $(VENV)/.test  ## Take pictures of the pages into docs/
+screenshots: $(VENV)/.test  ## Take screenshots of the pages for docs/
 	$(BIN)/python -m docs.screenshots
 
 bench: $(VENV)/.test  ## Run the benchmark NAME (make bench NAME=soak)
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
 
-bench-setup: .venv-potato/bin/potato  ## Install what benchmarks compare with
+bench-setup: .venv-potato/bin/potato  ## Install what the benchmarks compare with
 	$(LAVIS)
 
-# Potato is GPL-3.0 and runs as a process of its own: it is never installed beside hsfiq.
+# Potato is GPL-3.0: it has its own environment and runs as a separate process.
 .venv-potato/bin/potato:
 	$(PYTHON) -m venv .venv-potato
 	.venv-potato/bin/python -m pip --disable-pip-version-check install --quiet potato-annotation==2.12.1
 
-clean:  ## Remove what these commands made, but no data
+clean:  ## Remove what these targets built; keeps all data
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,4 +1,4 @@
-"""docs/study.md: its commands run in their order, and its file holds every key there is."""
+"""docs/study: the commands run in the order of the pages; the reference lists every key."""
 
 from __future__ import annotations
 
@@ -22,16 +22,26 @@ from hsfiq.study.config_file import read_config
 from tests.hsfiq.samples import hsfiq
 from tests.studies import NOW, ROOT, Seat
 
-TEXT = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
-(CONFIG,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code blocks of a page in one language."""
+    text = (ROOT / "docs" / "study" / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+(CONFIG,) = blocks("reference.md", "toml")
+(SHORT_CONFIG,) = blocks("tutorial.md", "toml")
 COMMANDS = [
     shlex.split(line, comments=True)
-    for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+    for page in ("tutorial.md", "how-to.md")
+    for block in blocks(page, "bash")
     for line in block.splitlines()
 ]
 
 
-def test_its_file_holds_every_key_and_marks_what_is_no_default(tmp_path: Path) -> None:
+def test_the_reference_has_every_key_and_marks_changed_defaults(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "study.toml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "guidelines.md").write_text("Look twice.", encoding="utf-8")
     config = read_config(tmp_path / "study.toml")
@@ -53,7 +63,7 @@ def table_of(name: str) -> list[str]:
     return CONFIG.partition(f"[{name}]")[2].partition("\n[")[0].splitlines()
 
 
-def test_its_commands_lead_from_import_to_export(
+def test_the_commands_run_in_the_order_of_the_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -104,8 +114,8 @@ def write_inputs() -> None:
             for n in range(6)
         }
         write(f"{system}.json", lists)
-    # A form as short as twelve queries allow.
-    small = CONFIG.replace("questions_per_form = 25", "questions_per_form = 2")
+    # Twelve queries allow only short forms.
+    small = SHORT_CONFIG.replace("questions_per_form = 25", "questions_per_form = 2")
     Path("study.toml").write_text(small, encoding="utf-8")
     Path("guidelines.md").write_text("# Look twice", encoding="utf-8")
     Path("password.txt").write_text("a password of some length\n", encoding="utf-8")
