@@ -38,8 +38,6 @@ from hsfiq.records import Answer, Times
 
 Cookies = Mapping[str, str]
 
-SHORTEST_REASON = 3
-
 
 class HandedOn(Forbidden):
     """The participant was away for so long that somebody else has got the question."""
@@ -191,11 +189,10 @@ def kept_answer(
         if not site.viewer.lacks_images(session, question):
             raise Refused("only a question with a missing image can be skipped")
         return store.Skip(served_at=question.served_at, submitted_at=now)
-    if (
-        wants_reason(question, participant)
-        and len((payload["reason"] or "").strip()) < SHORTEST_REASON
-    ):
-        raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
+    shortest = store.SHORTEST_REASON
+    reason = (payload["reason"] or "").strip()
+    if wants_reason(question, participant) and len(reason) < shortest:
+        raise Refused(f"this question asks for a reason of {shortest} characters or more")
     return answer_of(payload, times(payload, question.served_at, now))
 
 

@@ -16,14 +16,14 @@ LANGUAGES = ("en", "ko")
 
 @cache
 def texts(language: str) -> dict[str, dict[str, Any]]:
-    """The short texts: `page` is the question page's, `front` that of the pages before it."""
+    """The short texts: `page` is the question page's, `entry` that of the pages before it."""
     content: dict[str, dict[str, Any]] = json.loads(read(f"{language}.json"))
     return content
 
 
-def front(language: str) -> dict[str, str]:
+def entry_texts(language: str) -> dict[str, str]:
     """The texts of the plain pages before the study."""
-    return texts(language)["front"]
+    return texts(language)["entry"]
 
 
 def language_of(study: Study) -> str:

@@ -138,6 +138,7 @@ class Viewer:
                 "guidelines": blocks(guidelines(study)),
                 "set_names": list(config.study.set_names),
                 "ties_allowed": study.ties_allowed,
+                "shortest_reason": store.SHORTEST_REASON,
                 "longest_reason": store.LONGEST_REASON,
             },
             "texts": texts(config.study.language)["page"],
@@ -170,7 +171,7 @@ class Viewer:
             return {
                 **base,
                 "step": "practice",
-                "text": texts(config_of(participant.study).study.language)["page"]["practice_wish"],
+                "text": texts(config_of(participant.study).study.language)["page"]["practice_text"],
                 "reference": practice.REFERENCE,
                 "sets": practice.SETS,
                 "better": practice.BETTER,

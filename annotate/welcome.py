@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from hsfiq.annotate.texts import front, language_of
+from hsfiq.annotate.texts import entry_texts, language_of
 from hsfiq.db.tables import Study
 from hsfiq.study.config import config_of
 
@@ -27,7 +27,7 @@ def welcome_page(
     """
     if known:
         language = language_of(known)
-        text = front(language)
+        text = entry_texts(language)
         parts = [
             f"<h1>{escape(known.title)}</h1>",
             *simulation_notice(known),
@@ -37,21 +37,21 @@ def welcome_page(
         return page(known.title, language, parts)
     languages = {language_of(study) for study in studies}
     language = languages.pop() if len(languages) == 1 else language
-    text = front(language)
+    text = entry_texts(language)
     parts = [f'<p class="notice" role="alert">{escape(text["full"])}</p>'] if is_full else []
     for study in studies:
         parts += invitation(study)
     if not studies:
-        parts += [f"<h1>{escape(text['nothing_title'])}</h1>", paragraph(text["nothing"])]
+        parts += [f"<h1>{escape(text['no_study_title'])}</h1>", paragraph(text["no_study"])]
     return page(studies[0].title if studies else text["welcome"], language, parts)
 
 
 def invitation(study: Study) -> list[str]:
     """What one open study is about, with its Begin button."""
-    text = front(language_of(study))
+    text = entry_texts(language_of(study))
     design = config_of(study).design
     questions = design.questions_per_form * design.forms_per_participant
-    about = (text["questions"].format(questions=questions), text["come_back"], text["kept"])
+    about = (text["questions"].format(questions=questions), text["come_back"], text["data_stored"])
     return [
         f'<section lang="{language_of(study)}">',
         f"<h1>{escape(study.title)}</h1>",
@@ -71,21 +71,21 @@ def simulation_notice(study: Study) -> list[str]:
     """What tells people and `hsfiq simulate` whose answers the study holds; for most, nothing."""
     if study.origin != "simulated":
         return []
-    text = front(language_of(study))["simulated"]
+    text = entry_texts(language_of(study))["simulated"]
     return [f'<p class="notice" data-origin="simulated">{escape(text)}</p>']
 
 
 def late_page(study: Study) -> str:
     """For somebody whom the study cannot take (any more): thanks, and the code they are due."""
     language = language_of(study)
-    text, recruitment = front(language), config_of(study).recruitment
+    text, recruitment = entry_texts(language), config_of(study).recruitment
     if study.status in ("paused", "draft"):
-        parts = [f"<h1>{escape(text['rest_title'])}</h1>", paragraph(text["rest"])]
+        parts = [f"<h1>{escape(text['paused_title'])}</h1>", paragraph(text["paused"])]
         return page(study.title, language, parts)
-    parts = [f"<h1>{escape(text['late_title'])}</h1>", paragraph(text["late"])]
+    parts = [f"<h1>{escape(text['places_taken_title'])}</h1>", paragraph(text["places_taken"])]
     if recruitment.completion_code:
         code = f"<strong>{escape(recruitment.completion_code)}</strong>"
-        parts.append(f'<p class="code">{escape(text["code"])} {code}</p>')
+        parts.append(f'<p class="code">{escape(text["completion_code"])} {code}</p>')
     if recruitment.completion_url:
         parts.append(link(recruitment.completion_url, text["finish"]))
     return page(study.title, language, parts)
@@ -94,24 +94,24 @@ def late_page(study: Study) -> str:
 def preview_page(study: Study) -> str:
     """For a worker who only looks at the task: what it is, without taking part."""
     language = language_of(study)
-    text = front(language)
+    text = entry_texts(language)
     parts = [f"<h1>{escape(study.title)}</h1>", paragraph(text["task"]), paragraph(text["preview"])]
     return page(study.title, language, parts)
 
 
 def unknown_link_page(language: str) -> str:
     """For a link that is incomplete or none of ours."""
-    text = front(language)
-    parts = [f"<h1>{escape(text['unknown_title'])}</h1>", paragraph(text["unknown"])]
+    text = entry_texts(language)
+    parts = [f"<h1>{escape(text['unknown_link_title'])}</h1>", paragraph(text["unknown_link"])]
     return page(text["welcome"], language, parts)
 
 
 def stranger_page(language: str) -> str:
     """What a browser without our cookie gets where only participants may go."""
-    text = front(language)
+    text = entry_texts(language)
     parts = [
-        f"<h1>{escape(text['stranger_title'])}</h1>",
-        paragraph(text["stranger"]),
+        f"<h1>{escape(text['unknown_browser_title'])}</h1>",
+        paragraph(text["unknown_browser"]),
         link("../", text["to_welcome"]),
     ]
     return page(text["welcome"], language, parts)

@@ -62,21 +62,19 @@ function set(field, value) {
 function refresh() {
   $(".next").setAttribute("aria-disabled", String(lacking().length > 0));
   const asked = state.view.reason_asked;
-  const reason = state.answer.reason.trim() ? "reason_done" : asked ? "reason_needed" : "reason";
+  const reason = state.answer.reason.trim() ? "reason_given" : asked ? "reason_required" : "reason";
   $(".reason-label").textContent = t(reason);
-  $(".reason-why").textContent = t(asked ? "why_needed" : "why");
-  $(".reason").classList.toggle("asked", reason === "reason_needed");
+  $(".reason-why").textContent = t(asked ? "reason_prompt_required" : "reason_prompt");
+  $(".reason").classList.toggle("asked", reason === "reason_required");
   if (lacking().length === 0 && state.lackShown) {
     state.lackShown = false;
     notify("");
   }
 }
 
-const SHORTEST_REASON = 3;
-
 function lacking() {
   const fields = ["score_1", "score_2", "preferred"].filter((field) => state.answer[field] === null);
-  const lacksReason = state.view.reason_asked && state.answer.reason.trim().length < SHORTEST_REASON;
+  const lacksReason = state.view.reason_asked && state.answer.reason.trim().length < state.study.shortest_reason;
   return lacksReason ? [...fields, "reason"] : fields;
 }
 
@@ -86,11 +84,11 @@ function showLacking() {
     score_1: t("score_for", { set: setName(1) }),
     score_2: t("score_for", { set: setName(2) }),
     preferred: t("preference"),
-    reason: t("a_reason"),
+    reason: t("a_reason", { shortest: state.study.shortest_reason }),
   };
   for (const field of fields) $(`[data-field="${field}"]`).classList.add("wanted");
   if (fields[0] === "reason" && $(".reason-panel").hidden) toggleReason();
-  notify(t("lacking", { things: fields.map((field) => names[field]).join(", ") }));
+  notify(t("still_missing", { items: fields.map((field) => names[field]).join(", ") }));
   state.lackShown = true;
   if (fields[0] !== "reason") $(".wanted").scrollIntoView({ block: "nearest" });
 }

@@ -12,8 +12,8 @@ function prose(blocks) {
 
 function fillGuidelines() {
   $(".guidelines-text").replaceChildren(...prose(state.study.guidelines));
-  const keys = [...texts.keys];
-  if (state.study.ties_allowed) keys.splice(3, 0, texts.key_tie);
+  const keys = [...texts.shortcuts];
+  if (state.study.ties_allowed) keys.splice(3, 0, texts.shortcut_tie);
   $(".key-list").replaceChildren(...keys.flatMap(([names, meaning]) => {
     const term = make("dt");
     term.append(make("kbd", "", names));
@@ -103,7 +103,7 @@ function pageZoom(step) {
   picture.hidden = image.missing;
   if (!image.missing) showFull(picture, image.token);
   picture.alt = name;
-  $(".zoom-image figcaption").textContent = image.missing ? `${name}: ${t("missing")}` : name;
+  $(".zoom-image figcaption").textContent = image.missing ? `${name}: ${t("image_missing")}` : name;
   $(".zoom-title").textContent = state.view.text;
   [...$(".zoom-strip").children].forEach((thumb, place) =>
     thumb.setAttribute("aria-current", String(place === zoom.place)));

@@ -159,6 +159,7 @@ export interface StudyInfo {
   guidelines: TextBlock[];
   set_names: string[];
   ties_allowed: boolean;
+  shortest_reason: number;
   longest_reason: number;
 }
 

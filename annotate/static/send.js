@@ -38,17 +38,17 @@ async function once(work, again) {
 async function explain(error, again) {
   if (!(error instanceof Refusal)) return notify(t("offline"), t("retry"), again);
   if (error.status === 401) return void (root.dataset.step = "lost");
-  if (error.status >= 500) return notify(t("broken"), t("retry"), again);
+  if (error.status >= 500) return notify(t("server_error"), t("retry"), again);
   if (![403, 409, 410].includes(error.status)) {
-    return notify(t("refused", { why: error.message }), t("retry"), again);
+    return notify(t("refused", { reason: error.message }), t("retry"), again);
   }
   // The page shows what is no longer so: it is loaded anew, never written to another question.
   try {
     show(await ask("question"));
-    if (error.isHandedOn) notify(t("passed"));
-    else if (error.status !== 410) notify(t(error.status === 409 ? "elsewhere" : "moved_on"));
+    if (error.isHandedOn) notify(t("question_reassigned"));
+    else if (error.status !== 410) notify(t(error.status === 409 ? "answered_elsewhere" : "out_of_date"));
   } catch (second) {
-    if (second instanceof Refusal) notify(t("refused", { why: second.message }));
+    if (second instanceof Refusal) notify(t("refused", { reason: second.message }));
     else notify(t("offline"), t("retry"), again);
   }
 }

@@ -56,7 +56,7 @@ function show(view) {
 }
 
 function showQuestion(view) {
-  const where = t("where", view);
+  const where = t("position", view);
   fillWhere(where);
   $(".count").textContent = t("count", view);
   $(".wish").textContent = view.text;
@@ -108,9 +108,9 @@ const imageName = (place, total, side) =>
 // A fixed box with one image: nothing moves when it arrives, nothing is cropped.
 function frame(image, name, side, place) {
   if (image.missing) {
-    const box = make("div", "frame missing", t("missing"));
+    const box = make("div", "frame missing", t("image_missing"));
     box.setAttribute("role", "img");
-    box.setAttribute("aria-label", `${name}: ${t("missing")}`);
+    box.setAttribute("aria-label", `${name}: ${t("image_missing")}`);
     return box;
   }
   const box = make("button", "frame");
@@ -123,7 +123,7 @@ function frame(image, name, side, place) {
   picture.addEventListener("load", () => box.classList.remove("failed"));
   picture.addEventListener("error", () => {
     box.classList.add("failed");
-    box.dataset.note = t("failed");
+    box.dataset.note = t("image_failed");
   });
   picture.src = imageAddress(image.token);
   box.append(picture);

@@ -11,7 +11,7 @@ function decide(agrees) {
 
 function showPractice(view) {
   showQuestion(view);
-  fillWhere(t("practice_where"));
+  fillWhere(t("practice_position"));
   $(".count").textContent = t("practice");
   notify(t("practice_hint"), null, null, "info");
   if (!recall("guidelines")) openGuidelines();
@@ -23,9 +23,9 @@ function showFeedback() {
   const [better, other] = view.better === 1 ? ["score_1", "score_2"] : ["score_2", "score_1"];
   const fits = answer[better] > answer[other] && answer.preferred === view.better;
   const names = { set_1: setName(1), set_2: setName(2) };
-  $(".feedback-title").textContent = t(fits ? "practice_fits" : "practice_differs");
+  $(".feedback-title").textContent = t(fits ? "practice_correct" : "practice_incorrect");
   $(".feedback-text").replaceChildren(
-    ...texts.practice_why.map((text) => make("p", "", fill(text, names))));
+    ...texts.practice_explanation.map((text) => make("p", "", fill(text, names))));
   $(".feedback").showModal();
   $(".feedback .begin").focus();
 }
@@ -41,9 +41,9 @@ function begin() {
 }
 
 function showCheck(view) {
-  fillWhere(t("sum_title"));
+  fillWhere(t("check_title"));
   $(".count").textContent = t("count", { number: view.answered, total: view.total });
-  $(".sum label").textContent = t("prompt", { sum: view.prompt });
+  $(".sum label").textContent = t("check_prompt", { sum: view.prompt });
   $("#hsfiq-sum").value = "";
   $(".sum-note").textContent = "";
   $("#hsfiq-sum").focus();
@@ -52,11 +52,11 @@ function showCheck(view) {
 function sendSum(event) {
   event?.preventDefault();
   const given = $("#hsfiq-sum").value.trim();
-  if (!given) return void ($(".sum-note").textContent = t("no_sum"));
+  if (!given) return void ($(".sum-note").textContent = t("check_empty"));
   const work = async () => {
     const answer = await ask("check", { assignment: state.view.assignment, given });
     if (answer.passed) return show(answer.view);
-    $(".sum-note").textContent = t("wrong");
+    $(".sum-note").textContent = t("check_wrong");
     $("#hsfiq-sum").select();
     $("#hsfiq-sum").focus();
   };
@@ -66,7 +66,7 @@ function sendSum(event) {
 function showDone(view) {
   quietBar("", t("finished", view));
   const lines = [t(view.minutes ? "totals_time" : "totals", view)];
-  if (view.passed_on) lines.push(t("passed_on"));
+  if (view.passed_on) lines.push(t("some_reassigned"));
   $(".totals").textContent = lines.join(" ");
   $(".go-back").hidden = !view.back;
   fillCompletion($(".done .completion"), view);
@@ -74,7 +74,7 @@ function showDone(view) {
 }
 
 function showFarewell(view) {
-  const [title, text] = texts[view.kind];
+  const [title, text] = texts.farewell[view.kind];
   quietBar("", view.answered ? t("finished", view) : "");
   $(".farewell-title").textContent = title;
   $(".farewell-text").textContent = text;
@@ -97,7 +97,7 @@ function fillCompletion(place, { code, url }) {
         say(t("copied"));
       } catch { /* without leave, the code can still be selected */ }
     });
-    line.append(make("span", "label", t("code")), make("strong", "", code), copy);
+    line.append(make("span", "label", t("completion_code")), make("strong", "", code), copy);
     parts.push(line);
   }
   if (url) {

@@ -180,6 +180,7 @@ class StudyInfo(TypedDict):
     guidelines: list[TextBlock]
     set_names: list[str]
     ties_allowed: bool
+    shortest_reason: int
     longest_reason: int
 
 

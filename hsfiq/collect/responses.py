@@ -34,7 +34,7 @@ from hsfiq.db.tables import (
 from hsfiq.errors import Conflict, Forbidden, NotOpen, Refused
 from hsfiq.records import Answer
 
-LONGEST_REASON = 10_000
+SHORTEST_REASON, LONGEST_REASON = 3, 10_000
 MISSING_IMAGE = "missing-image"
 WHAT_IS_SAID = ("score_1", "score_2", "preferred", "irrelevant", "reason", "skipped")
 """The columns of a response that the same submit sent twice must agree in; times may differ."""

@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from hsfiq.annotate.cookies import COOKIE
+from hsfiq.annotate.texts import entry_texts
 from hsfiq.db.engine import Database
 from tests.annotate.annotate_pages import KEY, stored
 from tests.annotate.annotate_studies import enrol, set_status
@@ -30,7 +31,7 @@ def gradio_paths(routes: list[Any]) -> set[str]:
 def test_welcome_needs_no_cookie(stranger: TestClient) -> None:
     answer = stranger.get("/")
     assert answer.status_code == 200
-    assert "Begin" in answer.text
+    assert f">{entry_texts('en')['begin']}</button>" in answer.text
     assert "Which shop understood you?" in answer.text
 
 
@@ -58,7 +59,7 @@ def test_answers_of_a_stranger_are_refused(stranger: TestClient, database: Datab
 def test_the_stranger_is_told_where_to_begin(stranger: TestClient) -> None:
     answer = stranger.get("/study/", headers={"Accept": "text/html"})
     assert answer.status_code == 401
-    assert "welcome page" in answer.text
+    assert entry_texts("en")["unknown_browser"] in answer.text
 
 
 @pytest.mark.parametrize("forge", [
@@ -89,7 +90,7 @@ def test_begin_twice_is_one_participant(annotator: TestClient, database: Databas
     cookie = annotator.cookies[COOKIE]
     enrol(annotator, database)
     assert annotator.cookies[COOKIE] == cookie
-    assert "Continue where you stood" in annotator.get("/").text
+    assert f">{entry_texts('en')['continue']}</a>" in annotator.get("/").text
 
 
 def test_a_full_or_unknown_study_takes_nobody(stranger: TestClient, database: Database) -> None:
@@ -99,10 +100,10 @@ def test_a_full_or_unknown_study_takes_nobody(stranger: TestClient, database: Da
     for study in (1, 999, 10**30):
         answer = stranger.post("/enrol", data={"study": study})
         assert answer.status_code == 410
-        assert "no new participants" in answer.text
+        assert entry_texts("en")["full"] in answer.text
         assert COOKIE not in stranger.cookies
     set_status(database, "closed")
-    assert "Begin" not in stranger.get("/").text
+    assert f">{entry_texts('en')['begin']}</button>" not in stranger.get("/").text
 
 
 def test_uploads_files_and_proxies_are_shut(annotator: TestClient) -> None:

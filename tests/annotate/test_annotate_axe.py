@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.annotate.annotate_pages import expected_sum
 from tests.annotate.annotate_studies import NearServer, Place, make_study, newcomer
+from tests.annotate.question_page import OpenPage, press, type_sum
 
 pytestmark = pytest.mark.browser
-
-Open = Callable[..., Page]
 
 WIDE, NARROW = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
 LOOKS = [(WIDE, "light"), (NARROW, "dark"), (WIDE, "dark"), (NARROW, "light")]
@@ -52,13 +50,8 @@ def sound(axe: str) -> Callable[[Page, str], None]:
     return check
 
 
-def press(page: Page, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
-
-
 def test_the_plain_pages(
-    server: NearServer, open_page: Open, sound: Callable[[Page, str], None]
+    server: NearServer, open_page: OpenPage, sound: Callable[[Page, str], None]
 ) -> None:
     page = open_page(server)
     page.context.clear_cookies()
@@ -70,7 +63,7 @@ def test_the_plain_pages(
 def test_the_pages_of_the_study(
     place: Place,
     serve: Callable[[Place], NearServer],
-    open_page: Open,
+    open_page: OpenPage,
     sound: Callable[[Page, str], None],
 ) -> None:
     make_study(
@@ -101,8 +94,7 @@ def test_the_pages_of_the_study(
     expect(page.locator("#hsfiq-sum")).to_be_focused()
     press(page, "Enter")
     sound(page, "sum")
-    prompt = page.locator(".sum label").text_content() or ""
-    page.keyboard.type(expected_sum(prompt.removeprefix("How much is ").rstrip("?")))
+    type_sum(page)
     press(page, "Enter")
     expect(page.locator(".count")).to_have_text("2 / 2")
     press(page, "1", "Shift+Digit1", "q", "r")

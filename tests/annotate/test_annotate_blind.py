@@ -69,7 +69,8 @@ def test_the_opening_names_nobody(annotator: TestClient) -> None:
     assert config.get("username", "participant") == "participant"
     study = opening(annotator)["study"]
     assert set(study) == {
-        "title", "language", "guidelines", "set_names", "ties_allowed", "longest_reason",
+        "title", "language", "guidelines", "set_names", "ties_allowed", "shortest_reason",
+        "longest_reason",
     }  # fmt: skip
 
 

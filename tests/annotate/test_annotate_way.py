@@ -6,19 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 from sqlalchemy import select
 
 from hsfiq.collect import participants
 from hsfiq.collect import responses as store
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
-from tests.annotate.annotate_pages import expected_sum, stored
+from tests.annotate.annotate_pages import stored
 from tests.annotate.annotate_studies import NearServer, Place, make_study
+from tests.annotate.question_page import (
+    TEXT,
+    OpenPage,
+    answer,
+    expect_step,
+    press,
+    tab_to,
+    type_sum,
+)
 
 pytestmark = pytest.mark.browser
 
-Open = Callable[..., Page]
 Serve = Callable[[Place], NearServer]
 
 HOSTILE = (
@@ -29,17 +37,6 @@ HOSTILE = (
 )
 
 
-def at(page: Page, step: str, count: str) -> None:
-    """Wait until the page shows this step, this far on."""
-    expect(page.locator(".page")).to_have_attribute("data-step", step)
-    expect(page.locator(".count")).to_have_text(count)
-
-
-def press(page: Page, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
-
-
 def rows(place: Place) -> list[Response]:
     database = open_database(place.url)
     found = stored(database)
@@ -47,17 +44,8 @@ def rows(place: Place) -> list[Response]:
     return found
 
 
-def tab_to(page: Page, selector: str) -> None:
-    """Press Tab until the focus is there."""
-    for _ in range(30):
-        page.keyboard.press("Tab")
-        if page.evaluate("(wanted) => document.activeElement.matches(wanted)", selector):
-            return
-    pytest.fail(f"Tab does not lead to {selector}")
-
-
 def test_from_the_link_to_the_code_by_keyboard_alone(
-    place: Place, serve: Serve, open_page: Open
+    place: Place, serve: Serve, open_page: OpenPage
 ) -> None:
     make_study(
         place,
@@ -68,48 +56,48 @@ def test_from_the_link_to_the_code_by_keyboard_alone(
     ).close()
     server = serve(place)
     page = open_page(server, is_ready=False)
-    expect(page.get_by_role("heading", name="Before you begin")).to_be_visible()
+    expect(page.get_by_role("heading", name=TEXT["consent_title"])).to_be_visible()
     press(page, "Enter", "1", "q", "x")  # nothing is agreed to by accident
     tab_to(page, ".agree")
     press(page, "Enter")
-    expect(page.get_by_role("dialog", name="Guidelines")).to_be_visible()
+    expect(page.get_by_role("dialog", name=TEXT["guidelines"])).to_be_visible()
     press(page, "Enter")
-    at(page, "question", "Practice")
+    expect_step(page, "question", "Practice")
     press(page, "2", "Shift+Digit4", "w", "Enter")
-    feedback = page.get_by_role("dialog", name="Let us look at it together")
+    feedback = page.get_by_role("dialog", name=TEXT["practice_incorrect"])
     expect(feedback).to_contain_text("Shop A shows red dresses")
     press(page, "Escape", "5", "Shift+Digit1", "q")
     page.reload()  # the practice answer is a draft of this tab, no answer of the study
-    at(page, "question", "Practice")
+    expect_step(page, "question", "Practice")
     press(page, "Enter")
-    expect(page.get_by_role("dialog", name="Just so!")).to_be_visible()
+    expect(page.get_by_role("dialog", name=TEXT["practice_correct"])).to_be_visible()
     press(page, "Enter")
     for number in (1, 2):
-        at(page, "question", f"{number} / 6")
-        press(page, "4", "Shift+Digit2", "q", "Enter")
-    at(page, "question", "3 / 6")
+        expect_step(page, "question", f"{number} / 6")
+        answer(page)
+    expect_step(page, "question", "3 / 6")
     press(page, "3", "Shift+Digit3", "e", "Enter")
-    expect(page.locator(".live")).to_have_text("Still missing: a reason (3 letters or more).")
+    reason = TEXT["a_reason"].format(shortest=3)
+    expect(page.locator(".live")).to_have_text(TEXT["still_missing"].format(items=reason))
     expect(page.locator("#hsfiq-reason")).to_be_focused()
     page.keyboard.type("the same 1 q")
     press(page, "Escape", "Enter")
-    at(page, "check", "3 / 6")
-    prompt = (page.locator(".sum label").text_content() or "").removeprefix("How much is ")
+    expect_step(page, "check", "3 / 6")
     page.keyboard.type("1")
     press(page, "Enter")
-    expect(page.locator(".sum-note")).to_have_text("Not quite, please try again.")
-    page.keyboard.type(expected_sum(prompt.rstrip("?")))
+    expect(page.locator(".sum-note")).to_have_text(TEXT["check_wrong"])
+    type_sum(page)
     press(page, "Enter")
-    at(page, "question", "4 / 6")
+    expect_step(page, "question", "4 / 6")
     expect(page.locator(".time-left")).to_have_text("about 1 min left")
     for number in (4, 5):
-        at(page, "question", f"{number} / 6")
+        expect_step(page, "question", f"{number} / 6")
         press(page, "1", "Shift+Digit5", "w", "Enter")
-    at(page, "question", "6 / 6")
+    expect_step(page, "question", "6 / 6")
     press(page, "r")
     page.keyboard.type("closer in colour")
     press(page, "Escape", "1", "Shift+Digit5", "w", "Enter")
-    at(page, "done", "6 of 6 questions")
+    expect_step(page, "done", "6 of 6 questions")
     expect(page.locator(".code strong")).to_have_text("CODE-7")
     assert page.locator(".completion a").get_attribute("href") == "https://app.example.org/c"
     found = [(row.score_1, row.score_2, row.preferred, row.reason) for row in rows(place)]
@@ -123,21 +111,21 @@ def test_from_the_link_to_the_code_by_keyboard_alone(
         assert [one.passed for one in session.scalars(select(CheckAnswer))] == [False, True]
 
 
-def test_to_decline(server: NearServer, open_page: Open) -> None:
+def test_to_decline(server: NearServer, open_page: OpenPage) -> None:
     page = open_page(server, is_ready=False)
     tab_to(page, ".decline")
     press(page, "Space")
-    expect(page.get_by_role("heading", name="That is quite all right")).to_be_visible()
+    expect(page.get_by_role("heading", name=TEXT["farewell"]["declined"][0])).to_be_visible()
     page.reload()
-    expect(page.get_by_role("heading", name="That is quite all right")).to_be_visible()
+    expect(page.get_by_role("heading", name=TEXT["farewell"]["declined"][0])).to_be_visible()
     press(page, "?")
-    expect(page.get_by_role("dialog", name="Guidelines")).to_be_visible()
+    expect(page.get_by_role("dialog", name=TEXT["guidelines"])).to_be_visible()
 
 
-def test_a_held_key_is_one_press(server: NearServer, open_page: Open) -> None:
+def test_a_held_key_is_one_press(server: NearServer, open_page: OpenPage) -> None:
     page = open_page(server, is_ready=False)
     tab_to(page, ".agree")
-    guidelines = page.get_by_role("dialog", name="Guidelines")
+    guidelines = page.get_by_role("dialog", name=TEXT["guidelines"])
     page.keyboard.down("Enter")
     guidelines.wait_for()
     for _ in range(5):
@@ -145,7 +133,7 @@ def test_a_held_key_is_one_press(server: NearServer, open_page: Open) -> None:
     page.keyboard.up("Enter")
     expect(guidelines).to_be_visible()
     press(page, "Enter", "5", "Shift+Digit1", "q")
-    feedback = page.get_by_role("dialog", name="Just so!")
+    feedback = page.get_by_role("dialog", name=TEXT["practice_correct"])
     page.keyboard.down("Enter")
     feedback.wait_for()
     for _ in range(5):
@@ -153,8 +141,8 @@ def test_a_held_key_is_one_press(server: NearServer, open_page: Open) -> None:
     page.keyboard.up("Enter")
     expect(feedback).to_be_visible()
     press(page, "4", "b")  # nor do the question's keys reach through a dialog
-    page.get_by_role("button", name="Begin the questions").dblclick()
-    at(page, "question", "1 / 6")
+    page.get_by_role("button", name=TEXT["practice_begin"]).dblclick()
+    expect_step(page, "question", "1 / 6")
     page.evaluate(
         """() => {
           const keys = { key: "q", code: "KeyQ", bubbles: true };
@@ -167,59 +155,59 @@ def test_a_held_key_is_one_press(server: NearServer, open_page: Open) -> None:
     assert rows(server.place) == []
 
 
-def test_a_press_while_offline_loses_nothing(server: NearServer, open_page: Open) -> None:
+def test_a_press_while_offline_loses_nothing(server: NearServer, open_page: OpenPage) -> None:
     page = open_page(server)
-    at(page, "question", "1 / 6")
+    expect_step(page, "question", "1 / 6")
     page.context.set_offline(offline=True)
     press(page, "4", "Shift+Digit2", "q")
     page.locator(".next").click()
-    expect(page.locator(".notice-text")).to_contain_text("could not be sent")
-    expect(page.locator(".live")).to_contain_text("could not be sent")
-    at(page, "question", "1 / 6")
+    expect(page.locator(".notice-text")).to_contain_text(TEXT["offline"])
+    expect(page.locator(".live")).to_contain_text(TEXT["offline"])
+    expect_step(page, "question", "1 / 6")
     press(page, "Enter")
     expect(page.locator(".set").nth(0).get_by_role("radio").nth(3)).to_be_checked()
     page.context.set_offline(offline=False)
     page.get_by_role("button", name="Try again").dblclick()
-    at(page, "question", "2 / 6")
+    expect_step(page, "question", "2 / 6")
     assert [(row.score_1, row.revision) for row in rows(server.place)] == [(4, 1)]
 
 
-def test_a_lost_acknowledgement_is_no_second_row(server: NearServer, open_page: Open) -> None:
+def test_a_lost_acknowledgement_is_no_second_row(server: NearServer, open_page: OpenPage) -> None:
     page = open_page(server)
-    at(page, "question", "1 / 6")
+    expect_step(page, "question", "1 / 6")
 
     def deliver_but_hang_up(route: Any) -> None:
         route.fetch()
         route.abort()
 
     page.route("**/submit", deliver_but_hang_up, times=1)
-    press(page, "4", "Shift+Digit2", "q", "Enter")
-    expect(page.locator(".notice-text")).to_contain_text("could not be sent")
+    answer(page)
+    expect(page.locator(".notice-text")).to_contain_text(TEXT["offline"])
     page.get_by_role("button", name="Try again").click()
-    at(page, "question", "2 / 6")
+    expect_step(page, "question", "2 / 6")
     assert [row.revision for row in rows(server.place)] == [1]
 
 
-def test_a_question_that_went_to_somebody_else(server: NearServer, open_page: Open) -> None:
+def test_a_question_that_went_to_somebody_else(server: NearServer, open_page: OpenPage) -> None:
     page = open_page(server)
-    at(page, "question", "1 / 6")
+    expect_step(page, "question", "1 / 6")
     with server.database.writing() as session:
         person = session.scalars(select(Participant)).one()
         current = store.standing(session, person).current
         assert current
         session.get_one(Question, current.question_id).handed_on = True
-    press(page, "4", "Shift+Digit2", "q", "Enter")
-    at(page, "question", "1 / 5")
-    expect(page.locator(".notice-text")).to_contain_text("went to somebody else")
+    answer(page)
+    expect_step(page, "question", "1 / 5")
+    expect(page.locator(".notice-text")).to_have_text(TEXT["question_reassigned"])
     assert page.locator("input:checked").count() == 0
     assert rows(server.place) == []
     with server.database.writing() as session:
         participants.set_status(session.scalars(select(Participant)).one(), "excluded")
-    press(page, "4", "Shift+Digit2", "q", "Enter")
-    expect(page.get_by_role("heading", name="Your part in this study is over")).to_be_visible()
+    answer(page)
+    expect(page.get_by_role("heading", name=TEXT["farewell"]["ended"][0])).to_be_visible()
 
 
-def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: Open) -> None:
+def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: OpenPage) -> None:
     hostile = HOSTILE[0]
     make_study(
         place,
@@ -253,19 +241,18 @@ def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: 
             press(page, "r")
             page.locator("#hsfiq-reason").fill(hostile)
             press(page, "Escape")
-        press(page, "4", "Shift+Digit2", "q", "Enter")
+        answer(page)
         if number == 2:
             expect(page.locator("#hsfiq-sum")).to_be_focused()
-            prompt = page.locator(".sum label").text_content() or ""
-            page.keyboard.type(expected_sum(prompt.removeprefix("How much is ").rstrip("?")))
+            type_sum(page)
             press(page, "Enter")
     assert seen == set(HOSTILE)
-    at(page, "done", "4 of 4 questions")
+    expect_step(page, "done", "4 of 4 questions")
     assert page.evaluate("window.broken") is None
     assert rows(place)[1].reason == hostile
 
 
-def test_it_speaks_korean(place: Place, serve: Serve, open_page: Open) -> None:
+def test_it_speaks_korean(place: Place, serve: Serve, open_page: OpenPage) -> None:
     make_study(place, presentation={"language": "ko"}).close()
     page = open_page(serve(place))
     expect(page.locator(".set").nth(0)).to_contain_text("보통 정도로 일치함")
@@ -280,17 +267,17 @@ def test_it_speaks_korean(place: Place, serve: Serve, open_page: Open) -> None:
 
 
 def test_all_images_of_the_next_question_are_there_before_next(
-    server: NearServer, open_page: Open
+    server: NearServer, open_page: OpenPage
 ) -> None:
     page = open_page(server)
-    at(page, "question", "1 / 6")
+    expect_step(page, "question", "1 / 6")
     page.wait_for_load_state("networkidle")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     answered = page.expect_response("**/submit")
     with answered as reply:
-        press(page, "4", "Shift+Digit2", "q", "Enter")
-    at(page, "question", "2 / 6")
+        answer(page)
+    expect_step(page, "question", "2 / 6")
     shown = reply.value.json()["view"]
     tokens = {
         image["token"] for image in [shown["reference"], *shown["sets"][0], *shown["sets"][1]]
@@ -300,17 +287,17 @@ def test_all_images_of_the_next_question_are_there_before_next(
     assert not fetched & tokens
 
 
-def test_a_phone_goes_the_whole_way_by_thumb(server: NearServer, open_page: Open) -> None:
+def test_a_phone_goes_the_whole_way_by_thumb(server: NearServer, open_page: OpenPage) -> None:
     page = open_page(server, 390, 844, is_ready=False, has_touch=True, is_mobile=True)
     page.locator(".agree").tap()
     page.locator(".guidelines .close").tap()
-    at(page, "question", "Practice")
+    expect_step(page, "question", "Practice")
     for side, value in ((0, 4), (1, 0)):
         page.locator(".set").nth(side).locator(".option").nth(value).tap()
     page.locator(".preference .option").nth(0).tap()
     page.locator(".next").tap()
     page.locator(".feedback .begin").tap()
-    at(page, "question", "1 / 6")
+    expect_step(page, "question", "1 / 6")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.locator(".set").nth(1).locator(".frame").nth(0).tap()
-    expect(page.get_by_role("dialog", name="Images, enlarged")).to_be_visible()
+    expect(page.get_by_role("dialog", name=TEXT["zoom"])).to_be_visible()

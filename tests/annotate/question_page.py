@@ -1,0 +1,47 @@
+"""What a person does on the question page in a browser, and the texts that they read there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from hsfiq.annotate.texts import texts
+from tests.annotate.annotate_pages import expected_sum
+
+OpenPage = Callable[..., Page]
+
+TEXT = texts("en")["page"]
+
+
+def expect_step(page: Page, step: str, count: str) -> None:
+    """Wait until the page shows this step and this count of questions."""
+    expect(page.locator(".page")).to_have_attribute("data-step", step)
+    expect(page.locator(".count")).to_have_text(count)
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def answer(page: Page) -> None:
+    """Give a complete answer by keyboard: scores 4 and 2, set 1 preferred."""
+    press(page, "4", "Shift+Digit2", "q", "Enter")
+
+
+def type_sum(page: Page) -> None:
+    """Type the correct result of the arithmetic check."""
+    before, after = TEXT["check_prompt"].split("{sum}")
+    prompt = page.locator(".sum label").inner_text()
+    page.keyboard.type(expected_sum(prompt.removeprefix(before).removesuffix(after)))
+
+
+def tab_to(page: Page, selector: str) -> None:
+    """Press Tab until the focus is on the element."""
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("(wanted) => document.activeElement.matches(wanted)", selector):
+            return
+    pytest.fail(f"Tab does not reach {selector}")
