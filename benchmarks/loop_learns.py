@@ -32,8 +32,8 @@ from benchmarks.loop_asking import asked, comparison
 from hsfiq import demo
 from hsfiq.model.data.sources import CATALOGUE, read
 from hsfiq.model.data.triplets import TrainingData
-from hsfiq.model.preference import material
-from hsfiq.model.preference.run import retrain
+from hsfiq.model.preference import inputs
+from hsfiq.model.preference.retrain import retrain
 from hsfiq.model.preference.settings import Settings
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scoring.run import Where, score
@@ -221,7 +221,7 @@ class Room:
     def retrain(self, release: Path, init: Path, out: Path) -> None:
         """Retrain a scorer, as `hsfiq train preference` does."""
         settings = Settings.for_encoder("tiny").with_values(self.plan.values)
-        where = material.Where(out, release, init, self.cache, self.images)
+        where = inputs.Where(out, release, init, self.cache, self.images)
         retrain(where, settings, self.triplets, CPU, Watcher())
 
     def score(self, release: Path, checkpoint: Path, name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hsfiq.cli.common import existing_folder, print_result, room
+from hsfiq.cli.common import existing_folder, print_result, requires
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.model.checkpoints.files import Checkpoint
     from hsfiq.model.data.triplets import TrainingData
     from hsfiq.model.recipes.recipe import Recipe
 
@@ -25,7 +23,7 @@ DRAWN = "drawn"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line asks of a retraining: the options of `hsfiq train`."""
+    """The options of `hsfiq train` that a retraining takes."""
 
     release: Path | None
     init: Path | None
@@ -43,7 +41,7 @@ def retrain_scorer(asked: Asked, *, no_cache: bool, as_json: bool) -> None:
     """Retrain, and print the report.
 
     Raises:
-        UnreadableInput: an option is missing, or one that does not go with the recipe is there.
+        UnreadableInput: an option is missing, or does not go with the recipe.
     """
     if no_cache:
         raise UnreadableInput("--no-cache", f"does not go with {NAME}", "leave it out")
@@ -53,15 +51,15 @@ def retrain_scorer(asked: Asked, *, no_cache: bool, as_json: bool) -> None:
         existing_folder(Path(str(asked.data)))
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UnreadableInput("torchrun", f"{NAME} trains in one process", "start hsfiq alone")
-    room("torch", "model")
-    from hsfiq.cli.training_bar import TrainingBar
-    from hsfiq.model.checkpoints import files as checkpoints
-    from hsfiq.model.features.cache import default_root
-    from hsfiq.model.preference.material import Where
-    from hsfiq.model.preference.run import retrain
-    from hsfiq.model.preference.settings import Settings
-    from hsfiq.model.recipes.recipe import Recipe
-    from hsfiq.model.runtime.distributed import device_of
+    with requires("model"):
+        from hsfiq.cli.training_bar import TrainingBar
+        from hsfiq.model.checkpoints import files as checkpoints
+        from hsfiq.model.features.cache import default_root
+        from hsfiq.model.preference.inputs import Where
+        from hsfiq.model.preference.retrain import retrain, summary
+        from hsfiq.model.preference.settings import Settings
+        from hsfiq.model.recipes.recipe import Recipe
+        from hsfiq.model.runtime.distributed import device_of
 
     checkpoint = checkpoints.read(init)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
@@ -76,8 +74,8 @@ def retrain_scorer(asked: Asked, *, no_cache: bool, as_json: bool) -> None:
     )
     triplets = None if asked.data is None else triplets_of(asked, asked.data, recipe)
     with TrainingBar(0, lambda line: typer.echo(line, err=True)) as bar:
-        made = retrain(where, settings, triplets, device_of(asked.device, 0), bar)
-    result = summary(made)
+        retrained = retrain(where, settings, triplets, device_of(asked.device, 0), bar)
+    result = summary(retrained)
     print_result(result, as_text(result), as_json=as_json)
 
 
@@ -101,32 +99,13 @@ def triplets_of(asked: Asked, data: str, recipe: Recipe) -> TrainingData:
     return read(recipe, Path(data), asked.images, asked.limit)
 
 
-def summary(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What came out: the checkpoint and its report."""
-    from hsfiq.model.preference.run import REPORT
-
-    path = checkpoint.path.with_name(REPORT)
-    try:
-        report = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise UnreadableInput(str(path), "cannot be read", "name another --out") from error
-    return {
-        "checkpoint": str(checkpoint.path),
-        "sha256": checkpoint.sha256,
-        "recipe": NAME,
-        "init_sha256": checkpoint.about["init_sha256"],
-        "release": checkpoint.about["release"],
-        **report,
-    }
-
-
 def as_text(result: dict[str, Any]) -> str:
-    """The summary for a person, what got worse first."""
-    from hsfiq.model.preference.card import lines
+    """The report for a person, figures that got worse first."""
+    from hsfiq.model.preference.model_card import summary_lines
 
     return "\n".join(
         [
-            *lines(result),
+            *summary_lines(result),
             f"trained on {result['n_train']:,} answers",
             f"checkpoint {result['checkpoint']}, sha256 {result['sha256'][:12]}",
             f"next: hsfiq score RELEASE --scorer {result['checkpoint']} --name preference",

@@ -1,1 +1,1 @@
-"""Retraining a scorer on the answers of a release: preferences of sets, and their Likert scores."""
+"""Retraining a scorer on the preferences and Likert scores of a release."""

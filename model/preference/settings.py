@@ -1,4 +1,4 @@
-"""Every number of the recipe `preference`, besides the data and the scorer that it starts from."""
+"""The settings of the recipe `preference`, besides the data and the scorer that it starts from."""
 
 from __future__ import annotations
 
@@ -27,35 +27,34 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
 }
 
 TINY: Final[Mapping[str, Any]] = {"lr": 3e-4, "held": ("encoder.patches",)}
-"""The small encoder's. What reads its images would learn the few of a study by heart; BLIP-2's
-image encoder is frozen in any case."""
+"""For the small encoder. Its image encoder would memorise the few images of a study; BLIP-2's is
+frozen in any case."""
 
 BLIP2: Final[Mapping[str, Any]] = {"lr": 1e-6, "held": None}
-"""A fifth of the smallest rate of the papers' recipes, for a scorer that is only to be mended; not
-tried on BLIP-2 itself."""
+"""A fifth of the smallest learning rate of the papers' recipes, since the scorer is only adjusted;
+not tried on BLIP-2 itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a scorer is retrained. None of the values is in a paper: all are ours.
+    """How a scorer is retrained. None of the values comes from a paper.
 
     Attributes:
-        epochs: how often each answer is trained with; the held-out part chooses none of them.
-        batch: questions to a step of the optimiser, and triplets where these are mixed in.
+        epochs: passes over the answers; the held-out part does not choose among them.
+        batch: questions per optimiser step, and triplets if they are mixed in.
         lr: the learning rate of the first epoch.
-        held: parameters that keep their values, by the beginnings of their names; None for none.
-        final_lr_share: of `lr`, towards which it falls along a cosine, once an epoch.
+        held: prefixes of the names of parameters to freeze; None for none.
+        final_lr_share: of `lr`, reached by cosine decay, one step per epoch.
         weight_decay: AdamW's.
-        clip_norm: the gradient's largest length; longer ones are shortened.
-        score_weight: of the loss on the Likert scores, beside 1 of the preferences.
-        offset_sd: standard deviation, in logits, of the normal law to which the participants'
-            offsets are shrunk.
-        mix: weight of the triplets' loss; 0 leaves it out.
+        clip_norm: the largest norm of the gradient; larger ones are scaled down.
+        score_weight: of the loss on Likert scores; that on preferences has weight 1.
+        offset_sd: standard deviation, in logits, of the normal prior of participants' offsets.
+        mix: weight of the loss on triplets; 0 for none.
         reliability: whether participants who contradict themselves weigh less.
-        seed: of everything that is drawn.
+        seed: of all random numbers.
 
     Raises:
-        UnreadableInput: a value that cannot be.
+        UnreadableInput: a value out of range.
     """
 
     lr: float
@@ -85,15 +84,15 @@ class Settings:
         return cls(**(TINY if name == "tiny" else BLIP2))
 
     def lr_at(self, epoch: int) -> float:
-        """The learning rate throughout an epoch, counted from 0; as `Recipe.lr_at`."""
+        """The learning rate of an epoch, counted from 0; as `Recipe.lr_at`."""
         least = self.lr * self.final_lr_share
         return least + (self.lr - least) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
     def with_values(self, values: Mapping[str, str]) -> Settings:
-        """The settings with other values, as they are written on a command line.
+        """The settings with values changed as on the command line.
 
         Raises:
-            UnreadableInput: a key that there is not, or a value that it cannot have.
+            UnreadableInput: an unknown key, or an invalid value.
         """
         kinds = get_type_hints(Settings)
         changed = {}
@@ -109,7 +108,7 @@ class Settings:
         return replace(self, **changed)
 
     def optimisation(self, recipe: Recipe) -> Recipe:
-        """A recipe with these settings' optimiser, for what reads no more of it."""
+        """The recipe with the optimiser values of these settings."""
         shared = {field.name for field in fields(self)} & {field.name for field in fields(recipe)}
         values = {name: getattr(self, name) for name in shared}
         return replace(recipe, **values, accumulate=1, strategy="corpus", n_def=1)

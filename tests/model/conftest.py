@@ -13,7 +13,7 @@ from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.scorer.loading import new_scorer
 from hsfiq.model.training.run import TOKENS_DTYPE
-from tests.model.preference_kit import Answered, make_answered
+from tests.model.preference.helpers import Answered, make_answered
 from tests.model.training_kit import CPU, SMALL, Drawn
 
 

@@ -25,7 +25,7 @@ from hsfiq.model.scoring.release_scores import score_sets
 from hsfiq.model.scoring.run import encoded
 from hsfiq.model.training.callbacks import Watcher
 from hsfiq.releases.reader import read_sets
-from tests.model.preference_kit import QUICK, Answered
+from tests.model.preference.helpers import QUICK, Answered
 from tests.model.training_kit import CPU, Said, files_below, hsfiq
 
 pytestmark = pytest.mark.usefixtures("one_thread")

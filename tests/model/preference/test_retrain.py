@@ -1,4 +1,4 @@
-"""Retraining: what is learned from, what is left alone, and what it leaves."""
+"""Retraining: which answers it trains on, what it keeps fixed, and what it writes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,23 @@ from hsfiq.model.checkpoints import files as checkpoints
 from hsfiq.model.checkpoints.lineage import trained_on
 from hsfiq.model.data.texts import normalise
 from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.preference import reliability
-from hsfiq.model.preference.data import Answers, Question, judgements, read_answers
-from hsfiq.model.preference.fit import Retraining, set_scores
-from hsfiq.model.preference.held import parted
-from hsfiq.model.preference.material import without_held_out
-from hsfiq.model.preference.mixing import negative
-from hsfiq.model.preference.reliability import contradictions_dropped, even, reliabilities
+from hsfiq.model.preference.answers import (
+    PRIOR_ANSWERS,
+    Question,
+    ReleaseAnswers,
+    answer_tensors,
+    dropped_contradictions,
+    read_answers,
+    reliability_weights,
+)
+from hsfiq.model.preference.inputs import draw_negative, without_held_out
 from hsfiq.model.preference.response_model import fit_answers
+from hsfiq.model.preference.training_loop import Retraining, set_scores, split_parameters
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.training.run import ENCODER_BATCH, TOKENS_DTYPE
 from hsfiq.releases.reader import ReleasedSet
-from tests.model.preference_kit import QUICK, Answered, rewrite, rows
+from tests.model.preference.helpers import QUICK, Answered, rewrite, rows
 from tests.model.training_kit import ALONE, CPU, Drawn, files_below, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -50,7 +54,7 @@ def out(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def later(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of the same answers that goes by another name, and has other content."""
+    """A release of the same answers with another name and content digest."""
     folder = shutil.copytree(answered.release, tmp_path_factory.mktemp("released") / "later")
     rename(folder, "later-hp", "other content")
     return folder
@@ -77,13 +81,13 @@ def rename(release: Path, name: str, content_sha256: str) -> None:
 
 
 def source(release: Path) -> dict[str, str]:
-    """A release as those that learn from it remember it."""
+    """What a checkpoint records about a release."""
     manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
     return {key: manifest[key] for key in ("name", "version", "content_sha256")}
 
 
-def forget(out: Path) -> None:
-    """Make a retraining's folder one of before earlier releases were remembered."""
+def drop_earlier_releases(out: Path) -> None:
+    """Make the folder one of a version that did not record earlier releases."""
     for path, key in ((out / "last.json", "earlier_releases"), (out / "report.json", "notes")):
         said = json.loads(path.read_text(encoding="utf-8"))
         del said[key]
@@ -96,15 +100,15 @@ def report_of(out: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def retraining(answered: Answered) -> Retraining:
-    """One that has not begun."""
+    """One that has not started."""
     questions = read_answers(answered.release).part("train")
     loaded = load_scorer(answered.init, None, CPU)
     tokens = FeatureCache.open(answered.cache, loaded.scorer.encoder, TOKENS_DTYPE)
     files = {path.stem: path for path in answered.pictures.iterdir()}
     tokens.fill(files, batch=ENCODER_BATCH, device=CPU, workers=1)
-    asked = judgements(questions, even(questions))
+    answers = answer_tensors(questions, {it.participant: 1.0 for it in questions})
     return Retraining(
-        loaded.scorer, loaded.recipe, QUICK, questions, asked, tokens, ALONE, torch.float32
+        loaded.scorer, loaded.recipe, QUICK, questions, answers, tokens, ALONE, torch.float32
     )
 
 
@@ -163,7 +167,7 @@ def test_a_steps_loss_is_the_answers_likelihood(retraining: Retraining) -> None:
 def test_negatives_are_any_image_of_the_pool_but_the_target() -> None:
     pool = ["a", "b", "c", "d"]
     for target in pool:
-        drawn = [negative(pool, target, u) for u in (0.0, 0.32, 0.34, 0.65, 0.67, 0.999999)]
+        drawn = [draw_negative(pool, target, u) for u in (0.0, 0.32, 0.34, 0.65, 0.67, 0.999999)]
         left = [image for image in pool if image != target]
         assert drawn == [left[0], left[0], left[1], left[1], left[2], left[2]]
 
@@ -174,15 +178,15 @@ def test_parameters_that_are_held(retraining: Retraining, answered: Answered, ou
     same = {name for name, it in one.items() if it.equal(other[name])}
     assert same == {"encoder.patches"}
     assert all(it.requires_grad for it in retraining.held.values())
-    for held, said in ((("encoder.eyes",), "no parameter's name"), (("enc",), "leaves no para")):
-        with pytest.raises(UnreadableInput, match=said):
-            parted(dict(retraining.scorer.named_parameters()), held)
+    for held, message in ((("encoder.eyes",), "no parameter's name"), (("enc",), "leaves no para")):
+        with pytest.raises(UnreadableInput, match=message):
+            split_parameters(dict(retraining.scorer.named_parameters()), held)
 
 
 # ------------------------------------------------------------------------------------ the training
 
 
-def test_what_it_leaves(answered: Answered, out: Path) -> None:
+def test_files_that_a_retraining_writes(answered: Answered, out: Path) -> None:
     loaded = load_scorer(out, None, CPU)
     init = checkpoints.read(answered.init)
     assert loaded.checkpoint.about["init_sha256"] == init.sha256 != loaded.checkpoint.sha256
@@ -204,7 +208,7 @@ def test_what_it_leaves(answered: Answered, out: Path) -> None:
     assert "simulated" in card
 
 
-def test_the_report_is_what_the_checkpoints_say(answered: Answered, out: Path) -> None:
+def test_report_equals_the_scores_of_the_checkpoints(answered: Answered, out: Path) -> None:
     """The scores behind the report are those that the saved scorers give."""
     questions = read_answers(answered.release).part("test")
     tokens = FeatureCache.open(
@@ -248,7 +252,7 @@ def test_the_same_again_gives_the_same_weights(
 # ------------------------------------------------------------------------------- earlier releases
 
 
-def test_a_scorer_remembers_every_release_that_it_learned_from(
+def test_checkpoint_records_every_release_it_was_trained_on(
     answered: Answered, out: Path, later: Path, twice: Path, tmp_path: Path
 ) -> None:
     """Retrained on one release, on another, on the first again, and once more on the other."""
@@ -266,10 +270,10 @@ def test_a_scorer_remembers_every_release_that_it_learned_from(
         assert checkpoints.read(alone).about.get("earlier_releases", []) == []
     assert trained_on(checkpoints.read(answered.init)) == []
     (note,) = report_of(tmp_path / "thrice")["notes"]
-    assert note.endswith("participants: later-hp 1.0.0 (content sha256 other conten).")
+    assert note.endswith("earlier release: later-hp 1.0.0 (content sha256 other conten).")
 
 
-def test_training_on_triplets_again_forgets_no_release(
+def test_training_on_triplets_again_keeps_the_recorded_releases(
     answered: Answered, drawn: Drawn, out: Path, tmp_path: Path
 ) -> None:
     brief = ("--set", "epochs=1", "--set", "n_def=1")
@@ -281,35 +285,32 @@ def test_training_on_triplets_again_forgets_no_release(
         assert trained_on(checkpoints.read(tmp_path / name)) == releases
 
 
-def test_a_report_says_where_earlier_releases_may_flatter(
-    answered: Answered, out: Path, twice: Path
-) -> None:
+def test_report_notes_earlier_releases(answered: Answered, out: Path, twice: Path) -> None:
     first = source(answered.release)
     (note,) = report_of(twice)["notes"]
     assert note == (
-        "Figures on what is held out may be too good where an earlier release taught the same "
-        f"triplets or participants: drawn-hp 1.0.0 (content sha256 {first['content_sha256'][:12]})."
+        "Figures on the held-out part may be too good if the scorer was trained on the same "
+        "triplets or participants in an earlier release: drawn-hp 1.0.0 (content sha256 "
+        f"{first['content_sha256'][:12]})."
     )
     assert (twice / "MODEL_CARD.md").read_text().count(f"\n\n{note}\n\n| figure") == 1
     assert report_of(out)["notes"] == []
     assert "earlier release" not in (out / "MODEL_CARD.md").read_text()
 
 
-def test_the_same_answers_again_are_nothing_to_say(
-    answered: Answered, out: Path, tmp_path: Path
-) -> None:
+def test_same_answers_again_give_no_note(answered: Answered, out: Path, tmp_path: Path) -> None:
     again = replace(answered, init=out).retrain(tmp_path / "again", BRIEF)
     assert again.about["earlier_releases"] == trained_on(again) == [source(answered.release)]
     assert report_of(tmp_path / "again")["notes"] == []
 
 
-def test_what_was_retrained_before_this_was_remembered(
+def test_checkpoints_without_recorded_releases(
     answered: Answered, out: Path, later: Path, twice: Path, tmp_path: Path
 ) -> None:
-    """Is known again where there is nothing to remember, else refused."""
+    """Recognised if there was nothing to record, else refused."""
     old, old_twice = (shutil.copytree(it, tmp_path / it.name) for it in (out, twice))
-    forget(old)
-    forget(old_twice)
+    drop_earlier_releases(old)
+    drop_earlier_releases(old_twice)
     before = files_below(tmp_path)
     assert answered.retrain(old).sha256 == checkpoints.read(out).sha256
     with pytest.raises(UnreadableInput, match="holds a run with other earlier_releases; name"):
@@ -317,8 +318,8 @@ def test_what_was_retrained_before_this_was_remembered(
     assert files_below(tmp_path) == before
 
 
-def test_a_memory_that_is_none(out: Path) -> None:
-    """Only what is a release counts."""
+def test_invalid_earlier_releases_are_ignored(out: Path) -> None:
+    """Only entries that describe a release count."""
     checkpoint = checkpoints.read(out)
     for wrong in (None, 3, "drawn-hp", {"name": "drawn-hp"}, ["drawn-hp", None]):
         about = {**checkpoint.about, "earlier_releases": wrong}
@@ -328,7 +329,7 @@ def test_a_memory_that_is_none(out: Path) -> None:
 # --------------------------------------------------------------------------------- what is held out
 
 
-def test_held_out_answers_teach_nothing(answered: Answered, out: Path, release: Path) -> None:
+def test_held_out_answers_are_not_trained_on(answered: Answered, out: Path, release: Path) -> None:
     test = {it["question_id"] for it in rows(release, "splits") if it["part"] == "test"}
 
     def turn(row: dict[str, Any]) -> None:
@@ -363,7 +364,7 @@ def test_triplets_are_mixed_in(answered: Answered, drawn: Drawn, out: Path, tmp_
 
 def test_held_out_triplets_are_not_mixed_in(drawn: Drawn) -> None:
     first = drawn.data.train[0]
-    answers = Answers(
+    answers = ReleaseAnswers(
         {}, (), has_splits=True, held_out=frozenset({(first.reference, first.target)})
     )
     left = without_held_out(drawn.data, answers)
@@ -387,17 +388,17 @@ def test_without_a_split_nothing_is_held_out(answered: Answered, release: Path) 
 
 def test_images_that_are_missing(answered: Answered, release: Path, tmp_path: Path) -> None:
     pictures = shutil.copytree(answered.pictures, tmp_path / "pictures")
-    gone = read_answers(release).part("train")[0].sets[0].images[0]
-    next(pictures.glob(f"{gone}.*")).unlink()
+    missing = read_answers(release).part("train")[0].sets[0].images[0]
+    next(pictures.glob(f"{missing}.*")).unlink()
     poorer = replace(answered, pictures=pictures)
     poorer.retrain(tmp_path / "out", replace(QUICK, epochs=1))
-    lacking = [it.question_id for it in read_answers(release).questions if gone in it.images]
+    lacking = [it.question_id for it in read_answers(release).questions if missing in it.images]
     report = report_of(tmp_path / "out")
     assert sorted(report["left_out"]) == sorted(lacking)
     assert report["n_train"] + report["held_out"]["n_questions"] == 150 - len(lacking)
     for path in pictures.iterdir():
         path.unlink()
-    with pytest.raises(NothingToDo, match="no question to train on has all its images"):
+    with pytest.raises(NothingToDo, match="no training question has all its images"):
         poorer.retrain(tmp_path / "none")
 
 
@@ -451,36 +452,36 @@ def question(name: str, scores: tuple[int, int], preferred: int) -> Question:
     return Question("q", name, (one, one), preferred, scores, "train")
 
 
-def test_who_contradicts_themselves_weighs_less() -> None:
+def test_contradicting_participants_weigh_less() -> None:
     asked = [
         *(question("sure", (4, 2), 1) for _ in range(30)),
         *(question("random", (4, 2), 1 + i % 2) for i in range(30)),
         *(question("equal", (3, 3), 1) for _ in range(30)),
     ]
     share = 15 / 60
-    prior = reliability.PRIOR_ANSWERS
-    found = reliabilities(asked, {})
+    prior = PRIOR_ANSWERS
+    found = reliability_weights(asked, {})
     assert found == {
         "sure": pytest.approx(1 - 2 * prior * share / (30 + prior)),
         "random": pytest.approx(1 - 2 * (15 + prior * share) / (30 + prior)),
         "equal": pytest.approx(1 - 2 * share),
     }
     assert found["random"] < found["equal"] < found["sure"]
-    # What the filter took out is not forgotten.
-    assert reliabilities(asked, {"sure": 20})["sure"] < found["sure"]
-    weights = judgements(asked, found).weights
+    # Answers that the filter dropped count too.
+    assert reliability_weights(asked, {"sure": 20})["sure"] < found["sure"]
+    weights = answer_tensors(asked, found).weights
     assert weights.mean().item() == pytest.approx(1)
     with pytest.raises(NothingToDo, match="every participant contradicts themself"):
-        judgements(asked, dict.fromkeys(found, 0.0))
+        answer_tensors(asked, dict.fromkeys(found, 0.0))
 
 
-def test_contradictions_that_the_filter_dropped(release: Path) -> None:
+def test_dropped_contradictions_are_counted(release: Path) -> None:
     path = release / "exclusions.parquet"
     row = {"question_id": "q", "query_id": "t", "value": "v"}
     dropped = [("a", "contradicts"), ("a", "contradicts"), ("b", "irrelevant")]
     table = [{**row, "participant_id": name, "rule": rule} for name, rule in dropped]
     pq.write_table(pa.Table.from_pylist(table, schema=pq.read_schema(path)), path)
-    assert contradictions_dropped(release) == {"a": 2}
+    assert dropped_contradictions(release) == {"a": 2}
 
 
 def test_reliability_changes_the_training(answered: Answered, out: Path, tmp_path: Path) -> None:
@@ -488,7 +489,7 @@ def test_reliability_changes_the_training(answered: Answered, out: Path, tmp_pat
     assert weighed.sha256 != checkpoints.read(out).sha256
 
 
-def test_the_laws_follow_the_scorer(retraining: Retraining) -> None:
+def test_answer_model_is_fitted_to_the_current_scorer(retraining: Retraining) -> None:
     sets = set_scores(retraining.questions, retraining.scorer, retraining.inference)
-    expected = fit_answers(sets, retraining.asked, QUICK.offset_sd)
+    expected = fit_answers(sets, retraining.answers, QUICK.offset_sd)
     torch.testing.assert_close(retraining.fit().preferences.values, expected.preferences.values)

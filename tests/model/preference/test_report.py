@@ -1,4 +1,4 @@
-"""The report of a retraining: its figures against slow twins, and in which order they come."""
+"""The report of a retraining: its figures against slow references, and their order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,19 @@ import pytest
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.draws import Draws
-from hsfiq.model.preference.card import all_figures, lines, measured, table
-from hsfiq.model.preference.report import BINS, Judge, calibration, retrieval, worse_first
+from hsfiq.model.preference.model_card import (
+    figure_table,
+    figures_worst_first,
+    summary_lines,
+    with_interval,
+)
+from hsfiq.model.preference.report_statistics import (
+    BINS,
+    Predictions,
+    calibration,
+    measure_recall,
+    worst_first,
+)
 
 N = 60
 
@@ -57,19 +68,19 @@ def release() -> Release:
 
 def test_calibration_is_counted_over_answers_that_prefer(release: Release) -> None:
     rng = np.random.default_rng(2)
-    said = dict(zip(release.preferences["question_id"], rng.random(N), strict=True))
-    judge = Judge(scores={}, shares=said)
-    found = calibration(release, {"before": judge, "after": judge}, Draws.of(release))
+    predicted = dict(zip(release.preferences["question_id"], rng.random(N), strict=True))
+    predictions = Predictions(scores={}, shares=predicted)
+    result = calibration(release, {"before": predictions, "after": predictions}, Draws.of(release))
     answers = [
-        (said[row.question_id], float(row.preferred == 1))
+        (predicted[row.question_id], float(row.preferred == 1))
         for row in release.preferences.itertuples()
         if row.preferred != 0
     ]
-    assert found["n"] == len(answers) == N - found["human_ties"]
-    brier = found["figure"]
+    assert result["n"] == len(answers) == N - result["human_ties"]
+    brier = result["figure"]
     assert brier["before"]["value"] == pytest.approx(fmean((p - y) ** 2 for p, y in answers))
     assert brier["difference"] == {"value": 0.0, "ci": [0.0, 0.0]}
-    bins = found["after"]["bins"]
+    bins = result["after"]["bins"]
     assert sum(it["n"] for it in bins) == len(answers)
     for it in bins:
         inside = [(p, y) for p, y in answers if it["low"] <= p < it["high"]]
@@ -80,66 +91,68 @@ def test_calibration_is_counted_over_answers_that_prefer(release: Release) -> No
 
 
 def test_certainty_is_in_the_last_bin(release: Release) -> None:
-    judge = Judge(scores={}, shares=dict.fromkeys(release.preferences["question_id"], 1.0))
-    found = calibration(release, {"before": judge, "after": judge}, Draws.of(release))
-    (bin_,) = found["after"]["bins"]
+    predictions = Predictions(
+        scores={}, shares=dict.fromkeys(release.preferences["question_id"], 1.0)
+    )
+    result = calibration(release, {"before": predictions, "after": predictions}, Draws.of(release))
+    (bin_,) = result["after"]["bins"]
     assert (bin_["low"], bin_["high"], bin_["said"]) == (0.9, 1.0, 1.0)
 
 
 def test_recall_is_the_mean_over_corpora() -> None:
     before = {"dress": 5 * [1, 2, 9, 30], "shirt": 5 * [1, 100]}
     after = {"dress": 5 * [3, 12, 9, 30], "shirt": 5 * [1, 5]}
-    found = retrieval({"before": before, "after": after}, (1, 10), seed=0)
-    assert found["n_triplets"] == 30
-    figures = {it["name"]: it for it in found["figures"]}
+    result = measure_recall({"before": before, "after": after}, (1, 10), seed=0)
+    assert result["n_triplets"] == 30
+    figures = {it["name"]: it for it in result["figures"]}
     assert figures["recall@1"]["before"]["value"] == pytest.approx((1 / 4 + 1 / 2) / 2)
     assert figures["recall@1"]["after"]["value"] == pytest.approx((0 + 1 / 2) / 2)
     assert figures["recall@10"]["before"]["value"] == pytest.approx((3 / 4 + 1 / 2) / 2)
     assert figures["recall@10"]["difference"]["value"] == pytest.approx((2 / 4 + 2 / 2) / 2 - 0.625)
-    assert [it["name"] for it in found["figures"]] == ["recall@1", "recall@10"]
+    assert [it["name"] for it in result["figures"]] == ["recall@1", "recall@10"]
     low, high = figures["recall@10"]["difference"]["ci"]
     assert low <= 0.125 <= high
 
 
-def one(name: str, better: str, change: float | None) -> dict[str, object]:
+def entry(name: str, better: str, change: float | None) -> dict[str, object]:
     side = {"value": 0.5, "ci": [0.4, 0.6]}
     difference = {"value": change, "ci": [None, None] if change is None else [change, change]}
     return {"name": name, "better": better, "before": side, "after": side, "difference": difference}
 
 
-def test_what_got_worse_comes_first() -> None:
+def test_figures_that_got_worse_come_first() -> None:
     figures = [
-        one("gained", "higher", 0.2),
-        one("unknown", "higher", None),
-        one("lost", "higher", -0.1),
-        one("lost most", "lower", 0.3),
-        one("same", "lower", 0.0),
+        entry("gained", "higher", 0.2),
+        entry("unknown", "higher", None),
+        entry("lost", "higher", -0.1),
+        entry("lost most", "lower", 0.3),
+        entry("same", "lower", 0.0),
     ]
-    names = [it["name"] for it in worse_first(figures)]
+    names = [it["name"] for it in worst_first(figures)]
     assert names == ["lost most", "lost", "same", "gained", "unknown"]
     report = {
         "simulated": True,
         "notes": ["Take care."],
         "n_left_out": 2,
-        "held_out": {"figures": worse_first(figures)},
-        "retrieval": {"figures": [one("recall@1", "higher", -0.01)]},
+        "held_out": {"figures": worst_first(figures)},
+        "retrieval": {"figures": [entry("recall@1", "higher", -0.01)]},
     }
     expected = ["lost most", "lost", "recall@1", "same", "gained", "unknown"]
-    assert [it["name"] for it in all_figures(report)] == expected
-    said = list(lines(report))
-    assert said[0].startswith("The answers come from simulated annotators")
-    assert said[1] == "Take care."
-    assert said[2].startswith("lost most (lower is better): 0.500 [0.400, 0.600] -> 0.500")
-    assert said[-1] == "2 questions lack an image and were left out"
-    assert len(list(table(report))) == 2 + len(expected)
-    assert measured(figures[1]["difference"]) == "undefined [undefined, undefined]"  # type: ignore[arg-type]
+    assert [it["name"] for it in figures_worst_first(report)] == expected
+    predicted = list(summary_lines(report))
+    assert predicted[0].startswith("The answers come from simulated annotators")
+    assert predicted[1] == "Take care."
+    assert predicted[2].startswith("lost most (lower is better): 0.500 [0.400, 0.600] -> 0.500")
+    assert predicted[-1] == "2 questions lack an image and were left out"
+    assert len(list(figure_table(report))) == 2 + len(expected)
+    assert with_interval(figures[1]["difference"]) == "undefined [undefined, undefined]"  # type: ignore[arg-type]
 
 
-def test_a_report_without_figures_says_why() -> None:
+def test_report_without_figures_gives_the_reason() -> None:
     """One of an earlier version, without notes."""
     report = {
         "simulated": False, "n_left_out": 0, "held_out": None, "reason": "no split",
         "retrieval": None,
     }  # fmt: skip
-    assert list(lines(report)) == ["agreement is not measured: no split"]
-    assert list(table(report)) == ["Agreement is not measured: no split."]
+    assert list(summary_lines(report)) == ["agreement is not measured: no split"]
+    assert list(figure_table(report)) == ["Agreement is not measured: no split."]

@@ -1,4 +1,4 @@
-"""The laws between scores and answers: known truth comes back, and a slow twin finds the same."""
+"""The answer model: known parameters are recovered, and slow reference fits agree."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ from torch import Tensor
 
 from hsfiq.drawn import Population, draw_annotators, generator
 from hsfiq.drawn.annotators import SLOPE
-from hsfiq.model.preference.arrow import Arrow
 from hsfiq.model.preference.likelihood import score_loss
-from hsfiq.model.preference.newton import Fit, dense, minimise
+from hsfiq.model.preference.response_fit import (
+    ArrowheadHessian,
+    Fit,
+    dense_derivatives,
+    minimise,
+)
 from hsfiq.model.preference.response_model import (
     BARRIER,
-    LEAST_SLOPE,
     LOGIT_SD,
+    MIN_SLOPE,
     SLOPE_SD,
-    Judgements,
+    AnswerTensors,
     fit_answers,
     score_derivatives,
 )
@@ -33,13 +37,15 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 OFFSET_SD = 1.0
 FAR = 4.0
-"""Standard errors: of what is checked here, none lies so far from the truth by chance."""
+"""Standard errors: no parameter checked here is so far from the truth by chance."""
 
 
-def judged(preferred: list[int], scores: list[tuple[int, int]], people: list[int]) -> Judgements:
+def answer_tensors(
+    preferred: list[int], scores: list[tuple[int, int]], people: list[int]
+) -> AnswerTensors:
     names = tuple(f"p{number:03d}" for number in range(max(people) + 1))
     ones = torch.ones(len(people), dtype=torch.float64)
-    return Judgements(
+    return AnswerTensors(
         torch.tensor(preferred), torch.tensor(scores), torch.tensor(people), ones, names
     )
 
@@ -57,8 +63,8 @@ def simulated(
     slope: float = 10.0,
     bias: float = 0.6,
     tie_width: float = 0.0,
-) -> tuple[Tensor, Judgements, dict[str, list[float]]]:
-    """Answers that follow the laws themselves, with the truth behind them."""
+) -> tuple[Tensor, AnswerTensors, dict[str, list[float]]]:
+    """Answers drawn from the answer model, and its true parameters."""
     rng = Random(seed)
     offsets = [rng.gauss(0, OFFSET_SD) for _ in range(n_people)]
     thresholds = [1.0, 2.5, 4.0, 5.5]
@@ -75,38 +81,38 @@ def simulated(
             sets.append(worth)
             people.append(person)
     truth = {"preferences": [slope, bias], "scores": [6.0, *thresholds], "offsets": offsets}
-    return torch.tensor(sets, dtype=torch.float64), judged(preferred, scores, people), truth
+    return torch.tensor(sets, dtype=torch.float64), answer_tensors(preferred, scores, people), truth
 
 
 def test_known_truth_is_recovered() -> None:
-    sets, asked, truth = simulated(seed=1)
-    found = fit_answers(sets, asked, OFFSET_SD)
-    for fit, known in ((found.preferences, truth["preferences"]), (found.scores, truth["scores"])):
+    sets, answers, truth = simulated(seed=1)
+    model = fit_answers(sets, answers, OFFSET_SD)
+    for fit, known in ((model.preferences, truth["preferences"]), (model.scores, truth["scores"])):
         values, errors = fit.values[: len(known)], fit.errors[: len(known)]
         assert ((values - torch.tensor(known)).abs() < FAR * errors).all()
         assert (errors < 0.1 * torch.tensor(known).abs().clamp(min=2)).all()
-    errors = found.scores.errors[5:]
-    off = found.offsets - torch.tensor(truth["offsets"])
+    errors = model.scores.errors[5:]
+    off = model.offsets - torch.tensor(truth["offsets"])
     # Thresholds and offsets move together, so that what is common to all offsets is uncertain.
     assert (off.abs() < FAR * errors).all()
-    assert np.corrcoef(found.offsets, truth["offsets"])[0, 1] > 0.95
+    assert np.corrcoef(model.offsets, truth["offsets"])[0, 1] > 0.95
 
 
 def test_the_share_of_ties_is_recovered() -> None:
-    sets, asked, _ = simulated(seed=2, n_people=20, tie_width=0.8)
-    found = fit_answers(sets, asked, OFFSET_SD)
-    assert (asked.preferred == 0).any()
-    log_tie, error = found.preferences.values[2], found.preferences.errors[2]
+    sets, answers, _ = simulated(seed=2, n_people=20, tie_width=0.8)
+    model = fit_answers(sets, answers, OFFSET_SD)
+    assert (answers.preferred == 0).any()
+    log_tie, error = model.preferences.values[2], model.preferences.errors[2]
     assert abs(log_tie - math.log(0.8)) < FAR * error
-    assert abs(found.side_bias - 0.6) < FAR * found.preferences.errors[1]
-    assert found.to_json()["log_tie"]["value"] == log_tie
+    assert abs(model.side_bias - 0.6) < FAR * model.preferences.errors[1]
+    assert model.to_json()["log_tie"]["value"] == log_tie
     without = fit_answers(*simulated(seed=2, n_people=5)[:2], OFFSET_SD).to_json()
     assert without["log_tie"] is None
     assert "tie" in without["log_tie_reason"]
 
 
 def test_the_drawn_annotators_are_recovered() -> None:
-    """Their preferences follow the law exactly; their scores nearly, by Gumbel noise."""
+    """Their preferences follow the answer model exactly; their scores nearly, by Gumbel noise."""
     population = Population(
         noise_spread=0.0, side_bias=0.6, side_bias_spread=0.0, offset_spread=0.8, lapse_rate=0.0
     )
@@ -119,18 +125,18 @@ def test_the_drawn_annotators_are_recovered() -> None:
             sets.append(worth)
             answers.append(annotator.answer(rng, *worth))
             people.append(number)
-    asked = judged(
+    answers = answer_tensors(
         [it.preferred for it in answers], [(it.score_1, it.score_2) for it in answers], people
     )
-    found = fit_answers(torch.tensor(sets, dtype=torch.float64), asked, OFFSET_SD)
-    (slope, bias), errors = found.preferences.values, found.preferences.errors
+    model = fit_answers(torch.tensor(sets, dtype=torch.float64), answers, OFFSET_SD)
+    (slope, bias), errors = model.preferences.values, model.preferences.errors
     assert abs(slope - SLOPE) < FAR * errors[0]
     assert abs(bias - 0.6) < FAR * errors[1]
     assert errors[1] < 0.1
-    assert np.corrcoef(found.offsets, [it.offset for it in annotators])[0, 1] > 0.9
+    assert np.corrcoef(model.offsets, [it.offset for it in annotators])[0, 1] > 0.9
 
 
-def test_a_side_bias_misleads_the_naive_rate_and_not_the_fitted_one() -> None:
+def test_side_bias_distorts_the_naive_rate_but_not_the_fitted_one() -> None:
     """The better set mostly lies on side 1, and people are drawn to side 1."""
     rng, gap, slope, bias = Random(4), 0.1, 8.0, 0.6
     sets, preferred = [], []
@@ -139,30 +145,33 @@ def test_a_side_bias_misleads_the_naive_rate_and_not_the_fitted_one() -> None:
         sets.append((0.5 + gap, 0.5) if first else (0.5, 0.5 + gap))
         margin = slope * (gap if first else -gap) + bias
         preferred.append(1 if rng.random() < 1 / (1 + math.exp(-margin)) else 2)
-    asked = judged(preferred, [(3, 3)] * len(sets), [0] * len(sets))
+    answers = answer_tensors(preferred, [(3, 3)] * len(sets), [0] * len(sets))
     values = torch.tensor(sets, dtype=torch.float64)
     truth = 1 / (1 + math.exp(-slope * gap))
     better = values.argmax(dim=1) + 1
-    naive = (better == asked.preferred).double().mean().item()
+    naive = (better == answers.preferred).double().mean().item()
     error = math.sqrt(naive * (1 - naive) / len(sets))
     assert naive - truth > 5 * error
-    found = fit_answers(values, asked, OFFSET_SD).preferences
-    corrected = torch.sigmoid(found.values[0] * gap).item()
+    model = fit_answers(values, answers, OFFSET_SD).preferences
+    corrected = torch.sigmoid(model.values[0] * gap).item()
     # The delta method: the rate's slope at this margin is truth * (1 - truth).
-    assert abs(corrected - truth) < FAR * truth * (1 - truth) * gap * found.errors[0]
+    assert abs(corrected - truth) < FAR * truth * (1 - truth) * gap * model.errors[0]
     assert abs(corrected - truth) < (naive - truth) / 2
-    assert abs(found.values[1] - bias) < FAR * found.errors[1]
+    assert abs(model.values[1] - bias) < FAR * model.errors[1]
 
 
-def test_the_fit_is_the_one_of_a_slow_twin() -> None:
-    sets, asked, _ = simulated(seed=5, n_people=3, n_questions=15, tie_width=0.5)
-    found = fit_answers(sets, asked, 0.7)
+def test_fit_equals_a_slow_reference_fit() -> None:
+    sets, answers, _ = simulated(seed=5, n_people=3, n_questions=15, tie_width=0.5)
+    model = fit_answers(sets, answers, 0.7)
     rows = list(
         zip(
-            sets.tolist(), asked.preferred.tolist(), asked.scores.tolist(), asked.people.tolist(),
+            sets.tolist(),
+            answers.preferred.tolist(),
+            answers.scores.tolist(),
+            answers.people.tolist(),
             strict=True,
         )
-    )  # fmt: skip
+    )
 
     def of_preferences(values: np.ndarray) -> float:
         slope, bias, log_tie = values
@@ -186,8 +195,8 @@ def test_the_fit_is_the_one_of_a_slow_twin() -> None:
         return float(total)
 
     for objective, start, fit in (
-        (of_preferences, np.zeros(3), found.preferences),
-        (of_scores, np.array([0.0, -1.5, -0.5, 0.5, 1.5, 0, 0, 0]), found.scores),
+        (of_preferences, np.zeros(3), model.preferences),
+        (of_scores, np.array([0.0, -1.5, -0.5, 0.5, 1.5, 0, 0, 0]), model.scores),
     ):
         slow = scipy_minimize(objective, start, method="Nelder-Mead", options=SLOWLY)
         assert objective(fit.values.numpy()) <= slow.fun + 1e-6
@@ -197,55 +206,63 @@ def test_the_fit_is_the_one_of_a_slow_twin() -> None:
 SLOWLY = {"maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-6, "fatol": 1e-9, "adaptive": True}
 
 
-def test_weights_count_answers_as_often() -> None:
-    sets, asked, _ = simulated(seed=6, n_people=2, n_questions=20)
-    twice = torch.where(asked.people == 0, 2.0, 1.0).double()
-    weighted = Judgements(asked.preferred, asked.scores, asked.people, twice, asked.participants)
-    rows = torch.cat([torch.arange(40), (asked.people == 0).nonzero().flatten()])
-    ones = torch.ones(len(rows), dtype=torch.float64)
-    repeated = Judgements(
-        asked.preferred[rows], asked.scores[rows], asked.people[rows], ones, asked.participants
+def test_weight_two_equals_answering_twice() -> None:
+    sets, answers, _ = simulated(seed=6, n_people=2, n_questions=20)
+    twice = torch.where(answers.people == 0, 2.0, 1.0).double()
+    weighted = AnswerTensors(
+        answers.preferred, answers.scores, answers.people, twice, answers.participants
     )
-    one, other = fit_answers(sets, weighted, 1.0), fit_answers(sets[rows], repeated, 1.0)
-    torch.testing.assert_close(one.preferences.values, other.preferences.values)
-    torch.testing.assert_close(one.scores.values, other.scores.values)
+    rows = torch.cat([torch.arange(40), (answers.people == 0).nonzero().flatten()])
+    ones = torch.ones(len(rows), dtype=torch.float64)
+    repeated = AnswerTensors(
+        answers.preferred[rows],
+        answers.scores[rows],
+        answers.people[rows],
+        ones,
+        answers.participants,
+    )
+    first_fit, second_fit = fit_answers(sets, weighted, 1.0), fit_answers(sets[rows], repeated, 1.0)
+    torch.testing.assert_close(first_fit.preferences.values, second_fit.preferences.values)
+    torch.testing.assert_close(first_fit.scores.values, second_fit.scores.values)
 
 
-def test_a_scorer_that_knows_the_wrong_way_round_keeps_the_least_slope() -> None:
-    sets, asked, _ = simulated(seed=7, n_people=4)
-    found = fit_answers(-sets, asked, OFFSET_SD)
-    assert found.preferences.values[0] == found.scores.values[0] == LEAST_SLOPE
-    assert found.to_json()["slope"]["se"] is None
-    assert found.to_json()["side_bias"]["se"] > 0
+def test_scorer_that_ranks_the_wrong_way_round_keeps_the_minimum_slope() -> None:
+    sets, answers, _ = simulated(seed=7, n_people=4)
+    model = fit_answers(-sets, answers, OFFSET_SD)
+    assert model.preferences.values[0] == model.scores.values[0] == MIN_SLOPE
+    assert model.to_json()["slope"]["se"] is None
+    assert model.to_json()["side_bias"]["se"] > 0
 
 
-def test_answers_that_leave_much_open() -> None:
+def test_uninformative_answers_give_finite_parameters() -> None:
     """A scorer that is never wrong, and scores that nobody gave."""
     sets = torch.tensor([[0.9, 0.1], [0.2, 0.8]] * 5, dtype=torch.float64)
-    asked = judged([1, 2] * 5, [(4, 4)] * 10, [0] * 10)
-    found = fit_answers(sets, asked, OFFSET_SD)
-    assert found.preferences.values.isfinite().all()
-    assert found.scores.values.isfinite().all()
-    assert (found.thresholds.diff() > 0).all()
+    answers = answer_tensors([1, 2] * 5, [(4, 4)] * 10, [0] * 10)
+    model = fit_answers(sets, answers, OFFSET_SD)
+    assert model.preferences.values.isfinite().all()
+    assert model.scores.values.isfinite().all()
+    assert (model.thresholds.diff() > 0).all()
 
 
-def test_scores_that_are_no_numbers() -> None:
-    _, asked, _ = simulated(seed=8, n_people=2)
+def test_nan_scores_are_refused() -> None:
+    _, answers, _ = simulated(seed=8, n_people=2)
     with pytest.raises(Diverged):
-        fit_answers(torch.full((80, 2), torch.nan), asked, OFFSET_SD)
+        fit_answers(torch.full((80, 2), torch.nan), answers, OFFSET_SD)
 
 
-def test_newton_finds_the_least_of_a_quadratic_at_once() -> None:
+def test_newton_minimises_a_quadratic() -> None:
     matrix = torch.tensor([[4.0, 1.0], [1.0, 3.0]], dtype=torch.float64)
-    found = minimise(lambda x: x @ matrix @ x / 2 - x.sum(), torch.zeros(2, dtype=torch.float64))
-    torch.testing.assert_close(found.values, torch.linalg.solve(matrix, torch.ones(2).double()))
-    torch.testing.assert_close(found.errors, torch.linalg.inv(matrix).diagonal().sqrt())
+    model = minimise(lambda x: x @ matrix @ x / 2 - x.sum(), torch.zeros(2, dtype=torch.float64))
+    torch.testing.assert_close(model.values, torch.linalg.solve(matrix, torch.ones(2).double()))
+    torch.testing.assert_close(model.errors, torch.linalg.inv(matrix).diagonal().sqrt())
 
 
-# --------------------------------------------------------------------- as many participants as come
+# ------------------------------------------------------------------------------- many participants
 
 
-def slow_scores(sets: Tensor, asked: Judgements, offset_sd: float) -> Callable[[Tensor], Tensor]:
+def reference_score_objective(
+    sets: Tensor, answers: AnswerTensors, offset_sd: float
+) -> Callable[[Tensor], Tensor]:
     """What the fit of scores minimises: [slope, 4 thresholds, P offsets] -> a scalar."""
 
     def objective(values: Tensor) -> Tensor:
@@ -253,8 +270,8 @@ def slow_scores(sets: Tensor, asked: Judgements, offset_sd: float) -> Callable[[
         total = (slope / SLOPE_SD) ** 2 / 2 + ((edges / LOGIT_SD) ** 2).sum() / 2
         total = total + ((offsets / offset_sd) ** 2).sum() / 2 - BARRIER * edges.diff().log().sum()
         for side in (0, 1):
-            latents = slope * sets[:, side] + offsets[asked.people]
-            total = total + asked.weights @ score_loss(latents, asked.scores[:, side], edges)
+            latents = slope * sets[:, side] + offsets[answers.people]
+            total = total + answers.weights @ score_loss(latents, answers.scores[:, side], edges)
         return total
 
     return objective
@@ -264,12 +281,12 @@ def start(n_people: int) -> Tensor:
     return torch.tensor([0.0, -1.5, -0.5, 0.5, 1.5, *[0.0] * n_people], dtype=torch.float64)
 
 
-def weighted(seed: int, n_people: int, n_questions: int) -> tuple[Tensor, Judgements]:
+def weighted(seed: int, n_people: int, n_questions: int) -> tuple[Tensor, AnswerTensors]:
     """Simulated answers that weigh from 0 to 2, the first of them nothing."""
-    sets, asked, _ = simulated(seed, n_people, n_questions)
+    sets, answers, _ = simulated(seed, n_people, n_questions)
     rng = Random(seed)
     drawn = [0.0, *(2 * rng.random() for _ in range(len(sets) - 1))]
-    return sets, replace(asked, weights=torch.tensor(drawn, dtype=torch.float64))
+    return sets, replace(answers, weights=torch.tensor(drawn, dtype=torch.float64))
 
 
 def assert_close(fit: Fit, slow: Fit) -> None:
@@ -278,30 +295,38 @@ def assert_close(fit: Fit, slow: Fit) -> None:
 
 
 @pytest.mark.parametrize(("n_people", "n_questions"), [(1, 40), (2, 1), (12, 15)])
-def test_the_fast_fit_of_scores_is_the_dense_one(n_people: int, n_questions: int) -> None:
-    equal, asked, _ = simulated(9, n_people, n_questions)
-    for sets, judgements in ((equal, asked), weighted(10, n_people, n_questions)):
-        found = fit_answers(sets, judgements, 0.7).scores
-        assert found.values[0] > LEAST_SLOPE
-        assert_close(found, minimise(slow_scores(sets, judgements, 0.7), start(n_people)))
+def test_arrowhead_fit_of_scores_equals_the_dense_fit(n_people: int, n_questions: int) -> None:
+    equal, answers, _ = simulated(9, n_people, n_questions)
+    for sets, judgements in ((equal, answers), weighted(10, n_people, n_questions)):
+        model = fit_answers(sets, judgements, 0.7).scores
+        assert model.values[0] > MIN_SLOPE
+        assert_close(
+            model, minimise(reference_score_objective(sets, judgements, 0.7), start(n_people))
+        )
 
 
 @pytest.mark.parametrize("n_people", [1, 7])
-def test_the_fast_fit_with_the_slope_held_is_the_dense_one(n_people: int) -> None:
-    sets, asked = weighted(11, n_people, 20)
-    found = fit_answers(-sets, asked, 0.7).scores
-    objective, least = slow_scores(-sets, asked, 0.7), torch.tensor([LEAST_SLOPE]).double()
+def test_arrowhead_fit_at_the_minimum_slope_equals_the_dense_fit(n_people: int) -> None:
+    sets, answers = weighted(11, n_people, 20)
+    model = fit_answers(-sets, answers, 0.7).scores
+    objective, least = (
+        reference_score_objective(-sets, answers, 0.7),
+        torch.tensor([MIN_SLOPE]).double(),
+    )
     slow = minimise(lambda rest: objective(torch.cat([least, rest])), start(n_people)[1:])
-    assert found.values[0] == LEAST_SLOPE
-    assert found.errors[0].isnan()
-    assert_close(Fit(found.values[1:], found.errors[1:]), slow)
+    assert model.values[0] == MIN_SLOPE
+    assert model.errors[0].isnan()
+    assert_close(Fit(model.values[1:], model.errors[1:]), slow)
 
 
-def test_scores_have_the_derivatives_of_autograd() -> None:
-    """Far from the least too: where thresholds nearly touch, and where answers are unlikely."""
-    sets, asked = weighted(12, 4, 10)
+def test_score_derivatives_equal_autograd() -> None:
+    """Also far from the minimum: with thresholds that nearly touch, and with unlikely answers."""
+    sets, answers = weighted(12, 4, 10)
     rng = torch.Generator().manual_seed(0)
-    fast, slow = score_derivatives(sets, asked, 0.7), dense(slow_scores(sets, asked, 0.7))
+    fast, slow = (
+        score_derivatives(sets, answers, 0.7),
+        dense_derivatives(reference_score_objective(sets, answers, 0.7)),
+    )
     for edges in ([-1.5, -0.5, 0.5, 1.5], [0.0, 1e-3, 0.2, 9.0], [-12.0, -8.0, 8.0, 12.0]):
         own = 3 * torch.randn(5, generator=rng, dtype=torch.float64)
         values = torch.cat([own[:1], torch.tensor(edges, dtype=torch.float64), own[1:]])
@@ -312,19 +337,19 @@ def test_scores_have_the_derivatives_of_autograd() -> None:
 
 
 def test_thousands_of_participants() -> None:
-    """A dense Hessian of theirs would be of 9 million numbers, each step some minutes."""
-    sets, asked, truth = simulated(seed=13, n_people=3000, n_questions=3)
-    found = fit_answers(sets, asked, OFFSET_SD).scores
-    gradient = torch.func.grad(slow_scores(sets, asked, OFFSET_SD))(found.values)
+    """A dense Hessian would have 9 million entries, and each step take minutes."""
+    sets, answers, truth = simulated(seed=13, n_people=3000, n_questions=3)
+    model = fit_answers(sets, answers, OFFSET_SD).scores
+    gradient = torch.func.grad(reference_score_objective(sets, answers, OFFSET_SD))(model.values)
     assert gradient.abs().max() < 1e-3
-    off = found.values - torch.tensor([*truth["scores"], *truth["offsets"]])
-    assert (off[:5].abs() < FAR * found.errors[:5]).all()
-    # Of offsets drawn from their law, as many lie within an error as of any normal law.
-    assert (off[5:].abs() < found.errors[5:]).double().mean() == pytest.approx(0.683, abs=0.04)
+    off = model.values - torch.tensor([*truth["scores"], *truth["offsets"]])
+    assert (off[:5].abs() < FAR * model.errors[:5]).all()
+    # Offsets drawn from the prior: as many lie within one standard error as of a normal.
+    assert (off[5:].abs() < model.errors[5:]).double().mean() == pytest.approx(0.683, abs=0.04)
 
 
 @pytest.mark.parametrize(("common", "people"), [(1, 1), (5, 1), (5, 30)])
-def test_an_arrow_is_the_whole_matrix(common: int, people: int) -> None:
+def test_arrowhead_hessian_equals_the_dense_matrix(common: int, people: int) -> None:
     rng, n = torch.Generator().manual_seed(common + people), common + people
     root = torch.randn(common, n, generator=rng, dtype=torch.float64)
     cross, diagonal = root[:, common:], 1 + root[0, common:] ** 2
@@ -333,8 +358,8 @@ def test_an_arrow_is_the_whole_matrix(common: int, people: int) -> None:
     whole = torch.cat(
         [torch.cat([corner, cross], dim=1), torch.cat([cross.T, diagonal.diag()], dim=1)]
     )
-    arrow, gradient = Arrow(corner, cross, diagonal), torch.arange(n).double()
-    torch.testing.assert_close(arrow.solve(gradient), torch.linalg.solve(whole, gradient))
-    torch.testing.assert_close(arrow.inverse_diagonal(), torch.linalg.inv(whole).diagonal())
-    others = arrow.without_first().inverse_diagonal()
+    hessian, gradient = ArrowheadHessian(corner, cross, diagonal), torch.arange(n).double()
+    torch.testing.assert_close(hessian.solve(gradient), torch.linalg.solve(whole, gradient))
+    torch.testing.assert_close(hessian.inverse_diagonal(), torch.linalg.inv(whole).diagonal())
+    others = hessian.without_first().inverse_diagonal()
     torch.testing.assert_close(others, torch.linalg.inv(whole[1:, 1:]).diagonal())

@@ -1,4 +1,4 @@
-"""`hsfiq train preference`: the loop through the command line, and what it says to wrong words."""
+"""`hsfiq train preference`: the loop through the command line, and its errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.active.priors import laws_of
 from hsfiq.model.scorer.loading import load_scorer
-from tests.model.preference_kit import Answered
+from tests.model.preference.helpers import Answered
 from tests.model.training_kit import CPU, Said, files_below, hsfiq
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -99,7 +99,9 @@ def test_the_held_out_part_is_analysed_alone(retrained: Path) -> None:
     assert ours != analyze(retrained)["metrics"]["after"]["spearman"]["rho"]
 
 
-def test_an_analysis_of_learned_answers_says_so(answered: Answered, retrained: Path) -> None:
+def test_analysis_notes_that_the_scorer_was_trained_on_the_answers(
+    answered: Answered, retrained: Path
+) -> None:
     (note,) = analyze(retrained)["notes"]
     assert note.startswith('metric "after" comes from a scorer that was retrained on answers of th')
     assert analyze(retrained, "--part", "test")["notes"] == []
@@ -107,7 +109,7 @@ def test_an_analysis_of_learned_answers_says_so(answered: Answered, retrained: P
     assert analyze(retrained, "--metric", "before")["notes"] == [note]
 
 
-def test_scores_that_did_not_say_it_yet_say_it(answered: Answered, retrained: Path) -> None:
+def test_scores_without_trained_on_are_completed(answered: Answered, retrained: Path) -> None:
     path = retrained / "hp.scores" / "after.json"
     said = json.loads(path.read_bytes())
     manifest = json.loads((retrained / "hp" / "manifest.json").read_bytes())
@@ -121,10 +123,10 @@ def test_scores_that_did_not_say_it_yet_say_it(answered: Answered, retrained: Pa
     assert_refused(score(answered, retrained, answered.init), "holds the scores of another scorer")
 
 
-def test_what_is_next_leaves_out_what_was_learned_from(
+def test_next_command_analyses_only_the_held_out_part(
     answered: Answered, retrained: Path, tmp_path: Path
 ) -> None:
-    """--part test, where the release is the one that was learned from and holds something out."""
+    """--part test, if the scorer was trained on this release and it has a held-out part."""
 
     def follows(folder: Path, scorer: Path, *more: str | Path) -> str:
         command = hsfiq(
@@ -151,7 +153,7 @@ def test_what_is_next_leaves_out_what_was_learned_from(
 
 
 def test_a_scorer_retrained_twice(answered: Answered, retrained: Path, tmp_path: Path) -> None:
-    """Its first release is not forgotten: neither by the second retraining nor by the analysis."""
+    """The second retraining and the analysis keep its first release."""
     first = shutil.copytree(retrained / "hp", tmp_path / "hp")
     second = shutil.copytree(retrained / "hp", tmp_path / "later")
     path = second / "manifest.json"
@@ -162,7 +164,7 @@ def test_a_scorer_retrained_twice(answered: Answered, retrained: Path, tmp_path:
     for _ in range(2):  # trained, and found trained
         text = train(answered, tmp_path / "out", *words)
         assert text.code == 0
-        assert text.out.splitlines()[1].startswith("Figures on what is held out may be too good wh")
+        assert text.out.splitlines()[1].startswith("Figures on the held-out part may be too good")
     assert train(answered, tmp_path / "out", *words, "--json").result["notes"] == [
         text.out.splitlines()[1]
     ]
@@ -191,7 +193,7 @@ def test_recall_on_the_catalogue(answered: Answered, tmp_path: Path) -> None:
         (("--set", "lr=1e9"), "recipe preference: lr is 1000000000.0, not from"),
         (("--set", "reliability=some"), "'some' is none of off, on"),
         (("--set", "epochs"), "--set: 'epochs' is no KEY=VALUE"),
-        (("--set", "mix=1"), "mix: mixes triplets in, and none are named; give --data"),
+        (("--set", "mix=1"), "mix: needs triplets to mix in; give --data"),
         (("--data", "nowhere"), "nowhere: there is no such folder"),
         (("--no-cache",), "--no-cache"),
         (("--init", "nowhere"), "nowhere: there is no such checkpoint"),
@@ -199,7 +201,7 @@ def test_recall_on_the_catalogue(answered: Answered, tmp_path: Path) -> None:
         (("--device", "abacus"), "--device abacus: this machine has no such device"),
     ],
 )
-def test_words_not_usable(
+def test_invalid_options(
     answered: Answered, tmp_path: Path, words: tuple[str, ...], said: str
 ) -> None:
     assert_refused(train(answered, tmp_path / "out", *words), said)
@@ -226,19 +228,19 @@ def test_another_runs_folder(answered: Answered, tmp_path: Path) -> None:
     assert files_below(run) == before
 
 
-def test_a_process_of_several(
+def test_torchrun_is_refused(
     answered: Answered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert_refused(train(answered, tmp_path / "out"), "preference trains in one process")
 
 
-def test_releases_that_are_none(answered: Answered, tmp_path: Path) -> None:
+def test_incomplete_releases_are_refused(answered: Answered, tmp_path: Path) -> None:
     release = shutil.copytree(answered.release, tmp_path / "hp")
     manifest = json.loads((release / "manifest.json").read_text())
     (release / "manifest.json").write_text("{}")
     command = train(answered, tmp_path / "out", "--release", release)
-    assert_refused(command, "manifest.json: is no release's manifest")
+    assert_refused(command, "manifest.json: is not a release's manifest")
     (release / "manifest.json").write_text(json.dumps(manifest))
     (release / "splits.parquet").unlink()
     command = train(answered, tmp_path / "out", "--release", release)
@@ -259,7 +261,7 @@ def test_a_report_nested_too_deeply(answered: Answered, retrained: Path, tmp_pat
     assert_refused(command, f"{out / 'report.json'}: cannot be read; name another --out")
 
 
-def test_a_law_nested_too_deeply(retrained: Path, tmp_path: Path) -> None:
+def test_answer_model_nested_too_deeply(retrained: Path, tmp_path: Path) -> None:
     out = shutil.copytree(retrained / "out", tmp_path / "out")
     (out / "answer_model.json").write_text(NESTED)
     with pytest.raises(UnreadableInput, match="is not the law that was fitted"):

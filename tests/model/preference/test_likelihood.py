@@ -1,4 +1,4 @@
-"""The losses on answers against the formulas, one answer at a time."""
+"""The losses equal the formulas, one answer at a time."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def test_a_score_is_between_two_thresholds(
 
 
 @given(st.floats(-30, 30), rising)
-def test_the_levels_shares_are_one_together(latent: float, thresholds: list[float]) -> None:
-    together = sum(math.exp(-score(latent, level, thresholds)) for level in range(1, 6))
-    assert together == pytest.approx(1)
+def test_probabilities_of_the_levels_sum_to_one(latent: float, thresholds: list[float]) -> None:
+    total = sum(math.exp(-score(latent, level, thresholds)) for level in range(1, 6))
+    assert total == pytest.approx(1)
 
 
-def test_thresholds_out_of_order_are_no_law() -> None:
+def test_thresholds_out_of_order_give_no_finite_loss() -> None:
     assert not math.isfinite(score(0.0, 2, [1.0, 0.0, 2.0, 3.0]))
 
 

@@ -1,4 +1,4 @@
-"""A small release with a split, a scorer to start from, and what tests do with them."""
+"""A small release with a split, a scorer to start from, and helpers for retraining tests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from hsfiq import demo
 from hsfiq.model.checkpoints.files import Checkpoint
 from hsfiq.model.data.triplets import TrainingData
-from hsfiq.model.preference.material import Where
-from hsfiq.model.preference.run import retrain
+from hsfiq.model.preference.inputs import Where
+from hsfiq.model.preference.retrain import retrain
 from hsfiq.model.preference.settings import Settings
 from hsfiq.model.training.callbacks import Watcher
 from tests.model.training_kit import CPU, Drawn, hsfiq, options
@@ -60,14 +60,14 @@ def make_answered(folder: Path, drawn: Drawn) -> Answered:
 
 
 def rows(release: Path, table: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(release / f"{table}.parquet").to_pylist()
-    return found
+    entries: list[dict[str, Any]] = pq.read_table(release / f"{table}.parquet").to_pylist()
+    return entries
 
 
 def rewrite(release: Path, table: str, change: Callable[[dict[str, Any]], object]) -> None:
     """Change every row of a table in place."""
     path = release / f"{table}.parquet"
-    schema, found = pq.read_schema(path), rows(release, table)
-    for row in found:
+    schema, entries = pq.read_schema(path), rows(release, table)
+    for row in entries:
         change(row)
-    pq.write_table(pa.Table.from_pylist(found, schema=schema), path)
+    pq.write_table(pa.Table.from_pylist(entries, schema=schema), path)

@@ -1,0 +1,231 @@
+"""The answered questions of a release, as tensors, and how much each participant weighs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.model.checkpoints.files import sha256_of
+from hsfiq.model.preference.response_model import AnswerTensors
+from hsfiq.releases.manifest import MANIFEST, read_manifest
+from hsfiq.releases.reader import (
+    EXPORT_AGAIN,
+    NAME_A_RELEASE,
+    PREFERENCES,
+    QUERIES,
+    SETS,
+    SPLITS,
+    Part,
+    ReleasedPreference,
+    ReleasedSet,
+    read_exclusions,
+    read_preferences,
+    read_queries,
+    read_sets,
+)
+from hsfiq.releases.splits import verify_no_leak
+
+PRIOR_ANSWERS = 20.0
+"""Answers of the average participant that are added to each participant's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An answered question.
+
+    Attributes:
+        question_id: the release's.
+        participant: who answered.
+        sets: set 1 and set 2.
+        preferred: 1, 2, or 0 for a tie.
+        scores: of set 1 and set 2, 1 to 5.
+        part: "train", "test" or "unused"; "train" if the release has no splits.
+    """
+
+    question_id: str
+    participant: str
+    sets: tuple[ReleasedSet, ReleasedSet]
+    preferred: int
+    scores: tuple[int, int]
+    part: Part
+
+    @property
+    def images(self) -> set[str]:
+        """References and retrieved images."""
+        return {image for set_ in self.sets for image in (set_.reference, *set_.images)}
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseAnswers:
+    """The answers of a release.
+
+    Attributes:
+        about: name, version, kind, origin and the sha256 of the tables that were read.
+        questions: in the release's order.
+        has_splits: whether the release holds questions out.
+        held_out: (reference, target) of the triplets without a training question.
+    """
+
+    about: Mapping[str, Any]
+    questions: tuple[Question, ...]
+    has_splits: bool
+    held_out: frozenset[tuple[str, str | None]]
+
+    def part(self, name: Part) -> list[Question]:
+        """The questions of one part."""
+        return [question for question in self.questions if question.part == name]
+
+
+def read_answers(release: Path) -> ReleaseAnswers:
+    """Read a release, and its split if it has one.
+
+    Raises:
+        UnreadableInput: the folder is no release, an answer is invalid, or a triplet or a
+            participant is in both parts.
+        NothingToDo: it has no questions.
+    """
+    sets = {released.set_id: released for released in read_sets(release)}
+    about = about_release(release)
+    has_splits = "split" in about or (release / SPLITS).is_file()
+    parts = verify_no_leak(release) if has_splits else None
+    questions: list[Question] = []
+    queries, training_queries = set[str](), set[str]()
+    for row in read_preferences(release):
+        question = question_of(row, sets, parts, release)
+        questions.append(question)
+        queries.add(row.query_id)
+        if question.part == "train":
+            training_queries.add(row.query_id)
+    triplets = {
+        query_id: (query.reference, query.target)
+        for query_id, query in read_queries(release).items()
+    }
+    held_out = frozenset(triplets[query] for query in queries)
+    held_out -= {triplets[query] for query in training_queries}
+    return ReleaseAnswers(about, tuple(questions), has_splits, held_out)
+
+
+def question_of(
+    row: ReleasedPreference,
+    sets: Mapping[str, ReleasedSet],
+    parts: Mapping[str, Part] | None,
+    release: Path,
+) -> Question:
+    """A row of the preferences with its sets; without parts, it is a training question.
+
+    Raises:
+        UnreadableInput: a set is missing.
+    """
+    for key, set_id in (("set_1", row.set_1), ("set_2", row.set_2)):
+        if set_id not in sets:
+            where = f"{release / PREFERENCES}: question {row.question_id}"
+            raise UnreadableInput(where, f"its {key} {set_id} is not in {SETS}", EXPORT_AGAIN)
+    return Question(
+        question_id=row.question_id,
+        participant=row.participant_id,
+        sets=(sets[row.set_1], sets[row.set_2]),
+        preferred=row.preferred,
+        scores=(row.score_1, row.score_2),
+        part="train" if parts is None else parts[row.question_id],
+    )
+
+
+def about_release(release: Path) -> dict[str, Any]:
+    """What a checkpoint records about the release that it was trained on.
+
+    Raises:
+        UnreadableInput: the folder has no readable manifest.
+    """
+    manifest = read_manifest(release)
+    if manifest is None:
+        raise UnreadableInput(
+            str(release / MANIFEST), "is not a release's manifest", NAME_A_RELEASE
+        )
+    keys = ("name", "version", "kind", "simulated", "split", "content_sha256")
+    tables = (QUERIES, SETS, PREFERENCES, SPLITS)
+    return {
+        **{key: manifest[key] for key in keys if key in manifest},
+        "sha256": {
+            file: sha256_of(release / file) for file in tables if (release / file).is_file()
+        },
+    }
+
+
+def with_images(
+    questions: Sequence[Question], available: Collection[str]
+) -> tuple[list[Question], list[str]]:
+    """The questions all of whose images are available, and the ids of the others."""
+    complete = [question for question in questions if question.images.issubset(available)]
+    ids = {question.question_id for question in complete}
+    return complete, [it.question_id for it in questions if it.question_id not in ids]
+
+
+def answer_tensors(questions: Sequence[Question], weights: Mapping[str, float]) -> AnswerTensors:
+    """The answers to some questions as tensors.
+
+    Args:
+        questions: one or more.
+        weights: of the participants; scaled to a mean of 1 over these questions.
+
+    Raises:
+        NothingToDo: all weights are 0.
+    """
+    participants = tuple(sorted({question.participant for question in questions}))
+    index = {name: i for i, name in enumerate(participants)}
+    own = torch.tensor([weights[it.participant] for it in questions], dtype=torch.float64)
+    if not own.any():
+        raise NothingToDo("every participant contradicts themself too often to have any weight")
+    return AnswerTensors(
+        preferred=torch.tensor([question.preferred for question in questions]),
+        scores=torch.tensor([question.scores for question in questions]),
+        people=torch.tensor([index[question.participant] for question in questions]),
+        weights=own / own.mean(),
+        participants=participants,
+    )
+
+
+def reliability_weights(
+    questions: Sequence[Question], dropped: Mapping[str, int]
+) -> dict[str, float]:
+    """Weights from 0 to 1, by how seldom a participant's preference contradicts the scores.
+
+    Random answers prefer the set with the lower score in half of the questions with different
+    scores. So twice the share of contradictions estimates the share of random answers; the weight
+    is the rest. Each share is shrunk towards the overall one by `PRIOR_ANSWERS` answers.
+
+    Args:
+        questions: the training questions.
+        dropped: contradicting questions of each participant that the release's filter dropped.
+    """
+    people = sorted({question.participant for question in questions})
+    contradicting = Counter({name: dropped.get(name, 0) for name in people})
+    comparable = contradicting.copy()
+    for question in questions:
+        gap = question.scores[0] - question.scores[1]
+        if gap and question.preferred:
+            comparable[question.participant] += 1
+            contradicting[question.participant] += (gap > 0) != (question.preferred == 1)
+    share = contradicting.total() / max(1, comparable.total())
+    return {
+        name: max(
+            0.0,
+            1 - 2 * (contradicting[name] + PRIOR_ANSWERS * share)
+            / (comparable[name] + PRIOR_ANSWERS),
+        )
+        for name in people
+    }  # fmt: skip
+
+
+def dropped_contradictions(release: Path) -> Counter[str]:
+    """How many questions of each participant the release's filter dropped as contradicting."""
+    return Counter(
+        exclusion.participant_id
+        for exclusion in read_exclusions(release)
+        if exclusion.rule == "contradicts"
+    )

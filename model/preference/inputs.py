@@ -1,0 +1,175 @@
+"""What a retraining reads besides the answers: the images' tokens, and triplets to mix in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from hsfiq.errors import NothingToDo
+from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.preference.answers import Question, ReleaseAnswers, with_images
+from hsfiq.model.preference.settings import Settings
+from hsfiq.model.runtime.distributed import World
+from hsfiq.model.runtime.seeds import generator
+from hsfiq.model.scorer.loading import Loaded
+from hsfiq.model.scoring import run as score_run
+from hsfiq.model.scoring.run import pictures
+from hsfiq.model.training import run as training_run
+from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.training.run import ENCODER_BATCH, TOKENS_DTYPE
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The folders of a retraining.
+
+    Attributes:
+        out: its own.
+        release: the release to train on.
+        init: the checkpoint to start from.
+        cache: the feature cache's.
+        images: of the release; None for the usual folders, or the drawn catalogue's own pictures.
+        weights: of BLIP-2's published files; the usual one if None.
+    """
+
+    out: Path
+    release: Path
+    init: Path
+    cache: Path
+    images: Path | None = None
+    weights: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TripletBatch:
+    """A batch of b triplets.
+
+    Attributes:
+        texts: b of them, normalised.
+        images: b references, then b targets, then b negatives.
+    """
+
+    texts: list[str]
+    images: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Triplets:
+    """Triplets to mix in with the answers, so that the scorer keeps finding targets."""
+
+    data: TrainingData
+    tokens: TokenSource
+
+    def batches(self, settings: Settings, epoch: int) -> Iterator[TripletBatch]:
+        """Yield batches endlessly, in a new order each time all triplets have been used.
+
+        Each negative is drawn from the triplet's whole pool, as in the papers' warm-up.
+        """
+        n, round_ = len(self.data.train), 0
+        while True:
+            rng = generator(settings.seed, "triplets", epoch, round_)
+            order = torch.randperm(n, generator=rng).tolist()
+            chances = torch.rand(n, generator=rng).tolist()
+            for start in range(0, n, settings.batch):
+                yield self._batch(order[start : start + settings.batch], chances)
+            round_ += 1
+
+    def _batch(self, places: Sequence[int], chances: Sequence[float]) -> TripletBatch:
+        triplets = [self.data.train[place] for place in places]
+        negatives = [
+            draw_negative(self.data.pools[triplet.pool], triplet.target, chances[place])
+            for place, triplet in zip(places, triplets, strict=True)
+        ]
+        references = [triplet.reference for triplet in triplets]
+        targets = [triplet.target for triplet in triplets]
+        return TripletBatch(
+            texts=[normalise(mining_text(triplet.captions)) for triplet in triplets],
+            images=references + targets + negatives,
+        )
+
+
+def draw_negative(pool: Sequence[str], target: str, u: float) -> str:
+    """An image of the pool other than the target, by `u` drawn from [0, 1)."""
+    place = int(u * (len(pool) - 1))
+    return pool[place] if place < pool.index(target) else pool[place + 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a retraining reads, restricted to the images that are available.
+
+    Attributes:
+        train: the training questions.
+        held_out: the questions to report on.
+        left_out: ids of the questions that lack an image.
+        tokens: of all their images.
+        triplets: of the given data, without the held-out ones; None without data.
+    """
+
+    train: list[Question]
+    held_out: list[Question]
+    left_out: list[str]
+    tokens: FeatureCache
+    triplets: Triplets | None
+
+
+def prepare_inputs(
+    where: Where,
+    answers: ReleaseAnswers,
+    loaded: Loaded,
+    data: TrainingData | None,
+    device: torch.device,
+    watcher: Watcher,
+) -> Inputs:
+    """Find the images and compute the tokens that the cache lacks.
+
+    Raises:
+        UnreadableInput: no images, or no disk space for their tokens.
+        NothingToDo: no training question has all its images.
+    """
+    encoder = loaded.scorer.encoder
+    train, test = answers.part("train"), answers.part("test")
+    sets = [released for question in (*train, *test) for released in question.sets]
+    folders = score_run.Where(
+        where.release, where.out, where.init, where.cache, where.images, where.weights
+    )
+    tokens = FeatureCache.open(where.cache, encoder, TOKENS_DTYPE)
+    with pictures(sets, folders) as files:
+        report = tokens.fill(
+            files, batch=ENCODER_BATCH, device=device, workers=1, on_progress=watcher.caching
+        )
+        available = files.keys() - report.unreadable.keys()
+    complete, incomplete = with_images(train, available)
+    complete_test, incomplete_test = with_images(test, available)
+    if not complete:
+        raise NothingToDo(
+            f"{where.release}: no training question has all its images; name their folder with "
+            "--images"
+        )
+    triplets = None
+    if data is not None:
+        source, kept = training_run.tokens_of(
+            without_held_out(data, answers),
+            encoder,
+            training_run.Where(where.out, where.cache),
+            World(device),
+            watcher,
+        )
+        triplets = Triplets(kept, source)
+    return Inputs(complete, complete_test, incomplete + incomplete_test, tokens, triplets)
+
+
+def without_held_out(data: TrainingData, answers: ReleaseAnswers) -> TrainingData:
+    """The data without the training triplets that the release holds out."""
+    kept = tuple(
+        triplet
+        for triplet in data.train
+        if (triplet.reference, triplet.target) not in answers.held_out
+    )
+    return replace(data, train=kept)

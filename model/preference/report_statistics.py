@@ -1,0 +1,228 @@
+"""The statistics of a retraining's report. Needs the `analysis` extra.
+
+They are those of `hsfiq analyze`. All intervals resample participants, the same ones before and
+after; a difference is after - before, and figures that got worse come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hsfiq.analysis.data.answers import subset
+from hsfiq.analysis.data.release import Release, read_release
+from hsfiq.analysis.figures import figure
+from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.shares import resampled_shares, shares
+from hsfiq.analysis.statistics.compare import compare_all
+from hsfiq.analysis.statistics.correlation import spearman
+from hsfiq.analysis.statistics.margin import margins
+from hsfiq.analysis.statistics.preference import preference_rates
+
+Array = NDArray[np.float64]
+
+STAGES = ("before", "after")
+BINS = 10
+"""Of the reliability table, from P = 0 to 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a scorer predicts for a release.
+
+    Attributes:
+        scores: of the sets, by set_id.
+        shares: P(set 1 preferred), with side bias, by question_id.
+    """
+
+    scores: Mapping[str, float]
+    shares: Mapping[str, float]
+
+
+def measure_agreement(
+    folder: Path, questions: Sequence[str], predictions: Mapping[str, Predictions], seed: int
+) -> dict[str, Any]:
+    """Compare both scorers on some questions of a release.
+
+    Args:
+        folder: the release's.
+        questions: the held-out ones' ids; those without predictions are left out, and counted.
+        predictions: "before" and "after".
+        seed: of the resamples.
+
+    Returns:
+        {"n_questions", "n_without_scores", "n_participants", "figures" (worst change first),
+        "accuracy_by_margin", "calibration"}.
+
+    Raises:
+        AnalysisError: the release's tables are inconsistent.
+    """
+    complete = read_release(folder)
+    ids = complete.preferences["question_id"]
+    release = subset(
+        complete, ids.isin(list(questions)) & ids.isin(list(predictions["after"].shares))
+    )
+    draws = Draws.of(release, seed=seed)
+    values = {name: pd.Series(predictions[name].scores, dtype="float64") for name in STAGES}
+    calibrations = calibration(release, predictions, draws)
+    return {
+        "n_questions": len(release.preferences),
+        "n_without_scores": len(set(questions)) - len(release.preferences),
+        "n_participants": release.n_participants,
+        "figures": worst_first([*agreement(release, values, draws), calibrations.pop("figure")]),
+        "accuracy_by_margin": {
+            name: margins(release.preferences, values[name], draws).to_json() for name in STAGES
+        },
+        "calibration": calibrations,
+    }
+
+
+def agreement(
+    release: Release, values: Mapping[str, pd.Series[float]], draws: Draws
+) -> list[dict[str, Any]]:
+    """Spearman's rho with the Likert scores, and pairwise accuracy with ties counted half."""
+    (comparison,) = compare_all(
+        release, {name: values[name] for name in ("after", "before")}, draws
+    )
+    rhos = {name: spearman(release.sets, values[name], draws).to_json() for name in STAGES}
+    halves = {
+        name: preference_rates(release.preferences, values[name], draws).tie_half.to_json()
+        for name in STAGES
+    }
+    return [
+        compared("spearman.rho", "higher", rhos, "rho", comparison.spearman.to_json()),
+        compared("tie_half", "higher", halves, "rate", comparison.tie_half.to_json()),
+    ]
+
+
+def compared(
+    name: str,
+    better: Literal["higher", "lower"],
+    estimates: Mapping[str, Mapping[str, Any]],
+    key: str,
+    difference: Mapping[str, Any],
+) -> dict[str, Any]:
+    """A figure before and after, and its difference, each with an interval."""
+    sides = {
+        stage: {"value": estimates[stage][key], "ci": estimates[stage]["ci"]} for stage in STAGES
+    }
+    change = {"value": difference["difference"], "ci": difference["ci"]}
+    if "reason" in difference:
+        change["reason"] = difference["reason"]
+    return {"name": name, "better": better, **sides, "difference": change}
+
+
+def worst_first(figures: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The figures by their gain, losses first; undefined ones at the end."""
+
+    def gain(entry: Mapping[str, Any]) -> float:
+        change = entry["difference"]["value"]
+        if change is None:
+            return float("inf")
+        return float(change if entry["better"] == "higher" else -change)
+
+    return sorted(figures, key=gain)
+
+
+def calibration(
+    release: Release, predictions: Mapping[str, Predictions], draws: Draws
+) -> dict[str, Any]:
+    """Brier score and reliability table of P(set 1 preferred), over the answers without ties.
+
+    Returns:
+        {"n", "human_ties", "before", "after", "figure"}: the last is the Brier score's entry.
+    """
+    rows = release.preferences[release.preferences["preferred"] != 0]
+    hits: Array = np.asarray(rows["preferred"] == 1, dtype=np.float64)  # [n]
+    predicted: dict[str, Array] = {
+        name: np.asarray(rows["question_id"].map(predictions[name].shares), dtype=np.float64)
+        for name in STAGES
+    }
+    errors: Array = np.stack([(predicted[name] - hits) ** 2 for name in STAGES], axis=1)  # [n, 2]
+    means = shares(errors.sum(axis=0), np.full(2, float(len(rows))))
+    drawn = resampled_shares(draws, rows, errors, np.ones_like(errors))  # [R, 2]
+    brier = {
+        name: {"value": figure(float(means[i])), **draws.interval(drawn[:, i], rows).to_json()}
+        for i, name in enumerate(STAGES)
+    }
+    change = draws.interval(drawn[:, 1] - drawn[:, 0], rows).to_json()
+    difference = {"difference": figure(float(means[1] - means[0])), **change}
+    tables = {name: reliability_table(rows, predicted[name], hits, draws) for name in STAGES}
+    return {
+        "n": len(rows),
+        "human_ties": len(release.preferences) - len(rows),
+        **{name: {"bins": bins} for name, bins in tables.items()},
+        "figure": compared("brier", "lower", brier, "value", difference),
+    }
+
+
+def reliability_table(
+    rows: pd.DataFrame, predicted: Array, hits: Array, draws: Draws
+) -> list[dict[str, Any]]:
+    """How often set 1 was preferred, by bins of the predicted probability; empty bins left out.
+
+    Args:
+        rows: (n, ...) the questions.
+        predicted: (n,) P(set 1 preferred).
+        hits: (n,) 1 if it was, else 0.
+        draws: of the release.
+    """
+    places = np.minimum((predicted * BINS).astype(np.int64), BINS - 1)  # [n]
+    inside = (places[:, None] == np.arange(BINS)).astype(np.float64)  # [n, BINS]
+    drawn = resampled_shares(draws, rows, inside * hits[:, None], inside)  # [R, BINS]
+    return [
+        {
+            "low": place / BINS,
+            "high": (place + 1) / BINS,
+            "n": int(inside[:, place].sum()),
+            "said": float(predicted[places == place].mean()),
+            "preferred": float(hits[places == place].mean()),
+            "ci": draws.interval(drawn[:, place], rows[places == place]).to_json()["ci"],
+        }
+        for place in range(BINS)
+        if inside[:, place].any()
+    ]
+
+
+def measure_recall(
+    ranks: Mapping[str, Mapping[str, Sequence[int]]], ks: Sequence[int], seed: int
+) -> dict[str, Any]:
+    """Recall@k of validation triplets before and after, the mean over the corpora.
+
+    Args:
+        ranks: by stage and corpus, the rank of each triplet's target; the same triplets in both.
+        ks: of recall@k.
+        seed: of the resamples, of triplets.
+
+    Returns:
+        {"n_triplets", "figures" (worst change first)}.
+    """
+    corpora = list(ranks["before"])
+    sizes = [len(ranks["before"][name]) for name in corpora]
+    rows = pd.DataFrame({"corpus": np.repeat(corpora, sizes)})
+    inside = (rows["corpus"].to_numpy()[:, None] == np.array(corpora)).astype(np.float64)  # [n, C]
+    draws = Draws.of_rows(rows, unit="row", seed=seed)
+    places = {name: np.concatenate([list(ranks[name][it]) for it in corpora]) for name in STAGES}
+    figures = []
+    for k in ks:
+        hits = {name: inside * (places[name] <= k)[:, None] for name in STAGES}
+        drawn = {
+            name: resampled_shares(draws, rows, hits[name], inside).mean(axis=1) for name in STAGES
+        }
+        means = {
+            name: float(shares(hits[name].sum(axis=0), inside.sum(axis=0)).mean())
+            for name in STAGES
+        }
+        sides = {
+            name: {"value": means[name], **draws.interval(drawn[name]).to_json()} for name in STAGES
+        }
+        change = draws.interval(drawn["after"] - drawn["before"]).to_json()
+        difference = {"difference": means["after"] - means["before"], **change}
+        figures.append(compared(f"recall@{k}", "higher", sides, "value", difference))
+    return {"n_triplets": len(rows), "figures": worst_first(figures)}

@@ -1,0 +1,192 @@
+"""A retraining from end to end: release, images, tokens, training, report, checkpoint.
+
+The checkpoint is written last: a run that is killed leaves none, and starts again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hsfiq.atomic_files import write_whole
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.checkpoints.files import ANSWER_MODEL, LAST, Checkpoint, to_json
+from hsfiq.model.checkpoints.lineage import EARLIER_RELEASES, trained_on
+from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.preference.answers import (
+    ReleaseAnswers,
+    answer_tensors,
+    dropped_contradictions,
+    read_answers,
+    reliability_weights,
+)
+from hsfiq.model.preference.inputs import Where, prepare_inputs
+from hsfiq.model.preference.model_card import earlier_release_notes, model_card
+from hsfiq.model.preference.report import report_agreement, report_retrieval, score_held_out
+from hsfiq.model.preference.settings import NAME, Settings
+from hsfiq.model.preference.training_loop import Retrained, Retraining
+from hsfiq.model.runtime.distributed import World
+from hsfiq.model.scorer.loading import Loaded, load_scorer
+from hsfiq.model.scorer.scorer import trained_parameters
+from hsfiq.model.scoring.run import arithmetic
+from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.training.run import ABOUT, content_sha256, jsonable
+
+REPORT, CARD = "report.json", "MODEL_CARD.md"
+
+
+def retrain(
+    where: Where,
+    settings: Settings,
+    data: TrainingData | None,
+    device: torch.device,
+    watcher: Watcher,
+) -> Checkpoint:
+    """Retrain a scorer, unless the folder holds the same retraining.
+
+    Args:
+        where: the folders.
+        settings: every value.
+        data: triplets to measure recall on, and to mix in if the settings say so; or None.
+        device: computes.
+        watcher: is told of the images encoded.
+
+    Returns:
+        The checkpoint; `report.json` and the other files are beside it.
+
+    Raises:
+        UnreadableInput: no release, no checkpoint, no images, a split that leaks, or a folder with
+            another run.
+        NothingToDo: there is no question to train on.
+        Diverged: a loss or a weight is not finite.
+    """
+    if settings.mix and data is None:
+        raise UnreadableInput("mix", "needs triplets to mix in", "give --data")
+    answers = read_answers(where.release)
+    loaded = load_scorer(where.init, where.weights, device)
+    provenance = provenance_of(answers, loaded, settings, data)
+    earlier = same_retraining(where.out, provenance)
+    if earlier is not None:
+        return earlier
+    inputs = prepare_inputs(where, answers, loaded, data, device, watcher)
+    weights = {question.participant: 1.0 for question in inputs.train}
+    if settings.reliability == "on":
+        weights = reliability_weights(inputs.train, dropped_contradictions(where.release))
+    dtype = arithmetic(loaded.recipe, device)
+    retraining = Retraining(
+        loaded.scorer,
+        loaded.recipe,
+        settings,
+        inputs.train,
+        answer_tensors(inputs.train, weights),
+        inputs.tokens,
+        World(device),
+        dtype,
+        inputs.triplets,
+    )
+    before = score_held_out(inputs, loaded, retraining.inference, dtype)
+    retrained = retraining.train()
+    after = score_held_out(inputs, loaded, retraining.inference, dtype)
+    report = {
+        "simulated": bool(answers.about.get("simulated", False)),
+        "notes": earlier_release_notes(provenance),
+        "n_train": len(inputs.train),
+        "n_left_out": len(inputs.left_out),
+        "left_out": inputs.left_out,
+        "epochs": retrained.epochs,
+        **report_agreement(where.release, answers, inputs, before, after, retrained, settings.seed),
+        **report_retrieval(loaded.recipe, before, after, settings.seed),
+    }
+    return write(where.out, provenance, loaded, retrained, report)
+
+
+def provenance_of(
+    answers: ReleaseAnswers, loaded: Loaded, settings: Settings, data: TrainingData | None
+) -> dict[str, Any]:
+    """What identifies this retraining, as its checkpoint records it.
+
+    Recipe, data, encoder and preprocessing are those of the scorer that it starts from.
+    """
+    triplets = None
+    if data is not None:
+        triplets = {"name": data.name, "n_train": len(data.train), "sha256": content_sha256(data)}
+    inherited = ("recipe", "data", "encoder", "preprocessing")
+    return jsonable(
+        {
+            **{key: loaded.checkpoint.about.get(key) for key in inherited},
+            "init_sha256": loaded.checkpoint.sha256,
+            "preference": settings.to_json(),
+            EARLIER_RELEASES: trained_on(loaded.checkpoint),
+            "release": dict(answers.about),
+            "triplets": triplets,
+        }
+    )
+
+
+def same_retraining(out: Path, provenance: Mapping[str, Any]) -> Checkpoint | None:
+    """The checkpoint of the same retraining, None if the folder holds no run.
+
+    Raises:
+        UnreadableInput: the folder holds another run.
+    """
+    if not any((out / f"{name}.json").exists() for name in (checkpoints.BEST, LAST)):
+        return None
+    checkpoint = checkpoints.read(out)
+    # Checkpoints of earlier versions do not record earlier releases.
+    about = {EARLIER_RELEASES: [], **checkpoint.about}
+    differing = [key for key, value in provenance.items() if about.get(key) != value]
+    if differing:
+        raise UnreadableInput(
+            str(out), f"holds a run with other {', '.join(differing)}", "name another --out"
+        )
+    return checkpoint
+
+
+def write(
+    out: Path,
+    provenance: Mapping[str, Any],
+    loaded: Loaded,
+    retrained: Retrained,
+    report: Mapping[str, Any],
+) -> Checkpoint:
+    """Write the files beside the checkpoint, then the checkpoint.
+
+    Raises:
+        UnreadableInput: the folder cannot be written to.
+    """
+    fitted = {"before": retrained.before.to_json(), "after": retrained.after.to_json()}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_whole(out / ANSWER_MODEL, to_json(fitted))
+        write_whole(out / REPORT, to_json(report))
+        write_whole(out / CARD, model_card(provenance, fitted, report).encode())
+    except OSError as error:
+        raise UnreadableInput(str(out), f"cannot be written ({error.strerror})") from error
+    parts = {"scorer": trained_parameters(loaded.scorer)}
+    return checkpoints.save(out, LAST, {**provenance, **ABOUT}, parts)
+
+
+def summary(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What `hsfiq train preference` prints: the checkpoint and its report.
+
+    Raises:
+        UnreadableInput: the report cannot be read.
+    """
+    path = checkpoint.path.with_name(REPORT)
+    try:
+        report = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UnreadableInput(str(path), "cannot be read", "name another --out") from error
+    return {
+        "checkpoint": str(checkpoint.path),
+        "sha256": checkpoint.sha256,
+        "recipe": NAME,
+        "init_sha256": checkpoint.about["init_sha256"],
+        "release": checkpoint.about["release"],
+        **report,
+    }

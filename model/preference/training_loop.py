@@ -1,0 +1,242 @@
+"""The training loop of a retraining: alternately fit the answer model and train the scorer.
+
+Before every epoch the answer model (temperatures, side bias, ties, thresholds, offsets) is fitted
+to the scores that the scorer gives now (`response_model`); then the scorer takes an AdamW step for
+each batch of questions. Both maximise the same likelihood, and what can be fitted exactly needs no
+learning rate. If triplets are mixed in, each step also has a batch of triplets, each with a
+negative drawn from its whole pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.data.texts import normalise
+from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.preference.answers import Question
+from hsfiq.model.preference.inputs import Triplets
+from hsfiq.model.preference.response_model import AnswerModel, AnswerTensors, fit_answers
+from hsfiq.model.preference.settings import Settings
+from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.runtime.diagnosis import Diverged, require_finite
+from hsfiq.model.runtime.distributed import World
+from hsfiq.model.runtime.seeds import generator, seed_for
+from hsfiq.model.scorer.inference import Inference, autocast
+from hsfiq.model.scorer.relevance import paired_relevance
+from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, trained_parameters
+from hsfiq.model.scoring.release_scores import numbered, relevances_of
+from hsfiq.model.training.optimizer import Optimizer
+
+
+@dataclass(frozen=True, slots=True)
+class Retrained:
+    """The result of a retraining besides the scorer's own weights.
+
+    Attributes:
+        before: the answer model of the scorer before.
+        after: of the scorer after.
+        epochs: the mean losses of each.
+    """
+
+    before: AnswerModel
+    after: AnswerModel
+    epochs: list[dict[str, Any]]
+
+
+class Retraining:
+    """A scorer and the answers that it is trained on."""
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        recipe: Recipe,
+        settings: Settings,
+        questions: Sequence[Question],
+        answers: AnswerTensors,
+        tokens: TokenSource,
+        world: World,
+        dtype: torch.dtype,
+        triplets: Triplets | None = None,
+    ) -> None:
+        """Prepare to train.
+
+        Args:
+            scorer: on the world's device; its weights are changed.
+            recipe: of its first training, for the optimiser's other values.
+            settings: of this training.
+            questions: Q to train on.
+            answers: to them.
+            tokens: of all their images.
+            world: one process.
+            dtype: of the arithmetic.
+            triplets: mixed in if `settings.mix` is above 0.
+
+        Raises:
+            UnreadableInput: `settings.held` names no parameter, or all of them.
+        """
+        self.scorer, self.settings = scorer, settings
+        self.questions, self.answers = questions, answers
+        self.tokens, self.world, self.dtype, self.triplets = tokens, world, dtype, triplets
+        self.held, self.parameters = split_parameters(
+            trained_parameters(scorer), settings.held or ()
+        )
+        optimisation = settings.optimisation(recipe)
+        self.optimizer = Optimizer(self.parameters, optimisation, world.device, dtype)
+        self.inference = Inference(scorer, tokens, world, dtype)
+
+    def train(self) -> Retrained:
+        """Train for all epochs.
+
+        Raises:
+            Diverged: a loss or a weight is not finite.
+        """
+        model = before = self.fit()
+        epochs = []
+        with frozen(self.held.values()):
+            for epoch in range(self.settings.epochs):
+                self.optimizer.set_lr(self.settings.lr_at(epoch))
+                self.scorer.train()
+                epochs.append({"epoch": epoch, **self.epoch(epoch, model)})
+                require_finite(self.parameters)
+                model = self.fit()
+        return Retrained(before, model, epochs)
+
+    def fit(self) -> AnswerModel:
+        """The answer model of the scorer as it is now."""
+        sets = set_scores(self.questions, self.scorer, self.inference)  # [Q, 2]
+        return fit_answers(sets, self.answers, self.settings.offset_sd)
+
+    def epoch(self, epoch: int, model: AnswerModel) -> dict[str, float]:
+        """Train on every question once; return the mean losses."""
+        n, batch = len(self.questions), self.settings.batch
+        order = torch.randperm(n, generator=generator(self.settings.seed, "order", epoch))  # [Q]
+        triplet_margins = self.triplet_margins(epoch)
+        sums: dict[str, float] = {}
+        for step, start in enumerate(range(0, n, batch)):
+            places = order[start : start + batch]  # [B]
+            torch.manual_seed(seed_for(self.settings.seed, "step", epoch, step))  # for dropout
+            for name, loss in self.step(places, model, triplet_margins).items():
+                sums[name] = sums.get(name, 0.0) + loss * len(places) / n
+        return sums
+
+    def step(
+        self, places: Tensor, model: AnswerModel, triplet_margins: Iterator[Tensor]
+    ) -> dict[str, float]:
+        """Take one step of the optimiser.
+
+        Args:
+            places: [B] of the questions.
+            model: of this epoch.
+            triplet_margins: yields those of a batch of triplets, [b]; empty if none are mixed in.
+
+        Returns:
+            The mean losses, and their weighted sum as "loss".
+
+        Raises:
+            Diverged: the loss is not finite.
+        """
+        sets = self.sets(places)  # [B, 2]
+        answers = self.answers.part(places, sets.device)
+        preferences, scores = model.losses(sets, answers)  # [B], [B]
+        weights = answers.weights.to(sets)  # [B]
+        losses = {
+            "preference": (weights * preferences).mean(),
+            "score": (weights * scores).mean(),
+        }
+        total = losses["preference"] + self.settings.score_weight * losses["score"]
+        margins = next(triplet_margins, None)
+        if margins is not None:
+            losses["triplet"] = bradley_terry_loss(margins.float()).mean()
+            total = total + self.settings.mix * losses["triplet"]
+        if not total.isfinite():
+            raise Diverged("the loss is not finite; try a lower lr, or another --init")
+        self.optimizer.backward(total)
+        self.optimizer.step()
+        return {name: loss.item() for name, loss in {**losses, "loss": total}.items()}
+
+    def sets(self, places: Tensor) -> Tensor:
+        """The scores of the questions' sets, with gradients: [B] -> [B, 2] float32."""
+        sets = [released for place in places.tolist() for released in self.questions[place].sets]
+        queries = numbered((released.reference, released.text) for released in sets)
+        images = numbered(image for released in sets for image in released.images)
+        pairs = [
+            (i, queries[released.reference, released.text], images[image])
+            for i, released in enumerate(sets)
+            for image in released.images
+        ]
+        owner, query, image = torch.tensor(pairs, device=self.world.device).T  # [M] each
+        with autocast(self.world.device, self.dtype):
+            composed = self.scorer.encoder.query(
+                self.read([reference for reference, _ in queries]),
+                [normalise(text) for _, text in queries],
+            )  # [Q, D]
+            gallery = self.scorer.encoder.gallery(self.read(list(images)))  # [N, L, D]
+        relevances = paired_relevance(
+            composed.float()[query], gallery.float()[image], self.scorer.pooling
+        )  # [M]
+        sums = relevances.new_zeros(len(sets)).index_add(0, owner, relevances)  # [2B]
+        means: Tensor = sums / owner.bincount(minlength=len(sets))
+        return means.view(-1, 2)
+
+    def triplet_margins(self, epoch: int) -> Iterator[Tensor]:
+        """Yield the margins of batches of triplets, [b] each; nothing if none are mixed in."""
+        if self.triplets is None or not self.settings.mix:
+            return
+        for batch in self.triplets.batches(self.settings, epoch):
+            tokens = self.triplets.tokens.tokens(batch.images).to(self.world.device)
+            references, targets, negatives = tokens.chunk(3)  # [b, P, W]
+            with autocast(self.world.device, self.dtype):
+                yield self.scorer(references, batch.texts, targets, negatives)
+
+    def read(self, images: Sequence[str]) -> Tensor:
+        """The images' tokens, on the device."""
+        return self.tokens.tokens(images).to(self.world.device)
+
+
+def split_parameters(
+    parameters: Mapping[str, nn.Parameter], held: Sequence[str]
+) -> tuple[dict[str, nn.Parameter], dict[str, nn.Parameter]]:
+    """Split into parameters whose names begin with one of `held`, and the others.
+
+    Raises:
+        UnreadableInput: no name begins so, or all do.
+    """
+    for prefix in held:
+        if not any(name.startswith(prefix) for name in parameters):
+            raise UnreadableInput(f"held={prefix}", "no parameter's name begins with it")
+    fixed = {name: value for name, value in parameters.items() if name.startswith(tuple(held))}
+    if len(fixed) == len(parameters):
+        raise UnreadableInput(f"held={','.join(held)}", "leaves no parameter to train")
+    return fixed, {name: value for name, value in parameters.items() if name not in fixed}
+
+
+@contextmanager
+def frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
+    """Compute no gradients for these parameters inside the block."""
+    held = list(parameters)
+    for parameter in held:
+        parameter.requires_grad_(False)  # noqa: FBT003 (torch's own, by position)
+    try:
+        yield
+    finally:
+        for parameter in held:
+            parameter.requires_grad_()
+
+
+def set_scores(questions: Sequence[Question], scorer: Scorer, inference: Inference) -> Tensor:
+    """The scores of the questions' sets, without gradients: [Q, 2] float64 on the CPU."""
+    sets = [released for question in questions for released in question.sets]
+    available = {image for released in sets for image in released.images}
+    relevances = relevances_of(sets, available, scorer.pooling, inference)
+    means = [
+        sum(of_images[image] for image in released.images) / len(released.images)
+        for released, of_images in zip(sets, relevances, strict=True)
+    ]
+    return torch.tensor(means, dtype=torch.float64).view(-1, 2)
