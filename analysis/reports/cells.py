@@ -1,4 +1,4 @@
-"""Results as the cells of tables, and cells as text. Figures are rounded here and nowhere else."""
+"""Results as table cells, and cells as text. Reports round figures here and nowhere else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import replace
 from math import isnan
 from typing import TYPE_CHECKING
 
-from hsfiq.analysis.reports.document import Measured
+from hsfiq.analysis.reports.document import NumberCell
+from hsfiq.analysis.statistics.correlation import Correlation
+from hsfiq.analysis.statistics.preference import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,121 +17,94 @@ if TYPE_CHECKING:
     from hsfiq.analysis.resampling.estimate import Estimate
     from hsfiq.analysis.resampling.interval import Interval
     from hsfiq.analysis.statistics.compare import Difference
-    from hsfiq.analysis.statistics.correlation import Correlation
-    from hsfiq.analysis.statistics.preference import Rate
 
 DASH = "\N{EM DASH}"
 MINUS = "\N{MINUS SIGN}"
-MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
-"""p at most so much gets these marks, as in CIRQRS Table 2."""
+STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+"""The marks of a p-value of at most each limit, as in CIRQRS Table 2."""
 SMALLEST_P = 1e-300
 
 
-def of_rho(found: Correlation) -> Measured:
-    """Spearman's rho with its interval."""
-    return measured(found.rho, found.n, found.ci, found.reason)
+def number_cell(
+    value: float,
+    reason: str | None = None,
+    *,
+    n: int | None = None,
+    ci: Interval | None = None,
+    style: Style = "plain",
+) -> NumberCell:
+    """A figure, with its interval if it has one; the reason is kept only if it is undefined."""
+    bounds = None if ci is None else (ci.low, ci.high)
+    return NumberCell(value, n, bounds, ci, reason if isnan(value) else None, style)
 
 
-def of_rate(found: Rate) -> Measured:
-    """A preference rate with its interval."""
-    return measured(found.rate, found.n, found.ci, found.reason)
+def estimate_cell(estimate: Correlation | Rate | Estimate) -> NumberCell:
+    """A correlation, a rate or another estimate, with its interval."""
+    return number_cell(estimate_value(estimate), estimate.reason, n=estimate.n, ci=estimate.ci)
 
 
-def of_estimate(found: Estimate) -> Measured:
-    """An estimate with its interval."""
-    return measured(found.value, found.n, found.ci, found.reason)
+def estimate_value(estimate: Correlation | Rate | Estimate) -> float:
+    """The estimated figure; NaN if undefined."""
+    if isinstance(estimate, Correlation):
+        return estimate.rho
+    return estimate.rate if isinstance(estimate, Rate) else estimate.value
 
 
-def of_difference(found: Difference) -> Measured:
-    """A paired difference with its interval, marked by its Holm p."""
-    cell = measured(found.difference, found.n, found.ci, found.reason)
-    return replace(cell, style="signed", stars=stars(found.p_holm))
+def difference_cell(difference: Difference) -> NumberCell:
+    """A paired difference with its interval, marked according to its Holm-adjusted p."""
+    cell = number_cell(
+        difference.difference, difference.reason, n=difference.n, ci=difference.ci, style="signed"
+    )
+    return replace(cell, stars=stars(difference.p_holm))
 
 
-def measured(value: float, n: int | None, ci: Interval | None, reason: str | None) -> Measured:
-    """Any figure with a resampled interval; the reason is kept only where it has no value."""
-    ends = None if ci is None else (ci.low, ci.high)
-    return Measured(value, n, ends, ci, reason if isnan(value) else None)
-
-
-def p_value(p: float, reason: str | None) -> Measured:
-    """A p-value."""
-    return Measured(p, reason=reason if isnan(p) else None, style="p", stars=stars(p))
-
-
-def share(value: float, reason: str | None = None) -> Measured:
-    """A share, shown as per cent."""
-    return Measured(value, reason=reason if isnan(value) else None, style="percent")
-
-
-def plain(value: float, reason: str | None = None) -> Measured:
-    """A figure without an interval."""
-    return Measured(value, reason=reason if isnan(value) else None)
+def p_cell(p: float, reason: str | None = None) -> NumberCell:
+    """A p-value with its marks."""
+    return replace(number_cell(p, reason, style="p"), stars=stars(p))
 
 
 def stars(p: float) -> str:
-    """The marks of a p-value; none where it is NaN."""
-    return next((marks for most, marks in MARKS if p <= most), "")
+    """The marks of a p-value; none if it is NaN."""
+    return next((marks for limit, marks in STARS if p <= limit), "")
 
 
-def mark_best(cells: Sequence[Measured]) -> list[Measured]:
-    """Mark the highest of some cells, if there are two or more with a value."""
-    known = [cell.value for cell in cells if not isnan(cell.value)]
-    highest = max(known) if len(known) > 1 else None
+def mark_best(cells: Sequence[NumberCell]) -> list[NumberCell]:
+    """Mark the highest cell, if at least two have a value."""
+    defined = [cell.value for cell in cells if not isnan(cell.value)]
+    highest = max(defined) if len(defined) > 1 else None
     return [replace(cell, best=cell.value == highest) for cell in cells]
 
 
-def shown(cell: Cell) -> str:
-    """A cell as text, without its marks.
-
-    Args:
-        cell: of a table.
-
-    Returns:
-        Text as it is, counts with thousands separated, a dash where a figure is undefined.
-    """
+def cell_text(cell: Cell) -> str:
+    """A cell as text, without its superscript; an undefined figure is a dash."""
     if isinstance(cell, str):
         return cell
     if isinstance(cell, int):
         return f"{cell:,}"
-    return " ".join(halves(cell)).strip()
+    return " ".join(value_and_interval(cell)).strip()
 
 
-def halves(cell: Measured) -> tuple[str, str]:
-    """A figure and its interval as text; the interval is empty where it has none."""
+def value_and_interval(cell: NumberCell) -> tuple[str, str]:
+    """A figure and its interval as text; the interval is empty if it has none."""
     if isnan(cell.value):
         return DASH, ""
-    interval = "" if cell.ends is None else ends(cell.ends, cell.style)
-    return number(cell.value, cell.style), interval
+    interval = "" if cell.bounds is None else interval_text(cell.bounds, cell.style)
+    return number_text(cell.value, cell.style), interval
 
 
-def ends(interval: tuple[float, float], style: Style = "plain") -> str:
-    """An interval as it stands in a sentence."""
-    low, high = interval
-    return f"[{DASH}]" if isnan(low) else f"[{number(low, style)}, {number(high, style)}]"
+def interval_text(bounds: tuple[float, float], style: Style = "plain") -> str:
+    """An interval as it is written in sentences and tables."""
+    if isnan(bounds[0]):
+        return f"[{DASH}]"
+    low, high = (number_text(bound, style) for bound in bounds)
+    return f"[{low}, {high}]"
 
 
-def number(value: float, style: Style = "plain") -> str:
-    """A figure as it stands in a sentence.
-
-    Args:
-        value: not NaN.
-        style: see `Measured`.
-    """
-    if style == "percent":
-        text = f"{value:.1%}"
-    elif style == "p":
-        text = _p(value)
-    elif style == "signed":
-        text = f"{value:+.3f}"
-    elif style == "short":
-        text = f"{value:,.4g}"
-    else:
-        text = f"{value:,.3f}"
-    return text.replace("-", MINUS) if style != "p" else text
-
-
-def _p(p: float) -> str:
-    if p < SMALLEST_P:
-        return f"< {SMALLEST_P:.0e}"
-    return f"{p:.1e}" if p < 0.001 else f"{p:.3f}"
+def number_text(value: float, style: Style = "plain") -> str:
+    """A figure, which must not be NaN, as it is written in sentences and tables."""
+    if style == "p":
+        if value < SMALLEST_P:
+            return f"< {SMALLEST_P:.0e}"
+        return f"{value:.1e}" if value < 0.001 else f"{value:.3f}"
+    formats = {"percent": ".1%", "signed": "+.3f", "short": ",.4g", "plain": ",.3f"}
+    return format(value, formats[style]).replace("-", MINUS)

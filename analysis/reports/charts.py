@@ -1,4 +1,4 @@
-"""Charts drawn with matplotlib, in colours and marks that colour-blind people tell apart."""
+"""Charts drawn with matplotlib, in colours and marks that colour-blind readers can distinguish."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from hsfiq.analysis.reports.document import Chart
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.typing import RcKeyType
 
-    from hsfiq.analysis.reports.document import Chart, Measured
+    from hsfiq.analysis.reports.document import NumberCell
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito (2008), "Color Universal Design"."""
 MARKS = ("o", "s", "^", "D", "v", "P")
 GREY, INK = "#9a9a9a", "#222222"
 WIDTH = 6.4  # inches
-ROW = 0.3  # inches, of a row with one mark
-LINE = 88  # letters across a figure
-ACROSS = 4  # panels beside each other
-LONGEST, ABOVE = 30, 20  # letters of a name beside a row, and above a panel
+ROW_HEIGHT = 0.3  # inches, of a row with one mark
+LEGEND_WIDTH = 88  # characters
+PANELS_PER_ROW = 4
+ROW_LABEL, PANEL_TITLE = 30, 20  # the most characters of each
+DASHED = (0, (4, 3))
 DOTS_PER_INCH = 200
 SIMULATED = "SIMULATED answers, not people's"
 
@@ -50,16 +53,8 @@ STYLE: dict[RcKeyType, Any] = {
 }
 
 
-def drawn(chart: Chart, *, simulated: bool) -> Figure:
-    """Draw a chart.
-
-    Args:
-        chart: any chart of the report.
-        simulated: whether it shows simulated answers, which it then says itself.
-
-    Returns:
-        A figure that belongs to no window.
-    """
+def draw(chart: Chart, *, simulated: bool) -> Figure:
+    """Draw a chart as a figure without a window; `simulated` adds a heading that says so."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=chart.size, layout="constrained")
         chart.paint(figure)
@@ -70,136 +65,161 @@ def drawn(chart: Chart, *, simulated: bool) -> Figure:
 
 def to_png(chart: Chart, *, simulated: bool) -> bytes:
     """Draw a chart as PNG."""
-    return _saved(drawn(chart, simulated=simulated), "png", {"Software": None})
+    return _saved(draw(chart, simulated=simulated), "png", {"Software": None})
 
 
 def to_svg(chart: Chart, *, simulated: bool) -> bytes:
     """Draw a chart as an SVG file."""
     metadata = dict.fromkeys(("Date", "Creator", "Type", "Format"))
-    return _saved(drawn(chart, simulated=simulated), "svg", metadata)
+    return _saved(draw(chart, simulated=simulated), "svg", metadata)
 
 
 def to_inline(chart: Chart, svg: bytes) -> str:
-    """Make an SVG file fit to stand in a page beside others.
+    """The SVG element to put into a page.
 
     Args:
-        chart: what it shows.
+        chart: the chart.
         svg: what `to_svg` returned.
 
     Returns:
-        The element alone, named for who cannot see it, its ids beginning with the chart's name.
+        The element, labelled by its caption and alternative text; its ids start with the chart's
+        name, so that they are unique in the page.
     """
     text = svg.decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
     text = re.sub(r'(\bid="|xlink:href="#|url\(#)', rf"\g<1>{chart.name}-", text)
-    by = f'aria-labelledby="{chart.name}-caption" aria-describedby="{chart.name}-alt"'
-    return text.replace("<svg ", f'<svg role="img" {by} ', 1).strip()
+    labels = f'aria-labelledby="{chart.name}-caption" aria-describedby="{chart.name}-alt"'
+    return text.replace("<svg ", f'<svg role="img" {labels} ', 1).strip()
 
 
-def intervals(
+def draw_intervals(
     axes: Axes,
     rows: Sequence[str],
-    series: Mapping[str, Sequence[Measured]],
+    series: Mapping[str, Sequence[NumberCell]],
     *,
     colours: Sequence[str] = COLOURS,
 ) -> None:
     """Draw a dot with its interval for each row of each series, the first row on top.
 
     Args:
-        axes: to draw on.
-        rows: r names.
-        series: by name, r figures; those that are undefined are left out.
-        colours: of the series.
+        axes: the axes to draw on.
+        rows: the labels of r rows.
+        series: by name, r figures; undefined ones are not drawn.
+        colours: one for each series.
     """
     step = 0.7 / max(1, len(series))
-    for place, (name, cells) in enumerate(series.items()):
-        shift = (place - (len(series) - 1) / 2) * step
-        places = [row + shift for row, cell in enumerate(cells) if not isnan(cell.value)]
-        known = [cell for cell in cells if not isnan(cell.value)]
-        colour, mark = colours[place % len(colours)], MARKS[place % len(MARKS)]
-        axes.plot(
-            [cell.value for cell in known],
-            places,
-            linestyle="",
-            ms=5,
-            color=colour,
-            marker=mark,
-            label=name,
-        )
-        axes.hlines(
-            places,
-            [_ends(cell)[0] for cell in known],
-            [_ends(cell)[1] for cell in known],
-            color=colour,
-            linewidth=1.6,
-        )
-    labels = ["\n".join(short(line) for line in row.split("\n")) for row in rows]
+    for index, (name, cells) in enumerate(series.items()):
+        shift = (index - (len(series) - 1) / 2) * step
+        heights = [row + shift for row, cell in enumerate(cells) if not isnan(cell.value)]
+        defined = [cell for cell in cells if not isnan(cell.value)]
+        colour, mark = colours[index % len(colours)], MARKS[index % len(MARKS)]
+        values = [cell.value for cell in defined]
+        axes.plot(values, heights, linestyle="", ms=5, color=colour, marker=mark, label=name)
+        low, high = ([_bounds(cell)[side] for cell in defined] for side in (0, 1))
+        axes.hlines(heights, low, high, color=colour, linewidth=1.6)
+    labels = ["\n".join(shorten(line) for line in row.split("\n")) for row in rows]
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(max(1, len(rows)) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
 
 
-def reference(axes: Axes, value: float, label: str) -> None:
+def interval_chart(
+    name: str,
+    title: str,
+    caption: str,
+    alt: str,
+    *,
+    rows: Sequence[str],
+    series: Mapping[str, Sequence[NumberCell]],
+    x_label: str,
+    reference: tuple[float, str],
+    colours: Sequence[str] = COLOURS,
+    margin: float = 1.2,
+) -> Chart:
+    """A chart of intervals.
+
+    Args:
+        name: see `Chart`, also for title, caption and alt.
+        title: what it shows.
+        caption: what it tells.
+        alt: its description.
+        rows: see `draw_intervals`, also for series and colours.
+        series: the figures.
+        x_label: the label of the horizontal axis.
+        reference: the value and the label of a dashed line.
+        colours: one for each series.
+        margin: the height in inches of everything but the rows.
+    """
+
+    def paint(figure: Figure) -> None:
+        axes = figure.subplots()
+        draw_intervals(axes, rows, series, colours=colours)
+        draw_reference(axes, *reference)
+        axes.set_xlabel(x_label)
+        draw_legend(figure, axes)
+
+    size = (WIDTH, intervals_height(len(rows), len(series), margin))
+    return Chart(name, title, caption, alt, size, paint)
+
+
+def draw_reference(axes: Axes, value: float, label: str) -> None:
     """Draw a dashed line at a value of the horizontal axis."""
-    axes.axvline(value, color=INK, linewidth=1, linestyle=(0, (4, 3)), label=label)
+    axes.axvline(value, color=INK, linewidth=1, linestyle=DASHED, label=label)
 
 
-def legend(figure: Figure, axes: Axes) -> None:
-    """Put the names of what the axes show below the whole figure."""
+def draw_legend(figure: Figure, axes: Axes) -> None:
+    """Draw the legend of the axes below the figure."""
     handles, labels = axes.get_legend_handles_labels()
     longest = max((len(label) for label in labels), default=1)
-    ncols = max(1, min(len(labels), LINE // (longest + 8)))
+    ncols = max(1, min(len(labels), LEGEND_WIDTH // (longest + 8)))
     figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
 
 
-def height(rows: int, series: int = 1, extra: float = 1.0) -> float:
-    """How high a chart of intervals is, in inches."""
-    return extra + rows * ROW * max(1.0, 0.55 * series)
+def intervals_height(rows: int, series: int, margin: float) -> float:
+    """The height of a chart of intervals, in inches."""
+    return margin + rows * ROW_HEIGHT * max(1.0, 0.55 * series)
 
 
 def panels(figure: Figure, n: int) -> list[Axes]:
-    """Put n axes on a figure, four beside each other at most."""
-    across = min(n, ACROSS)
-    every = list(figure.subplots(ceil(n / across), across, squeeze=False).flat)
-    for unused in every[n:]:
+    """Add n axes to a figure, up to four in a row."""
+    columns = min(n, PANELS_PER_ROW)
+    axes = list(figure.subplots(ceil(n / columns), columns, squeeze=False).flat)
+    for unused in axes[n:]:
         unused.set_visible(False)
-    return every[:n]
+    return axes[:n]
 
 
-def panels_size(n: int, tall: float) -> tuple[float, float]:
-    """How large a figure of n panels is; each is so tall, in inches."""
-    return (max(WIDTH, 1.75 * min(n, ACROSS)), tall * ceil(n / ACROSS) + 0.2)
+def panels_size(n: int, panel_height: float) -> tuple[float, float]:
+    """The size of a figure of n panels, in inches."""
+    rows = ceil(n / PANELS_PER_ROW)
+    return (max(WIDTH, 1.75 * min(n, PANELS_PER_ROW)), panel_height * rows + 0.2)
 
 
-def short(name: str, most: int = LONGEST) -> str:
-    """A name of so many letters at most."""
-    return name if len(name) <= most else f"{name[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+def shorten(name: str, length: int = ROW_LABEL) -> str:
+    """Cut a name to at most `length` characters."""
+    return name if len(name) <= length else f"{name[: length - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def spread(values: Iterable[float]) -> tuple[list[float], list[float]]:
-    """Lay values out as a dot plot: equal ones beside each other.
+def stack_dots(values: Iterable[float]) -> tuple[list[float], list[float]]:
+    """Lay values out as a dot plot, with dots of about the same value on top of each other.
 
     Args:
-        values: not NaN; any order.
+        values: in any order, without NaN.
 
     Returns:
-        Each value, rounded to a dot's width, and how far up its dot stands, from 0.
+        Each value, rounded to the width of a dot, and the height of its dot, from 0.
     """
     ordered = sorted(values)
     width = (ordered[-1] - ordered[0]) / 40 if ordered else 0.0
-    places: list[float] = []
-    heights: list[float] = []
-    for value in ordered:
-        place = value if width == 0 else round(value / width) * width
-        heights.append(sum(other == place for other in places))
-        places.append(place)
-    return places, heights
+    rounded = [value if width == 0 else round(value / width) * width for value in ordered]
+    heights = [float(rounded[:index].count(value)) for index, value in enumerate(rounded)]
+    return rounded, heights
 
 
-def _ends(cell: Measured) -> tuple[float, float]:
-    low, high = cell.ends or (cell.value, cell.value)
+def _bounds(cell: NumberCell) -> tuple[float, float]:
+    low, high = cell.bounds or (cell.value, cell.value)
     return (cell.value, cell.value) if isnan(low) else (low, high)
 
 

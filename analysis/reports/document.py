@@ -1,11 +1,9 @@
-"""What a report consists of, before it is HTML, CSV or LaTeX: sections of text, tables, charts."""
+"""The content of a report, independent of its format: sections of text, tables and charts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-from hsfiq.analysis.figures import UNDEFINED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -15,27 +13,27 @@ if TYPE_CHECKING:
     from hsfiq.analysis.resampling.interval import Interval
 
 Style = Literal["plain", "signed", "percent", "short", "p"]
-MARK_NOTE = "* p at most .05, ** .01, *** .001."
+SIGNIFICANCE_NOTE = "* p at most .05, ** .01, *** .001."
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A figure as it stands in a table: in full precision, rounded only where it is shown.
+class NumberCell:
+    """A number in a table, in full precision; it is rounded only for display.
 
     Attributes:
-        value: the figure; NaN where it is undefined.
-        n: how many rows it comes from; None where that is not a count of rows.
-        ends: its interval; None where it has none.
-        ci: how the ends were found; None where they are not resampled.
-        reason: why value is NaN, where it is.
-        style: how it is shown; "short" is as short as can be, "p" a p-value.
+        value: the number; NaN if undefined.
+        n: the number of rows it is computed from; None if that does not apply.
+        bounds: its interval; None if it has none.
+        ci: how the bounds were computed; None if they are not bootstrapped.
+        reason: why the value is undefined.
+        style: how it is displayed; "short" in as few digits as possible, "p" as a p-value.
         stars: significance marks.
-        best: whether it is the highest among those that it stands beside.
+        best: whether it is the highest of the numbers it is compared with.
     """
 
     value: float
     n: int | None = None
-    ends: tuple[float, float] | None = None
+    bounds: tuple[float, float] | None = None
     ci: Interval | None = None
     reason: str | None = None
     style: Style = "plain"
@@ -49,12 +47,13 @@ class Measured:
             return self.reason
         return self.ci.reason if self.ci is not None else None
 
-    def marks(self, letters: Mapping[str, str]) -> str:
-        """The superscript: significance marks, then the letter of the table's footnote."""
+    def superscript(self, letters: Mapping[str, str]) -> str:
+        """Significance marks, then the letter of the table's footnote."""
         return self.stars + (letters[self.why_undefined] if self.why_undefined else "")
 
 
-Cell = str | int | Measured
+Cell = str | int | NumberCell
+Row = tuple[Cell, ...]
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ class Column:
 
     Attributes:
         key: its name in the CSV file.
-        title: its name where people read it.
-        method: the key of what says how its figures are made (see `methods`), if any.
+        title: its heading.
+        method: the key in `METHODS` of how its figures are computed, if any.
     """
 
     key: str
@@ -74,49 +73,49 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
+    """A table of m columns.
 
     Attributes:
-        name: of its files.
+        name: the name of its files.
         caption: what it shows.
-        columns: m of them.
+        columns: (m,)
         rows: of m cells each.
-        note: what to keep in mind while reading it.
+        note: what the reader should keep in mind.
     """
 
     name: str
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[Row, ...]
     note: str | None = None
 
     def footnotes(self) -> dict[str, str]:
-        """The reasons for undefined figures, each with its letter, in the order of the cells."""
-        numbers = (cell for row in self.rows for cell in row if isinstance(cell, Measured))
+        """Why figures are undefined: each reason with its letter, in the order of the cells."""
+        numbers = (cell for row in self.rows for cell in row if isinstance(cell, NumberCell))
         reasons = dict.fromkeys(cell.why_undefined for cell in numbers if cell.why_undefined)
-        return {reason: letter(place) for place, reason in enumerate(reasons)}
+        return {reason: footnote_letter(index) for index, reason in enumerate(reasons)}
 
     def notes(self) -> list[str]:
-        """The notes below the table: its own, and what significance marks mean if it has any."""
+        """The table's own note, and what the significance marks mean if it has any."""
         cells = (cell for row in self.rows for cell in row)
-        has_marks = any(isinstance(cell, Measured) and cell.stars for cell in cells)
-        return ([self.note] if self.note else []) + ([MARK_NOTE] if has_marks else [])
+        has_stars = any(isinstance(cell, NumberCell) and cell.stars for cell in cells)
+        return ([self.note] if self.note else []) + ([SIGNIFICANCE_NOTE] if has_stars else [])
 
-    def is_text(self, place: int) -> bool:
-        """Whether a column holds text only."""
-        return all(isinstance(row[place], str) for row in self.rows)
+    def is_text(self, column: int) -> bool:
+        """Whether the column of this index holds only text."""
+        return all(isinstance(row[column], str) for row in self.rows)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure that is drawn.
+    """A chart that has not been drawn yet.
 
     Attributes:
-        name: of its files.
+        name: the name of its files.
         title: what it shows.
-        caption: what follows from it, in words made from its numbers.
-        alt: what is to be seen, for who cannot see it.
-        size: width and height, in inches.
+        caption: what it tells, in sentences made from its numbers.
+        alt: a description for readers who cannot see it.
+        size: width and height in inches.
         paint: draws it on an empty figure.
     """
 
@@ -133,12 +132,12 @@ Block = str | Table | Chart
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report under a heading of its own.
+    """A part of the report under its own heading.
 
     Attributes:
-        name: of its anchor.
+        name: its anchor in the page.
         title: its heading.
-        blocks: paragraphs, tables and charts, in order.
+        blocks: paragraphs, tables and charts.
     """
 
     name: str
@@ -148,18 +147,18 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """All that a report says.
+    """The content of a report.
 
     Attributes:
         title: its heading.
-        about: one line: what was analysed.
+        summary: what was analysed, in one line.
         simulated: whether the answers come from simulated annotators.
-        caveats: what the data can and cannot say: heading and sentence of each.
+        caveats: what the data can and cannot show: heading and text of each point.
         sections: in order.
     """
 
     title: str
-    about: str
+    summary: str
     simulated: bool
     caveats: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
@@ -176,11 +175,6 @@ class Document:
         yield from (block for section in self.sections for block in section.blocks)
 
 
-def letter(place: int) -> str:
+def footnote_letter(index: int) -> str:
     """The letter of a table's footnote, from 0: a, b, ..., z, aa, ab, ..."""
-    return (letter(place // 26 - 1) if place >= 26 else "") + chr(ord("a") + place % 26)
-
-
-def undefined(reason: str) -> Measured:
-    """A cell without a figure."""
-    return Measured(UNDEFINED, reason=reason)
+    return (footnote_letter(index // 26 - 1) if index >= 26 else "") + chr(ord("a") + index % 26)

@@ -1,4 +1,4 @@
-"""A folder of files that is there whole or not at all."""
+"""Writing the report's folder atomically: completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from hsfiq.analysis.errors import AnalysisError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MADE_OF = ("report.html", "results.json")
-"""What a folder must hold to be taken for a report, and replaced."""
+REPORT_FILES = ("report.html", "results.json")
+"""A folder that holds these is a report, and may be replaced."""
 
 
 def require_free(folder: Path, *, force: bool = False) -> None:
-    """Say whether a report can be written, before anything is computed for it.
+    """Check that a report can be written, before anything is computed for it.
 
     Args:
-        folder: where it is to stand.
-        force: whether a report that stands there may be replaced.
+        folder: the report's folder.
+        force: whether an existing report may be replaced.
 
     Raises:
-        AnalysisError: the folder is not empty and no report, or one that may not be replaced, or
-            it is no folder at all.
+        AnalysisError: the path is not a folder, or the folder holds other files, or a report that
+            must not be replaced.
     """
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise AnalysisError(folder, "is no folder", "name another one")
-    held = {path.name for path in folder.iterdir()}
-    if not held:
+        raise AnalysisError(folder, "not a folder", "choose another path")
+    names = {path.name for path in folder.iterdir()}
+    if not names:
         return
-    if not held.issuperset(MADE_OF):
-        raise AnalysisError(folder, "holds other files, and no report", "name another folder")
+    if not names.issuperset(REPORT_FILES):
+        raise AnalysisError(folder, "holds files that are not a report", "choose another folder")
     if not force:
-        raise AnalysisError(folder, "there is a report already", "replace it with --force")
+        raise AnalysisError(folder, "a report already exists", "replace it with --force")
 
 
 def write_folder(files: Mapping[str, bytes], folder: Path, *, force: bool = False) -> None:
-    """Write files beside `folder`, flush them to the disk, then rename: all or nothing.
+    """Write files into a temporary folder beside `folder`, flush them to disk, then rename it.
 
     Args:
-        files: path inside the folder -> content.
-        folder: where they are to stand.
-        force: whether a report that stands there is replaced; it goes only after the new one
-            stands.
+        files: the content of each file by its path in the folder.
+        folder: the report's folder.
+        force: whether an existing report is replaced; it is removed only once the new one is in
+            place.
 
     Raises:
         AnalysisError: see `require_free`; or the folder cannot be written.
@@ -74,9 +74,9 @@ def _fill(draft: Path, files: Mapping[str, bytes]) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
         _sync(path)
-    for inner in {(draft / name).parent for name in files} | {draft}:
-        _sync(inner)
-    draft.chmod(0o755)  # mkdtemp makes folders that only their owner can read
+    for written in {(draft / name).parent for name in files} | {draft}:
+        _sync(written)
+    draft.chmod(0o755)  # mkdtemp creates folders that only their owner can read
 
 
 def _swap_in(draft: Path, folder: Path) -> None:
@@ -94,7 +94,7 @@ def _swap_in(draft: Path, folder: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or a folder's list of files, is on the disk."""
+    """Flush a file, or a folder's list of files, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from hsfiq.analysis.reports import charts
-from hsfiq.analysis.reports.cells import halves, shown
-from hsfiq.analysis.reports.sections.methods import METHODS, NUMBERS
+from hsfiq.analysis.reports.cells import cell_text, value_and_interval
+from hsfiq.analysis.reports.sections.methods import METHOD_NUMBERS, METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hsfiq.analysis.reports.document import Document, Measured
+    from hsfiq.analysis.reports.document import Document, NumberCell
 
 LONG_TABLE = 25
 """Tables with more rows are collapsed; a click opens them, and print shows them."""
@@ -42,15 +42,18 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(cell_text=shown, provenance=_provenance)
+    environment.filters.update(cell_text=cell_text, provenance=_provenance)
     environment.globals.update(
-        LONG_TABLE=LONG_TABLE, METHODS=METHODS, NUMBERS=NUMBERS, halves=halves
+        LONG_TABLE=LONG_TABLE,
+        METHODS=METHODS,
+        METHOD_NUMBERS=METHOD_NUMBERS,
+        value_and_interval=value_and_interval,
     )
     return environment
 
 
-def _provenance(cell: Measured) -> str:
-    """How a figure was computed, for the tooltip; empty if it has neither n nor interval."""
+def _provenance(cell: NumberCell) -> str:
+    """How a figure was computed, for its tooltip; empty if it has neither n nor interval."""
     parts = [] if cell.n is None else [f"n = {cell.n:,}"]
     if cell.ci is not None:
         ci = cell.ci

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hsfiq.analysis.reports.cells import DASH, MINUS, halves, shown
-from hsfiq.analysis.reports.document import Measured
+from hsfiq.analysis.reports.cells import DASH, MINUS, cell_text, value_and_interval
+from hsfiq.analysis.reports.document import NumberCell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ SPECIAL = {
     ">": r"\textgreater{}",
     '"': r"\textquotedbl{}",
     "|": r"\textbar{}",
-    "[": "{[}",  # a bracket after \\ would be taken for an argument
+    "[": "{[}",  # a bracket after \\ would be read as an argument
     "]": "{]}",
     DASH: "---",
     MINUS: "$-$",
@@ -40,31 +40,32 @@ def to_latex(table: Table, *, simulated: bool) -> str:
     """Write a table as LaTeX that needs the package booktabs (and T1 fonts for quotation marks).
 
     Args:
-        table: any table of the report.
-        simulated: whether it shows simulated answers, which it then says itself.
+        table: a table of the report.
+        simulated: whether it shows simulated answers; a note then says so.
 
     Returns:
-        A table environment; undefined figures are dashes with letters, explained below.
+        A table environment. An undefined figure is a dash with a letter, explained in a note.
     """
     letters = table.footnotes()
-    columns = range(len(table.columns))
-    alignment = "".join("l" if table.is_text(place) else "r" for place in columns)
+    alignment = "".join(
+        "l" if table.is_text(column) else "r" for column in range(len(table.columns))
+    )
     notes = ([SIMULATED_NOTE] if simulated else []) + table.notes()
     lines = [
         r"\begin{table}[t]",
         r"  \centering",
-        rf"  \caption{{{escaped(table.caption)}}}",
+        rf"  \caption{{{escape(table.caption)}}}",
         rf"  \label{{tab:{table.name.replace('_', '-')}}}",
         rf"  \begin{{tabular}}{{{alignment}}}",
         r"    \toprule",
-        f"    {' & '.join(escaped(column.title) for column in table.columns)} \\\\",
+        f"    {' & '.join(escape(column.title) for column in table.columns)} \\\\",
         r"    \midrule",
         *(f"    {' & '.join(_cell(cell, letters) for cell in row)} \\\\" for row in table.rows),
         r"    \bottomrule",
         r"  \end{tabular}",
-        *(rf"  \par\smallskip\footnotesize {escaped(note)}" for note in notes),
+        *(rf"  \par\smallskip\footnotesize {escape(note)}" for note in notes),
         *(
-            rf"  \par\footnotesize \textsuperscript{{{letter}}} {escaped(reason)}"
+            rf"  \par\footnotesize \textsuperscript{{{letter}}} {escape(reason)}"
             for reason, letter in letters.items()
         ),
         r"\end{table}",
@@ -72,16 +73,16 @@ def to_latex(table: Table, *, simulated: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def escaped(text: str) -> str:
-    """Write text so that LaTeX sets it as it stands."""
-    return "".join(SPECIAL.get(sign, sign) for sign in " ".join(text.split()))
+def escape(text: str) -> str:
+    """Escape text, so that LaTeX prints it literally."""
+    return "".join(SPECIAL.get(character, character) for character in " ".join(text.split()))
 
 
 def _cell(cell: Cell, letters: Mapping[str, str]) -> str:
-    if not isinstance(cell, Measured):
-        return escaped(shown(cell))
-    text, ends = (escaped(half) for half in halves(cell))
+    if not isinstance(cell, NumberCell):
+        return escape(cell_text(cell))
+    text, interval = (escape(part) for part in value_and_interval(cell))
     text = rf"\textbf{{{text}}}" if cell.best else text
-    text += f" {ends}" if ends else ""
-    marks = cell.marks(letters)
-    return rf"{text}\textsuperscript{{{marks}}}" if marks else text
+    text += f" {interval}" if interval else ""
+    superscript = cell.superscript(letters)
+    return rf"{text}\textsuperscript{{{superscript}}}" if superscript else text

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from hsfiq.cli.common import JsonOption, print_result, room
+from hsfiq.cli.common import JsonOption, print_result, requires
 from hsfiq.cli.export import newest_hp
 from hsfiq.errors import UnreadableInput
+
+if TYPE_CHECKING:
+    from hsfiq.analysis.resampling.draws import Unit
 
 
 def register(app: typer.Typer) -> None:
@@ -21,98 +24,99 @@ def analyze(
     metric: Annotated[
         list[str],
         typer.Option(
-            metavar="NAME", help="recall@K or the name of a scores file; may come several times."
+            metavar="NAME", help="recall@K or the name of a scores file; may be repeated."
         ),
     ],
     release: Annotated[
         Path | None,
         typer.Argument(
-            metavar="RELEASE", help="A release folder; else the newest hp one in releases/."
+            metavar="RELEASE",
+            help="A release folder; by default the newest hp release in releases/.",
         ),
     ] = None,
     scores: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="A scores file: Parquet, CSV or JSONL; may come several times."
-        ),
+        typer.Option(metavar="FILE", help="A scores file: Parquet, CSV or JSONL; may be repeated."),
     ] = None,
     part: Annotated[
         str | None,
         typer.Option(
             metavar="test|train|unused",
-            help="Only the questions of this part of the release's split; test is what a scorer "
-            "retrained on the release has not learned from.",
+            help="Only the questions of this part of the release's split; a scorer retrained on "
+            "the release was not trained on the test part.",
         ),
     ] = None,
     resamples: Annotated[
-        int, typer.Option(min=1, help="How many times the intervals resample the answers.")
+        int, typer.Option(min=1, help="The number of resamples for the intervals.")
     ] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Of these resamples.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0,
     unit: Annotated[
         str,
         typer.Option(
             metavar="UNIT",
-            help="What is resampled: participant, triplet, participant-triplet (both at once: "
-            "rather too long than too short) or row (as if all answers were independent: for "
-            "comparison).",
+            help="What is resampled: participant, triplet, participant-triplet (both, which gives "
+            "intervals that are rather too long than too short) or row (assumes independent "
+            "answers; for comparison).",
         ),
     ] = "participant",
     few_clusters: Annotated[
         bool,
-        typer.Option("--few-clusters", help="Widen the intervals as few participants need."),
+        typer.Option(
+            "--few-clusters",
+            help="Widen the intervals, as a small number of participants requires.",
+        ),
     ] = False,
     details: Annotated[
         bool,
         typer.Option(
             "--details",
-            help="Also systems, participants, categories, the human ceiling, and whether the "
-            "conclusions change without doubtful answers.",
+            help="Also print systems, participants, categories, the human ceiling, and whether the "
+            "conclusions change without questionable answers.",
         ),
     ] = False,
     report: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Also write a report into this folder: report.html, figures, tables and "
+            help="Also write a report to this folder: report.html, figures, tables and "
             "results.json, with all details.",
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a report that stands in that folder.")
+        bool, typer.Option("--force", help="Replace an existing report in that folder.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how well metrics agree with the people of a release."""
     if force and report is None:
-        raise UnreadableInput("--force", "replaces a report, and none is asked for", "add --report")
-    metrics = room("hsfiq.analysis.data.metrics", "analysis")
+        raise UnreadableInput("--force", "replaces a report, but none is written", "add --report")
+    with requires("analysis"):
+        from hsfiq.analysis.analyze import analyze as analyze_release
+        from hsfiq.analysis.inputs import load_inputs
+        from hsfiq.analysis.reports.folder import require_free
+        from hsfiq.analysis.reports.text.summary import analysis_text
     if report is not None:
-        room("hsfiq.analysis.reports.folder", "analysis").require_free(report, force=force)
+        require_free(report, force=force)
     folder = release or newest_hp()
     if release is None:
         typer.echo(f"analysing {folder}", err=True)
-    wanted = [metrics.parse_metric(name) for name in metric]
-    data = room("hsfiq.analysis.data.release", "analysis").read_release(folder, scores or [])
-    if part is not None:
-        data = room("hsfiq.analysis.data.parts", "analysis").take_part(data, part)
-    draws = room("hsfiq.analysis.resampling.draws", "analysis").Draws.of(
-        data,
-        unit=unit,
+    inputs = load_inputs(
+        folder,
+        metric,
+        scores or (),
+        part=part,
+        unit=cast("Unit", unit),  # checked by load_inputs
         n_resamples=resamples,
         seed=seed,
-        correction="t" if few_clusters else "none",
+        few_clusters=few_clusters,
     )
     if report is None:
-        result = room("hsfiq.analysis.analyze", "analysis").analyze(
-            data, wanted, draws, in_detail=details
-        )
+        result = analyze_release(inputs.release, inputs.metrics, inputs.draws, in_detail=details)
     else:
-        made = room("hsfiq.analysis.reports.report", "analysis").report(data, wanted, draws=draws)
-        made.save(report, force=force)
+        with requires("analysis"):
+            from hsfiq.analysis.reports.report import report_of
+        written = report_of(inputs)
+        written.save(report, force=force)
         typer.echo(f"{report / 'report.html'}: written", err=True)
-        result = made.analysis
-    print_result(
-        result.to_json(),
-        room("hsfiq.analysis.reports.text_table", "analysis").to_table(result),
-        as_json=as_json,
-    )
+        result = written.analysis
+    print_result(result.to_json(), analysis_text(result), as_json=as_json)

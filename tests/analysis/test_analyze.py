@@ -13,7 +13,7 @@ from hypothesis import given
 from hsfiq.analysis.analyze import CHOSEN, Analysis, analyze
 from hsfiq.analysis.data.metrics import Recall, ScoreColumn
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.reports.text_table import to_table
+from hsfiq.analysis.reports.text.summary import analysis_text
 from hsfiq.analysis.resampling.draws import Draws
 from tests.analysis.analysis_studies import Question, few, make_release, studies
 
@@ -67,7 +67,7 @@ def test_an_empty_release_gives_reasons() -> None:
     assert result["release"]["n_participants"] == 0
     assert result["position_bias"]["reason"] == "no question has a preference"
     assert result["metrics"]["recall@5"]["preference_rate"]["ge"]["rate"] is None
-    assert "no questions" in to_table(analysis)
+    assert "no questions" in analysis_text(analysis)
 
 
 def test_one_metric_has_no_other_to_tie() -> None:
@@ -88,7 +88,7 @@ def test_simulated_answers_say_so() -> None:
     for simulated in (True, False):
         analysis = analyze(make_release([Question(1)], simulated=simulated), [Recall(5)])
         assert strict(analysis)["release"]["simulated"] is simulated
-        assert ("SIMULATED" in to_table(analysis)) is simulated
+        assert ("SIMULATED" in analysis_text(analysis)) is simulated
 
 
 def test_pairs_chosen_for_a_scorer_are_no_random_sample() -> None:
@@ -97,7 +97,7 @@ def test_pairs_chosen_for_a_scorer_are_no_random_sample() -> None:
     chosen = replace(release, is_chosen=True)
     analysis = analyze(chosen, [Recall(5)], Draws.of(chosen, n_resamples=5))
     assert analysis.notes == (CHOSEN,)
-    assert "NOTE: the pairs were chosen for what" in to_table(analysis)
+    assert "NOTE: the pairs were chosen for what" in analysis_text(analysis)
 
 
 def test_all_intervals_come_from_the_draws_given() -> None:
@@ -146,4 +146,4 @@ def test_a_whole_study_of_6100_sets() -> None:
         assert variable["normality"]["second"]["p"] < 1e-3
     assert 0.1 < result["metrics"]["recall@5"]["spearman"]["rho"] < 0.4
     assert result["metrics"]["recall@5"]["preference_rate"]["symmetric"]["rate"] > 0.6
-    assert "approximate beyond N = 5,000" in to_table(analysis)
+    assert "approximate beyond N = 5,000" in analysis_text(analysis)

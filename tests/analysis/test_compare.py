@@ -14,7 +14,7 @@ from scipy import stats
 
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
-from hsfiq.analysis.reports.text_table import to_table
+from hsfiq.analysis.reports.text.summary import analysis_text
 from hsfiq.analysis.resampling.draws import Draws
 from hsfiq.analysis.resampling.permutation import Swaps
 from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference, compare_all
@@ -353,7 +353,7 @@ def test_an_analysis_has_them() -> None:
     (comparison,) = written["comparisons"]
     assert (comparison["metric"], comparison["other"]) == ("recall@5", "recall@1")
     assert set(comparison) == {"metric", "other", *STATISTICS}
-    assert "recall@5 less recall@1" in to_table(analysis)
+    assert "recall@5 minus recall@1" in analysis_text(analysis)
     for metric in written["metrics"].values():
         assert set(metric["pairwise_accuracy"]) == {"preference", "score"}
         assert set(metric["margin"]) == {"by_metric", "by_score"}

@@ -11,8 +11,8 @@ from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.details import details
-from hsfiq.analysis.reports.details_table import details_to_table
-from hsfiq.analysis.reports.text_table import to_table
+from hsfiq.analysis.reports.text.details import details_text
+from hsfiq.analysis.reports.text.summary import analysis_text
 from hsfiq.analysis.resampling.draws import Draws
 from tests.analysis.analysis_studies import Question, few, make_release, studies
 from tests.analysis.drawn_releases import BEST_FIRST
@@ -23,7 +23,7 @@ KEYS = {"systems", "participants", "categories", "ceiling", "sensitivity"}
 def strict(release: Release) -> dict[str, Any]:
     values = {f"recall@{k}": Recall(k).values(release) for k in (5, 1)}
     found = details(release, values, Draws.of(release, n_resamples=20))
-    assert details_to_table(found)
+    assert details_text(found)
     written: dict[str, Any] = json.loads(json.dumps(found.to_json(), allow_nan=False))
     return written
 
@@ -75,7 +75,7 @@ def test_a_whole_release(drawn: tuple[Release, pd.Series]) -> None:
     assert written["sensitivity"]["one_participant_left_out"]["n_participants"] == 30
     found = analyze(release, [Recall(5)], Draws.of(release, n_resamples=20), in_detail=True)
     assert set(found.to_json()) >= KEYS
-    shown = to_table(found)
+    shown = analysis_text(found)
     lines = shown.splitlines()
     assert max(map(len, lines)) <= 100
     first = [line.split()[0] for line in lines if line.strip().startswith(tuple(BEST_FIRST))]

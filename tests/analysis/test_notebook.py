@@ -25,7 +25,7 @@ def test_every_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         exec(compile(source, f"{NOTEBOOK.name}, code cell {place}", "exec"), names)
     report = names["report"]
     assert isinstance(report, Report)
-    assert {"Nobody was asked", "Few participants"} <= {
+    assert {"Simulated answers", "Few participants"} <= {
         about for about, _ in report.document.caveats
     }
     assert {path.name for path in Path("report").iterdir()} == {

@@ -21,7 +21,7 @@ from hsfiq.analysis.data.parts import take_part
 from hsfiq.analysis.data.provenance import learned
 from hsfiq.analysis.data.release import Release, read_release
 from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse
-from hsfiq.analysis.reports.text_table import to_table
+from hsfiq.analysis.reports.text.summary import analysis_text
 from hsfiq.analysis.resampling.draws import UNITS, Draws, Unit
 from hsfiq.cli import run
 from tests.analysis.analysis_studies import Question, make_release, write_release
@@ -327,10 +327,10 @@ def test_the_note_stands_wherever_the_figures_do(folder: Path, tmp_path: Path) -
         report = analysis.report(taken, METRICS, (), Draws.of(taken, n_resamples=20))
         results = json.loads(json.dumps(report.to_json()))
         assert len(results["notes"]) == n
-        text = to_table(report.analysis)
+        text = analysis_text(report.analysis)
         assert text.count('NOTE: metric "mine" comes from a scorer') == n
         assert text.count("use --part test") == n  # neither line breaks within it
         assert max(map(len, text.splitlines()[:4])) <= 100
         first = {each["about"]: each["says"] for each in results["report"]["read_first"]}
-        assert ("What is judged here" in first) == bool(n)
+        assert ("Limits of this analysis" in first) == bool(n)
         assert report.to_html().count("use --part test.") == n

@@ -19,10 +19,10 @@ import pytest
 from hsfiq import analysis
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.reports.cells import shown
-from hsfiq.analysis.reports.document import letter
+from hsfiq.analysis.reports.cells import cell_text
+from hsfiq.analysis.reports.document import footnote_letter
 from hsfiq.analysis.reports.folder import write_folder
-from hsfiq.analysis.reports.latex import escaped, to_latex
+from hsfiq.analysis.reports.latex import escape, to_latex
 from hsfiq.analysis.reports.report import Report
 from hsfiq.analysis.reports.sections.methods import METHODS
 from hsfiq.analysis.resampling.draws import Draws
@@ -135,7 +135,7 @@ def test_the_page_shows_the_tables_cells(full: Report, files: dict[str, bytes]) 
     for table in full.document.tables():
         for row in table.rows:
             for cell in row:
-                written = " ".join(shown(cell).split())
+                written = " ".join(cell_text(cell).split())
                 assert any(f"{written}{mark}" in texts for mark in ("", *"abcdefghij")), cell
 
 
@@ -185,7 +185,7 @@ def test_little_data_gives_dashes_and_reasons(study: list[Question]) -> None:
         for table in report.document.tables()
         for row in table.rows
         for cell in row
-        if shown(cell) == "\N{EM DASH}" and not isinstance(cell, str)
+        if cell_text(cell) == "\N{EM DASH}" and not isinstance(cell, str)
     ]
     assert dashes
     assert all(table.footnotes() for table, _ in dashes)
@@ -203,14 +203,14 @@ def test_what_is_said_first_is_true_of_the_release(
     half = release.sets["set_id"].iloc[::2]
     half.to_frame().assign(score=range(len(half))).to_csv(path, index=False)
     said = dict(analysis.report(release, ["half"], [path], quick(release)).document.caveats)
-    assert "Nobody was asked" not in said
-    assert "24 people compared" in said["What was asked"]
+    assert "Simulated answers" not in said
+    assert "24 people compared" in said["The data"]
     assert "24 participants are few" in said["Few participants"]
-    assert said["What was left out"] == "Not in the release: 7 flagged irrelevant."
+    assert said["Excluded questions"] == "Not in the release: 7 flagged irrelevant."
     assert "In 1 question neither" in said["Human ties"]
     assert "no value for 720 of 1,440 sets" in said["half is incomplete"]
-    assert "1,440 of 1,440 sets" in said["People overlap"]
-    assert "Agreement between people is unknown" not in said
+    assert "1,440 of 1,440 sets" in said["Overlap between annotators"]
+    assert "Inter-annotator agreement is unknown" not in said
 
 
 def test_no_metric_is_no_crash() -> None:
@@ -241,7 +241,7 @@ def test_names_are_escaped_everywhere(tmp_path: Path) -> None:
     assert NASTY in "".join(check_page(report.to_html()).itertext())
     for table in report.document.tables():
         check_latex(to_latex(table, simulated=False))
-    assert r"a\textless{}b\textgreater{}\&\textquotedbl{}c" in escaped(NASTY)
+    assert r"a\textless{}b\textgreater{}\&\textquotedbl{}c" in escape(NASTY)
 
 
 def test_latex_holds_together(files: dict[str, bytes]) -> None:
@@ -272,7 +272,7 @@ def check_latex(text: str) -> None:
 
 
 def test_footnotes_go_on_after_z() -> None:
-    assert [letter(place) for place in (0, 25, 26, 27, 52)] == ["a", "z", "aa", "ab", "ba"]
+    assert [footnote_letter(place) for place in (0, 25, 26, 27, 52)] == ["a", "z", "aa", "ab", "ba"]
 
 
 def test_a_report_is_replaced_only_when_asked(tmp_path: Path) -> None:
@@ -290,9 +290,9 @@ def test_a_report_is_replaced_only_when_asked(tmp_path: Path) -> None:
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     for force in (False, True):
-        with pytest.raises(AnalysisError, match="no report"):
+        with pytest.raises(AnalysisError, match="not a report"):
             write_folder({"report.html": b""}, tmp_path, force=force)
-    with pytest.raises(AnalysisError, match="no folder"):
+    with pytest.raises(AnalysisError, match="not a folder"):
         write_folder({"report.html": b""}, tmp_path / "precious.txt", force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
 
@@ -315,7 +315,7 @@ def test_the_command_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run([*command, "--report", str(out)]) == 2
     assert "--force" in capsys.readouterr().err
     assert run([*command, "--force"]) == 2
-    assert "--force: replaces a report, and none is asked for" in capsys.readouterr().err
+    assert "--force: replaces a report, but none is written" in capsys.readouterr().err
 
 
 def test_importing_the_room_loads_nothing() -> None:
@@ -340,11 +340,12 @@ def test_what_it_says_of_the_published_answers() -> None:
     report = analysis.report(release, ["recall@5"], (), Draws.of(release, n_resamples=500))
     said = dict(report.document.caveats)
     assert "Set 1 was preferred in 0.540" in said["The base rate is not 0.5"]
-    assert "recall@5 from 0.508 to 0.812" in said["A preference rate depends on its rule"]
+    assert "recall@5 from 0.508 to 0.812" in said["Preference rates depend on the rule"]
     assert (
-        "98.7% prefer the higher score" in said["Preferences and scores are not two confirmations"]
+        "98.7% prefer the higher score"
+        in said["Preferences and scores are not independent evidence"]
     )
-    assert "None of 4,000 sets" in said["Agreement between people is unknown"]
+    assert "None of 4,000 sets" in said["Inter-annotator agreement is unknown"]
     captions = {chart.name: chart.caption for chart in report.document.charts()}
     assert "from 0.508 (ge, labels swapped) to 0.812 (gt)" in captions["rules"]
     assert "rho = 0.155" in captions["spearman"]

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
-from hsfiq.analysis.reports.text_table import FOOTNOTE, to_table
+from hsfiq.analysis.reports.text.summary import FOOTNOTE, analysis_text
 from hsfiq.analysis.resampling.draws import Draws
 from tests.analysis.analysis_studies import Question, few, make_release, studies
 
@@ -21,13 +21,13 @@ STUDY = [
 
 
 def test_what_a_researcher_reads() -> None:
-    text = to_table(analyze(make_release(STUDY), [Recall(5), Recall(1)]))
+    text = analysis_text(analyze(make_release(STUDY), [Recall(5), Recall(1)]))
     lines = text.splitlines()
     assert lines[0] == ("small 1.0.0 (hp, study by hand): 6 questions, 12 sets, 2 participants")
     assert lines[1] == (
-        "position bias    P(set 1 preferred) = 0.6000 [0.5000, 1.0000], n = 5, 1 human tie left out"
+        "position bias    P(set 1 preferred) = 0.6000 [0.5000, 1.0000], n = 5, 1 human tie excluded"
     )
-    assert lines[2].strip() == "binomial p = 1, sign flips of participants p = 1"
+    assert lines[2].strip() == "binomial p = 1, sign-flip test p = 1"
     assert lines[3] == (
         "intervals        95%, percentile bootstrap; unit: participant, 2,000 resamples"
     )
@@ -45,7 +45,7 @@ def test_what_a_researcher_reads() -> None:
 def test_any_study_can_be_laid_out(study: list[Question]) -> None:
     release = make_release(study)
     analysis = analyze(release, [Recall(5), Recall(2)], Draws.of(release, n_resamples=50))
-    text = to_table(analysis)
+    text = analysis_text(analysis)
     assert "nan" not in text
     assert max(map(len, text.splitlines())) <= 100
     assert not any(line != line.rstrip() for line in text.splitlines())
@@ -54,4 +54,4 @@ def test_any_study_can_be_laid_out(study: list[Question]) -> None:
 
 
 def test_without_metrics_there_is_no_footnote() -> None:
-    assert FOOTNOTE not in to_table(analyze(make_release(STUDY), []))
+    assert FOOTNOTE not in analysis_text(analyze(make_release(STUDY), []))

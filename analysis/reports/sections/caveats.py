@@ -1,4 +1,4 @@
-"""What the data can and cannot say, in plain words made from the release itself."""
+"""What the data can and cannot show, in sentences made from the release itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from hsfiq.analysis.data.answers import contradicts
-from hsfiq.analysis.reports.cells import ends, number
+from hsfiq.analysis.reports.cells import interval_text, number_text
 from hsfiq.analysis.resampling.interval import FEW_CLUSTERS
 
 if TYPE_CHECKING:
@@ -21,110 +21,117 @@ if TYPE_CHECKING:
 
 Caveat = tuple[str, str]
 
-FUNNEL = {
-    "handed-on": "left by a participant for the next",
-    "check": "asked as attention checks",
-    "unanswered": "handed out and not answered",
-    "skipped": "skipped for a missing image",
+EXCLUSION_RULES = {
+    "handed-on": "reassigned to another participant",
+    "check": "used as attention checks",
+    "unanswered": "assigned but not answered",
+    "skipped": "skipped because an image was missing",
     "excluded": "answered by excluded participants",
     "irrelevant": "flagged irrelevant",
-    "contradicts": "with a preference against the scores",
-    "failed-checks": "of forms with a failed check",
+    "contradicts": "with a preference that contradicts the scores",
+    "failed-checks": "in forms with a failed check",
     "min-seconds": "answered too fast",
 }
-"""The rules of a release's funnel, in words."""
+"""The rules in a release's funnel, in words."""
 
 
 def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Caveat, ...]:
-    """Say what one must know before reading the figures.
+    """What the reader must know before reading the figures.
 
     Args:
         release: what was analysed.
         analysis: its main figures.
-        details: what lies behind them.
+        details: its further figures.
 
     Returns:
-        Heading and sentences of each point; only what is true of this release.
+        Heading and text of each point that applies to this release.
     """
     if not len(release.preferences):
         return (("There are no answers", "The release is empty, so every figure is undefined."),)
     return (
-        *_noted(analysis),
-        *_people(release, analysis),
-        *_left_out(release),
+        *_notes(analysis),
+        *_simulated(analysis),
+        *_data(release, analysis),
+        *_few_participants(analysis),
+        *_exclusions(release),
         *_base_rate(release, analysis),
         *_rules(analysis),
-        *_coverage(analysis),
+        *_metric_ties(analysis),
         *_missing(analysis),
-        *_two_confirmations(release),
+        *_dependent_evidence(release),
         *_overlap(analysis, details),
         *_categories(details),
         *_sensitivity(details),
     )
 
 
-def sentence(said: str) -> str:
-    """What is said as a sentence of its own."""
-    return f"{said[0].upper()}{said[1:]}."
+def sentence(text: str) -> str:
+    """A clause as a sentence: capitalised, with a full stop."""
+    return f"{text[0].upper()}{text[1:]}."
 
 
-def _noted(analysis: Analysis) -> Iterator[Caveat]:
+def _notes(analysis: Analysis) -> Iterator[Caveat]:
     if analysis.notes:
-        yield "What is judged here", " ".join(map(sentence, analysis.notes))
+        yield "Limits of this analysis", " ".join(map(sentence, analysis.notes))
 
 
-def _people(release: Release, analysis: Analysis) -> Iterator[Caveat]:
-    about = analysis.release
-    if about.simulated:
+def _simulated(analysis: Analysis) -> Iterator[Caveat]:
+    if analysis.release.simulated:
         yield (
-            "Nobody was asked",
+            "Simulated answers",
             (
                 "The answers come from simulated annotators. Every figure describes the "
-                "simulation, and none what people think."
+                "simulation, not what people think."
             ),
         )
-    who = "simulated annotators" if about.simulated else "people"
-    triplets = _n_triplets(release)
-    taken = "" if about.taken is None else f"{sentence(about.taken)} "
-    repeated = ""
-    if triplets is not None and triplets < about.n_questions:
-        repeated = f" The questions are about {triplets:,} triplets, so that some come again."
-    yield (
-        "What was asked",
-        (
-            f"{taken}{about.n_participants:,} "
-            f"{who if about.n_participants != 1 else 'participant'} "
-            f"compared two retrieved sets in {about.n_questions:,} questions and scored each set: "
-            f"{about.n_sets:,} scores.{repeated}"
-        ),
+
+
+def _data(release: Release, analysis: Analysis) -> Iterator[Caveat]:
+    summary = analysis.release
+    participants = "simulated annotators" if summary.simulated else "people"
+    if summary.n_participants == 1:
+        participants = "participant"
+    text = (
+        f"{summary.n_participants:,} {participants} compared two retrieved sets in "
+        f"{summary.n_questions:,} questions and scored each set: {summary.n_sets:,} scores."
     )
-    if about.n_participants < 2:
-        yield (
-            "One participant",
-            (
-                "With a single participant nothing is known of how much people differ: there are "
-                "no intervals, and nothing carries over to other people."
-            ),
-        )
-    elif about.n_participants < FEW_CLUSTERS:
-        yield (
-            "Few participants",
-            (
-                f"{about.n_participants} participants are few: intervals that resample them tend "
-                "to be too short. Read them as the least there is of doubt."
-            ),
-        )
+    if summary.taken is not None:
+        text = f"{sentence(summary.taken)} {text}"
+    n_triplets = _n_triplets(release)
+    if n_triplets is not None and n_triplets < summary.n_questions:
+        text += f" The questions cover {n_triplets:,} triplets, so some triplets appear repeatedly."
+    yield "The data", text
 
 
 def _n_triplets(release: Release) -> int | None:
     if "triplet_id" not in release.queries:
         return None
-    asked = release.queries["query_id"].isin(release.preferences["query_id"])
-    return int(release.queries.loc[asked, "triplet_id"].nunique())
+    answered = release.queries["query_id"].isin(release.preferences["query_id"])
+    return int(release.queries.loc[answered, "triplet_id"].nunique())
 
 
-def _left_out(release: Release) -> Iterator[Caveat]:
-    """What the release's own filters took out; nothing where no manifest says."""
+def _few_participants(analysis: Analysis) -> Iterator[Caveat]:
+    n = analysis.release.n_participants
+    if n < 2:
+        yield (
+            "One participant",
+            (
+                "With a single participant, the variation between people is unknown: there are no "
+                "intervals, and the figures do not generalise to other people."
+            ),
+        )
+    elif n < FEW_CLUSTERS:
+        yield (
+            "Few participants",
+            (
+                f"{n} participants are few: intervals that resample participants tend to be too "
+                "short. The true uncertainty is at least as large as shown."
+            ),
+        )
+
+
+def _exclusions(release: Release) -> Iterator[Caveat]:
+    """What the release's filters removed, if its manifest says so."""
     try:
         steps = json.loads((release.folder / "manifest.json").read_text(encoding="utf-8"))
         dropped = {
@@ -134,11 +141,13 @@ def _left_out(release: Release) -> Iterator[Caveat]:
         }
     except (OSError, ValueError, KeyError, TypeError):
         return
-    if dropped:
-        said = ", ".join(f"{n:,} {FUNNEL.get(rule, rule)}" for rule, n in dropped.items())
-        yield "What was left out", f"Not in the release: {said}."
-    else:
-        yield "What was left out", "Nothing: the release holds every question that was handed out."
+    counts = ", ".join(f"{n:,} {EXCLUSION_RULES.get(rule, rule)}" for rule, n in dropped.items())
+    yield (
+        "Excluded questions",
+        f"Not in the release: {counts}."
+        if dropped
+        else "None: the release holds every question that was assigned.",
+    )
 
 
 def _base_rate(release: Release, analysis: Analysis) -> Iterator[Caveat]:
@@ -146,119 +155,113 @@ def _base_rate(release: Release, analysis: Analysis) -> Iterator[Caveat]:
     if bias.reason is not None:
         yield "No preferences", f"Position bias and preference rates are undefined: {bias.reason}."
         return
-    rate = f"{number(bias.rate)}" + (f" {ends((bias.ci.low, bias.ci.high))}" if bias.ci else "")
-    beyond = bias.p_clustered < 0.05
-    unnamed = release.sets.get("system", pd.Series(dtype=object)).isna().all()
-    cause = (
-        " As the systems are not named, a habit of people and a better system behind set 1 "
-        "cannot be told apart."
-        if beyond and unnamed
-        else ""
-    )
-    yield (
-        "The base rate is not 0.5" if beyond else "The base rate",
-        (
-            f"Set 1 was preferred in {rate} of the questions"
-            f"{', more than chance explains' if beyond and bias.rate > 0.5 else ''}"
-            f"{', less than chance explains' if beyond and bias.rate < 0.5 else ''}: a metric that "
-            f"knows nothing gets {number(bias.rate)} by the published rules.{cause}"
-        ),
-    )
+    rate = number_text(bias.rate)
+    interval = f" {interval_text((bias.ci.low, bias.ci.high))}" if bias.ci else ""
+    text = f"Set 1 was preferred in {rate}{interval} of the questions"
+    is_biased = bias.p_clustered < 0.05
+    if is_biased and bias.rate != 0.5:
+        text += f", {'more' if bias.rate > 0.5 else 'less'} often than chance explains"
+    text += f". By the published rules, an uninformative metric therefore gets {rate}."
+    if is_biased and release.sets.get("system", pd.Series(dtype=object)).isna().all():
+        text += (
+            " Because the systems are not named, annotators' position bias cannot be "
+            "distinguished from better systems behind set 1."
+        )
+    yield "The base rate is not 0.5" if is_biased else "The base rate", text
     if bias.human_ties:
+        questions = "question" if bias.human_ties == 1 else "questions"
         yield (
             "Human ties",
             (
-                f"In {bias.human_ties:,} question{'s' if bias.human_ties > 1 else ''} neither set "
-                "was preferred; preference rates leave them out."
+                f"In {bias.human_ties:,} {questions} neither set was preferred; preference rates "
+                "exclude them."
             ),
         )
 
 
 def _rules(analysis: Analysis) -> Iterator[Caveat]:
-    said = []
+    ranges = []
     for name, metric in analysis.metrics.items():
         rates = metric.preference
-        found = [
-            rate.rate
-            for rate in (rates.ge, rates.gt, rates.ge_swapped, rates.gt_swapped)
-            if not isnan(rate.rate)
-        ]
-        if found and max(found) - min(found) >= 0.01:
-            said.append(f"{name} from {number(min(found))} to {number(max(found))}")
-    if said:
+        by_rule = (rates.ge.rate, rates.gt.rate, rates.ge_swapped.rate, rates.gt_swapped.rate)
+        defined = [rate for rate in by_rule if not isnan(rate)]
+        if defined and max(defined) - min(defined) >= 0.01:
+            ranges.append(f"{name} from {number_text(min(defined))} to {number_text(max(defined))}")
+    if ranges:
         yield (
-            "A preference rate depends on its rule",
+            "Preference rates depend on the rule",
             (
-                "The published rules look at set 1 alone and differ in > or >=. By that choice, "
-                f"and by which set is called set 1, the same answers give {'; '.join(said)}. Quote "
-                "the symmetric rate with its coverage, or tie_half."
+                "The published rules consider only set 1 and differ in using > or >=. Depending on "
+                "that choice, and on which set is called set 1, the same answers give different "
+                f"rates: {'; '.join(ranges)}. Report the symmetric rate with its coverage, or "
+                "tie_half."
             ),
         )
 
 
-def _coverage(analysis: Analysis) -> Iterator[Caveat]:
-    said = [
-        f"{name} ties on {number(rates.metric_ties / rates.base_rate.n, 'percent')} of the pairs"
+def _metric_ties(analysis: Analysis) -> Iterator[Caveat]:
+    shares = [
+        f"{name} ties on {number_text(rates.metric_ties / rates.base_rate.n, 'percent')} of the "
+        "pairs"
         for name, metric in analysis.metrics.items()
         if (rates := metric.preference).metric_ties and rates.base_rate.n
     ]
-    if said:
-        yield (
-            "What metrics leave open",
-            f"{'; '.join(said)}. Rules with a strict > say nothing of these pairs.",
-        )
+    if shares:
+        yield "Metric ties", f"{'; '.join(shares)}. Rules with a strict > exclude these pairs."
 
 
 def _missing(analysis: Analysis) -> Iterator[Caveat]:
     for name, metric in analysis.metrics.items():
-        if metric.missing.n:
-            named = ", ".join(metric.missing.first)
-            more = ", ..." if metric.missing.n > len(metric.missing.first) else ""
+        missing = metric.missing
+        if missing.n:
+            examples = ", ".join(missing.first) + (
+                ", ..." if missing.n > len(missing.first) else ""
+            )
             yield (
                 f"{name} is incomplete",
                 (
-                    f"It has no value for {metric.missing.n:,} of {analysis.release.n_sets:,} sets "
-                    f"({named}{more}); its figures leave them out."
+                    f"It has no value for {missing.n:,} of {analysis.release.n_sets:,} sets "
+                    f"({examples}); its figures exclude them."
                 ),
             )
 
 
-def _two_confirmations(release: Release) -> Iterator[Caveat]:
-    asked = release.preferences
-    unequal = (asked["preferred"] != 0) & (asked["score_1"] != asked["score_2"])
-    n = int(unequal.sum())
+def _dependent_evidence(release: Release) -> Iterator[Caveat]:
+    answers = release.preferences
+    decided = (answers["preferred"] != 0) & (answers["score_1"] != answers["score_2"])
+    n = int(decided.sum())
     if n:
-        agree = 1 - int(contradicts(asked).sum()) / n
+        agree = number_text(1 - int(contradicts(answers).sum()) / n, "percent")
         yield (
-            "Preferences and scores are not two confirmations",
+            "Preferences and scores are not independent evidence",
             (
-                f"Of {n:,} pairs with a preference and two different scores, "
-                f"{number(agree, 'percent')} prefer the higher score: one person gave both. A "
-                "metric that agrees with the scores agrees with the preferences, without this "
-                "being new evidence."
+                f"Of {n:,} pairs with a preference and two different scores, {agree} prefer the "
+                "higher score: the same person gave both. A metric that agrees with the scores "
+                "will also agree with the preferences, which is no further evidence for it."
             ),
         )
 
 
 def _overlap(analysis: Analysis, details: Details) -> Iterator[Caveat]:
-    found = details.ceiling
-    if not isnan(found.scores.alpha):
+    ceiling, n_sets = details.ceiling, analysis.release.n_sets
+    if isnan(ceiling.scores.alpha):
+        count = f"Only {ceiling.n_sets:,}" if ceiling.n_sets else "None"
         yield (
-            "People overlap",
+            "Inter-annotator agreement is unknown",
             (
-                f"{found.n_sets:,} of {analysis.release.n_sets:,} sets were judged by somebody "
-                "else too: agreement is known there (alpha of the scores "
-                f"{number(found.scores.alpha)}), and so is how well people foretell each other."
+                f"{count} of {n_sets:,} sets {'was' if ceiling.n_sets < 2 else 'were'} scored by "
+                "two people, so neither inter-annotator agreement nor the best result that a "
+                "metric could reach can be estimated."
             ),
         )
     else:
         yield (
-            "Agreement between people is unknown",
+            "Overlap between annotators",
             (
-                f"{f'Only {found.n_sets:,}' if found.n_sets else 'None'} of "
-                f"{analysis.release.n_sets:,} sets {'was' if found.n_sets == 1 else 'were'} judged "
-                "by two people. So neither the agreement of people nor the best that a metric "
-                "could reach can be computed."
+                f"{ceiling.n_sets:,} of {n_sets:,} sets were scored by more than one person. On "
+                "these sets, inter-annotator agreement (Krippendorff's alpha of the scores "
+                f"{number_text(ceiling.scores.alpha)}) and how well annotators predict each other "
+                "can be estimated."
             ),
         )
 
@@ -269,9 +272,9 @@ def _categories(details: Details) -> Iterator[Caveat]:
 
 
 def _sensitivity(details: Details) -> Iterator[Caveat]:
-    changed = [row.rule for row in details.sensitivity.rows if row.changes]
-    if changed:
+    changing = [row.rule for row in details.sensitivity.rows if row.changes]
+    if changing:
         yield (
             "Conclusions depend on which answers count",
-            f"They change {'; '.join(changed)}. See the sensitivity table.",
+            f"They change {'; '.join(changing)}. See the sensitivity tables.",
         )

@@ -1,4 +1,4 @@
-"""The report's section on metric against metric."""
+"""The section that compares metrics with each other."""
 
 from __future__ import annotations
 
@@ -6,101 +6,88 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports import charts
-from hsfiq.analysis.reports.cells import number, of_difference, p_value
-from hsfiq.analysis.reports.document import Chart, Column, Section, Table
+from hsfiq.analysis.reports.cells import difference_cell, number_text, p_cell
+from hsfiq.analysis.reports.document import Chart, Column, Row, Section, Table
 from hsfiq.analysis.statistics.compare import STATISTICS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from collections.abc import Sequence
 
-    from hsfiq.analysis.analyze import Analysis
     from hsfiq.analysis.statistics.compare import Comparison
 
 NAMES = {"spearman": "Spearman's rho", "tie_half": "tie_half", "symmetric": "symmetric rate"}
 
 
-def comparison_section(analysis: Analysis) -> Section:
-    """Lay out which metric agrees better with people, on the same sets and pairs."""
-    if not analysis.comparisons:
-        text = "One metric has no other to be compared with."
-        return Section("comparisons", "Metric against metric", (text,))
-    blocks = (_chart(list(analysis.comparisons)), _table(list(analysis.comparisons)))
-    return Section("comparisons", "Metric against metric", blocks)
+def comparison_section(comparisons: Sequence[Comparison]) -> Section:
+    """Which metric agrees better with people, on the same sets and pairs."""
+    title = "Differences between metrics"
+    if not comparisons:
+        return Section("comparisons", title, ("A comparison needs at least two metrics.",))
+    return Section("comparisons", title, (_chart(comparisons), _table(comparisons)))
 
 
-def _table(comparisons: list[Comparison]) -> Table:
-    rows = []
-    for each in comparisons:
+def _table(comparisons: Sequence[Comparison]) -> Table:
+    rows: list[Row] = []
+    for comparison in comparisons:
         for statistic in STATISTICS:
-            found = getattr(each, statistic)
+            difference = getattr(comparison, statistic)
             rows.append(
                 (
-                    each.metric,
-                    each.other,
+                    comparison.metric,
+                    comparison.other,
                     NAMES[statistic],
-                    of_difference(found),
-                    p_value(found.p, found.reason),
-                    p_value(found.p_holm, found.reason),
-                    found.n,
+                    difference_cell(difference),
+                    p_cell(difference.p, difference.reason),
+                    p_cell(difference.p_holm, difference.reason),
+                    difference.n,
                 )
             )
     columns = (
         Column("metric", "Metric"),
-        Column("other", "less"),
+        Column("other", "Minus"),
         Column("statistic", "Statistic"),
         Column("difference", "Difference", "difference"),
         Column("p", "P-value", "difference"),
         Column("p_holm", "Holm p", "difference"),
         Column("rows", "Rows"),
     )
-    note = "Marks go by the Holm p. A difference without a mark is no sign of equality."
+    note = (
+        "Marks refer to the Holm-adjusted p-value. A difference without a mark is not evidence of "
+        "equality."
+    )
     return Table("comparisons", "Paired differences between metrics", columns, tuple(rows), note)
 
 
-def _chart(comparisons: list[Comparison]) -> Chart:
-    names = [f"{each.metric}\nless {each.other}" for each in comparisons]
-
-    def paint(figure: Figure) -> None:
-        axes = figure.subplots()
-        series = {
-            NAMES[statistic]: [of_difference(getattr(each, statistic)) for each in comparisons]
-            for statistic in STATISTICS
-        }
-        charts.intervals(axes, names, series)
-        charts.reference(axes, 0.0, "no difference")
-        axes.set_xlabel("difference (paired)")
-        charts.legend(figure, axes)
-
-    return Chart(
+def _chart(comparisons: Sequence[Comparison]) -> Chart:
+    return charts.interval_chart(
         "comparisons",
         "Which metric agrees better with people",
-        _caption(comparisons),
-        "For every two metrics three dots with paired intervals: the differences of rho, of "
-        "tie_half and of the symmetric rate, beside a line at no difference.",
-        (charts.WIDTH, charts.height(len(names), 3, 1.2)),
-        paint,
+        " ".join(_sentence(comparison) for comparison in comparisons),
+        "For every two metrics, three dots with paired intervals: the differences in rho, in "
+        "tie_half and in the symmetric rate, beside a line at no difference.",
+        rows=[f"{comparison.metric}\nminus {comparison.other}" for comparison in comparisons],
+        series={
+            NAMES[statistic]: [
+                difference_cell(getattr(comparison, statistic)) for comparison in comparisons
+            ]
+            for statistic in STATISTICS
+        },
+        x_label="difference (paired)",
+        reference=(0.0, "no difference"),
     )
 
 
-def _caption(comparisons: list[Comparison]) -> str:
-    said = []
-    for each in comparisons:
-        rho = each.spearman
-        if isnan(rho.difference) or isnan(rho.p_holm):
-            said.append(f"{each.metric} and {each.other} cannot be compared by rho.")
-            continue
-        ahead, behind = each.metric, each.other
-        if rho.difference < 0:
-            ahead, behind = behind, ahead
-        said.append(
-            f"{ahead} goes better with the scores than {behind} by "
-            f"{number(abs(rho.difference))} (Holm p {_against(rho.p_holm)})."
-            if rho.p_holm < 0.05
-            else f"{each.metric} and {each.other} are not shown to differ in rho (Holm p "
-            f"{_against(rho.p_holm)})."
-        )
-    return " ".join(said)
-
-
-def _against(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"= {number(p, 'p')}"
+def _sentence(comparison: Comparison) -> str:
+    rho = comparison.spearman
+    better, worse = comparison.metric, comparison.other
+    if isnan(rho.difference) or isnan(rho.p_holm):
+        return f"{better} and {worse} cannot be compared by rho."
+    p = "< 0.001" if rho.p_holm < 0.001 else f"= {number_text(rho.p_holm, 'p')}"
+    if rho.p_holm >= 0.05:
+        return f"The rhos of {better} and {worse} do not differ significantly (Holm p {p})."
+    if rho.difference < 0:
+        better, worse = worse, better
+    return (
+        f"The rho of {better} is higher than that of {worse} by "
+        f"{number_text(abs(rho.difference))} (Holm p {p})."
+    )

@@ -1,97 +1,130 @@
-"""How human scores are spread, and what a metric's values are at each of them (CIRQRS Figure 9)."""
+"""How the human scores and the metrics are distributed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from hsfiq.analysis.resampling.estimate import Estimate, group_means
-from hsfiq.analysis.statistics.correlation import with_values
+from hsfiq.analysis.reports import charts
+from hsfiq.analysis.reports.cells import DASH, estimate_cell, number_cell, number_text, p_cell
+from hsfiq.analysis.reports.document import Cell, Chart, Column, Row, Table
+from hsfiq.analysis.statistics.normality import SHAPIRO_MOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-    from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.resampling.draws import Draws
+    from hsfiq.analysis.analyze import Analysis
+    from hsfiq.analysis.reports.score_distribution import ScoreDistribution, ValuesAtScore
+    from hsfiq.analysis.statistics.normality import Normality
 
-QUARTILES = (0.25, 0.5, 0.75)
-
-
-@dataclass(frozen=True)
-class AtScore:
-    """A metric's values of the sets that got one human score.
-
-    Attributes:
-        mean: their mean.
-        quartiles: the lower quartile, the median and the upper one.
-    """
-
-    mean: Estimate
-    quartiles: tuple[float, float, float]
-
-    def to_json(self) -> dict[str, object]:
-        """Return the mean's figures and "quartiles"."""
-        return {**self.mean.to_json(), "quartiles": list(self.quartiles)}
+NORMALITY_NOTE = (
+    "Scores with few levels are never normally distributed, so rejecting normality tells nothing "
+    "new. Ranks are correlated because the scores are ordinal."
+)
 
 
-@dataclass(frozen=True)
-class Distribution:
-    """The distribution of the scores.
+def distribution_chart(distribution: ScoreDistribution) -> Chart:
+    """The number of sets at each score, and each metric's mean and quartiles."""
+    n_panels = 1 + len(distribution.metrics)
 
-    Attributes:
-        counts: how many sets got each score, lowest first.
-        metrics: by metric, then by score, its values; scores without a value are left out.
-    """
+    def paint(figure: Figure) -> None:
+        first, *others = charts.panels(figure, n_panels)
+        scores = list(distribution.counts)
+        first.bar(scores, list(distribution.counts.values()), color=charts.GREY, width=0.75)
+        first.set(title="sets", xlabel="human score", xticks=scores)
+        metrics = zip(others, distribution.metrics.items(), strict=True)
+        for index, (axes, (name, by_score)) in enumerate(metrics):
+            _paint_metric(axes, by_score, charts.COLOURS[index % len(charts.COLOURS)])
+            axes.set_title(charts.shorten(name, charts.PANEL_TITLE))
 
-    counts: Mapping[int, int]
-    metrics: Mapping[str, Mapping[int, AtScore]]
-
-    def to_json(self) -> dict[str, object]:
-        """Return {"scores": {score: n}, "metrics": {name: {score: values}}}."""
-        return {
-            "scores": {str(score): n for score, n in self.counts.items()},
-            "metrics": {
-                name: {str(score): each.to_json() for score, each in found.items()}
-                for name, found in self.metrics.items()
-            },
-        }
-
-
-def distribution(
-    release: Release, values: Mapping[str, pd.Series[float]], draws: Draws
-) -> Distribution:
-    """Describe the human scores, and each metric at each score.
-
-    Args:
-        release: a release; it may be empty.
-        values: each metric's values by name, indexed by set_id, NaN where a set has none.
-        draws: the resamples for the means' intervals.
-
-    Returns:
-        The distribution.
-    """
-    counts = release.sets["score"].value_counts().sort_index()
-    return Distribution(
-        counts={int(score): int(n) for score, n in zip(counts.index, counts, strict=True)},
-        metrics={
-            name: _at_scores(with_values(release.sets, own), draws) for name, own in values.items()
-        },
+    return Chart(
+        "distribution",
+        "Human scores, and each metric by human score",
+        _distribution_caption(distribution),
+        "Bars: the number of sets with each score. Then, for each metric, its mean at each score "
+        "with an interval, over a grey bar from the lower to the upper quartile.",
+        charts.panels_size(n_panels, 2.4),
+        paint,
     )
 
 
-def _at_scores(table: pd.DataFrame, draws: Draws) -> dict[int, AtScore]:
-    scores = table["score"].to_numpy()
-    values = table["value"].to_numpy(np.float64)
-    levels = [int(score) for score in np.unique(scores)]
-    groups = np.array([str(score) for score in scores], dtype=object)
-    means = group_means(table, values, groups, [str(level) for level in levels], draws)
-    found = {}
-    for level in levels:
-        low, middle, high = np.quantile(values[scores == level], QUARTILES)
-        quartiles = (float(low), float(middle), float(high))
-        found[level] = AtScore(means[str(level)], quartiles)
-    return found
+def _paint_metric(axes: Axes, by_score: Mapping[int, ValuesAtScore], colour: str) -> None:
+    scores = list(by_score)
+    means = [values.mean for values in by_score.values()]
+    low, high = ([values.quartiles[end] for values in by_score.values()] for end in (0, 2))
+    axes.vlines(scores, low, high, color=charts.GREY, linewidth=7, alpha=0.5)
+    axes.plot(scores, [mean.value for mean in means], color=colour, linewidth=1)
+    axes.plot(scores, [mean.value for mean in means], color=colour, marker="o", ms=5)
+    for score, mean in zip(scores, means, strict=True):
+        if mean.ci is not None:
+            axes.vlines(score, mean.ci.low, mean.ci.high, color=colour, linewidth=1.6)
+    axes.set(xlabel="human score", xticks=scores)
+    axes.grid(axis="y")
+
+
+def _distribution_caption(distribution: ScoreDistribution) -> str:
+    counts, total = distribution.counts, distribution.n_sets
+    if not total:
+        return "There are no scores."
+    mode = max(counts, key=lambda score: counts[score])
+    share = number_text(counts[mode] / total, "percent")
+    caption = f"The most frequent score is {mode} ({share} of {total:,} sets)."
+    for name, by_score in distribution.metrics.items():
+        if len(by_score) > 1:
+            lowest, highest = min(by_score), max(by_score)
+            low, high = (by_score[score].mean.value for score in (lowest, highest))
+            caption += (
+                f" The mean of {name} goes from {number_text(low)} at score {lowest} to "
+                f"{number_text(high)} at score {highest}."
+            )
+    return f"{caption} Grey bars show the middle half of the sets."
+
+
+def distribution_table(distribution: ScoreDistribution) -> Table:
+    """The numbers of the chart."""
+    rows: list[Row] = []
+    for score, n in distribution.counts.items():
+        at_score = (by_score.get(score) for by_score in distribution.metrics.values())
+        means: list[Cell] = [
+            DASH if values is None else estimate_cell(values.mean) for values in at_score
+        ]
+        rows.append((str(score), n, *means))
+    columns = (
+        Column("score", "Human score"),
+        Column("n_sets", "Sets"),
+        *(Column(name, f"Mean {name}") for name in distribution.metrics),
+    )
+    caption = (
+        f"Human scores of {distribution.n_sets:,} sets (as CIRQRS Figure 9), and each metric's mean"
+    )
+    return Table("distribution", caption, columns, tuple(rows))
+
+
+def normality_table(analysis: Analysis) -> Table:
+    """Normality tests of the human scores and of each metric."""
+    variables = {"human score": analysis.human_score} | {
+        name: metric.normality for name, metric in analysis.metrics.items()
+    }
+    columns = (
+        Column("variable", "Variable"),
+        Column("W", "Shapiro-Wilk W", "normality"),
+        Column("p", "P-value", "normality"),
+        Column("K2", "K2", "normality"),
+        Column("K2_p", "P-value of K2", "normality"),
+        Column("n", "Values"),
+    )
+    rows = tuple(_normality_row(name, result) for name, result in variables.items())
+    return Table("normality", "Normality", columns, rows, NORMALITY_NOTE)
+
+
+def _normality_row(name: str, result: Normality) -> Row:
+    second: tuple[Cell, Cell] = (DASH, DASH)
+    if result.second is not None:
+        second = (number_cell(result.second.statistic), p_cell(result.second.p))
+    elif result.reason is None:
+        not_needed = number_cell(float("nan"), f"only needed for more than {SHAPIRO_MOST:,} values")
+        second = (not_needed, not_needed)
+    w, p = number_cell(result.w, result.reason), p_cell(result.p, result.reason)
+    return (name, w, p, *second, result.n)

@@ -1,4 +1,4 @@
-"""The report's section on preference rates: every rule on the same answers."""
+"""The section on preference rates: every rule applied to the same answers."""
 
 from __future__ import annotations
 
@@ -6,46 +6,37 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports import charts
-from hsfiq.analysis.reports.cells import mark_best, number, of_rate, plain, share
-from hsfiq.analysis.reports.document import Chart, Column, Section, Table
+from hsfiq.analysis.reports.cells import estimate_cell, mark_best, number_cell, number_text
+from hsfiq.analysis.reports.document import Block, Chart, Column, Section, Table
+from hsfiq.analysis.reports.rules import RULES, SOURCES, base_rates, rates_by_rule
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from hsfiq.analysis.analyze import Analysis
-    from hsfiq.analysis.reports.document import Block
     from hsfiq.analysis.statistics.preference import PreferenceRates
 
-RULES = {
-    "ge": "ge (CIRQRS eq. 8)",
-    "gt": "gt (QuRe eq. 9)",
-    "ge_swapped": "ge, labels swapped",
-    "gt_swapped": "gt, labels swapped",
-    "symmetric": "symmetric",
-    "tie_half": "tie_half",
-}
+LABELS = {rule: f"{label}{SOURCES.get(rule, '')}" for rule, label in RULES.items()}
 
 
-def rules_section(analysis: Analysis) -> Section:
-    """Lay out the preference rates by every rule, beside what knowing nothing gets."""
-    blocks: list[Block] = [
-        preference_table(analysis),
-        _rules_chart(analysis),
-        rules_table(analysis),
-    ]
+def preference_section(analysis: Analysis) -> Section:
+    """The preference rates by every rule, beside those of an uninformative metric."""
+    rates = {name: metric.preference for name, metric in analysis.metrics.items()}
+    blocks: list[Block] = [_preference_table(rates), _rules_chart(rates), _rules_table(rates)]
     if any(metric.given_tie for metric in analysis.metrics.values()):
         blocks.append(_given_tie_table(analysis))
-    return Section("rules", "Preference rates, rule by rule", tuple(blocks))
+    return Section("rules", "Preference rates by rule", tuple(blocks))
 
 
-def preference_table(analysis: Analysis) -> Table:
-    """CIRQRS Table 3: the preference rate of each metric, as published."""
-    every = analysis.metrics
-    cells = mark_best([of_rate(metric.preference.ge) for metric in every.values()])
+def _preference_table(rates: Mapping[str, PreferenceRates]) -> Table:
+    """CIRQRS Table 3."""
+    cells = mark_best([estimate_cell(metric.ge) for metric in rates.values()])
     rows = tuple(
-        (name, rate, of_rate(metric.preference.base_rate))
-        for (name, metric), rate in zip(every.items(), cells, strict=True)
+        (name, cell, estimate_cell(metric.base_rate))
+        for (name, metric), cell in zip(rates.items(), cells, strict=True)
     )
     columns = (
         Column("metric", "Metric"),
@@ -57,44 +48,23 @@ def preference_table(analysis: Analysis) -> Table:
         "Preference rate of each metric (as CIRQRS Table 3)",
         columns,
         rows,
-        "A rate says nothing by itself: hold it against the base rate beside it.",
+        "A preference rate is meaningful only in comparison with its base rate.",
     )
 
 
-def base_rates(rates: PreferenceRates) -> dict[str, float]:
-    """What a metric that knows nothing gets by each rule.
-
-    Args:
-        rates: of one metric.
-
-    Returns:
-        By rule, from 0 to 1; NaN where no pair can be used.
-    """
-    first = rates.base_rate.rate
-    by_rule = {"ge": first, "gt": first, "ge_swapped": 1 - first, "gt_swapped": 1 - first}
-    known = 0.5 if rates.base_rate.n else first
-    return {rule: by_rule.get(rule, known) for rule in RULES}
-
-
-def rules_table(analysis: Analysis) -> Table:
-    """Every rule of every metric, with its base rate and its coverage."""
-    rows = []
-    for name, metric in analysis.metrics.items():
-        rates = metric.preference
-        base = base_rates(rates)
-        for rule, label in RULES.items():
-            rate = getattr(rates, rule)
-            reason = rates.base_rate.reason
-            rows.append(
-                (
-                    name,
-                    label,
-                    of_rate(rate),
-                    rate.n,
-                    share(rate.coverage, rate.reason),
-                    plain(base[rule], reason),
-                )
-            )
+def _rules_table(rates: Mapping[str, PreferenceRates]) -> Table:
+    rows = tuple(
+        (
+            name,
+            LABELS[rule],
+            estimate_cell(rate),
+            rate.n,
+            number_cell(rate.coverage, rate.reason, style="percent"),
+            number_cell(base_rates(metric)[rule], metric.base_rate.reason),
+        )
+        for name, metric in rates.items()
+        for rule, rate in rates_by_rule(metric).items()
+    )
     columns = (
         Column("metric", "Metric"),
         Column("rule", "Rule", "symmetric"),
@@ -103,44 +73,40 @@ def rules_table(analysis: Analysis) -> Table:
         Column("coverage", "Coverage", "coverage"),
         Column("base_rate", "Base rate", "base_rate"),
     )
-    return Table(
-        "rules", "Every rule on the same answers", columns, tuple(rows), _left_out(analysis)
+    counts = "; ".join(
+        f"{name}: {metric.metric_ties:,} metric ties among {metric.base_rate.n:,} pairs; excluded: "
+        f"{metric.human_ties:,} human ties and {metric.missing:,} pairs without a value"
+        for name, metric in rates.items()
     )
+    note = f"{counts}." if counts else None
+    return Table("rules", "Every rule applied to the same answers", columns, rows, note)
 
 
-def _left_out(analysis: Analysis) -> str | None:
-    said = [
-        f"{name}: {rates.metric_ties:,} metric ties among {rates.base_rate.n:,} pairs, "
-        f"{rates.human_ties:,} human ties and {rates.missing:,} pairs without a value left out"
-        for name, rates in ((name, each.preference) for name, each in analysis.metrics.items())
-    ]
-    return f"{'; '.join(said)}." if said else None
-
-
-def _rules_chart(analysis: Analysis) -> Chart:
-    every = {name: metric.preference for name, metric in analysis.metrics.items()}
+def _rules_chart(rates: Mapping[str, PreferenceRates]) -> Chart:
+    n_panels = max(1, len(rates))
 
     def paint(figure: Figure) -> None:
-        panels = figure.subplots(max(1, len(every)), 1, sharex=True, squeeze=False)[:, 0]
-        for place, (axes, (name, rates)) in enumerate(zip(panels, every.items(), strict=False)):
-            _paint_rules(axes, name, rates, charts.COLOURS[place % len(charts.COLOURS)])
+        panels = figure.subplots(n_panels, 1, sharex=True, squeeze=False)[:, 0]
+        for index, (axes, (name, metric)) in enumerate(zip(panels, rates.items(), strict=False)):
+            _paint_rules(axes, metric, charts.COLOURS[index % len(charts.COLOURS)])
+            axes.set_title(charts.shorten(name))
         panels[-1].set_xlabel("rate")
-        charts.legend(figure, panels[0])
+        charts.draw_legend(figure, panels[0])
 
     return Chart(
         "rules",
         "The same answers by every rule",
-        _rules_caption(analysis),
-        "For each metric and rule a dot with its interval, and a black bar where a metric that "
-        "knows nothing stands.",
-        (charts.WIDTH, 0.7 + max(1, len(every)) * (0.35 + len(RULES) * 0.27)),
+        _rules_caption(rates),
+        "For each metric and rule, a dot with its interval, and a black bar at the rate of an "
+        "uninformative metric.",
+        (charts.WIDTH, 0.7 + n_panels * (0.35 + len(RULES) * 0.27)),
         paint,
     )
 
 
-def _paint_rules(axes: Axes, name: str, rates: PreferenceRates, colour: str) -> None:
-    cells = [of_rate(getattr(rates, rule)) for rule in RULES]
-    charts.intervals(axes, list(RULES.values()), {"rate": cells}, colours=(colour,))
+def _paint_rules(axes: Axes, rates: PreferenceRates, colour: str) -> None:
+    cells = [estimate_cell(rate) for rate in rates_by_rule(rates).values()]
+    charts.draw_intervals(axes, list(LABELS.values()), {"rate": cells}, colours=(colour,))
     axes.plot(
         list(base_rates(rates).values()),
         range(len(RULES)),
@@ -149,53 +115,49 @@ def _paint_rules(axes: Axes, name: str, rates: PreferenceRates, colour: str) -> 
         ms=13,
         mew=2.2,
         color=charts.INK,
-        label="base rate: knows nothing",
+        label="base rate (uninformative metric)",
     )
-    axes.set_title(charts.short(name))
 
 
-def _rules_caption(analysis: Analysis) -> str:
-    said = []
-    for name, metric in analysis.metrics.items():
-        rates = metric.preference
-        found = {
-            label.split(" (")[0]: getattr(rates, rule).rate
-            for rule, label in RULES.items()
-            if not isnan(getattr(rates, rule).rate)
+def _rules_caption(rates: Mapping[str, PreferenceRates]) -> str:
+    sentences = []
+    for name, metric in rates.items():
+        defined = {
+            RULES[rule]: rate.rate
+            for rule, rate in rates_by_rule(metric).items()
+            if not isnan(rate.rate)
         }
-        if not found:
+        if not defined:
             continue
-        least, most = (
-            min(found, key=lambda rule: found[rule]),
-            max(found, key=lambda rule: found[rule]),
+        lowest, highest = (pick(defined, key=lambda rule: defined[rule]) for pick in (min, max))
+        sentences.append(
+            f"Depending only on the rule, the rate of {name} ranges from "
+            f"{number_text(defined[lowest])} ({lowest}) to {number_text(defined[highest])} "
+            f"({highest})."
         )
-        said.append(
-            f"{name} gets from {number(found[least])} ({least}) to {number(found[most])} ({most}) "
-            "by the choice of rule alone."
-        )
-        if not isnan(rates.symmetric.rate):
-            said.append(
-                f"Where it tells two sets apart ({number(rates.symmetric.coverage, 'percent')} of "
-                f"the questions), people prefer the higher one in {number(rates.symmetric.rate)}; "
-                f"over all pairs, ties counted half, it is {number(rates.tie_half.rate)}."
+        symmetric = metric.symmetric
+        if not isnan(symmetric.rate):
+            sentences.append(
+                f"Without metric ties ({number_text(symmetric.coverage, 'percent')} of the "
+                "questions), people prefer the set with the higher value at a rate of "
+                f"{number_text(symmetric.rate)}; over all pairs, with ties counted as half, the "
+                f"rate is {number_text(metric.tie_half.rate)}."
             )
-    if not said:
-        return "No preference rate is defined; the table says why."
-    return f"{' '.join(said)} Only the distance to the black bar counts."
+    if not sentences:
+        return "No preference rate is defined; the table gives the reasons."
+    return f"{' '.join(sentences)} Only the distance from the black bar is informative."
 
 
 def _given_tie_table(analysis: Analysis) -> Table:
     rows = tuple(
-        (name, other, of_rate(rate), share(rate.coverage, rate.reason))
+        (name, other, estimate_cell(rate), number_cell(rate.coverage, rate.reason, style="percent"))
         for name, metric in analysis.metrics.items()
         for other, rate in metric.given_tie.items()
     )
     columns = (
         Column("metric", "Metric"),
-        Column("other", "Where this one ties"),
+        Column("other", "Tying metric"),
         Column("gt", "gt", "given_tie"),
         Column("coverage", "Coverage", "coverage"),
     )
-    return Table(
-        "given_tie", "Where another metric sees no difference (CIRQRS eq. 9)", columns, rows
-    )
+    return Table("given_tie", "Pairs on which another metric ties (CIRQRS eq. 9)", columns, rows)

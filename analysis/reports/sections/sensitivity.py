@@ -1,137 +1,123 @@
-"""The report's section on whether conclusions change without answers that one may doubt."""
+"""The section on whether the conclusions change without questionable answers."""
 
 from __future__ import annotations
 
+import textwrap
 from math import isnan
 from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports import charts
-from hsfiq.analysis.reports.cells import DASH, of_estimate, plain
-from hsfiq.analysis.reports.document import Chart, Column, Section, Table, undefined
+from hsfiq.analysis.reports.cells import DASH, estimate_cell, number_cell
+from hsfiq.analysis.reports.document import Block, Chart, Column, NumberCell, Row, Section, Table
 from hsfiq.analysis.sensitivity.conclusions import CHANCE, STATISTICS
 from hsfiq.analysis.sensitivity.jackknife import UNDEFINED_WHERE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hsfiq.analysis.reports.document import Block, Cell, Measured
     from hsfiq.analysis.sensitivity.conclusions import Statistic
     from hsfiq.analysis.sensitivity.sensitivity import Filtered, Sensitivity
 
-METHOD: dict[Statistic, str] = {"rho": "spearman", "tie_half": "tie_half"}
+METHODS: dict[Statistic, str] = {"rho": "spearman", "tie_half": "tie_half"}
 
 
-def sensitivity_section(found: Sensitivity) -> Section:
-    """Lay out the main figures again under each rule, and without each participant."""
-    tables = [_table(found, statistic) for statistic in STATISTICS]
-    blocks: tuple[Block, ...] = (_chart(found), *tables, _left_out_table(found))
+def sensitivity_section(sensitivity: Sensitivity) -> Section:
+    """The main figures again under each rule, and without each participant."""
+    tables = (_table(sensitivity, statistic) for statistic in STATISTICS)
+    blocks: tuple[Block, ...] = (_chart(sensitivity), *tables, _leave_one_out_table(sensitivity))
     return Section("sensitivity", "Sensitivity", blocks)
 
 
-def _metrics(found: Sensitivity) -> list[str]:
-    base = found.rows[0].conclusions
+def _metrics(sensitivity: Sensitivity) -> list[str]:
+    base = sensitivity.rows[0].conclusions
     return [] if base is None else list(base.estimates[STATISTICS[0]])
 
 
-def _cell(row: Filtered, statistic: Statistic, metric: str) -> Measured:
+def _cell(row: Filtered, statistic: Statistic, metric: str) -> NumberCell:
     if row.conclusions is None:
-        return undefined(row.reason or "")
-    return of_estimate(row.conclusions.estimates[statistic][metric])
+        return number_cell(float("nan"), row.reason or "")
+    return estimate_cell(row.conclusions.estimates[statistic][metric])
 
 
-def _table(found: Sensitivity, statistic: Statistic) -> Table:
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
+def _table(sensitivity: Sensitivity, statistic: Statistic) -> Table:
+    metrics = _metrics(sensitivity)
+    rows: tuple[Row, ...] = tuple(
         (
             row.rule,
             row.n_dropped,
-            *(_cell(row, statistic, metric) for metric in _metrics(found)),
+            *(_cell(row, statistic, metric) for metric in metrics),
             "; ".join(row.changes) or (DASH if row.conclusions is None else "none"),
         )
-        for row in found.rows
+        for row in sensitivity.rows
     )
     columns = (
         Column("rule", "Answers"),
-        Column("dropped", "Left out"),
-        *(
-            Column(metric, f"{statistic} of {metric}", METHOD[statistic])
-            for metric in _metrics(found)
-        ),
-        Column("changes", "What changes"),
+        Column("dropped", "Excluded"),
+        *(Column(metric, f"{statistic} of {metric}", METHODS[statistic]) for metric in metrics),
+        Column("changes", "Changed conclusions"),
     )
     note = (
-        "What changes: whether an interval lies above chance, and which metric is ahead of all "
-        "others, by rho or by tie_half."
+        "The conclusions are whether an interval lies above chance, and which metric is better "
+        "than all others, by rho or by tie_half."
     )
     caption = f"Do the conclusions change? By {statistic}"
     return Table(f"sensitivity_{statistic}", caption, columns, rows, note)
 
 
-def _chart(found: Sensitivity) -> Chart:
-    known = [row for row in found.rows if row.conclusions is not None]
-    metrics = _metrics(found)
+def _chart(sensitivity: Sensitivity) -> Chart:
+    defined = [row for row in sensitivity.rows if row.conclusions is not None]
+    metrics = _metrics(sensitivity)
 
     def paint(figure: Figure) -> None:
         panels = figure.subplots(1, len(STATISTICS), sharey=True)
         for axes, statistic in zip(panels, STATISTICS, strict=True):
-            series = {name: [_cell(row, statistic, name) for row in known] for name in metrics}
-            charts.intervals(axes, [_short(row.rule) for row in known], series)
-            charts.reference(axes, CHANCE[statistic], "chance")
+            series = {name: [_cell(row, statistic, name) for row in defined] for name in metrics}
+            charts.draw_intervals(axes, [_two_lines(row.rule) for row in defined], series)
+            charts.draw_reference(axes, CHANCE[statistic], "chance")
             axes.set_xlabel(statistic)
-        charts.legend(figure, panels[0])
+        charts.draw_legend(figure, panels[0])
 
     return Chart(
         "sensitivity",
-        "The main figures without answers that one may doubt",
-        _caption(found),
-        "For each way of leaving out answers, rho and tie_half of every metric with intervals.",
-        (charts.WIDTH + 0.6, charts.height(len(known), len(metrics), 1.2)),
+        "The main figures without questionable answers",
+        _caption(sensitivity),
+        "For each way of excluding answers, rho and tie_half of every metric with intervals.",
+        (charts.WIDTH + 0.6, charts.intervals_height(len(defined), len(metrics), 1.2)),
         paint,
     )
 
 
-def _short(rule: str) -> str:
-    """A rule in at most two lines."""
-    words, lines = rule.split(), [""]
-    for word in words:
-        if len(lines[-1]) + len(word) > 26 and len(lines) < 2:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
+def _two_lines(rule: str) -> str:
+    first, *rest = textwrap.wrap(rule, 27, break_long_words=False, break_on_hyphens=False)
+    return "\n".join([first, " ".join(rest)] if rest else [first])
 
 
-def _caption(found: Sensitivity) -> str:
-    tried = [row for row in found.rows[1:] if row.conclusions is not None]
-    unknown = len(found.rows) - 1 - len(tried)
-    changed = [row.rule for row in tried if row.changes]
-    said = f"Of {len(tried)} ways to leave out doubtful answers, {len(changed) or 'none'} "
-    said += "change" if len(changed) > 1 else "changes"
-    said += f" a conclusion: {'; '.join(changed)}." if changed else " a conclusion."
-    if unknown:
-        said += f" {unknown} could not be tried; the table says why."
-    return said
+def _caption(sensitivity: Sensitivity) -> str:
+    applied = [row for row in sensitivity.rows[1:] if row.conclusions is not None]
+    not_applied = len(sensitivity.rows) - 1 - len(applied)
+    changing = [row.rule for row in applied if row.changes]
+    caption = f"Of {len(applied)} ways to exclude questionable answers, {len(changing) or 'none'} "
+    caption += "change a conclusion" if len(changing) > 1 else "changes a conclusion"
+    caption += f": {'; '.join(changing)}." if changing else "."
+    if not_applied:
+        caption += f" {not_applied} could not be applied; the table gives the reasons."
+    return caption
 
 
-def _left_out_table(found: Sensitivity) -> Table:
-    rows = []
+def _leave_one_out_table(sensitivity: Sensitivity) -> Table:
+    rows: list[Row] = []
     for statistic in STATISTICS:
-        for metric, each in found.left_out.ranges[statistic].items():
-            reason = UNDEFINED_WHERE if isnan(each.low) else None
-            rows.append(
-                (
-                    statistic,
-                    metric,
-                    plain(each.low, reason),
-                    each.low_without or DASH,
-                    plain(each.high, reason),
-                    each.high_without or DASH,
-                )
-            )
+        for metric, bounds in sensitivity.left_out.ranges[statistic].items():
+            reason = UNDEFINED_WHERE if isnan(bounds.low) else None
+            low, high = (number_cell(bound, reason) for bound in (bounds.low, bounds.high))
+            without = (bounds.low_without or DASH, bounds.high_without or DASH)
+            rows.append((statistic, metric, low, without[0], high, without[1]))
     columns = (
         Column("statistic", "Statistic"),
         Column("metric", "Metric"),
-        Column("low", "Least", "left_out"),
+        Column("low", "Lowest", "left_out"),
         Column("low_without", "Without"),
-        Column("high", "Greatest", "left_out"),
+        Column("high", "Highest", "left_out"),
         Column("high_without", "Without"),
     )
-    return Table("left_out", "One participant left out at a time", columns, tuple(rows))
+    return Table("left_out", "Leaving out one participant at a time", columns, tuple(rows))

@@ -1,4 +1,4 @@
-"""The report's section on the systems behind the sets."""
+"""The section on the systems that returned the sets."""
 
 from __future__ import annotations
 
@@ -7,157 +7,161 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports import charts
-from hsfiq.analysis.reports.cells import ends, mark_best, measured, number, of_estimate, of_rate
-from hsfiq.analysis.reports.document import Block, Cell, Chart, Column, Section, Table, undefined
+from hsfiq.analysis.reports.cells import (
+    DASH,
+    estimate_cell,
+    interval_text,
+    mark_best,
+    number_cell,
+    number_text,
+)
+from hsfiq.analysis.reports.document import Chart, Column, Row, Section, Table
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from hsfiq.analysis.systems.ranking import OrderAgreement
     from hsfiq.analysis.systems.systems import Systems
 
 NO_SIMILARITY = (
-    "No scores file of a system's name gives its own similarity of both sets, so CIRQRS 5.4's rate "
-    "is not known."
+    "No scores file with a system's name gives that system's own similarity for both sets, so the "
+    "rate of CIRQRS section 5.4 is undefined."
 )
 
 
-def systems_section(found: Systems) -> Section:
-    """Lay out what people and metrics say of each system, and whether the orders agree."""
-    blocks: tuple[Block, ...] = (f"\N{EM DASH} Not known: {found.reason}.",)
-    if found.reason is None:
-        blocks = (
-            _chart(found),
-            _people_table(found),
-            _strength_table(found),
-            _order_table(found),
-            set_score_table(found),
-        )
+def systems_section(systems: Systems) -> Section:
+    """How people and metrics rank the systems, and whether the rankings agree."""
+    if systems.reason is not None:
+        return Section("systems", "Systems", (f"{DASH} Undefined: {systems.reason}.",))
+    blocks = (
+        _chart(systems),
+        _people_table(systems),
+        _strength_table(systems),
+        _order_table(systems),
+        _set_score_table(systems),
+    )
     return Section("systems", "Systems", blocks)
 
 
-def ordered(found: Systems) -> list[str]:
-    """The systems by win rate, best first; undefined ones last."""
-    rates = {name: each.win_rate.value for name, each in found.figures.items()}
+def by_win_rate(systems: Systems) -> list[str]:
+    """The systems' names by win rate, best first, undefined rates last."""
+    rates = {name: figures.win_rate.value for name, figures in systems.figures.items()}
     return sorted(rates, key=lambda name: (isnan(rates[name]), -rates[name], name))
 
 
-def _people_table(found: Systems) -> Table:
-    names = ordered(found)
-    every = [found.figures[name] for name in names]
-    wins = mark_best([of_estimate(each.win_rate) for each in every])
-    known = [name for name in names if found.figures[name].own_similarity.reason is None]
-    rows: list[tuple[Cell, ...]] = []
-    for name, win, each in zip(names, wins, every, strict=True):
-        own = (of_rate(each.own_similarity),) if known else ()
-        rows.append((name, win, of_estimate(each.mean_score), *own))
-    columns = (
+def _people_table(systems: Systems) -> Table:
+    names = by_win_rate(systems)
+    figures = [systems.figures[name] for name in names]
+    wins = mark_best([estimate_cell(system.win_rate) for system in figures])
+    has_similarity = any(system.own_similarity.reason is None for system in figures)
+    rows: list[Row] = []
+    for name, win, system in zip(names, wins, figures, strict=True):
+        similarity = (estimate_cell(system.own_similarity),) if has_similarity else ()
+        rows.append((name, win, estimate_cell(system.mean_score), *similarity))
+    columns = [
         Column("system", "System"),
         Column("win_rate", "Win rate", "win_rate"),
         Column("mean_score", "Mean score"),
-        *((Column("own_similarity", "ge by own similarity", "own_similarity"),) if known else ()),
+    ]
+    if has_similarity:
+        columns.append(Column("own_similarity", "ge by own similarity", "own_similarity"))
+    note = None if has_similarity else NO_SIMILARITY
+    return Table("systems", "How people judge each system", tuple(columns), tuple(rows), note)
+
+
+def _set_score_table(systems: Systems) -> Table:
+    """CIRQRS Table 6."""
+    names = sorted(systems.figures)
+    categories = sorted(
+        {name for figures in systems.metrics.values() for name in figures.by_category}
     )
-    note = None if known else NO_SIMILARITY
-    return Table("systems", "What people say of each system", columns, tuple(rows), note)
-
-
-def set_score_table(found: Systems) -> Table:
-    """CIRQRS Table 6: each system's set score by metric, by category and over all sets."""
-    names = sorted(found.figures)
-    categories = sorted({name for each in found.metrics.values() for name in each.by_category})
-    rows: list[tuple[Cell, ...]] = []
-    for metric, each in found.metrics.items():
-        parts = [each.by_category.get(category, {}) for category in categories]
+    no_sets = number_cell(float("nan"), "no sets")
+    rows: list[Row] = []
+    for metric, figures in systems.metrics.items():
+        groups = [figures.by_category.get(category, {}) for category in categories]
         columns = [
-            mark_best(
-                [
-                    of_estimate(part[name]) if name in part else undefined("no sets")
-                    for name in names
-                ]
-            )
-            for part in (*parts, each.set_score)
+            mark_best([estimate_cell(group[name]) if name in group else no_sets for name in names])
+            for group in (*groups, figures.set_score)
         ]
         rows += [(metric, name, *cells) for name, *cells in zip(names, *columns, strict=True)]
-    size = "k" if found.k is None else str(found.k)
-    columns_of = (
+    k = "k" if systems.k is None else str(systems.k)
+    titles = (
         Column("metric", "Metric"),
         Column("system", "System"),
-        *(Column(category, f"{category} @{size}", "set_score") for category in categories),
-        Column("all", f"All sets @{size}", "set_score"),
+        *(Column(category, f"{category} @{k}", "set_score") for category in categories),
+        Column("all", f"All sets @{k}", "set_score"),
     )
-    note = None if found.k is not None else "The sets differ in size, so k is not one number."
-    caption = f"Set score of each system by metric, @{size} (as CIRQRS Table 6)"
-    return Table("table6_set_scores", caption, columns_of, tuple(rows), note)
+    note = "The sets have different sizes k." if systems.k is None else None
+    caption = f"Set score of each system by metric, @{k} (as CIRQRS Table 6)"
+    return Table("table6_set_scores", caption, titles, tuple(rows), note)
 
 
-def _strength_table(found: Systems) -> Table:
-    by = {"people": {name: each.strength for name, each in found.figures.items()}}
-    by |= {metric: dict(each.strength) for metric, each in found.metrics.items()}
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (name, *(replace(of_estimate(each[name]), style="signed") for each in by.values()))
-        for name in ordered(found)
+def _strength_table(systems: Systems) -> Table:
+    strengths = {
+        "people": {name: figures.strength for name, figures in systems.figures.items()}
+    } | {metric: dict(figures.strength) for metric, figures in systems.metrics.items()}
+    rows: tuple[Row, ...] = tuple(
+        (
+            name,
+            *(replace(estimate_cell(by[name]), style="signed") for by in strengths.values()),
+        )
+        for name in by_win_rate(systems)
     )
     columns = (
         Column("system", "System"),
-        *(Column(f"by_{who}", f"By {who}", "strength") for who in by),
+        *(Column(f"by_{judge}", f"By {judge}", "strength") for judge in strengths),
     )
-    caption = "Strength (log) of each system, by people and as each metric would have it"
+    caption = "Strength (log) of each system, according to people and to each metric"
     return Table("systems_strength", caption, columns, rows)
 
 
-def _order_table(found: Systems) -> Table:
+def _order_table(systems: Systems) -> Table:
+    orders = {metric: figures.order for metric, figures in systems.metrics.items()}
     rows = tuple(
-        (metric, measured(each.tau, None, each.ci, each.reason), _swapped(each))
-        for metric, each in ((metric, by.order) for metric, by in found.metrics.items())
+        (metric, number_cell(order.tau, order.reason, ci=order.ci), _reversed_pairs(order))
+        for metric, order in orders.items()
     )
     columns = (
         Column("metric", "Metric"),
         Column("tau", "Kendall's tau with people", "order"),
-        Column("swapped", "Pairs the other way round, people's better first"),
+        Column("swapped", "Reversed pairs (better according to people first)"),
     )
-    return Table("systems_order", "Whether each metric puts the systems in order", columns, rows)
+    return Table("systems_order", "Agreement of rankings", columns, rows)
 
 
-def _swapped(order: OrderAgreement) -> str:
+def _reversed_pairs(order: OrderAgreement) -> str:
     return ", ".join(f"{better} / {worse}" for better, worse in order.swapped) or "none"
 
 
-def _chart(found: Systems) -> Chart:
-    names = ordered(found)
-    series = {"people": [of_estimate(found.figures[name].strength) for name in names]}
-    for metric, each in found.metrics.items():
-        series[metric] = [of_estimate(each.strength[name]) for name in names]
-
-    def paint(figure: Figure) -> None:
-        axes = figure.subplots()
-        charts.intervals(axes, names, series, colours=(charts.INK, *charts.COLOURS))
-        charts.reference(axes, 0.0, "mean system")
-        axes.set_xlabel("Bradley-Terry strength (log)")
-        charts.legend(figure, axes)
-
-    return Chart(
+def _chart(systems: Systems) -> Chart:
+    names = by_win_rate(systems)
+    series = {"people": [estimate_cell(systems.figures[name].strength) for name in names]}
+    for metric, figures in systems.metrics.items():
+        series[metric] = [estimate_cell(figures.strength[name]) for name in names]
+    return charts.interval_chart(
         "systems",
-        "Systems by people's preferences, and as each metric would have them",
-        _caption(found),
-        "For each system its Bradley-Terry strength with interval, by people and by each metric.",
-        (charts.WIDTH, charts.height(len(names), len(series), 1.2)),
-        paint,
+        "Strength of each system, according to people and to each metric",
+        _caption(systems),
+        "For each system, its Bradley-Terry strength with interval, according to people and to "
+        "each metric.",
+        rows=names,
+        series=series,
+        x_label="Bradley-Terry strength (log)",
+        reference=(0.0, "mean system"),
+        colours=(charts.INK, *charts.COLOURS),
     )
 
 
-def _caption(found: Systems) -> str:
-    names = ordered(found)
-    first = found.figures[names[0]].win_rate
-    if isnan(first.value):
+def _caption(systems: Systems) -> str:
+    best = by_win_rate(systems)[0]
+    rate = systems.figures[best].win_rate
+    if isnan(rate.value):
         return "No two systems were compared."
-    said = f"People prefer {names[0]} most often: it wins {number(first.value)} of its comparisons"
-    interval = first.ci
-    said += f" {ends((interval.low, interval.high))}." if interval else "."
-    for metric, each in found.metrics.items():
-        if each.order.reason is not None:
-            said += f" The order by {metric} is not known."
-        elif each.order.swapped:
-            said += f" {metric} has {_swapped(each.order)} the other way round."
+    caption = f"People prefer {best} most often: its win rate is {number_text(rate.value)}"
+    caption += f" {interval_text((rate.ci.low, rate.ci.high))}." if rate.ci else "."
+    for metric, figures in systems.metrics.items():
+        if figures.order.reason is not None:
+            caption += f" The ranking by {metric} is undefined."
+        elif figures.order.swapped:
+            caption += f" {metric} reverses {_reversed_pairs(figures.order)}."
         else:
-            said += f" {metric} puts the systems in people's order."
-    return said
+            caption += f" {metric} ranks the systems in the same order as people do."
+    return caption

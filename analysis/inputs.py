@@ -1,0 +1,79 @@
+"""What an analysis starts from: a release, metrics, and resamples for the intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hsfiq.analysis.data.metrics import parse_metric
+from hsfiq.analysis.data.parts import take_part
+from hsfiq.analysis.data.release import Release, read_release
+from hsfiq.analysis.data.scores import find_scores
+from hsfiq.analysis.resampling.draws import Draws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hsfiq.analysis.data.metrics import Metric
+    from hsfiq.analysis.resampling.draws import Unit
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What an analysis starts from.
+
+    Attributes:
+        release: a release, or a part of one.
+        metrics: the metrics to evaluate.
+        draws: the resamples for all intervals.
+    """
+
+    release: Release
+    metrics: tuple[Metric, ...]
+    draws: Draws
+
+
+def load_inputs(
+    release: Release | Path | str,
+    metrics: Sequence[Metric | str],
+    scores: Sequence[Path | str] = (),
+    *,
+    part: str | None = None,
+    unit: Unit = "participant",
+    n_resamples: int = 2000,
+    seed: int = 0,
+    few_clusters: bool = False,
+) -> Inputs:
+    """Read a release and its scores files, and draw the resamples.
+
+    Args:
+        release: a release, or its folder.
+        metrics: metrics or their names: `recall@5`, or the name of a scores file.
+        scores: further scores files; each is a metric with the file's name.
+        part: "train", "test" or "unused" to keep only the questions of that part of its split.
+        unit: what is resampled: "participant", "triplet", "participant-triplet" or "row".
+        n_resamples: the number of resamples.
+        seed: the seed of the resamples.
+        few_clusters: widen the intervals as a small number of clusters requires.
+
+    Raises:
+        AnalysisError: the release or a scores file cannot be read, or a metric, the part or the
+            unit is unknown.
+    """
+    parsed = tuple(parse_metric(name) if isinstance(name, str) else name for name in metrics)
+    files = [Path(file) for file in scores]
+    if not isinstance(release, Release):
+        release = read_release(Path(release), files)
+    elif files:
+        release = replace(release, scores={**release.scores, **find_scores(release.folder, files)})
+    if part is not None:
+        release = take_part(release, part)
+    draws = Draws.of(
+        release,
+        unit=unit,
+        n_resamples=n_resamples,
+        seed=seed,
+        correction="t" if few_clusters else "none",
+    )
+    return Inputs(release, parsed, draws)

@@ -1,0 +1,100 @@
+"""The distribution of the human scores, and a metric's values at each score (CIRQRS Figure 9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hsfiq.analysis.resampling.estimate import Estimate, group_means
+from hsfiq.analysis.statistics.correlation import with_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+
+    from hsfiq.analysis.data.release import Release
+    from hsfiq.analysis.resampling.draws import Draws
+
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class ValuesAtScore:
+    """A metric's values on the sets with one human score.
+
+    Attributes:
+        mean: their mean.
+        quartiles: the lower quartile, the median and the upper quartile.
+    """
+
+    mean: Estimate
+    quartiles: tuple[float, float, float]
+
+    def to_json(self) -> dict[str, object]:
+        """The mean's figures and "quartiles"."""
+        return {**self.mean.to_json(), "quartiles": list(self.quartiles)}
+
+
+@dataclass(frozen=True)
+class ScoreDistribution:
+    """The distribution of the human scores.
+
+    Attributes:
+        counts: the number of sets with each score, lowest score first.
+        metrics: by metric and score, the metric's values; a score without values is absent.
+    """
+
+    counts: Mapping[int, int]
+    metrics: Mapping[str, Mapping[int, ValuesAtScore]]
+
+    @property
+    def n_sets(self) -> int:
+        """The number of sets."""
+        return sum(self.counts.values())
+
+    def to_json(self) -> dict[str, object]:
+        """Return {"scores": {score: n}, "metrics": {name: {score: values}}}."""
+        return {
+            "scores": {str(score): n for score, n in self.counts.items()},
+            "metrics": {
+                name: {str(score): values.to_json() for score, values in by_score.items()}
+                for name, by_score in self.metrics.items()
+            },
+        }
+
+
+def score_distribution(
+    release: Release, values: Mapping[str, pd.Series[float]], draws: Draws
+) -> ScoreDistribution:
+    """Describe the human scores, and each metric at each score.
+
+    Args:
+        release: a release, possibly empty.
+        values: each metric's values by name, indexed by set_id, NaN for sets without a value.
+        draws: the resamples for the intervals of the means.
+    """
+    counts = release.sets["score"].value_counts().sort_index()
+    return ScoreDistribution(
+        counts={int(score): int(n) for score, n in zip(counts.index, counts, strict=True)},
+        metrics={
+            name: _by_score(with_values(release.sets, metric), draws)
+            for name, metric in values.items()
+        },
+    )
+
+
+def _by_score(sets: pd.DataFrame, draws: Draws) -> dict[int, ValuesAtScore]:
+    scores = sets["score"].to_numpy()
+    values = sets["value"].to_numpy(np.float64)
+    levels = [int(score) for score in np.unique(scores)]
+    groups = np.array([str(score) for score in scores], dtype=object)
+    means = group_means(sets, values, groups, [str(level) for level in levels], draws)
+    by_score = {}
+    for level in levels:
+        low, median, high = np.quantile(values[scores == level], QUARTILES)
+        quartiles = (float(low), float(median), float(high))
+        by_score[level] = ValuesAtScore(means[str(level)], quartiles)
+    return by_score

@@ -1,0 +1,43 @@
+"""The section on the categories of the queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hsfiq.analysis.reports.cells import DASH, estimate_cell
+from hsfiq.analysis.reports.document import Column, Section, Table
+from hsfiq.analysis.reports.sections.caveats import sentence
+
+if TYPE_CHECKING:
+    from hsfiq.analysis.statistics.categories import Categories
+
+
+def categories_section(categories: Categories) -> Section:
+    """The main figures of each category."""
+    if categories.reason is not None:
+        return Section("categories", "Categories", (f"{DASH} Undefined: {categories.reason}.",))
+    rows = tuple(
+        (
+            category,
+            metric,
+            figures.n_questions,
+            figures.n_participants,
+            estimate_cell(rho),
+            estimate_cell(figures.preference[metric].symmetric),
+            estimate_cell(figures.preference[metric].tie_half),
+        )
+        for category, figures in categories.figures.items()
+        for metric, rho in figures.spearman.items()
+    )
+    columns = (
+        Column("category", "Category"),
+        Column("metric", "Metric"),
+        Column("questions", "Questions"),
+        Column("n_participants", "Participants"),
+        Column("rho", "rho", "spearman"),
+        Column("symmetric", "Symmetric", "symmetric"),
+        Column("tie_half", "tie_half", "tie_half"),
+    )
+    note = sentence(categories.note) if categories.note else None
+    table = Table("categories", "Main figures by category", columns, rows, note)
+    return Section("categories", "Categories", (table,))

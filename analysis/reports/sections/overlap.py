@@ -1,0 +1,80 @@
+"""The section on sets scored by several participants: the human ceiling and agreement."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING
+
+from hsfiq.analysis.reports.cells import estimate_cell, number_text
+from hsfiq.analysis.reports.document import Column, NumberCell, Section, Table
+
+if TYPE_CHECKING:
+    from hsfiq.analysis.statistics.ceiling import Ceiling
+
+
+def ceiling_section(ceiling: Ceiling) -> Section:
+    """How well other annotators predict one annotator's answers, and metrics on the same sets."""
+    if not ceiling.n_sets:
+        text = (
+            "No set was scored by two participants, so it is unknown how well annotators predict "
+            "each other."
+        )
+        return Section("ceiling", "Human ceiling", (text, _alpha_table(ceiling)))
+    text = (
+        f"{ceiling.n_sets:,} sets were scored by more than one participant "
+        f"({ceiling.n_participants:,} participants in all). {_comparison(ceiling)}"
+    )
+    return Section("ceiling", "Human ceiling", (text, _table(ceiling), _alpha_table(ceiling)))
+
+
+def _table(ceiling: Ceiling) -> Table:
+    predictors = {"the other annotators": ceiling.people, **ceiling.metrics}
+    rows = tuple(
+        (name, estimate_cell(figures.spearman), estimate_cell(figures.tie_half))
+        for name, figures in predictors.items()
+    )
+    columns = (
+        Column("by", "Predicted by"),
+        Column("rho", "rho", "ceiling"),
+        Column("tie_half", "tie_half", "ceiling"),
+    )
+    return Table("ceiling", "The human ceiling", columns, rows)
+
+
+def _comparison(ceiling: Ceiling) -> str:
+    rho = ceiling.people.spearman.rho
+    if isnan(rho):
+        return "How well annotators predict each other is undefined."
+    reaching = [name for name, figures in ceiling.metrics.items() if figures.spearman.rho >= rho]
+    metrics = (
+        f"Metrics with an equal or higher rho on these sets: {', '.join(reaching)}."
+        if reaching
+        else "No metric reaches this on the same sets."
+    )
+    return (
+        "The mean score of the other annotators predicts one annotator's scores with rho = "
+        f"{number_text(rho)}. {metrics}"
+    )
+
+
+def _alpha_table(ceiling: Ceiling) -> Table:
+    agreements = {
+        "scores (ordinal)": ceiling.scores,
+        "preferences (nominal)": ceiling.preferences,
+    }
+    rows = tuple(
+        (
+            name,
+            NumberCell(agreement.alpha, agreement.n_units, agreement.ci, reason=agreement.reason),
+            agreement.n_units,
+            agreement.n_ratings,
+        )
+        for name, agreement in agreements.items()
+    )
+    columns = (
+        Column("of", "Agreement in"),
+        Column("alpha", "Alpha", "alpha"),
+        Column("units", "Units"),
+        Column("ratings", "Ratings"),
+    )
+    return Table("alpha", "Krippendorff's alpha", columns, rows)

@@ -1,0 +1,208 @@
+"""The section on the participants: position bias, speed, checks and outliers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hsfiq.analysis.reports import charts
+from hsfiq.analysis.reports.cells import number_cell, number_text, p_cell
+from hsfiq.analysis.reports.document import Chart, Column, NumberCell, Row, Section, Style, Table
+from hsfiq.analysis.statistics.participants import WHY_UNDEFINED
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from hsfiq.analysis.statistics.participants import Participants
+    from hsfiq.analysis.statistics.position import PositionBias
+
+FIGURES = {
+    "n": "Questions",
+    "mean_score": "Mean score",
+    "set_1": "Set 1 preferred",
+    "same_scores": "Same scores",
+    "contradictions": "Contradictions",
+    "irrelevant": "Irrelevant",
+    "seconds": "Median seconds",
+    "failed_checks": "Failed checks",
+}
+STYLES: dict[str, Style] = {
+    **dict.fromkeys(("n", "seconds", "failed_checks"), "short"),
+    **dict.fromkeys(("set_1", "same_scores", "contradictions", "irrelevant"), "percent"),
+}
+QUANTILES = {
+    "lowest": 0.0,
+    "lower_quartile": 0.25,
+    "median": 0.5,
+    "upper_quartile": 0.75,
+    "highest": 1.0,
+}
+
+
+def participants_section(bias: PositionBias, participants: Participants) -> Section:
+    """How the participants answered, and who is an outlier."""
+    return Section(
+        "participants",
+        "Participants: position bias, speed and checks",
+        (
+            _bias_table(bias),
+            _chart(participants),
+            _summary_table(participants),
+            _outliers_table(participants),
+            _participants_table(participants),
+        ),
+    )
+
+
+def _bias_table(bias: PositionBias) -> Table:
+    columns = (
+        Column("rate", "P(set 1 preferred)", "position"),
+        Column("p", "Binomial p", "position"),
+        Column("p_clustered", "Sign-flip p", "position"),
+        Column("questions", "Questions"),
+        Column("n_participants", "Participants"),
+        Column("human_ties", "Human ties excluded"),
+    )
+    row = (
+        number_cell(bias.rate, bias.reason, n=bias.n, ci=bias.ci),
+        p_cell(bias.p, bias.reason),
+        p_cell(bias.p_clustered, bias.reason),
+        *(bias.n, bias.n_participants, bias.human_ties),
+    )
+    note = "The binomial test assumes independent answers; the sign-flip test does not."
+    return Table("position_bias", "Position bias", columns, (row,), note)
+
+
+def _chart(participants: Participants) -> Chart:
+    columns = {"P(set 1 preferred)": participants.table["set_1"]} | {
+        f"own rho of {name}": figures["rho"] for name, figures in participants.by_metric.items()
+    }
+    colours = (charts.GREY, *charts.COLOURS)
+
+    def paint(figure: Figure) -> None:
+        panels = charts.panels(figure, len(columns))
+        for index, (axes, (title, values)) in enumerate(zip(panels, columns.items(), strict=True)):
+            places, heights = charts.stack_dots(float(value) for value in values.dropna())
+            colour = colours[index % len(colours)]
+            axes.plot(places, heights, linestyle="", marker="o", ms=4, color=colour)
+            charts.draw_reference(axes, 0.5 if index == 0 else 0.0, "chance")
+            axes.set(
+                title=charts.shorten(title, charts.PANEL_TITLE),
+                yticks=[],
+                ylim=(-1, max([*heights, 6]) + 1),
+            )
+            axes.spines["left"].set_visible(False)
+
+    return Chart(
+        "participants",
+        "One dot for each participant",
+        _caption(participants),
+        "Dot plots over the participants: how often each one preferred set 1, and each one's rho "
+        "for every metric; dashed lines mark chance.",
+        charts.panels_size(len(columns), 2.0),
+        paint,
+    )
+
+
+def _caption(participants: Participants) -> str:
+    if not len(participants.table):
+        return "There are no participants."
+    sentences = []
+    means = participants.table["mean_score"].dropna()
+    if len(means):
+        sentences.append(
+            f"The participants' mean scores range from {number_text(means.min())} to "
+            f"{number_text(means.max())}."
+        )
+    for name, figures in participants.by_metric.items():
+        rhos = figures["rho"].dropna()
+        if len(rhos):
+            sentences.append(
+                f"{name} correlates positively with the scores of {int((rhos > 0).sum()):,} of "
+                f"{len(rhos):,} participants."
+            )
+    n_outliers = len({outlier.participant for outlier in participants.outliers})
+    if n_outliers:
+        noun = "participant is an outlier" if n_outliers == 1 else "participants are outliers"
+        sentences.append(
+            f"{n_outliers:,} {noun} in at least one figure; they are listed below but not excluded."
+        )
+    else:
+        sentences.append("There are no outliers.")
+    return " ".join(sentences)
+
+
+def participants_summary(participants: Participants) -> dict[str, dict[str, float]]:
+    """Each figure's quantiles over the participants who have it; NaN if nobody has."""
+    values = {name: participants.table[name].astype("float64").dropna() for name in FIGURES}
+    return {
+        name: {
+            quantile: float(np.quantile(column, q)) if len(column) else float("nan")
+            for quantile, q in QUANTILES.items()
+        }
+        for name, column in values.items()
+    }
+
+
+def _summary_table(participants: Participants) -> Table:
+    rows: tuple[Row, ...] = tuple(
+        (FIGURES[name], *(_cell(name, value) for value in quantiles.values()))
+        for name, quantiles in participants_summary(participants).items()
+    )
+    columns = (
+        Column("figure", "Figure"),
+        *(Column(name, name.replace("_", " ").capitalize()) for name in QUANTILES),
+    )
+    return Table("participants_summary", "How the participants answered", columns, rows)
+
+
+def _cell(name: str, value: float) -> NumberCell:
+    reason = WHY_UNDEFINED.get(name, "nothing was answered")
+    return number_cell(value, reason, style=STYLES.get(name, "plain"))
+
+
+def _outliers_table(participants: Participants) -> Table:
+    rows: tuple[Row, ...] = tuple(
+        (
+            outlier.participant,
+            outlier.figure,
+            *(number_cell(value) for value in (outlier.value, outlier.median, outlier.z)),
+        )
+        for outlier in participants.outliers
+    )
+    columns = (
+        Column("participant", "Participant"),
+        Column("figure", "Figure"),
+        Column("value", "Value"),
+        Column("median", "Median"),
+        Column("z", "Modified z", "outliers"),
+    )
+    return Table("outliers", "Outliers (listed, not excluded)", columns, rows)
+
+
+def _participants_table(participants: Participants) -> Table:
+    table, by_metric = participants.table, participants.by_metric
+    rows: list[Row] = [
+        (
+            str(participant),
+            int(table.loc[participant, "n"]),
+            *(_cell(name, float(table.loc[participant, name])) for name in FIGURES if name != "n"),
+            *(
+                _cell(name, float(figures.loc[participant, name]))
+                for figures in by_metric.values()
+                for name in ("rho", "tie_half")
+            ),
+        )
+        for participant in table.index
+    ]
+    columns = (
+        Column("participant", "Participant"),
+        *(Column(name, title) for name, title in FIGURES.items()),
+        *(
+            Column(f"{name}_{metric}", f"{name} of {metric}")
+            for metric in by_metric
+            for name in ("rho", "tie_half")
+        ),
+    )
+    return Table("participants", "All participants", columns, tuple(rows))

@@ -1,0 +1,1 @@
+"""An analysis as plain text for the terminal."""

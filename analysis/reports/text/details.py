@@ -1,0 +1,110 @@
+"""The details of an analysis as plain text."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING
+
+from hsfiq.analysis.reports.text.format import estimate_text, interval_text, line
+from hsfiq.analysis.sensitivity.conclusions import STATISTICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hsfiq.analysis.details import Details
+    from hsfiq.analysis.sensitivity.sensitivity import Sensitivity
+    from hsfiq.analysis.statistics.categories import Categories
+    from hsfiq.analysis.statistics.ceiling import Ceiling
+    from hsfiq.analysis.statistics.participants import Participants
+    from hsfiq.analysis.systems.systems import Systems
+
+N_OUTLIERS = 5
+
+
+def details_text(details: Details) -> str:
+    """Lay the details out for reading, without a final newline."""
+    blocks = (
+        _systems(details.systems),
+        _participants(details.participants),
+        _categories(details.categories),
+        _ceiling(details.ceiling),
+        _sensitivity(details.sensitivity),
+    )
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _systems(systems: Systems) -> Iterator[str]:
+    if systems.reason is not None:
+        yield line("systems", f"undefined: {systems.reason}")
+        return
+    yield f"{'systems':<18}{'win rate':>26}{'strength (log)':>28}{'mean score':>26}"
+    by_win_rate = sorted(systems.figures.items(), key=lambda item: -item[1].win_rate.value)
+    for name, system in by_win_rate:
+        win_rate, strength, mean_score = (
+            estimate_text(estimate, 3)
+            for estimate in (system.win_rate, system.strength, system.mean_score)
+        )
+        yield f"  {name:<16}{win_rate:>26}{strength:>28}{mean_score:>26}"
+    for metric, figures in systems.metrics.items():
+        order = figures.order
+        text = f"undefined: {order.reason}"
+        if order.reason is None:
+            pairs = ", ".join(" and ".join(pair) for pair in order.swapped) or "none"
+            tau = f"Kendall's tau {order.tau:.2f} {interval_text(order.ci, 3)}"
+            text = f"{tau}, reversed: {pairs}"
+        yield f"  ranking by {metric}: {text}"
+
+
+def _participants(participants: Participants) -> Iterator[str]:
+    outliers = participants.outliers
+    yield line("participants", f"{len(participants.table):,}; outliers (listed, not excluded):")
+    for outlier in outliers[:N_OUTLIERS]:
+        yield (
+            f"  {outlier.participant}: {outlier.figure} {outlier.value:.3f}, "
+            f"median {outlier.median:.3f}, z {outlier.z:+.1f}"
+        )
+    if len(outliers) > N_OUTLIERS:
+        yield f"  and {len(outliers) - N_OUTLIERS} more"
+    if not outliers:
+        yield "  none"
+
+
+def _categories(categories: Categories) -> Iterator[str]:
+    if categories.reason is not None:
+        yield line("categories", f"undefined: {categories.reason}")
+        return
+    yield f"{'categories':<26}{'questions':>10}{'rho':>28}{'tie_half':>28}"
+    for category, figures in categories.figures.items():
+        for metric, rho in figures.spearman.items():
+            yield (
+                f"  {f'{category}, {metric}':<24}{figures.n_questions:>10,}"
+                f"{estimate_text(rho):>28}"
+                f"{estimate_text(figures.preference[metric].tie_half):>28}"
+            )
+    if categories.note is not None:
+        yield f"  {categories.note}"
+
+
+def _ceiling(ceiling: Ceiling) -> Iterator[str]:
+    yield line("human ceiling", f"{ceiling.n_sets:,} sets scored by more than one participant")
+    if not ceiling.n_sets:
+        return
+    for name, figures in (("other annotators", ceiling.people), *ceiling.metrics.items()):
+        yield (
+            f"  {name:<24}{estimate_text(figures.spearman):>28}"
+            f"{estimate_text(figures.tie_half):>28}"
+        )
+
+
+def _sensitivity(sensitivity: Sensitivity) -> Iterator[str]:
+    yield line("sensitivity", "do the conclusions change?")
+    for row in sensitivity.rows[1:]:
+        if row.reason is not None:
+            yield f"  {row.rule:<54}undefined: {row.reason}"
+            continue
+        yield f"  {row.rule:<54}{row.n_dropped:>8,} excluded: {'yes' if row.changes else 'no'}"
+        yield from (f"    {change}" for change in row.changes)
+    for statistic in STATISTICS:
+        for name, bounds in sensitivity.left_out.ranges[statistic].items():
+            text = "undefined" if isnan(bounds.low) else f"{bounds.low:.4f} to {bounds.high:.4f}"
+            yield f"  leaving out any one participant, {statistic} of {name}: {text}"

@@ -1,0 +1,43 @@
+"""Figures as plain text. Text for the terminal rounds figures here and nowhere else."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING
+
+from hsfiq.analysis.reports.cells import SMALLEST_P, estimate_value
+
+if TYPE_CHECKING:
+    from hsfiq.analysis.resampling.estimate import Estimate
+    from hsfiq.analysis.resampling.interval import Interval
+    from hsfiq.analysis.statistics.correlation import Correlation
+    from hsfiq.analysis.statistics.preference import Rate
+
+
+def interval_text(interval: Interval | None, digits: int = 4) -> str:
+    """An interval in brackets."""
+    if interval is None or isnan(interval.low):
+        return "[undefined]"
+    return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def estimate_text(estimate: Correlation | Rate | Estimate, digits: int = 4) -> str:
+    """An estimate to this many digits, with its interval to three."""
+    if estimate.reason:
+        return "undefined"
+    return f"{estimate_value(estimate):.{digits}f} {interval_text(estimate.ci, 3)}"
+
+
+def p_text(p: float) -> str:
+    """A p-value as "p = 0.012"."""
+    return f"p < {SMALLEST_P:.0e}" if p < SMALLEST_P else f"p = {p:.2g}"
+
+
+def count_text(n: int, noun: str) -> str:
+    """A count with its noun, as "1,204 sets"."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def line(label: str, text: str = "") -> str:
+    """A line whose text starts at the common column; an empty label continues the line above."""
+    return f"{label:<17}{text}"
