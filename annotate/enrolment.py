@@ -19,7 +19,7 @@ from hsfiq.annotate.texts import preferred_language
 from hsfiq.annotate.views import open_studies
 from hsfiq.annotate.welcome import late_page, preview_page, unknown_link_page, welcome_page
 from hsfiq.collect import participants
-from hsfiq.collect import responses as store
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.config import config_of
@@ -84,7 +84,7 @@ def study_of(session: Session, arrival: Arrival) -> Study | None:
     """
     candidates = [
         study
-        for study in store.studies(session)
+        for study in list_studies(session)
         if study.status != "draft"
         and study.origin == "collected"
         and config_of(study).recruitment.mode == arrival.platform
@@ -155,7 +155,7 @@ def add_personal_link(app: FastAPI, site: Site) -> None:
         try:
             with site.database.writing() as session:
                 participant = session.get_one(Participant, known.id)
-                participants.welcome_invited(session, participant, now=datetime.now(UTC))
+                participants.enrol_invited(session, participant, now=datetime.now(UTC))
         except NotOpen:
             return HTMLResponse(late_page(known.study), status_code=NotOpen.status)
         return let_in(request, site, participant, "../study/")

@@ -19,8 +19,8 @@ from hsfiq.annotate.signing import Signer, read_assignment, signer_of
 from hsfiq.annotate.stages import decide, wants_reason
 from hsfiq.annotate.thumbnails import Thumbnails, cache_folder
 from hsfiq.annotate.views import Turn, Viewer, turn_past, turn_to, turn_to_current
-from hsfiq.collect import participants
-from hsfiq.collect import responses as store
+from hsfiq.collect import participants, responses
+from hsfiq.collect.checks import answer_check
 from hsfiq.collect.protocol import (
     AnswerPayload,
     CheckPayload,
@@ -31,10 +31,11 @@ from hsfiq.collect.protocol import (
     SubmitReply,
     View,
 )
+from hsfiq.collect.responses import Skip
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Question
 from hsfiq.errors import Forbidden, Refused
-from hsfiq.records import Answer, Times
+from hsfiq.records import SHORTEST_REASON, Answer, Times
 
 Cookies = Mapping[str, str]
 
@@ -105,7 +106,7 @@ def submit(site: Site, cookies: Cookies, payload: SubmitPayload | SkipPayload) -
             site.signer, participant.token, payload["assignment"], "question"
         )
         answer = None if "skip" in payload else payload["answer"]
-        response = store.submit(
+        response = responses.submit(
             session,
             participant,
             assignment.key,
@@ -157,7 +158,7 @@ def check(site: Site, cookies: Cookies, payload: CheckPayload) -> CheckReply:
     with site.database.writing() as session:
         participant = required_participant(session, cookies, site.signer)
         assignment = read_assignment(site.signer, participant.token, payload["assignment"], "check")
-        passed = store.answer_check(session, participant, assignment.key, payload["given"], now=now)
+        passed = answer_check(session, participant, assignment.key, payload["given"], now=now)
         turn = turn_to_current(session, participant, now)
     return {"passed": passed, "view": view_of(site, participant, turn)}
 
@@ -175,7 +176,7 @@ def kept_answer(
     question_id: int,
     payload: AnswerPayload | None,
     now: datetime,
-) -> Answer | store.Skip:
+) -> Answer | Skip:
     """The answer as it is stored, its times reckoned by the server's clock.
 
     Raises:
@@ -188,8 +189,8 @@ def kept_answer(
     if payload is None:
         if not site.viewer.lacks_images(session, question):
             raise Refused("only a question with a missing image can be skipped")
-        return store.Skip(served_at=question.served_at, submitted_at=now)
-    shortest = store.SHORTEST_REASON
+        return Skip(served_at=question.served_at, submitted_at=now)
+    shortest = SHORTEST_REASON
     reason = (payload["reason"] or "").strip()
     if wants_reason(question, participant) and len(reason) < shortest:
         raise Refused(f"this question asks for a reason of {shortest} characters or more")

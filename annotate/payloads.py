@@ -17,9 +17,8 @@ from hsfiq.collect.protocol import (
     SkipPayload,
     SubmitPayload,
 )
-from hsfiq.collect.responses import require_text
 from hsfiq.errors import Refused
-from hsfiq.records import Answer, Times
+from hsfiq.records import Answer, Times, is_storable_text
 
 T = TypeVar("T")
 
@@ -27,7 +26,7 @@ LARGEST_BODY = 64 * 1024
 """Bytes of any request: more than an answer needs, too little to exhaust the memory."""
 
 LONGEST_TEXT = 400
-"""Characters of every text but the reason, whose length `hsfiq.collect.responses` limits."""
+"""Characters of every text but the reason, whose length `hsfiq.records` limits."""
 
 SUBMIT_KEY = re.compile(r"[0-9A-Za-z_-]{16,64}")
 
@@ -174,6 +173,6 @@ def checked_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         raise ValueError("a key is repeated")
     for key, value in pairs:
-        if isinstance(value, str):
-            require_text(key, value)
+        if isinstance(value, str) and not is_storable_text(value):
+            raise Refused(f"{key} has characters that cannot be stored")
     return values

@@ -9,9 +9,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect import participants
-from hsfiq.collect.participants import GONE
+from hsfiq.collect.leases import DEPARTED_STATUSES
 from hsfiq.collect.protocol import Completion
-from hsfiq.collect.responses import Standing
+from hsfiq.collect.steps import Steps
 from hsfiq.db.tables import Participant, Question
 from hsfiq.errors import Conflict
 from hsfiq.study.config import config_of
@@ -21,9 +21,9 @@ Stage = Literal[
 ]
 
 
-def stage_of(participant: Participant, standing: Standing) -> Stage:
+def stage_of(participant: Participant, standing: Steps) -> Stage:
     """The stage at which the participant is; `asking` is a question or a check."""
-    if participant.status in GONE:
+    if participant.status in DEPARTED_STATUSES:
         has_declined = participant.status == "screened-out" and participant.consented_at is None
         return "declined" if has_declined else "ended"
     if standing.current is None:

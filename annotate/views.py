@@ -21,7 +21,6 @@ from hsfiq.annotate.images import Shelf
 from hsfiq.annotate.signing import Assignment, Signer
 from hsfiq.annotate.stages import Stage, completion, may_answer, stage_of, wants_reason
 from hsfiq.annotate.texts import consent_text, guidelines, texts
-from hsfiq.collect import responses as store
 from hsfiq.collect.protocol import (
     CheckView,
     ConsentView,
@@ -35,7 +34,17 @@ from hsfiq.collect.protocol import (
     View,
     ViewBase,
 )
-from hsfiq.collect.responses import Standing, Step
+from hsfiq.collect.responses import latest_response
+from hsfiq.collect.steps import (
+    Step,
+    Steps,
+    load_question,
+    mark_served,
+    shown_images,
+    shown_sets,
+    steps_of,
+)
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.tables import (
     Check,
     Form,
@@ -50,6 +59,7 @@ from hsfiq.db.tables import (
     Triplet,
 )
 from hsfiq.errors import Forbidden
+from hsfiq.records import LONGEST_REASON, SHORTEST_REASON
 from hsfiq.study.config import config_of
 from hsfiq.text import shown
 
@@ -61,7 +71,7 @@ ENOUGH_ANSWERS = 3
 class Turn:
     """What a participant turns to: a stage of the way, and while they are asked, the step."""
 
-    standing: Standing
+    standing: Steps
     stage: Stage
     step: Step | None
 
@@ -71,7 +81,7 @@ class Turn:
 
 def turn_to_current(session: Session, participant: Participant, now: datetime) -> Turn:
     """Turn to the first thing still to do."""
-    standing = store.standing(session, participant)
+    standing = steps_of(session, participant)
     stage = stage_of(participant, standing)
     step = standing.current if stage == "asking" else None
     return served(session, Turn(standing, stage, step), now)
@@ -83,7 +93,7 @@ def turn_to(session: Session, participant: Participant, number: int, now: dateti
     Raises:
         Forbidden: it lies beyond where the participant stands, or there is none.
     """
-    standing = store.standing(session, participant)
+    standing = steps_of(session, participant)
     stage = stage_of(participant, standing)
     if stage not in ("asking", "done") or not may_answer(participant):
         return Turn(standing, stage, None)
@@ -109,11 +119,11 @@ def turn_past(session: Session, participant: Participant, question_id: int, now:
 def served(session: Session, turn: Turn, now: datetime) -> Turn:
     """Keep that a question is served."""
     if turn.step and turn.step.check_id is None:
-        store.mark_served(session, turn.step.question_id, now)
+        mark_served(session, turn.step.question_id, now)
     return turn
 
 
-def question_step(standing: Standing, number: int) -> Step | None:
+def question_step(standing: Steps, number: int) -> Step | None:
     """The step of the question with this number."""
     return next((s for s in standing.steps if s.number == number and s.check_id is None), None)
 
@@ -138,8 +148,8 @@ class Viewer:
                 "guidelines": blocks(guidelines(study)),
                 "set_names": list(config.study.set_names),
                 "ties_allowed": study.ties_allowed,
-                "shortest_reason": store.SHORTEST_REASON,
-                "longest_reason": store.LONGEST_REASON,
+                "shortest_reason": SHORTEST_REASON,
+                "longest_reason": LONGEST_REASON,
             },
             "texts": texts(config.study.language)["page"],
             "view": self.view(session, participant, turn),
@@ -207,8 +217,8 @@ class Viewer:
         self, session: Session, participant: Participant, turn: Turn, step: Step, base: ViewBase
     ) -> QuestionView:
         """A question, with the earlier answer where it has one."""
-        question = store.load_question(session, step.question_id)
-        latest = store.latest_response(session, step.question_id)
+        question = load_question(session, step.question_id)
+        latest = latest_response(session, step.question_id)
         assignment = Assignment("question", question.id, latest.revision if latest else 0)
         query = question.pair.query
         return {
@@ -221,7 +231,7 @@ class Viewer:
             "sets": [
                 [
                     self.image_view(session, retrieved.image)
-                    for retrieved in store.shown_images(question, side)
+                    for retrieved in shown_images(question, side)
                 ]
                 for side in (1, 2)
             ],
@@ -239,9 +249,7 @@ class Viewer:
     def lacks_images(self, session: Session, question: Question) -> bool:
         """Whether a file of this question is missing, so that it may be skipped."""
         images = [question.pair.query.triplet.reference] + [
-            retrieved.image
-            for shown_set in store.shown_sets(question)
-            for retrieved in shown_set.images
+            retrieved.image for shown_set in shown_sets(question) for retrieved in shown_set.images
         ]
         return any(self.shelf.picture(session, image) is None for image in images)
 
@@ -265,7 +273,7 @@ def earlier_answer(response: Response) -> EarlierAnswer:
     }
 
 
-def next_images(session: Session, standing: Standing, step: Step) -> list[str]:
+def next_images(session: Session, standing: Steps, step: Step) -> list[str]:
     """The tokens of the following question's images: they are fetched before Next is pressed."""
     following = question_step(standing, step.number + 1)
     return images_of(session, following.question_id) if following else []
@@ -299,7 +307,7 @@ def _image_tokens() -> Select[str]:
     return tokens.order_by(Image.token)
 
 
-def minutes_left(session: Session, participant: Participant, standing: Standing) -> int | None:
+def minutes_left(session: Session, participant: Participant, standing: Steps) -> int | None:
     """The minutes still to go at the participant's own pace, None while that is not known."""
     left = standing.total - standing.answered
     if standing.answered < ENOUGH_ANSWERS or left == 0:
@@ -340,6 +348,6 @@ def open_studies(session: Session) -> list[Study]:
     """The studies that anybody may join now."""
     return [
         study
-        for study in store.studies(session)
+        for study in list_studies(session)
         if study.status == "open" and config_of(study).recruitment.mode == "open"
     ]

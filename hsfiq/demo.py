@@ -14,7 +14,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect import participants
-from hsfiq.collect import responses as store
+from hsfiq.collect.checks import answer_check
+from hsfiq.collect.responses import submit
+from hsfiq.collect.steps import load_question, mark_served, shown_sets, steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant, RetrievedSet, Study
 from hsfiq.drawn import (
@@ -234,20 +236,20 @@ def answer_all(
 ) -> int:
     """Answer a participant's questions through the store, `most` at the most; how many it were."""
     answered = 0
-    for step in store.standing(session, participant).steps:
+    for step in steps_of(session, participant).steps:
         if answered == most:
             break
         if step.check_id is not None:
             expected = session.get_one(Check, step.check_id).expected or ""
-            store.answer_check(session, participant, step.check_id, expected, now=now)
+            answer_check(session, participant, step.check_id, expected, now=now)
             continue
-        served_at = store.mark_served(session, step.question_id, now)
-        question = store.load_question(session, step.question_id)
+        served_at = mark_served(session, step.question_id, now)
+        question = load_question(session, step.question_id)
         triplet = triplets[question.pair.query_id]
-        utilities = [utility_of(triplet, shown) for shown in store.shown_sets(question)]
+        utilities = [utility_of(triplet, shown) for shown in shown_sets(question)]
         answer = annotator.answer(rng, utilities[0], utilities[1])
         now = served_at + timedelta(seconds=answer.times.active_seconds or 0.0)
-        store.submit(
+        submit(
             session,
             participant,
             step.question_id,

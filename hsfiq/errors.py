@@ -75,9 +75,10 @@ class Forbidden(Refused):
 
 
 class Conflict(Refused):
-    """The page shows a state that the database has left behind: it must be loaded anew."""
+    """The stored state is no longer the one that the request was based on."""
 
     status = 409
+    exit_code = 1
 
 
 class Busy(Refused):

@@ -1,7 +1,7 @@
-"""The nouns that travel between rooms: what readers yield, the store takes, the page answers.
+"""The records that packages exchange: readers return them, `collect` and `importing` store them.
 
-Each record checks itself when it is made, so that nothing invalid gets further than its maker.
-Ids here are the outside ids of design section 4.8, never database keys.
+Each record validates itself, and the rules of an answer (ranges, lengths, contradiction) are here.
+Ids are outside ids (see `hsfiq.ids`), never database keys.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 LOWEST_SCORE, HIGHEST_SCORE = 1, 5
+SHORTEST_REASON = 3
+"""Characters of a reason where the study asks for one."""
+LONGEST_REASON = 10_000
 
 
 class InvalidRecord(HsfiqError, ValueError):
-    """A record with a value that its noun cannot have."""
+    """A record with an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Triplet:
-    """A reference and a target image with the captions that lead from one to the other.
+    """A reference and a target image with the captions that describe the difference.
 
-    `target` is None where the dataset withholds it (test splits).
+    `target` is None if the dataset withholds it (test splits).
     """
 
     external_id: str
@@ -39,7 +42,7 @@ class Triplet:
 
 @dataclass(frozen=True, slots=True)
 class RankedList:
-    """What one system returned for one query, best first; `scores` where the run kept them."""
+    """What one system returned for one query, best first; `scores` if the run has them."""
 
     query_id: str
     system: str
@@ -61,7 +64,7 @@ class RankedList:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When a question was served, first touched and submitted (aware), and the seconds spent on it.
+    """When a question was served, first touched and submitted (aware), and the seconds it took.
 
     All are None for answers that were published without them.
     """
@@ -74,7 +77,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one participant says of one question: two Likert scores and a preferred set.
+    """One participant's answer to one question: two Likert scores and a preferred set.
 
     `preferred` is 1 or 2, or 0 for a tie where the study allows one.
 
@@ -90,15 +93,34 @@ class Answer:
     times: Times = field(default_factory=Times)
 
     def __post_init__(self) -> None:
-        require_whole("score 1", self.score_1, LOWEST_SCORE, HIGHEST_SCORE)
-        require_whole("score 2", self.score_2, LOWEST_SCORE, HIGHEST_SCORE)
-        require_whole("the preferred set", self.preferred, 0, 2)
+        require_integer("score 1", self.score_1, LOWEST_SCORE, HIGHEST_SCORE)
+        require_integer("score 2", self.score_2, LOWEST_SCORE, HIGHEST_SCORE)
+        require_integer("the preferred set", self.preferred, 0, 2)
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the preferred set has the strictly lower score."""
+        return contradicts(self.preferred, self.score_1, self.score_2)
 
 
-def require_whole(name: str, value: object, lowest: int, highest: int) -> None:
-    """Raise `InvalidRecord` unless `value` is a whole number (no bool) in the range."""
+def contradicts(preferred: int, score_1: int, score_2: int) -> bool:
+    """Whether the preferred set (0 for a tie) has the strictly lower score.
+
+    >>> contradicts(1, 2, 4), contradicts(2, 2, 4), contradicts(1, 3, 3), contradicts(0, 1, 5)
+    (True, False, False, False)
+    """
+    return (preferred == 1 and score_1 < score_2) or (preferred == 2 and score_2 < score_1)
+
+
+def is_storable_text(text: str) -> bool:
+    """Whether databases can store a text: JSON allows NUL and lone surrogates, databases do not."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def require_integer(name: str, value: object, lowest: int, highest: int) -> None:
+    """Raise `InvalidRecord` unless `value` is an integer (not a bool) in the range."""
     if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
-        raise InvalidRecord(f"{name} is {value!r}, not a whole number from {lowest} to {highest}")
+        raise InvalidRecord(f"{name} is {value!r}, not an integer from {lowest} to {highest}")
 
 
 @dataclass(frozen=True, slots=True)

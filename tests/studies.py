@@ -12,8 +12,9 @@ from pathlib import Path
 from sqlalchemy import select
 
 from hsfiq.collect import participants
-from hsfiq.collect import responses as store
-from hsfiq.collect.responses import Skip, Standing
+from hsfiq.collect.checks import answer_check
+from hsfiq.collect.responses import Skip, submit
+from hsfiq.collect.steps import Steps, steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import (
     Check,
@@ -165,9 +166,9 @@ class Seat:
         with self.database.writing() as session:
             participants.set_status(session.get_one(Participant, self.participant_id), status)
 
-    def standing(self) -> Standing:
+    def standing(self) -> Steps:
         with self.database.reading() as session:
-            return store.standing(session, session.get_one(Participant, self.participant_id))
+            return steps_of(session, session.get_one(Participant, self.participant_id))
 
     @property
     def question_ids(self) -> list[int]:
@@ -183,7 +184,7 @@ class Seat:
     ) -> int:
         """Submit on a page that shows `revision`; the revision that was stored."""
         with self.database.writing() as session:
-            return store.submit(
+            return submit(
                 session,
                 session.get_one(Participant, self.participant_id),
                 question_id,
@@ -195,7 +196,7 @@ class Seat:
     def try_check(self, check_id: int, given: str) -> bool:
         with self.database.writing() as session:
             participant = session.get_one(Participant, self.participant_id)
-            return store.answer_check(session, participant, check_id, given, now=NOW)
+            return answer_check(session, participant, check_id, given, now=NOW)
 
     def pass_check(self, check_id: int) -> None:
         with self.database.reading() as session:

@@ -19,10 +19,10 @@ from hsfiq.annotate.owner.identity import require_owner
 from hsfiq.annotate.owner.login import password_in
 from hsfiq.annotate.owner.text import text
 from hsfiq.annotate.signing import Signer
-from hsfiq.collect import responses as store
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
 from hsfiq.collect.progress import answers_of, headline_of, participants_of
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
@@ -47,7 +47,7 @@ class Board:
         """The chooser, with the study that is open (or the newest) chosen, and that study."""
         self.require(request)
         with self.database.reading() as session:
-            studies = store.studies(session)
+            studies = list_studies(session)
             names = [(f"{study.title} ({study.name})", study.name) for study in studies]
             running = [study.name for study in studies if study.status == "open"]
             chosen = next(iter(reversed(running or [study.name for study in studies])), None)
@@ -133,19 +133,20 @@ class Board:
                 pending = actions.prepare(session, study, participant, action)
             except Refused as error:
                 return self.settled(said(error))
+        words = actions.text_of(pending)
         ask = (
-            f'<p class="ask" role="alert"><strong>{pending.kind.button} {text(pending.whom)}?'
-            f"</strong> {pending.kind.means}</p>"
+            f'<p class="ask" role="alert"><strong>{words.button} {text(pending.target)}?'
+            f"</strong> {words.means}</p>"
         )
-        yes = f"Yes, {pending.kind.button.lower()} {pending.whom}"
-        return ["", gr.Group(visible=True), ask, gr.Button(yes), pending.to_json()]
+        yes = f"Yes, {words.button.lower()} {pending.target}"
+        return ["", gr.Group(visible=True), ask, gr.Button(yes), actions.to_json(pending)]
 
     def confirmed(self, given: str, study: str, request: gr.Request) -> Outputs:
         """Do what was asked back, say so, and show the study as it is then."""
         self.require(request)
         try:
             with self.database.writing() as session:
-                done = actions.perform(session, actions.Pending.from_json(given))
+                done = actions.perform(session, actions.from_json(given))
             notice = f'<p class="done" role="status">Done. {text(done)}</p>'
         except Refused as error:
             notice = said(error)

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from hsfiq.annotate.owner.cards import standing_of
 from hsfiq.annotate.owner.text import DASH, moment, seconds, since, text
-from hsfiq.collect.history import QuestionHistory, Revision
+from hsfiq.collect.history import QuestionHistory
 from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
+from hsfiq.db.tables import Response
 
 LATEST = 12
 LONGEST = 400
@@ -129,7 +130,7 @@ def shown_set(found: QuestionHistory, side: int) -> str:
     )
 
 
-def revision_row(one: Revision, *, last: bool) -> str:
+def revision_row(one: Response, *, last: bool) -> str:
     """One revision; the last one counts."""
     scores = DASH if one.score_1 is None else f"{one.score_1} and {one.score_2}"
     flag = one.skipped or ("irrelevant" if one.irrelevant else "")

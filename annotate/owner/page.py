@@ -109,7 +109,7 @@ def line(name: str, label: str) -> gr.Textbox:
     return gr.Textbox(label=label, elem_id=name, max_lines=1, max_length=300)
 
 
-def action_buttons(what: str, kinds: dict[str, actions.Kind]) -> dict[str, gr.Button]:
+def action_buttons(what: str, kinds: dict[str, actions.ActionText]) -> dict[str, gr.Button]:
     """A button for each action."""
     with gr.Row(elem_classes=["actions"]):
         return {

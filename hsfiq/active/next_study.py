@@ -17,7 +17,8 @@ from hsfiq.active.candidates import (
     candidates,
     pairs_asked,
 )
-from hsfiq.collect.responses import Progress, progress_of, studies
+from hsfiq.collect.progress import StudyProgress, progress_of
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Dataset, Pair, RetrievedSet, Study, System
 from hsfiq.errors import Mistake, Mistakes, UnreadableInput
@@ -104,7 +105,7 @@ def systems_of(session: Session, study: Study) -> tuple[str, ...]:
 
 def free_name(session: Session, old: str) -> str:
     """`autumn-2` after `autumn`, and `autumn-3` where that is there."""
-    taken = {study.name for study in studies(session)}
+    taken = {study.name for study in list_studies(session)}
     number = 2
     while f"{old}-{number}" in taken:
         number += 1
@@ -156,7 +157,7 @@ def store_study(
     chosen_by: Mapping[str, object],
     *,
     status: str,
-) -> Progress:
+) -> StudyProgress:
     """Store a study of these pairs.
 
     Args:

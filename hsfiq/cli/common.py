@@ -19,6 +19,7 @@ from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from hsfiq.collect.owner_actions import OwnerAction
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Study
 
@@ -66,9 +67,9 @@ def chosen_study(session: Session, name: str | None) -> Study:
         NothingToDo: there is no study.
         UnreadableInput: no study has the name, or there are several and none was named.
     """
-    from hsfiq.collect.responses import studies
+    from hsfiq.collect.studies import list_studies
 
-    found = {study.name: study for study in studies(session)}
+    found = {study.name: study for study in list_studies(session)}
     if not found:
         raise NothingToDo("the database holds no study; import or create one first")
     if name is None and len(found) == 1:
@@ -82,6 +83,27 @@ def chosen_study(session: Session, name: str | None) -> Study:
             "--study", f"no study is called {name!r}", f"there are {', '.join(found)}"
         )
     return found[name]
+
+
+def perform_action(
+    ctx: typer.Context,
+    database: str | None,
+    study: str | None,
+    action: str,
+    participant: str | None = None,
+) -> OwnerAction:
+    """Perform one of `hsfiq.collect.owner_actions` on the chosen study or its participant."""
+    from hsfiq.collect.owner_actions import perform, prepare
+    from hsfiq.collect.participants import by_name
+
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        chosen = chosen_study(session, study)
+        person = None if participant is None else by_name(session, chosen, participant)
+        prepared = prepare(chosen, action, person)
+    with opened.writing() as session:
+        perform(session, prepared)
+    return prepared
 
 
 @contextmanager

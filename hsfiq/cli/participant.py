@@ -13,6 +13,7 @@ from hsfiq.cli.common import (
     StudyOption,
     chosen_study,
     open_chosen,
+    perform_action,
     print_result,
 )
 from hsfiq.cli.export import RELEASES
@@ -30,7 +31,7 @@ def list_(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List a study's participants and how far they are."""
+    """List a study's participants and their progress."""
     from hsfiq.collect.progress import participants_of
 
     with open_chosen(ctx, database, create=False).reading() as session:
@@ -51,7 +52,7 @@ def exclude(
     database: DatabaseOption = None,
 ) -> None:
     """Leave a participant's answers out of releases and ask their questions again."""
-    change_status(ctx, participant, study, database, "excluded")
+    change_status(ctx, "exclude", participant, study, database)
 
 
 @app.command(epilog="Example: hsfiq participant pause p7")
@@ -61,8 +62,8 @@ def pause(
     study: StudyOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Take no answers of a participant for a while."""
-    change_status(ctx, participant, study, database, "paused")
+    """Take no answers from a participant until they are resumed."""
+    change_status(ctx, "pause", participant, study, database)
 
 
 @app.command(epilog="Example: hsfiq participant resume p7")
@@ -72,8 +73,8 @@ def resume(
     study: StudyOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Let a participant go on, as far as their questions are still theirs."""
-    change_status(ctx, participant, study, database, "active")
+    """Let a participant continue with the questions that are still theirs."""
+    change_status(ctx, "resume", participant, study, database)
 
 
 @app.command(epilog="Example: hsfiq participant returned p7")
@@ -83,8 +84,8 @@ def returned(
     study: StudyOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Note that somebody gave up on the platform: what they answered stays, the rest returns."""
-    change_status(ctx, participant, study, database, "returned")
+    """Record that a participant gave up: their answers stay, the other questions are reassigned."""
+    change_status(ctx, "return", participant, study, database)
 
 
 @app.command("screened-out", epilog="Example: hsfiq participant screened-out p7")
@@ -94,21 +95,16 @@ def screened_out(
     study: StudyOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Note that the platform has sent somebody away: what they answered stays, the rest returns."""
-    change_status(ctx, participant, study, database, "screened-out")
+    """Record that the platform rejected a participant: answers stay, the rest is reassigned."""
+    change_status(ctx, "screen-out", participant, study, database)
 
 
 def change_status(
-    ctx: typer.Context, name: str, study: str | None, database: str | None, status: str
+    ctx: typer.Context, action: str, name: str, study: str | None, database: str | None
 ) -> None:
-    """Change a participant's status and say so."""
-    from hsfiq.collect.participants import by_name, set_status
-
-    with open_chosen(ctx, database, create=False).writing() as session:
-        found = by_name(session, chosen_study(session, study), name)
-        before = found.status
-        set_status(found, status)
-    typer.echo(f"participant {name}: {before} -> {status}")
+    """Perform an action on a participant and print the change of status."""
+    done = perform_action(ctx, database, study, action, name)
+    typer.echo(f"participant {name}: {done.status_seen} -> {done.status_after}")
 
 
 @app.command(epilog="Example: hsfiq participant forget p7")
@@ -119,27 +115,32 @@ def forget(
     releases: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds the releases that are searched.")
     ] = RELEASES,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a person's answers and checks; name the releases that hold them (these stay)."""
+    """Delete a person's answers and checks; list the releases that contain them (these stay)."""
+    from hsfiq.collect.owner_actions import perform, prepare
     from hsfiq.collect.participants import by_name, by_token
-    from hsfiq.collect.participants import forget as forget_them
     from hsfiq.releases.folder import releases_holding
 
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        participant = by_token(session, token) or by_name(
+            session, chosen_study(session, study), token
+        )
+        action = prepare(participant.study, "forget", participant)
     if not yes and not typer.confirm(f"Delete all answers of {token}?"):
         raise UnreadableInput("participant forget", "not confirmed, nothing was deleted")
-    with open_chosen(ctx, database, create=False).writing() as session:
-        found = by_token(session, token) or by_name(session, chosen_study(session, study), token)
-        name, study_name = found.name, found.study.name
-        n_answers = forget_them(session, found)
-    holding = releases_holding(releases, study_name, name)
-    lines = [f"participant {name} of study {study_name}: {n_answers} answers deleted"]
+    with opened.writing() as session:
+        n_answers = perform(session, action)
+    name = action.participant or ""
+    holding = releases_holding(releases, action.study, name)
+    lines = [f"participant {name} of study {action.study}: {n_answers} answers deleted"]
     lines += [f"{folder} still holds answers of {name}; it was not altered" for folder in holding]
     result = {
         "participant": name,
-        "study": study_name,
+        "study": action.study,
         "deleted": n_answers,
         "releases": [str(folder) for folder in holding],
     }

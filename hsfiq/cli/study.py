@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import os
-from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import Annotated
 
 import typer
 
@@ -18,28 +14,25 @@ from hsfiq.cli.common import (
     StudyOption,
     chosen_study,
     open_chosen,
+    perform_action,
     print_result,
 )
 from hsfiq.errors import Mistake, UnreadableInput
 
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from hsfiq.db.tables import Study
-
 app = typer.Typer(
-    help="Make, open and close studies, invite people, see how far they are.", no_args_is_help=True
+    help="Create, open and close studies, invite people, show progress.", no_args_is_help=True
 )
 next_study.register(app)
 
 
 @app.command("list", epilog="Example: hsfiq study list")
 def list_(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False) -> None:
-    """List the studies with their status and how far they are."""
-    from hsfiq.collect.responses import progress_of, studies
+    """List the studies with their status and progress."""
+    from hsfiq.collect.progress import progress_of
+    from hsfiq.collect.studies import list_studies
 
     with open_chosen(ctx, database, create=False).reading() as session:
-        rows = [progress_of(session, study).facts() for study in studies(session)]
+        rows = [progress_of(session, study).facts() for study in list_studies(session)]
     lines = [
         f"{row['study']}: {row['status']}, {row['origin']}, {row['answered']:,} of "
         f"{row['questions']:,} questions answered by {row['participants']:,} participants"
@@ -55,8 +48,8 @@ def status(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how far one study is."""
-    from hsfiq.collect.responses import progress_of
+    """Show the progress of one study."""
+    from hsfiq.collect.progress import progress_of
 
     with open_chosen(ctx, database, create=False).reading() as session:
         row = progress_of(session, chosen_study(session, study)).facts()
@@ -76,7 +69,7 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Draw a study from its file and open it; every mistake in the file is named at once."""
-    from hsfiq.collect.responses import progress_of
+    from hsfiq.collect.progress import progress_of
     from hsfiq.study.config_file import located, read_config
     from hsfiq.study.design import draw_study
     from hsfiq.study.queries import chosen_queries
@@ -110,7 +103,7 @@ def open_(
     as_json: JsonOption = False,
 ) -> None:
     """Let a study take participants and answers."""
-    change_status(ctx, study, database, "open", as_json=as_json)
+    change_status(ctx, "open", study, database, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study pause --study autumn")
@@ -120,8 +113,8 @@ def pause(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop a study for a while: who is on the page sees why and can come back."""
-    change_status(ctx, study, database, "paused", as_json=as_json)
+    """Pause a study: participants on the page see why and can come back later."""
+    change_status(ctx, "pause", study, database, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study close --study autumn")
@@ -131,37 +124,18 @@ def close(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """End a study: who comes later gets a kind page and their completion code."""
-    change_status(ctx, study, database, "closed", as_json=as_json)
+    """Close a study: late participants see a closing page with their completion code."""
+    change_status(ctx, "close", study, database, as_json=as_json)
 
 
 def change_status(
-    ctx: typer.Context, name: str | None, database: str | None, status: str, *, as_json: bool
+    ctx: typer.Context, action: str, name: str | None, database: str | None, *, as_json: bool
 ) -> None:
-    """Change a study's status and say so."""
-    with open_chosen(ctx, database, create=False).writing() as session:
-        study = running_study(session, name)
-        result = {"study": study.name, "before": study.status, "status": status}
-        study.status = status
-    print_result(
-        result, f"study {result['study']}: {result['before']} -> {status}", as_json=as_json
-    )
-
-
-def running_study(session: Session, name: str | None) -> Study:
-    """The chosen study, if it is answered here.
-
-    Raises:
-        UnreadableInput: its answers were imported, or their simulation has ended.
-    """
-    from hsfiq.collect.responses import is_finished_for_good
-
-    study = chosen_study(session, name)
-    if is_finished_for_good(study):
-        raise UnreadableInput(
-            f"study {study.name}", f"holds {study.origin} answers and is finished for good"
-        )
-    return study
+    """Perform an action on a study and print the change of status."""
+    done = perform_action(ctx, database, name, action)
+    result = {"study": done.study, "before": done.status_seen, "status": done.status_after}
+    line = f"study {done.study}: {done.status_seen} -> {done.status_after}"
+    print_result(result, line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study invite --count 61 --url https://study.example.org")
@@ -178,32 +152,19 @@ def invite(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make personal links; each works in any browser and leads back to where one stood."""
-    from hsfiq.collect.participants import invite as make
+    """Make personal links; each works in any browser and continues where its participant was."""
+    from hsfiq.collect.invitations import write_invitations
 
     if not url.startswith(("http://", "https://")):
-        raise UnreadableInput("--url", f"{url!r} is no http(s) address")
+        raise UnreadableInput("--url", f"{url!r} is not an http(s) address")
     if out.exists():
-        raise UnreadableInput(str(out), "is there already", "name another file with --out")
-    with ExitStack() as if_it_fails:
-        with open_chosen(ctx, database, create=False).writing() as session:
-            chosen = running_study(session, study)
-            made = make(session, chosen.id, count, now=datetime.now(UTC))
-            # Within the transaction: links that could not be written were never made.
-            with open_private(out) as file:
-                if_it_fails.callback(out.unlink)
-                writer = csv.writer(file)
-                writer.writerow(["participant", "link"])
-                writer.writerows([p.name, f"{url.rstrip('/')}/start/{p.token}"] for p in made)
-        if_it_fails.pop_all()
-    result = {"study": chosen.name, "invitations": count, "file": str(out)}
-    print_result(result, f"study {chosen.name}: {count:,} invitations in {out}", as_json=as_json)
-
-
-def open_private(path: Path) -> TextIO:
-    """A new file that only its owner can read: whoever has a link is that participant."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    return os.fdopen(handle, "w", newline="", encoding="utf-8")
+        raise UnreadableInput(str(out), "already exists", "name another file with --out")
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        name = chosen_study(session, study).name
+    write_invitations(opened, name, count, url, out)
+    result = {"study": name, "invitations": count, "file": str(out)}
+    print_result(result, f"study {name}: {count:,} invitations in {out}", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study assign p7")
@@ -213,10 +174,9 @@ def assign(
     study: StudyOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Give a participant's unanswered questions to whoever comes next, the lease not awaited."""
-    from hsfiq.collect.participants import by_name, give_back
-
-    with open_chosen(ctx, database, create=False).writing() as session:
-        chosen = running_study(session, study)
-        give_back(by_name(session, chosen, participant))
-    typer.echo(f"study {chosen.name}: the questions {participant} left go to the next to come")
+    """Give a participant's unanswered questions to the next participant, before the lease ends."""
+    done = perform_action(ctx, database, study, "reassign", participant)
+    typer.echo(
+        f"study {done.study}: the next participant gets the questions "
+        f"that {participant} has not answered"
+    )

@@ -1,22 +1,52 @@
-"""How participants did in the checks: derived from their answers, never stored."""
+"""Attention checks: storing tries at sums, and results derived from the answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Subquery, func, select
 from sqlalchemy.orm import Session, aliased
 
+from hsfiq.collect.leases import extend_lease
+from hsfiq.collect.participants import require_active
+from hsfiq.collect.steps import steps_of
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Response, Study
+from hsfiq.errors import Forbidden, Refused
+from hsfiq.records import is_storable_text
 
 MIRRORED = {0: 0, 1: 2, 2: 1}
 """What a preference becomes when the sides are swapped."""
 
 
+def answer_check(
+    session: Session, participant: Participant, check_id: int, given: str, *, now: datetime
+) -> bool:
+    """Store a try at the participant's current check; whether it was right.
+
+    Raises:
+        Forbidden: this is not their current check.
+        NotOpen: the study takes no answers.
+        Refused: the text cannot be stored.
+    """
+    current = steps_of(session, participant).current
+    if current is None or current.check_id != check_id:
+        raise Forbidden("you cannot answer this check now")
+    require_active(participant)
+    if not is_storable_text(given):
+        raise Refused("the answer has characters that cannot be stored")
+    extend_lease(participant, now)
+    check = session.get_one(Check, check_id)
+    passed = given.strip() == check.expected
+    session.add(CheckAnswer(check_id=check_id, given=given[:40], passed=passed, answered_at=now))
+    session.flush()
+    return passed
+
+
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check that has been answered: a wrong try at a sum, or a gold or repeated pair."""
+    """The result of one check: a try at a sum, or a gold or repeated pair."""
 
     participant_id: int
     form_id: int
@@ -25,7 +55,7 @@ class CheckResult:
 
 
 def check_results(session: Session, study: Study) -> Iterator[CheckResult]:
-    """Every try at a sum, and every gold and repeated pair that has its answers."""
+    """The results of every try at a sum, and of every gold and repeated pair with its answers."""
     yield from sum_tries(session, study)
     yield from pair_checks(session, study)
 
@@ -45,17 +75,17 @@ def sum_tries(session: Session, study: Study) -> Iterator[CheckResult]:
 
 
 def pair_checks(session: Session, study: Study) -> Iterator[CheckResult]:
-    """Gold pairs (was the planted winner preferred?) and repeated ones (the same set again?)."""
+    """Gold pairs (the planted winner must be preferred) and repeats (the same set as before)."""
     latest = latest_preferences()
-    here, there = aliased(latest), aliased(latest)
+    answer, original = aliased(latest), aliased(latest)
     rows = session.execute(
         select(
-            Participant.id, Form.id, Check.kind, Check.expected, here.c.preferred,
-            there.c.preferred,
+            Participant.id, Form.id, Check.kind, Check.expected, answer.c.preferred,
+            original.c.preferred,
         )
         .join(Form, Check.form_id == Form.id)
-        .join(here, here.c.question_id == Check.question_id)
-        .outerjoin(there, there.c.question_id == Check.repeats_id)
+        .join(answer, answer.c.question_id == Check.question_id)
+        .outerjoin(original, original.c.question_id == Check.repeats_id)
         .join(Participant, Form.participant_id == Participant.id)
         .where(Form.study_id == study.id)
         .order_by(Check.id)
@@ -68,7 +98,7 @@ def pair_checks(session: Session, study: Study) -> Iterator[CheckResult]:
 
 
 def latest_preferences() -> Subquery:
-    """The preference that counts of every question with scores."""
+    """The latest preference for every question with scores."""
     revision = (
         select(Response.question_id, func.max(Response.revision).label("revision"))
         .group_by(Response.question_id)

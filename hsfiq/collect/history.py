@@ -8,30 +8,23 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.collect import responses as store
-from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
+from hsfiq.collect.steps import load_question, shown_images, shown_sets
+from hsfiq.db.tables import (
+    Check,
+    CheckAnswer,
+    Form,
+    Participant,
+    Question,
+    Response,
+    RetrievedSet,
+    Study,
+)
 from hsfiq.ids import question_id
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
-    """One answer of those that the question has had, the latest counts."""
-
-    revision: int
-    score_1: int | None
-    score_2: int | None
-    preferred: int | None
-    irrelevant: bool
-    skipped: str | None
-    reason: str | None
-    first_interaction_at: datetime | None
-    submitted_at: datetime | None
-    active_seconds: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class SumTry:
-    """A try at the sum that was asked before the question."""
+    """A try at the sum before the question."""
 
     prompt: str
     given: str
@@ -41,7 +34,7 @@ class SumTry:
 
 @dataclass(frozen=True, slots=True)
 class QuestionHistory:
-    """A question as its participant met it; `systems` and `images` are those of set 1 and 2."""
+    """A question as shown to its participant; `systems` and `images` are those of sets 1 and 2."""
 
     question_id: str
     participant: str
@@ -56,19 +49,19 @@ class QuestionHistory:
     handed_on: bool
     check: str | None
     expected: str | None
-    revisions: tuple[Revision, ...]
+    revisions: tuple[Response, ...]
     sum_tries: tuple[SumTry, ...]
 
 
 def question_history(session: Session, study: Study, outside_id: str) -> QuestionHistory | None:
-    """The history of the question with this outside id, None where the study has none."""
+    """The history of the question with this outside id, None if the study has none."""
     key = find_question(session, study, outside_id)
     if key is None:
         return None
-    question = store.load_question(session, key)
+    question = load_question(session, key)
     check = session.scalars(select(Check).where(Check.question_id == key)).one_or_none()
     query, participant = question.pair.query, question.form.participant
-    one, two = store.shown_sets(question)
+    sets = shown_sets(question)
     return QuestionHistory(
         question_id=outside_id,
         participant=participant.name if participant else "",
@@ -77,16 +70,17 @@ def question_history(session: Session, study: Study, outside_id: str) -> Questio
         text=question.text or query.text,
         reference=query.triplet.reference.name,
         target=query.triplet.target.name if query.triplet.target else None,
-        systems=(
-            one.system.name if one.system else None,
-            two.system.name if two.system else None,
-        ),
+        systems=(system_name(sets[0]), system_name(sets[1])),
         images=(shown_names(question, 1), shown_names(question, 2)),
         served_at=question.served_at,
         handed_on=question.handed_on,
         check=check.kind if check else None,
         expected=check.expected if check else None,
-        revisions=revisions_of(session, key),
+        revisions=tuple(
+            session.scalars(
+                select(Response).where(Response.question_id == key).order_by(Response.revision)
+            )
+        ),
         sum_tries=sum_tries(session, question),
     )
 
@@ -113,27 +107,18 @@ def find_question(session: Session, study: Study, outside_id: str) -> int | None
     )
 
 
+def system_name(retrieved: RetrievedSet) -> str | None:
+    """The system that returned a set; published sets name none."""
+    return retrieved.system.name if retrieved.system else None
+
+
 def shown_names(question: Question, side: int) -> tuple[str, ...]:
     """The names of a set's images in the order in which they were shown."""
-    return tuple(member.image.name for member in store.shown_images(question, side))
-
-
-def revisions_of(session: Session, key: int) -> tuple[Revision, ...]:
-    """Every revision, oldest first."""
-    rows = session.scalars(
-        select(Response).where(Response.question_id == key).order_by(Response.revision)
-    )
-    return tuple(
-        Revision(
-            row.revision, row.score_1, row.score_2, row.preferred, row.irrelevant, row.skipped,
-            row.reason, row.first_interaction_at, row.submitted_at, row.active_seconds,
-        )
-        for row in rows
-    )  # fmt: skip
+    return tuple(member.image.name for member in shown_images(question, side))
 
 
 def sum_tries(session: Session, question: Question) -> tuple[SumTry, ...]:
-    """The tries at the sum that stands before the question, if one does."""
+    """The tries at the sum before the question, if it has one."""
     rows = session.execute(
         select(Check.prompt, CheckAnswer.given, CheckAnswer.passed, CheckAnswer.answered_at)
         .join(CheckAnswer, CheckAnswer.check_id == Check.id)

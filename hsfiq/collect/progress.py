@@ -1,4 +1,4 @@
-"""What an owner wants to see of a running study, as plain rows; no statistics here."""
+"""The progress of a study and of its participants, and the latest answers, for the owner."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from statistics import median
 from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.checks import check_results
-from hsfiq.collect.participants import GONE, lease_is_over, left_questions
+from hsfiq.collect.leases import DEPARTED_STATUSES, abandoned_questions, lease_expired
 from hsfiq.db.tables import Check, Form, Pair, Participant, Question, Response, Study
 from hsfiq.ids import question_id
 
 
 @dataclass(frozen=True, slots=True)
 class ParticipantRow:
-    """How far one participant is and how they did in the checks."""
+    """One participant's progress and check results."""
 
     participant: str
     status: str
@@ -33,13 +34,13 @@ class ParticipantRow:
     seen_at: datetime | None
 
     def facts(self) -> dict[str, Any]:
-        """All of it by name, moments in ISO 8601."""
+        """All fields by name, times in ISO 8601."""
         seen = self.seen_at.isoformat() if self.seen_at else None
         return asdict(self) | {"seen_at": seen}
 
 
 def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
-    """Every participant of the study, in the order of their coming."""
+    """Every participant of the study, in the order of enrolment."""
     answered, questions = counts(session, study)
     checks: dict[int, list[bool]] = defaultdict(list)
     for result in check_results(session, study):
@@ -58,7 +59,7 @@ def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
             questions=questions.get(person.id, 0),
             checks=len(checks[person.id]),
             failed_checks=checks[person.id].count(False),
-            median_seconds=middle(seconds[person.id]),
+            median_seconds=median(seconds[person.id]) if seconds[person.id] else None,
             seen_at=person.seen_at,
         )
         for person in people
@@ -85,7 +86,7 @@ def counts(session: Session, study: Study) -> tuple[dict[int, int], dict[int, in
 
 def seconds_of(session: Session, study: Study) -> dict[int, list[float]]:
     """Active seconds of each participant's answers, first revisions only."""
-    found: dict[int, list[float]] = defaultdict(list)
+    seconds: dict[int, list[float]] = defaultdict(list)
     rows = session.execute(
         select(Form.participant_id, Response.active_seconds)
         .join(Question, Question.form_id == Form.id)
@@ -98,32 +99,74 @@ def seconds_of(session: Session, study: Study) -> dict[int, list[float]]:
     )
     for participant_id, spent in rows:
         if participant_id is not None and spent is not None:
-            found[participant_id].append(spent)
-    return found
+            seconds[participant_id].append(spent)
+    return seconds
 
 
-def middle(values: list[float]) -> float | None:
-    """The median, None of nothing."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+@dataclass(frozen=True, slots=True)
+class StudyProgress:
+    """How much of a study has been answered."""
+
+    study: str
+    title: str
+    status: str
+    origin: str
+    forms: int
+    forms_taken: int
+    participants: int
+    questions: int
+    answered: int
+
+    def facts(self) -> dict[str, Any]:
+        """All fields by name."""
+        return asdict(self)
 
 
-# -------------------------------------------------------------------------------- the whole study
+def progress_of(session: Session, study: Study) -> StudyProgress:
+    """Count a study's forms, participants, questions and answers.
+
+    Questions are those of the design: checks do not count, a reassigned question counts once, and
+    the answers of excluded participants do not count.
+    """
+
+    def count(counted: Select[int]) -> int:
+        return session.scalar(counted) or 0
+
+    forms = select(func.count(Form.id)).where(Form.study_id == study.id)
+    is_check = select(Check.id).where(Check.question_id == Question.id).exists()
+    questions = (
+        select(func.count(Question.id))
+        .join(Form, Question.form_id == Form.id)
+        .where(Form.study_id == study.id, Question.handed_on.is_(False), ~is_check)
+    )
+    is_answered = select(Response.id).where(Response.question_id == Question.id).exists()
+    answered = questions.join(Participant, Form.participant_id == Participant.id).where(
+        is_answered, Participant.status != "excluded"
+    )
+    return StudyProgress(
+        study=study.name,
+        title=study.title,
+        status=study.status,
+        origin=study.origin,
+        forms=count(forms),
+        forms_taken=count(forms.where(Form.participant_id.is_not(None))),
+        participants=count(
+            select(func.count(Participant.id)).where(Participant.study_id == study.id)
+        ),
+        questions=count(questions),
+        answered=count(answered),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """How far a study is, in the numbers that decide what its owner does next.
+    """The dashboard's figures of a study.
 
     Attributes:
-        questions: those that the design wants answered, checks not among them, each counted
-            where it lives now.
-        answered: those of them with an answer that counts (of nobody excluded).
-        waiting: those that somebody left and nobody has taken over yet.
-        late: pseudonyms of the participants whose lease is over before their last answer.
+        questions: of the design, without checks; a reassigned question counts once.
+        answered: those with an answer that counts (not of an excluded participant).
+        waiting: abandoned ones that have not been reassigned yet.
+        late: pseudonyms of participants whose lease expired before they answered everything.
         skipped: outside ids of the questions skipped for a missing image.
     """
 
@@ -137,7 +180,7 @@ class Headline:
 def headline_of(
     session: Session, study: Study, answers: Sequence[AnswerRow], *, now: datetime
 ) -> Headline:
-    """Count what is answered and what is in the way; `answers` are those of `answers_of`."""
+    """Count answered, abandoned and skipped questions; `answers` is the result of `answers_of`."""
     answered = sum(answer.counts and answer.check is None for answer in answers)
     has_answer = select(Response.id).where(Response.question_id == Question.id).exists()
     unanswered = session.scalar(
@@ -158,8 +201,8 @@ def headline_of(
         .join(Question, Question.form_id == Form.id)
         .where(
             Participant.study_id == study.id,
-            Participant.status.not_in(GONE),
-            lease_is_over(study, now),
+            Participant.status.not_in(DEPARTED_STATUSES),
+            lease_expired(study, now),
             Question.handed_on.is_(False),
             ~has_answer,
         )
@@ -169,7 +212,7 @@ def headline_of(
     return Headline(
         questions=answered + (unanswered or 0),
         answered=answered,
-        waiting=len(left_questions(session, study, now)),
+        waiting=len(abandoned_questions(session, study, now)),
         late=tuple(late),
         skipped=tuple(answer.question_id for answer in answers if answer.skipped),
     )
@@ -177,11 +220,10 @@ def headline_of(
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """The answer that counts of one question, with the times of its first revision.
+    """The latest answer to one question, with the times of its first revision.
 
-    `unit` names the pair, `sets` the two retrieved sets as shown and `query` the query, by
-    database keys; `check` is the kind of check that the question is, if one. `counts` is false
-    for answers of excluded participants, which are asked again.
+    `query`, `unit` (the pair) and `sets` (as shown) are database keys; `check` is the kind of
+    check, if the question is one. `counts` is false for answers of excluded participants.
     """
 
     question_id: str
@@ -203,7 +245,7 @@ class AnswerRow:
 
 def answers_of(session: Session, study: Study) -> list[AnswerRow]:
     """Every answered or skipped question of the study, in the order of the first answers."""
-    # Columns, not objects: a board that is open all day reads all of this again and again.
+    # Columns, not objects: an open dashboard repeats this query all day.
     rows = session.execute(
         select(
             Question.id.label("key"), Question.place, Question.swapped, Question.handed_on,
@@ -222,11 +264,11 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
         .order_by(Response.id)
     )  # fmt: skip
     firsts: dict[int, tuple[datetime | None, float | None]] = {}
-    found: dict[int, AnswerRow] = {}
+    answers: dict[int, AnswerRow] = {}
     for row in rows:
         times = firsts.setdefault(row.key, (row.submitted_at, row.active_seconds))
         sets = (row.first_id, row.second_id)
-        found[row.key] = AnswerRow(
+        answers[row.key] = AnswerRow(
             question_id=question_id(row.participant, row.form or "", row.place),
             participant=row.participant,
             query=row.query_id,
@@ -243,4 +285,4 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
             check=row.check,
             counts=row.status != "excluded" and not row.handed_on,
         )
-    return list(found.values())
+    return list(answers.values())

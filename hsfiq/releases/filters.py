@@ -127,11 +127,7 @@ def irrelevant(question: QuestionRow) -> str | None:
 def contradicts(question: QuestionRow) -> str | None:
     """The preferred set was given the strictly lower score."""
     answer = question.answer
-    if answer is None or answer.preferred == 0:
-        return None
-    scores = (answer.score_1, answer.score_2)
-    other = scores[2 - answer.preferred]
-    if scores[answer.preferred - 1] >= other:
+    if answer is None or not answer.contradicts:
         return None
     return f"prefers set {answer.preferred}, scores {answer.score_1} and {answer.score_2}"
 

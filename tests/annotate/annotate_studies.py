@@ -25,7 +25,7 @@ from PIL import ImageDraw
 
 from hsfiq.annotate.app import server_settings
 from hsfiq.collect import participants
-from hsfiq.collect import responses as store
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.study.config import Design, Presentation, Recruitment, StudyConfig
@@ -139,7 +139,7 @@ def make_study(
 def begin(client: TestClient, database: Database) -> TestClient:
     """Press Begin on the welcome page."""
     with database.reading() as session:
-        study = store.studies(session)[0]
+        study = list_studies(session)[0]
     assert client.post("/enrol", data={"study": study.id}).status_code == 303
     return client
 
@@ -156,10 +156,10 @@ def newcomer(place: Place, *, is_ready: bool = True) -> str:
     """The token of a new participant, who has agreed and practised if they are ready."""
     database, now = open_database(place.url), datetime.now(UTC)
     with database.writing() as session:
-        study = store.studies(session)[0]
+        study = list_studies(session)[0]
         (participant,) = participants.invite(session, study.id, 1, now=now)
         if is_ready:
-            participants.welcome_invited(session, participant, now=now)
+            participants.enrol_invited(session, participant, now=now)
             participants.consent(participant, now=now)
             participants.finish_practice(participant, now=now)
     database.close()
@@ -168,7 +168,7 @@ def newcomer(place: Place, *, is_ready: bool = True) -> str:
 
 def set_status(database: Database, status: str) -> None:
     with database.writing() as session:
-        store.studies(session)[0].status = status
+        list_studies(session)[0].status = status
 
 
 # --------------------------------------------------------------------- a server of its own

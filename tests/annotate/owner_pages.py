@@ -8,8 +8,11 @@ from typing import Any
 from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 
-from hsfiq.collect import participants
-from hsfiq.collect import responses as store
+from hsfiq.collect import participants, responses
+from hsfiq.collect.checks import answer_check
+from hsfiq.collect.responses import Skip
+from hsfiq.collect.steps import mark_served, steps_of
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant
 from hsfiq.owner_password import set_password
@@ -58,7 +61,7 @@ def watched_study(place: Place, now: datetime | None = None) -> Database:
 
 
 def newcomer(session: Session, now: datetime) -> Participant:
-    participant = participants.enrol(session, store.studies(session)[0].id, now=now)
+    participant = participants.enrol(session, list_studies(session)[0].id, now=now)
     participants.consent(participant, now=now)
     participants.finish_practice(participant, now=now)
     return participant
@@ -77,14 +80,14 @@ def answer(
 
     `tries` are given at the sum before the second form; "" stands for the right one.
     """
-    steps = store.standing(session, participant).steps
+    steps = steps_of(session, participant).steps
     for step in [step for step in steps if step.number <= count and not step.done]:
         if step.check_id is not None:
             expected = session.get_one(Check, step.check_id).expected or ""
             for given in tries:
-                store.answer_check(session, participant, step.check_id, given or expected, now=now)
+                answer_check(session, participant, step.check_id, given or expected, now=now)
             continue
-        store.mark_served(session, step.question_id, now)
+        mark_served(session, step.question_id, now)
         now += timedelta(seconds=seconds)
         given = Answer(*values, irrelevant=False, times=Times(None, None, now, seconds))
         submit(session, participant, step.question_id, given, 0)
@@ -93,26 +96,26 @@ def answer(
 def revise(
     session: Session, participant: Participant, values: tuple[int, int, int], now: datetime
 ) -> None:
-    question = store.standing(session, participant).steps[0].question_id
+    question = steps_of(session, participant).steps[0].question_id
     given = Answer(*values, irrelevant=True, reason=REASON, times=Times(None, None, now, 99.0))
     submit(session, participant, question, given, 1)
 
 
 def skip(session: Session, participant: Participant, now: datetime) -> None:
-    current = store.standing(session, participant).current
+    current = steps_of(session, participant).current
     assert current
     assert current.check_id is None
-    submit(session, participant, current.question_id, store.Skip(now, now), 0)
+    submit(session, participant, current.question_id, Skip(now, now), 0)
 
 
 def submit(
     session: Session,
     participant: Participant,
     question: int,
-    given: Answer | store.Skip,
+    given: Answer | Skip,
     revision: int,
 ) -> None:
-    store.submit(
+    responses.submit(
         session, participant, question, given, expected_revision=revision,
         submit_key=f"submit-key-{revision:06d}",
     )  # fmt: skip

@@ -18,7 +18,7 @@ from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.handlers import Site
 from hsfiq.annotate.texts import LANGUAGES, entry_texts, preferred_language, texts
 from hsfiq.collect import participants
-from hsfiq.collect import responses as store
+from hsfiq.collect.steps import steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question
 from tests.annotate.annotate_pages import KEY, answer_body, answer_until, check_body, stored, view
@@ -330,7 +330,7 @@ def pass_on(database: Database, *, only: int | None = None) -> None:
     with database.writing() as session:
         person = session.scalars(select(Participant).order_by(Participant.id)).first()
         assert person
-        steps = [s for s in store.standing(session, person).steps if not s.done and not s.check_id]
+        steps = [s for s in steps_of(session, person).steps if not s.done and not s.check_id]
         for step in steps[:only]:
             session.get_one(Question, step.question_id).handed_on = True
 

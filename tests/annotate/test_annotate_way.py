@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from sqlalchemy import select
 
 from hsfiq.collect import participants
-from hsfiq.collect import responses as store
+from hsfiq.collect.steps import steps_of
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
 from tests.annotate.annotate_pages import stored
@@ -193,7 +193,7 @@ def test_a_question_that_went_to_somebody_else(server: NearServer, open_page: Op
     expect_step(page, "question", "1 / 6")
     with server.database.writing() as session:
         person = session.scalars(select(Participant)).one()
-        current = store.standing(session, person).current
+        current = steps_of(session, person).current
         assert current
         session.get_one(Question, current.question_id).handed_on = True
     answer(page)

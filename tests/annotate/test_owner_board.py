@@ -17,9 +17,10 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from hsfiq.annotate.app import build_app
-from hsfiq.annotate.owner.actions import PERSON, STUDY, Pending
+from hsfiq.annotate.owner.actions import PERSON, STUDY, from_json, perform, to_json
 from hsfiq.annotate.owner.identity import COOKIE, NotOwner
-from hsfiq.collect import responses as store
+from hsfiq.collect.owner_actions import OwnerAction
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Participant
 from hsfiq.errors import Refused
@@ -61,7 +62,7 @@ def statuses(database: Database) -> dict[str, str]:
 
 def study_status(database: Database) -> str:
     with database.reading() as session:
-        return store.studies(session)[0].status
+        return list_studies(session)[0].status
 
 
 def pending(answered: list[Any]) -> str:
@@ -113,7 +114,7 @@ def test_each_handler_asks_for_the_owner_itself(owner: TestClient, watched: Data
     (mount,) = [route for route in app.routes if getattr(route, "path", "") == "/owner/board"]
     functions = mount.app.get_blocks().fns.values()
     assert len(functions) > 10
-    waiting = Pending(NAME, "p1", "pause", "active").to_json()
+    waiting = to_json(OwnerAction(NAME, "p1", "pause", "active"))
     given = {
         "request": gr.Request(headers={}, cookies={}, session_hash="s"),
         "event": SimpleNamespace(name="p1"),
@@ -154,7 +155,7 @@ def test_reassigning_ends_the_lease(owner: TestClient, watched: Database) -> Non
     events = Events(owner)
     asked = events.call("person-reassign", "click", NAME, "p1")
     done = events.call("yes", "click", pending(asked), NAME)
-    assert "goes to whoever comes next" in done[0]
+    assert "the next participant gets the questions" in done[0].lower()
     assert "given back" in done[8]
     with watched.reading() as session:
         (seen,) = session.scalars(select(Participant.seen_at).where(Participant.name == "p1"))
@@ -178,10 +179,10 @@ def test_the_study_is_paused_closed_and_opened(
 
 def test_a_finished_study_cannot_be_opened(owner: TestClient, watched: Database) -> None:
     with watched.writing() as session:
-        study = store.studies(session)[0]
+        study = list_studies(session)[0]
         study.origin, study.status = "simulated", "closed"
     asked = Events(owner).call("study-open", "click", NAME)
-    assert "finished for good" in asked[0]
+    assert "cannot take more" in asked[0]
     assert pending(asked) == ""
 
 
@@ -191,24 +192,22 @@ def test_what_was_read_is_what_is_done(owner: TestClient, watched: Database) -> 
     with watched.writing() as session:
         session.scalars(select(Participant).where(Participant.name == "p1")).one().status = "paused"
     done = events.call("yes", "click", pending(asked), NAME)
-    assert "P1 is paused by now, not active: look again" in done[0]
+    assert "P1 is now paused, no longer active; try again" in done[0]
     assert statuses(watched)["p1"] == "paused"
 
 
 @pytest.mark.parametrize("given", [
     "", "x", "[]", "null", "{}", "[" * 5000, '{"study": 1}', None, 7, {"study": "x"},
-    json.dumps({"study": NAME, "participant": "p1", "action": "forget", "was": "active"}),
-    json.dumps({"study": NAME, "participant": None, "action": "exclude", "was": "open"}),
-    json.dumps({"study": NAME, "participant": ["p1"], "action": "pause", "was": "active"}),
-    json.dumps({"study": NAME, "participant": "p1", "action": ["pause"], "was": "active"}),
-    json.dumps({"study": "other", "participant": "p1", "action": "pause", "was": "active"}),
-    json.dumps({"study": NAME, "participant": "p9", "action": "pause", "was": "active"}),
+    json.dumps({"study": NAME, "participant": "p1", "name": "forget", "status_seen": "active"}),
+    json.dumps({"study": NAME, "participant": None, "name": "exclude", "status_seen": "open"}),
+    json.dumps({"study": NAME, "participant": ["p1"], "name": "pause", "status_seen": "active"}),
+    json.dumps({"study": NAME, "participant": "p1", "name": ["pause"], "status_seen": "active"}),
+    json.dumps({"study": "other", "participant": "p1", "name": "pause", "status_seen": "active"}),
+    json.dumps({"study": NAME, "participant": "p9", "name": "pause", "status_seen": "active"}),
 ])  # fmt: skip
 def test_nothing_else_is_done(watched: Database, given: Any) -> None:
-    from hsfiq.annotate.owner.actions import perform
-
     with pytest.raises(Refused), watched.writing() as session:
-        perform(session, Pending.from_json(given))
+        perform(session, from_json(given))
     assert statuses(watched)["p1"] == "active"
 
 
@@ -225,7 +224,7 @@ def test_an_unknown_participant_is_said(owner: TestClient, person: str, said: st
 
 def test_what_is_so_already_is_said(owner: TestClient) -> None:
     asked = Events(owner).call("person-exclude", "click", NAME, "p4")
-    assert "P4 is excluded already" in asked[0]
+    assert "P4 is already excluded" in asked[0]
 
 
 def test_no_study_and_an_unknown_one(owner: TestClient) -> None:

@@ -15,10 +15,11 @@ from hsfiq.analysis.statistics.agreement import exact_share
 from hsfiq.annotate.owner import cards, figures, lists, plots
 from hsfiq.annotate.owner.text import seconds, since, text
 from hsfiq.collect import participants
-from hsfiq.collect import responses as store
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
+from hsfiq.collect.leases import end_lease
 from hsfiq.collect.progress import AnswerRow, Headline, answers_of, headline_of, participants_of
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.releases.rows import read_questions
 from tests.annotate.annotate_studies import Place, make_study
@@ -35,7 +36,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Database:
 @pytest.fixture(scope="module")
 def answers(watched: Database) -> list[AnswerRow]:
     with watched.reading() as session:
-        return answers_of(session, store.studies(session)[0])
+        return answers_of(session, list_studies(session)[0])
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def counting(answers: list[AnswerRow]) -> tuple[AnswerRow, ...]:
 
 def test_the_headline(watched: Database, answers: list[AnswerRow]) -> None:
     with watched.reading() as session:
-        study = store.studies(session)[0]
+        study = list_studies(session)[0]
         found = headline_of(session, study, answers, now=NOW)
         later = headline_of(session, study, answers, now=NOW + timedelta(days=1))
     assert found == Headline(
@@ -58,10 +59,10 @@ def test_the_headline(watched: Database, answers: list[AnswerRow]) -> None:
 def test_the_headline_after_others_went_on(tmp_path: object, database: Database) -> None:
     now = datetime.now(UTC)
     with database.writing() as session:
-        study = store.studies(session)[0]
+        study = list_studies(session)[0]
         leaver = participants.enrol(session, study.id, now=now)
         participants.enrol(session, study.id, now=now)
-        participants.give_back(leaver)
+        end_lease(leaver)
         before = headline_of(session, study, [], now=now)
         assert (before.questions, before.waiting, before.late) == (12, 6, ("p1",))
         participants.enrol(session, study.id, now=now)
@@ -72,7 +73,7 @@ def test_the_headline_after_others_went_on(tmp_path: object, database: Database)
 
 def test_each_participant(watched: Database) -> None:
     with watched.reading() as session:
-        rows = participants_of(session, store.studies(session)[0])
+        rows = participants_of(session, list_studies(session)[0])
     found = [
         (row.participant, row.status, row.answered, row.questions, row.failed_checks, row.checks,
          row.median_seconds)
@@ -138,7 +139,7 @@ def test_scores_and_sides(counting: tuple[AnswerRow, ...]) -> None:
 
 def test_checks(watched: Database) -> None:
     with watched.reading() as session:
-        found = [(c.kind, c.passed) for c in check_results(session, store.studies(session)[0])]
+        found = [(c.kind, c.passed) for c in check_results(session, list_studies(session)[0])]
     assert found == [("arithmetic", False), ("arithmetic", True), ("arithmetic", True)]
 
 
@@ -146,7 +147,7 @@ def test_agreement_is_that_of_the_release_rows(place: Place) -> None:
     """Two people judge all twelve queries; what they agree on is counted from what is released."""
     rng, database = Random(5), make_study(place, annotators_per_query=2, questions_per_form=6)
     with database.writing() as session:
-        study = store.studies(session)[0]
+        study = list_studies(session)[0]
         for _ in range(2):
             person = newcomer(session, NOW)
             for count in range(1, 13):
@@ -188,7 +189,7 @@ def test_no_overlap_is_said(counting: tuple[AnswerRow, ...]) -> None:
 
 def test_the_history_of_a_question(watched: Database) -> None:
     with watched.reading() as session:
-        study = store.studies(session)[0]
+        study = list_studies(session)[0]
         revised = question_history(session, study, " p2.form_1.0 ")
         after_sum = question_history(session, study, "p1.form_2.0")
         for unknown in ("", "p2", "p2.form_1.99", "p2.form_1.x", "9" * 40, "p9.form_1.0", "p2..0"):
@@ -206,7 +207,7 @@ def test_the_history_of_a_question(watched: Database) -> None:
 
 def test_text_from_data_is_text(watched: Database) -> None:
     with watched.reading() as session:
-        found = question_history(session, store.studies(session)[0], "p2.form_1.0")
+        found = question_history(session, list_studies(session)[0], "p2.form_1.0")
     written = lists.history(found, "p2.form_1.0")
     assert "<script" not in written
     assert "<b>" not in written

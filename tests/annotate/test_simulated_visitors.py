@@ -19,7 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hsfiq import cli, demo
 from hsfiq.collect import participants
-from hsfiq.collect import responses as store
+from hsfiq.collect.responses import latest_response
+from hsfiq.collect.steps import load_question, shown_sets
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, head_revision, open_database
 from hsfiq.db.tables import CheckAnswer, Dataset, Form, Participant, Query, Question
 from hsfiq.drawn import DrawnTriplet, SimulatedAnnotator
@@ -95,7 +97,7 @@ def answers(database: Database) -> list[tuple[str, int, int, int, int | None, in
             .join(Question, Question.form_id == Form.id)
             .order_by(Participant.id, Form.position, Question.place)
         ).all()
-        latest = {row[3]: store.latest_response(session, row[3]) for row in rows}
+        latest = {row[3]: latest_response(session, row[3]) for row in rows}
     return [
         (name, position or 0, place, question, said and said.score_1, said and said.preferred)
         for name, position, place, question in rows
@@ -111,7 +113,7 @@ def count(database: Database, table: type) -> int:
 def invited(database: Database, address: str, n: int) -> list[str]:
     """So many personal links."""
     with database.writing() as session:
-        study = store.studies(session)[0]
+        study = list_studies(session)[0]
         made = participants.invite(session, study.id, n, now=datetime.now(UTC))
         return [f"{address}/start/{participant.token}" for participant in made]
 
@@ -148,7 +150,7 @@ def test_a_whole_study_is_answered(address: str, study: Database) -> None:
         assert all(person.consented_at and person.practised_at for person in people)
         release = build(
             session,
-            store.studies(session)[0],
+            list_studies(session)[0],
             "hp",
             Filters(),
             schema_revision=head_revision(),
@@ -184,9 +186,9 @@ def test_who_has_neither_noise_nor_bias_prefers_the_truly_better_set(
     n_exact = 0
     with study.reading() as session:
         for row in stored(study):
-            question = store.load_question(session, row.question_id)
+            question = load_question(session, row.question_id)
             query, triplet = question.pair.query, drawn[1][question.pair.query_id]
-            one, other = (demo.utility_of(triplet, shown) for shown in store.shown_sets(question))
+            one, other = (demo.utility_of(triplet, shown) for shown in shown_sets(question))
             if one != other and len(read(query.text, triplet.reference)) == 1:
                 n_exact += 1
                 assert row.preferred == (1 if one > other else 2)
@@ -295,7 +297,7 @@ def unused(place: Place) -> str:
 def for_people(study: Database) -> Database:
     """The same study as one for people."""
     with study.writing() as session:
-        store.studies(session)[0].origin = "collected"
+        list_studies(session)[0].origin = "collected"
     return study
 
 
@@ -306,14 +308,14 @@ def test_people_read_at_the_door_whom_the_study_is_for(
     study: Database, address: str, language: str, said: str
 ) -> None:
     with study.writing() as session:
-        row = store.studies(session)[0]
+        row = list_studies(session)[0]
         row.design = row.design | {"study": row.design["study"] | {"language": language}}
     browser = Browser(address)
     assert said in browser.get("/").decode()
     browser.post_form("/enrol", study="1")
     assert said in browser.get("/").decode()
     with study.writing() as session:
-        store.studies(session)[0].origin = "collected"
+        list_studies(session)[0].origin = "collected"
     assert said not in browser.get("/").decode()
     browser.close()
 
@@ -359,7 +361,7 @@ def test_a_study_on_other_images_ends_the_simulation(
 ) -> None:
     server = serve(copied)
     with server.database.writing() as session:
-        store.studies(session)[0].origin = "simulated"
+        list_studies(session)[0].origin = "simulated"
     code, _, err = simulate("--participants", 2, server.url)
     assert code == 2
     assert "shows no garment of the drawn catalogue" in err

@@ -89,7 +89,7 @@ def people_come(_: object, **__: object) -> None:
     for name in ("p1", "p2", "p3"):
         with database.writing() as session:
             person = session.scalars(select(Participant).where(Participant.name == name)).one()
-            participants.welcome_invited(session, person, now=NOW)
+            participants.enrol_invited(session, person, now=NOW)
             participants.consent(person, now=NOW)
             seat = Seat(database, person.id)
         seat.answer_until(3)

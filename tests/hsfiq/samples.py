@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hsfiq import cli
-from hsfiq.collect.responses import studies
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.importing import dataset_named, import_published, import_source
 from hsfiq.readers import fashioniq, hpfiq
@@ -80,7 +80,7 @@ def release_of(
 ) -> Release:
     """A release of the database's only study."""
     with database.reading() as session:
-        (study,) = studies(session)
+        (study,) = list_studies(session)
         return build(
             session, study, kind, filters or Filters(), schema_revision="test", version=version
         )

@@ -14,7 +14,7 @@ from sqlalchemy import URL, func, make_url, select
 
 from hsfiq import demo
 from hsfiq.collect import participants
-from hsfiq.collect import responses as store
+from hsfiq.collect.steps import load_question, shown_sets, steps_of
 from hsfiq.db.engine import Database, head_revision, open_database
 from hsfiq.db.tables import (
     Check,
@@ -101,11 +101,9 @@ def test_the_served_study_has_room_and_pictures(
     assert (study.status, study.origin, study.k) == ("open", "collected", 5)
     with database.writing() as session:
         participant = participants.enrol(session, study.id, now=demo.START)
-        question = store.load_question(
-            session, store.standing(session, participant).steps[0].question_id
-        )
+        question = load_question(session, steps_of(session, participant).steps[0].question_id)
         assert question.pair.query_id in truth
-        shown = [member.image for one in store.shown_sets(question) for member in one.images]
+        shown = [member.image for one in shown_sets(question) for member in one.images]
         names = [image.name for image in (*shown, question.pair.query.triplet.reference)]
     for name in names:
         (picture,) = (tmp_path / demo.IMAGE_FOLDER).rglob(f"{name}.*")
@@ -263,7 +261,7 @@ def test_better_systems_are_preferred(answered: Database) -> None:
     seen: Counter[str] = Counter()
     with answered.reading() as session:
         for response in session.scalars(select(Response)):
-            shown = store.shown_sets(session.get_one(Question, response.question_id))
+            shown = shown_sets(session.get_one(Question, response.question_id))
             for side, retrieved in enumerate(shown, start=1):
                 assert retrieved.system is not None
                 seen[retrieved.system.name] += 1

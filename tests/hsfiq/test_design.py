@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from hsfiq.collect import responses as store
+from hsfiq.collect.progress import progress_of
+from hsfiq.collect.steps import load_question, shown_images, shown_sets
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import (
     Check,
@@ -283,7 +284,7 @@ def test_both_orders_of_a_triplet_go_to_different_people(database: Database) -> 
             break
         with database.reading() as session:
             triplets = [
-                store.load_question(session, key).pair.query.triplet_id for key in seat.question_ids
+                load_question(session, key).pair.query.triplet_id for key in seat.question_ids
             ]
         assert len(set(triplets)) == len(triplets) == 4
         met.append(set(triplets))
@@ -352,9 +353,9 @@ def test_shuffled_images_are_stored_permutations(database: Database) -> None:
     assert len({tuple(order or []) for order in orders}) > 12
     with database.reading() as session:
         for key in session.scalars(select(Question.id)):
-            question = store.load_question(session, key)
+            question = load_question(session, key)
             for side, order in ((1, question.order_1), (2, question.order_2)):
-                shown = store.shown_images(question, side)
+                shown = shown_images(question, side)
                 assert [image.rank for image in shown] == order
 
 
@@ -389,7 +390,7 @@ def test_gold_pairs_have_an_obvious_winner(database: Database) -> None:
             triplet = question.pair.query.triplet
             assert triplet.category == check.form.category
             assert met[check.form.portion][triplet.id] == 1
-            shown = store.shown_sets(question)
+            shown = shown_sets(question)
             winner, loser = shown if check.expected == "1" else shown[::-1]
             assert winner.system_id is loser.system_id is None
             assert winner.images[0].image_id == triplet.target_id
@@ -550,7 +551,7 @@ def test_the_papers_size_is_drawn_in_seconds(database: Database) -> None:
         study = draw_study(session, wanted, chosen_queries(session, wanted))
     assert monotonic() - began < 30
     with database.reading() as session:
-        progress = store.progress_of(session, session.get_one(Study, study.id))
+        progress = progress_of(session, session.get_one(Study, study.id))
     assert progress.questions == 3_050 + 305
 
 

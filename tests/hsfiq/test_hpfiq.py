@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
-from hsfiq.collect.responses import studies
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.errors import UnreadableInput
 from hsfiq.importing import dataset_named, import_published, import_source
@@ -195,7 +195,7 @@ def exported(scratch: Database, *steps: hpfiq.PublishedStudy | Source) -> Releas
                 import_source(session, dataset_named(session, "fashioniq"), step)
             else:
                 import_published(session, "hpfiq", step)
-        (study,) = studies(session)
+        (study,) = list_studies(session)
         return build(session, study, "hp", Filters(), schema_revision="test")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from hsfiq.collect.responses import studies
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Image, Pair, Question, RetrievedSet, Triplet
 from hsfiq.errors import UnreadableInput
@@ -40,7 +40,7 @@ def count(database: Database, table: type) -> int:
 def test_a_published_file_is_a_finished_study(database: Database) -> None:
     import_hpfiq(database)
     with database.reading() as session:
-        (study,) = studies(session)
+        (study,) = list_studies(session)
         assert (study.name, study.status, study.origin) == ("hpfiq", "closed", "imported")
         assert (study.k, study.forms_per_participant) == (5, 2)
     assert count(database, Form) == 4
@@ -67,7 +67,7 @@ def test_other_answers_under_the_same_name_are_refused(database: Database, tmp_p
         import_hpfiq(database, path)
     import_hpfiq(database, path, "second")
     with database.reading() as session:
-        assert [study.name for study in studies(session)] == ["hpfiq", "second"]
+        assert [study.name for study in list_studies(session)] == ["hpfiq", "second"]
 
 
 def test_fashioniq_takes_over_the_triplets_that_a_study_brought(database: Database) -> None:

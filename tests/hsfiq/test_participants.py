@@ -16,13 +16,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from hsfiq.collect import participants
-from hsfiq.collect import responses as store
-from hsfiq.collect.participants import GONE, STATUSES
+from hsfiq.collect import leases, participants
+from hsfiq.collect.leases import DEPARTED_STATUSES, end_lease
+from hsfiq.collect.participants import STATUSES
+from hsfiq.collect.progress import progress_of
 from hsfiq.collect.responses import Skip
+from hsfiq.collect.steps import load_question, mark_served
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
-from hsfiq.errors import Forbidden, NotOpen, Refused, UnreadableInput
+from hsfiq.errors import Forbidden, NotOpen, Refused
 from hsfiq.records import Answer, Times
 from hsfiq.releases import Filters
 from hsfiq.study.config import Checks, Recruitment
@@ -127,7 +129,7 @@ def test_no_more_come_than_the_owner_wants(database: Database) -> None:
         assert session.scalar(select(func.count(Participant.id))) == 5
 
 
-@pytest.mark.parametrize("status", GONE)
+@pytest.mark.parametrize("status", DEPARTED_STATUSES)
 def test_who_has_gone_leaves_their_place(database: Database, status: str) -> None:
     queries = make_queries(database, {"shirt": 16})
     study = draw(database, queries, recruitment=Recruitment(participants=1))
@@ -196,7 +198,7 @@ def test_invited_people_get_their_forms_when_they_come(database: Database) -> No
 
     def come(_: int) -> None:
         with database.writing() as session:
-            participants.welcome_invited(session, session.get_one(Participant, keys[0]), now=NOW)
+            participants.enrol_invited(session, session.get_one(Participant, keys[0]), now=NOW)
 
     at_once(8, come)
     with database.reading() as session:
@@ -216,7 +218,7 @@ def test_invited_people_come_all_at_once(database: Database) -> None:
         try:
             with database.writing() as session:
                 person = session.get_one(Participant, keys[index])
-                participants.welcome_invited(session, person, now=NOW)
+                participants.enrol_invited(session, person, now=NOW)
         except NotOpen:
             return False
         return True
@@ -258,7 +260,7 @@ def one_portion(database: Database, **more: object) -> int:
 
 def serve(database: Database, question: int, now: object) -> None:
     with database.writing() as session:
-        store.mark_served(session, question, now)  # type: ignore[arg-type]
+        mark_served(session, question, now)  # type: ignore[arg-type]
 
 
 def test_what_was_left_goes_to_the_next_and_what_was_answered_stays(database: Database) -> None:
@@ -289,7 +291,7 @@ def test_who_comes_back_too_late_is_told_kindly(database: Database) -> None:
     first.submit(asked[0], key="a press")
     Seat.taken(database, study, now=LATER)
     for question in asked[1:]:
-        with pytest.raises(Forbidden, match="this question has gone to somebody else; what you"):
+        with pytest.raises(Forbidden, match="this question was given to somebody else"):
             first.submit(question)
         assert responses(database, question) == []
     assert first.submit(asked[0], key="a press") == 1  # what was answered can be sent again,
@@ -360,7 +362,7 @@ def test_what_several_left_makes_no_form_too_large_and_no_triplet_twice(
     for _ in range(6):
         seat = Seat.taken(database, study, now=LATER)
         with database.reading() as session:
-            met = [store.load_question(session, key).pair.query for key in seat.question_ids]
+            met = [load_question(session, key).pair.query for key in seat.question_ids]
         assert len({query.triplet_id for query in met}) == len(met) == 4
         assert len({query.triplet.category for query in met}) == 1
     assert enrolled(database, study, now=LATER) is None
@@ -425,7 +427,7 @@ def test_excluded_answers_leave_releases_and_are_asked_again(database: Database)
     first.answer_until(4)
     first.set_status("excluded")
     with database.reading() as session:
-        progress = store.progress_of(session, session.get_one(Study, study))
+        progress = progress_of(session, session.get_one(Study, study))
     assert (progress.questions, progress.answered) == (4, 0)
     second = Seat.taken(database, study)
     assert second.standing().total == 4
@@ -439,7 +441,7 @@ def test_excluded_answers_leave_releases_and_are_asked_again(database: Database)
     assert first.standing().total == 0
     assert {row["participant_id"] for row in rows(release_of(database), "preferences")} == {"p2"}
     with database.reading() as session:
-        progress = store.progress_of(session, session.get_one(Study, study))
+        progress = progress_of(session, session.get_one(Study, study))
     assert (progress.questions, progress.answered, progress.participants) == (4, 2, 2)
 
 
@@ -480,7 +482,7 @@ def test_a_status_is_one_of_those(database: Database) -> None:
     for status in STATUSES:
         seat.set_status(status)
         assert seat.participant().status == status
-    with pytest.raises(UnreadableInput, match="'asleep' is none of active, paused, returned"):
+    with pytest.raises(Refused, match="'asleep' is not a status: active, paused, returned"):
         seat.set_status("asleep")
 
 
@@ -488,7 +490,7 @@ def test_an_owner_need_not_wait_for_the_lease(database: Database) -> None:
     study = one_portion(database)
     seat = Seat.taken(database, study)
     with database.writing() as session:
-        participants.give_back(session.get_one(Participant, seat.participant_id))
+        end_lease(session.get_one(Participant, seat.participant_id))
     seat.submit(seat.question_ids[0])  # nobody has come yet
     assert Seat.taken(database, study).standing().total == 3
     assert seat.standing().total == 1
@@ -500,7 +502,7 @@ def test_a_person_is_found_by_name(database: Database) -> None:
     with database.reading() as session:
         found = session.get_one(Study, study)
         assert participants.by_name(session, found, "p1").id == key
-        with pytest.raises(UnreadableInput, match="study small: has no participant 'p2'"):
+        with pytest.raises(Refused, match="study small has no participant 'p2'"):
             participants.by_name(session, found, "p2")
 
 
@@ -607,7 +609,7 @@ def test_an_answer_given_while_somebody_looks_for_questions_stays(
     """SQLite has one writer at a time; here an answer comes between the look and the lock."""
     study = one_portion(database)
     first = Seat.taken(database, study)
-    asked, looks, look = first.question_ids, [], participants.left_questions
+    asked, looks, look = first.question_ids, [], leases.abandoned_questions
 
     def look_and_be_late(*of: Any) -> Any:
         found = look(*of)
@@ -616,7 +618,7 @@ def test_an_answer_given_while_somebody_looks_for_questions_stays(
         looks.append(len(found))
         return found
 
-    monkeypatch.setattr(participants, "left_questions", look_and_be_late)
+    monkeypatch.setattr(leases, "abandoned_questions", look_and_be_late)
     second = Seat.taken(database, study, now=LATER)
     assert looks == [4, 3]
     assert second.standing().total == 3
@@ -704,7 +706,7 @@ def test_whatever_people_do_each_slot_is_one(
         assert live_questions(database) - before == planned
         assert not counted_answers(database) - live_questions(database)
     with database.reading() as session:
-        progress = store.progress_of(session, session.get_one(Study, study))
+        progress = progress_of(session, session.get_one(Study, study))
     assert progress.questions == sum(planned.values())
     assert progress.answered == sum(
         count for pair, count in counted_answers(database).items() if pair in planned

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsfiq.collect.responses import studies
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
 from hsfiq.releases import Filters, Release, Split, build, write_release
@@ -60,7 +60,7 @@ def release_of(
     database: Database, split: Split | None = None, filters: Filters | None = None
 ) -> Release:
     with database.reading() as session:
-        (study,) = studies(session)
+        (study,) = list_studies(session)
         return build(session, study, "hp", filters or Filters(), split, schema_revision="test")
 
 

@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from hsfiq.collect import participants
-from hsfiq.collect import responses as store
-from hsfiq.collect.responses import LONGEST_REASON, Skip
+from hsfiq.collect.progress import progress_of
+from hsfiq.collect.responses import Skip, latest_response
+from hsfiq.collect.steps import load_question, mark_served, shown_sets
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import CheckAnswer, Form, Participant, Question, Response, Study
+from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Conflict, Forbidden, NotOpen, Refused
-from hsfiq.records import Answer, Times
+from hsfiq.records import LONGEST_REASON, Answer, Times
 from tests.studies import (
     GOOD,
     NOW,
@@ -226,14 +228,14 @@ def test_the_first_serving_is_kept(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
     for later in range(3):
         with database.writing() as session:
-            assert store.mark_served(session, question, NOW + timedelta(hours=later)) == NOW
+            assert mark_served(session, question, NOW + timedelta(hours=later)) == NOW
 
 
 def test_a_question_shows_its_pair_as_drawn(database: Database, seat: Seat) -> None:
     for key in seat.question_ids:
         with database.reading() as session:
-            question = store.load_question(session, key)
-        one, other = store.shown_sets(question)
+            question = load_question(session, key)
+        one, other = shown_sets(question)
         drawn = (question.pair.first, question.pair.second)
         assert (one, other) == (drawn[::-1] if question.swapped else drawn)
         assert [member.rank for member in one.images] == [0, 1]
@@ -284,8 +286,8 @@ def test_a_reason_is_kept_to_the_letter(database: Database, seat: Seat, reason: 
     ("reason", "said"),
     [
         ("x" * (LONGEST_REASON + 1), "longer than 10,000 characters"),
-        ("a\0b", "characters that no text has"),
-        ("half of an emoji: \ud83d", "characters that no text has"),
+        ("a\0b", "characters that cannot be stored"),
+        ("half of an emoji: \ud83d", "characters that cannot be stored"),
     ],
     ids=["too long", "NUL", "lone surrogate"],
 )
@@ -349,8 +351,8 @@ def test_revising_keeps_the_history_and_the_latest_counts(database: Database, se
     rows = responses(database, question)
     assert [(row.revision, values(row)) for row in rows] == list(enumerate(answers, start=1))
     with database.reading() as session:
-        latest = store.latest_response(session, question)
-        assert store.latest_response(session, seat.question_ids[1]) is None
+        latest = latest_response(session, question)
+        assert latest_response(session, seat.question_ids[1]) is None
     assert latest is not None
     assert latest.revision == 3
 
@@ -367,7 +369,7 @@ def test_a_skip_holds_no_scores_and_can_be_revised(database: Database, seat: Sea
 
 def test_a_tie_is_refused_unless_the_study_allows_it(database: Database, seat: Seat) -> None:
     tie = replace(GOOD, preferred=0)
-    with pytest.raises(Refused, match="a tie cannot be kept"):
+    with pytest.raises(Refused, match="does not allow ties"):
         seat.submit(seat.question_ids[0], tie)
     assert responses(database, seat.question_ids[0]) == []
 
@@ -398,7 +400,7 @@ def test_a_study_that_is_not_open_keeps_nothing(
 def test_anothers_question_is_forbidden(database: Database, study: int, seat: Seat) -> None:
     other = Seat.taken(database, study)
     for question in other.question_ids:
-        with pytest.raises(Forbidden, match="not yours to answer now"):
+        with pytest.raises(Forbidden, match="you cannot answer this question now"):
             seat.submit(question)
         assert responses(database, question) == []
 
@@ -478,7 +480,7 @@ def test_every_try_at_a_check_is_kept(database: Database, seat: Seat) -> None:
 def test_blanks_around_the_right_answer_are_right(database: Database, seat: Seat) -> None:
     check = stand_before_the_check(seat)
     with database.reading() as session:
-        left, _, right = session.get_one(store.Check, check).prompt.split()
+        left, _, right = session.get_one(Check, check).prompt.split()
     assert seat.try_check(check, f"  {int(left) + int(right)}\n")
 
 
@@ -487,7 +489,7 @@ def test_a_try_that_no_database_could_keep_is_refused(
     database: Database, seat: Seat, given: str
 ) -> None:
     check = stand_before_the_check(seat)
-    with pytest.raises(Refused, match="characters that no text has"):
+    with pytest.raises(Refused, match="characters that cannot be stored"):
         seat.try_check(check, given)
     assert tries(database, check) == []
 
@@ -495,7 +497,7 @@ def test_a_try_that_no_database_could_keep_is_refused(
 def test_a_check_that_is_not_asked_is_forbidden(database: Database, study: int, seat: Seat) -> None:
     other = Seat.taken(database, study)
     for check in (check_of(seat), check_of(other), 10**6):
-        with pytest.raises(Forbidden, match="not asked of you now"):
+        with pytest.raises(Forbidden, match="you cannot answer this check now"):
             seat.try_check(check, "12")
     stand_before_the_check(seat)
     with pytest.raises(Forbidden):
@@ -521,9 +523,9 @@ def test_progress_counts_what_is_there(database: Database, study: int, seat: Sea
     seat.answer_until(3)
     seat.submit(seat.question_ids[0], OTHER, revision=1)
     with database.reading() as session:
-        (found,) = store.studies(session)
+        (found,) = list_studies(session)
         assert found.id == study
-        assert store.progress_of(session, found).facts() == {
+        assert progress_of(session, found).facts() == {
             "study": "small",
             "title": "Which set fits?",
             "status": "open",
@@ -592,8 +594,7 @@ def test_many_participants_answer_at_once(database: Database) -> None:
 SUBMIT_AND_DIE = """
 import os, signal, sys
 from sqlalchemy import select
-from hsfiq.collect import participants
-from hsfiq.collect import responses as store
+from hsfiq.collect.responses import submit
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Participant
 from tests.studies import GOOD
@@ -601,7 +602,7 @@ url, participant_id, question_id, when = sys.argv[1:]
 database = open_database(url)
 with database.writing() as session:
     participant = session.get_one(Participant, int(participant_id))
-    store.submit(
+    submit(
         session, participant, int(question_id), GOOD, expected_revision=0, submit_key="a press"
     )
     if when == "before the commit":

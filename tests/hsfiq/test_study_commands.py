@@ -159,10 +159,10 @@ def test_a_study_opens_pauses_and_closes(database: Database) -> None:
 @pytest.mark.parametrize(
     "words", [["open"], ["pause"], ["close"], ["invite", "--count", "2"], ["assign", "user_1"]]
 )
-def test_an_imported_study_is_finished_for_good(words: list[str]) -> None:
+def test_an_imported_study_takes_no_answers(words: list[str]) -> None:
     hsfiq("import", "hpfiq", HPFIQ)
     line = complaint(hsfiq("study", *words))
-    assert line == "study hpfiq: holds imported answers and is finished for good"
+    assert line == "study hpfiq holds imported answers and cannot take more"
     assert not Path("invitations.csv").exists()
 
 
@@ -194,7 +194,7 @@ def test_more_invitations_go_to_another_file() -> None:
     assert result == {"study": "autumn", "invitations": 1, "file": "invitations.csv"}
     before = Path("invitations.csv").read_bytes()
     assert complaint(hsfiq("study", "invite", "--count", "1")) == (
-        "invitations.csv: is there already; name another file with --out"
+        "invitations.csv: already exists; name another file with --out"
     )
     assert Path("invitations.csv").read_bytes() == before
     done("study", "invite", "--count", "1", "--out", "more.csv")
@@ -214,7 +214,7 @@ def test_links_that_cannot_be_written_are_never_made(
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device", "invitations.csv")
 
-    monkeypatch.setattr("hsfiq.cli.study.csv.writer", full_disk)
+    monkeypatch.setattr("hsfiq.collect.invitations.csv.writer", full_disk)
     assert "No space left" in complaint(hsfiq("study", "invite", "--count", "2"))
     assert count(database, Participant) == 0
     assert not Path("invitations.csv").exists()
@@ -243,10 +243,10 @@ def test_what_a_participant_left_is_assigned_anew(database: Database) -> None:
     second.answer_all()
     first.submit(first.question_ids[0])
     assert done("study", "assign", "p1") == (
-        "study autumn: the questions p1 left go to the next to come\n"
+        "study autumn: the next participant gets the questions that p1 has not answered\n"
     )
     assert Seat.taken(database, the_study(database).id).standing().total == 3
-    assert complaint(hsfiq("study", "assign", "p9")) == "study autumn: has no participant 'p9'"
+    assert complaint(hsfiq("study", "assign", "p9")) == "study autumn has no participant 'p9'"
 
 
 @on_sqlite

@@ -1,0 +1,176 @@
+"""Leases: how long questions stay reserved for a participant, and who gets them afterwards.
+
+A participant's unanswered questions are theirs while they are active on the page, and for the
+study's `lease_minutes` after that. Expiry is evaluated when somebody enrols, so there is no
+background job and no lock that could be left behind: an enrolment takes unassigned forms, or else
+the questions that others have abandoned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+
+from sqlalchemy import ColumnElement, func, insert, or_, select
+from sqlalchemy.orm import Session
+
+from hsfiq.db.tables import Check, Form, Pair, Participant, Query, Question, Response, Study
+from hsfiq.errors import NotOpen
+from hsfiq.study.config import config_of
+from hsfiq.study.forms import sum_before
+
+DEPARTED_STATUSES = ("returned", "screened-out", "excluded")
+"""The statuses of participants who will not answer any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonedQuestion:
+    """A question that can be reassigned, by database keys."""
+
+    question_id: int
+    category: str
+    triplet_id: int
+
+
+def assign_forms(session: Session, study: Study, participant: Participant, now: datetime) -> None:
+    """Give the participant unassigned forms, or else new forms of abandoned questions.
+
+    Raises:
+        NotOpen: there are neither.
+    """
+    forms = next_unassigned_forms(session, study) or reassign_abandoned(session, study, now)
+    if not forms:
+        raise NotOpen(f"study {study.name}: every form is taken")
+    for position, form in enumerate(forms, start=1):
+        form.participant_id = participant.id
+        form.position, form.name = position, f"form_{position}"
+    participant.category = forms[0].category or None
+    participant.enrolled_at = participant.seen_at = now
+    session.flush()
+
+
+def next_unassigned_forms(session: Session, study: Study) -> Sequence[Form]:
+    """The next participant's forms, of the category with the most left."""
+    unassigned = (Form.study_id == study.id, Form.participant_id.is_(None))
+    n_portions = func.count(func.distinct(Form.portion))
+    first = session.execute(
+        select(Form.category, func.min(Form.portion))
+        .where(*unassigned)
+        .group_by(Form.category)
+        .order_by(n_portions.desc(), func.min(Form.portion))
+        .limit(1)
+    ).one_or_none()
+    if first is None:
+        return []
+    chosen = select(Form).where(*unassigned, Form.portion == first[1]).order_by(Form.number)
+    return session.scalars(chosen).all()
+
+
+def reassign_abandoned(session: Session, study: Study, now: datetime) -> list[Form]:
+    """Move abandoned questions of one category to new forms: no triplet twice, no old check."""
+    abandoned = abandoned_questions(session, study, now)
+    design = config_of(study).design
+    size = design.questions_per_form * design.forms_per_participant
+    by_triplet: dict[int, AbandonedQuestion] = {}
+    for question in abandoned:
+        if question.category == abandoned[0].category:
+            by_triplet.setdefault(question.triplet_id, question)
+    wanted = [question.question_id for question in list(by_triplet.values())[:size]]
+    # A concurrent submit holds the question's lock and then has its answer: it keeps the question.
+    locked = session.scalars(
+        select(Question.id).where(Question.id.in_(wanted)).with_for_update(skip_locked=True)
+    ).all()
+    still_abandoned = {q.question_id for q in abandoned_questions(session, study, now)}
+    questions = session.scalars(
+        select(Question)
+        .where(Question.id.in_(still_abandoned.intersection(locked)))
+        .order_by(Question.id)
+    ).all()
+    return write_reassigned_forms(session, study, questions)
+
+
+def abandoned_questions(session: Session, study: Study, now: datetime) -> list[AbandonedQuestion]:
+    """Unanswered questions of departed participants, and of those whose lease has expired.
+
+    Answers of excluded participants do not count, so their questions are abandoned as well. Checks
+    are not reassigned: they belong to the form that they were drawn for.
+    """
+    answered = select(Response.id).where(Response.question_id == Question.id).exists()
+    is_check = select(Check.id).where(Check.question_id == Question.id).exists()
+    is_absent = lease_expired(study, now) | Participant.status.in_(DEPARTED_STATUSES)
+    rows = session.execute(
+        select(Question.id, Form.category, Query.triplet_id)
+        .join(Form, Question.form_id == Form.id)
+        .join(Participant, Form.participant_id == Participant.id)
+        .join(Pair, Question.pair_id == Pair.id)
+        .join(Query, Pair.query_id == Query.id)
+        .where(
+            Form.study_id == study.id,
+            Question.handed_on.is_(False),
+            ~is_check,
+            or_(~answered & is_absent, Participant.status == "excluded"),
+        )
+        .order_by(Question.id)
+    )
+    return [AbandonedQuestion(*row) for row in rows]
+
+
+def write_reassigned_forms(
+    session: Session, study: Study, questions: Sequence[Question]
+) -> list[Form]:
+    """Copy questions to new forms (same pairs, sides and orders) and mark the old ones."""
+    if not questions:
+        return []
+    config = config_of(study)
+    number = session.scalar(select(func.max(Form.number)).where(Form.study_id == study.id)) or 0
+    portion = session.scalar(select(func.max(Form.portion)).where(Form.study_id == study.id)) or 0
+    category = questions[0].form.category
+    forms = []
+    size = config.design.questions_per_form
+    for start in range(0, len(questions), size):
+        number += 1
+        form = Form(study_id=study.id, number=number, portion=portion + 1, category=category)
+        session.add(form)
+        session.flush()
+        forms.append(form)
+        batch = questions[start : start + size]
+        session.execute(
+            insert(Question),
+            [
+                {
+                    "form_id": form.id,
+                    "place": place,
+                    "pair_id": question.pair_id,
+                    "swapped": question.swapped,
+                    "order_1": question.order_1,
+                    "order_2": question.order_2,
+                    "text": question.text,
+                }
+                for place, question in enumerate(batch)
+            ],
+        )
+        for question in batch:
+            question.handed_on = True
+        if config.checks.arithmetic:
+            session.add(sum_before(form.id, Random(f"left:{config.design.seed}:{number}")))  # noqa: S311
+    session.flush()
+    return forms
+
+
+def lease_expired(study: Study, now: datetime) -> ColumnElement[bool]:
+    """Whether a participant's lease has run out or was ended."""
+    lease = timedelta(minutes=config_of(study).design.lease_minutes)
+    return or_(Participant.seen_at.is_(None), Participant.seen_at < now - lease)
+
+
+def extend_lease(participant: Participant, now: datetime) -> None:
+    """Record activity: the lease runs from the latest. A lease that was ended stays ended."""
+    if participant.seen_at is not None:
+        participant.seen_at = max(now, participant.seen_at)
+
+
+def end_lease(participant: Participant) -> None:
+    """Let the next enrolment take the participant's unanswered questions."""
+    participant.seen_at = None

@@ -1,0 +1,115 @@
+"""What a study's owner changes: the status of the study or of a participant, and their data.
+
+The dashboard and the command line both `prepare` an action, which records the status that the
+owner saw, and perform it in a later transaction, which locks the row and refuses if the status has
+changed since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from hsfiq.collect.leases import end_lease
+from hsfiq.collect.participants import by_name, forget, set_status
+from hsfiq.collect.studies import find_study, require_unfinished
+from hsfiq.db.tables import Participant, Study
+from hsfiq.errors import Conflict, Refused
+
+STUDY_ACTIONS = {"open": "open", "pause": "paused", "close": "closed"}
+"""The study's status after each action."""
+
+PARTICIPANT_ACTIONS = {
+    "pause": "paused",
+    "resume": "active",
+    "exclude": "excluded",
+    "return": "returned",
+    "screen-out": "screened-out",
+    "forget": "returned",
+    "reassign": None,
+}
+"""The participant's status after each action; None leaves it as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerAction:
+    """An action on a study, or on one of its participants, that has not been performed yet.
+
+    Attributes:
+        study: its name.
+        participant: the pseudonym; None for an action on the study itself.
+        name: a key of `STUDY_ACTIONS` or `PARTICIPANT_ACTIONS`.
+        status_seen: the status when the action was prepared.
+    """
+
+    study: str
+    participant: str | None
+    name: str
+    status_seen: str
+
+    @property
+    def status_after(self) -> str | None:
+        """The status that the action sets; None if it sets none."""
+        return (STUDY_ACTIONS if self.participant is None else PARTICIPANT_ACTIONS)[self.name]
+
+    @property
+    def target(self) -> str:
+        """What the action changes, for messages."""
+        return self.participant or f"study {self.study}"
+
+
+def prepare(study: Study, action: str, participant: Participant | None = None) -> OwnerAction:
+    """Describe an action with the status as it is now.
+
+    Raises:
+        Refused: the study can take no more answers, so the action makes no sense.
+    """
+    row = participant or study
+    prepared = OwnerAction(
+        study.name, participant.name if participant else None, action, row.status
+    )
+    require_allowed(study, prepared)
+    return prepared
+
+
+def perform(session: Session, action: OwnerAction) -> int:
+    """Perform an action in a writing transaction; the number of answers that it deleted.
+
+    Raises:
+        Conflict: the status is no longer the one that the owner saw.
+        Refused: there is no such study or participant, or the study can take no more answers.
+    """
+    study = find_study(session, action.study)
+    if study is None:
+        raise Refused(f"there is no study {action.study[:80]!r}")
+    require_allowed(study, action)
+    if action.participant is None:
+        lock_as_seen(session, study, action)
+        study.status = STUDY_ACTIONS[action.name]
+        return 0
+    participant = by_name(session, study, action.participant)
+    lock_as_seen(session, participant, action)
+    if action.name == "forget":
+        return forget(session, participant)
+    if action.status_after is None:
+        end_lease(participant)
+    else:
+        set_status(participant, action.status_after)
+    return 0
+
+
+def require_allowed(study: Study, action: OwnerAction) -> None:
+    """Raise `Refused` for an action that needs a study which still takes answers."""
+    if action.participant is None or action.name == "reassign":
+        require_unfinished(study)
+
+
+def lock_as_seen(session: Session, row: Study | Participant, action: OwnerAction) -> None:
+    """Lock the row that an action changes; raise `Conflict` unless its status is the one seen."""
+    session.refresh(row, ["status"], with_for_update=True)
+    if row.status != action.status_seen:
+        raise Conflict(
+            f"{action.target} is now {row.status}, no longer {action.status_seen}",
+            remedy="try again",
+        )

@@ -1,0 +1,170 @@
+"""What one participant is asked, in order, and which question they are at.
+
+Nothing that the browser claims is trusted: every call derives the participant's steps from the
+database again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+
+from sqlalchemy import Select, bindparam, select
+from sqlalchemy.orm import Session, joinedload
+
+from hsfiq.collect.leases import extend_lease
+from hsfiq.db.tables import (
+    Check,
+    CheckAnswer,
+    Form,
+    Pair,
+    Participant,
+    Query,
+    Question,
+    Response,
+    RetrievedImage,
+    RetrievedSet,
+    Triplet,
+)
+from hsfiq.errors import Forbidden
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing a participant is asked: a question, or the sum before one.
+
+    `number` counts the questions from 1; a sum has the number of the question after it. Gold and
+    repeated pairs are ordinary questions here. `done` is an answered question or a passed sum.
+    """
+
+    number: int
+    question_id: int
+    check_id: int | None
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A participant's steps; `current` is the first one not done, None at the end."""
+
+    steps: tuple[Step, ...]
+    current: Step | None
+    answered: int
+    total: int
+
+
+def steps_of(session: Session, participant: Participant) -> Steps:
+    """Derive a participant's steps from the stored rows."""
+    rows = session.execute(_own_questions(), {"participant": participant.id}).all()
+    steps: list[Step] = []
+    for number, (question_id, is_answered, check_id, is_passed) in enumerate(rows, start=1):
+        if check_id is not None:
+            steps.append(Step(number, question_id, check_id, is_passed))
+        steps.append(Step(number, question_id, None, is_answered))
+    return Steps(
+        steps=tuple(steps),
+        current=next((step for step in steps if not step.done), None),
+        answered=sum(step.done for step in steps if step.check_id is None),
+        total=len(rows),
+    )
+
+
+def require_reached(session: Session, participant: Participant, question_id: int) -> None:
+    """Make sure that the participant may answer this question now.
+
+    Raises:
+        Forbidden: they have not consented, the question is not or no longer theirs, or an earlier
+            step is not done.
+    """
+    if participant.consented_at is None:
+        raise Forbidden("the consent page comes before the first question")
+    own = steps_of(session, participant)
+    for step in own.steps:
+        if step.question_id == question_id and step.check_id is None:
+            return
+        if step == own.current:
+            break
+    reassigned = (
+        select(Question.id)
+        .join(Form, Question.form_id == Form.id)
+        .where(
+            Question.id == question_id, Form.participant_id == participant.id, Question.handed_on
+        )
+    )
+    if session.scalar(reassigned) is not None:
+        raise Forbidden(
+            "you were away for a while, so this question was given to somebody else; "
+            "your answers are saved"
+        )
+    raise Forbidden("you cannot answer this question now")
+
+
+def load_question(session: Session, question_id: int) -> Question:
+    """The question with everything needed to show it, in few queries."""
+    return session.scalars(_question_as_shown(), {"question": question_id}).one()
+
+
+def shown_sets(question: Question) -> tuple[RetrievedSet, RetrievedSet]:
+    """The two retrieved sets as this question shows them: set 1, set 2."""
+    pair = question.pair
+    return (pair.second, pair.first) if question.swapped else (pair.first, pair.second)
+
+
+def shown_images(question: Question, side: int) -> list[RetrievedImage]:
+    """The images of set 1 or 2 in the order in which this question shows them."""
+    images = shown_sets(question)[side - 1].images
+    order = (question.order_1, question.order_2)[side - 1]
+    return list(images) if order is None else [images[place] for place in order]
+
+
+def mark_served(session: Session, question_id: int, now: datetime) -> datetime:
+    """Record when the question was first served, and return it; this extends the lease."""
+    question = session.get_one(Question, question_id)
+    if question.served_at is None:
+        question.served_at = now
+    if question.form.participant is not None:
+        extend_lease(question.form.participant, now)
+    return question.served_at
+
+
+# Building these statements takes as long as running them, and every submit needs them: cache them.
+
+
+@cache
+def _own_questions() -> Select[int, bool, int | None, bool]:
+    """A participant's questions in their order, with the sums before them."""
+    answered = select(Response.id).where(Response.question_id == Question.id).exists()
+    passed = (
+        select(CheckAnswer.id).where(CheckAnswer.check_id == Check.id, CheckAnswer.passed).exists()
+    )
+    return (
+        select(Question.id, answered, Check.id, passed)
+        .join(Form, Question.form_id == Form.id)
+        # Sums come between forms: the first form has none.
+        .outerjoin(
+            Check,
+            (Check.form_id == Form.id)
+            & (Check.place == Question.place)
+            & (Check.kind == "arithmetic")
+            & (Form.position > 1),
+        )
+        .where(Form.participant_id == bindparam("participant"), Question.handed_on.is_(False))
+        .order_by(Form.position, Question.place)
+    )
+
+
+@cache
+def _question_as_shown() -> Select[Question]:
+    first, second = joinedload(Pair.first), joinedload(Pair.second)
+    return (
+        select(Question)
+        .where(Question.id == bindparam("question"))
+        .options(
+            joinedload(Question.pair).options(
+                first.selectinload(RetrievedSet.images).joinedload(RetrievedImage.image),
+                second.selectinload(RetrievedSet.images).joinedload(RetrievedImage.image),
+                joinedload(Pair.query).joinedload(Query.triplet).joinedload(Triplet.reference),
+            )
+        )
+    )
