@@ -1,4 +1,4 @@
-"""All statistics of a release at once: how well metrics agree with people (design section 4.6)."""
+"""All statistics of a release at once: how well metrics agree with people."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hsfiq.analysis.data.parts import PARTS
-from hsfiq.analysis.data.provenance import learned
-from hsfiq.analysis.details import Details, details
-from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.data.provenance import training_notes
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.sensitivity.sensitivity import Sensitivity, sensitivity
+from hsfiq.analysis.statistics.categories import Categories, categories
+from hsfiq.analysis.statistics.ceiling import Ceiling, ceiling
 from hsfiq.analysis.statistics.compare import Comparison, compare_all
-from hsfiq.analysis.statistics.correlation import Correlation, spearman
+from hsfiq.analysis.statistics.correlation import (
+    Correlation,
+    WithinParticipant,
+    spearman,
+    within_participant,
+)
 from hsfiq.analysis.statistics.margin import Margins, margins
 from hsfiq.analysis.statistics.normality import Normality, normality
 from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy, pairwise_accuracies
+from hsfiq.analysis.statistics.participants import Participants, participants
 from hsfiq.analysis.statistics.position import PositionBias, position_bias
 from hsfiq.analysis.statistics.preference import PreferenceRates, Rate, given_tie, preference_rates
-from hsfiq.analysis.statistics.within import WithinParticipant, within_participant
+from hsfiq.analysis.systems.systems import Systems, systems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,13 +34,13 @@ if TYPE_CHECKING:
     from hsfiq.analysis.data.metrics import Metric
     from hsfiq.analysis.data.release import Release
 
-CHOSEN = (
+CHOSEN_PAIRS = (
     "the pairs were chosen for what their answers would teach a scorer that was unsure of them: "
     "agreement on them is not agreement in general"
 )
-"""What is said of a release whose pairs `hsfiq study next` has chosen."""
+"""The note on a release whose pairs `hsfiq study next` has chosen."""
 
-NAMED = 5
+MAX_NAMED = 5
 """How many of the sets without a value are named; all are counted."""
 
 
@@ -47,10 +55,10 @@ class ReleaseSummary:
         study: the study it comes from.
         simulated: whether the answers come from simulated annotators.
         part: the part of its split that was analysed: "train", "test" or "unused"; None for all.
-        n_questions_in_all: how many questions it holds in all parts.
+        n_questions_in_all: the number of questions in all parts.
         n_questions: how many of them were analysed.
-        n_sets: how many sets: two per question.
-        n_participants: how many participants answered them.
+        n_sets: the number of sets: two per question.
+        n_participants: the number of participants who answered them.
     """
 
     name: str
@@ -64,9 +72,25 @@ class ReleaseSummary:
     n_sets: int
     n_participants: int
 
+    @classmethod
+    def of(cls, release: Release) -> ReleaseSummary:
+        """Summarise a release, or a part of one."""
+        return cls(
+            name=release.name,
+            version=release.version,
+            kind=release.kind,
+            study=release.study,
+            simulated=release.simulated,
+            part=release.part,
+            n_questions_in_all=len(release.whole.preferences),
+            n_questions=len(release.preferences),
+            n_sets=len(release.sets),
+            n_participants=release.n_participants,
+        )
+
     @property
     def taken(self) -> str | None:
-        """Which part was analysed, in words; None where all questions were."""
+        """Which part was analysed, in words; None for all questions."""
         if self.part is None:
             return None
         return (
@@ -75,7 +99,7 @@ class ReleaseSummary:
         )
 
     def to_json(self) -> dict[str, object]:
-        """Return all of it by the attributes' names."""
+        """Return the attributes by name."""
         return dict(vars(self))
 
 
@@ -84,7 +108,7 @@ class MissingSets:
     """The sets for which a metric has no value.
 
     Attributes:
-        n: how many.
+        n: their number.
         first: the first few, by set_id, in the release's order.
     """
 
@@ -103,9 +127,9 @@ class MetricAnalysis:
     Attributes:
         normality: of the metric's values.
         spearman: its correlation with the human scores.
+        within: the same correlation within participants.
         preference: its preference rates.
         missing: the sets it has no value for.
-        within: the same correlation within participants.
         pairwise: its pairwise accuracy with ties, against "preference" and "score".
         margins: its accuracy by how far apart two sets are.
         given_tie: its preference rate where another metric ties, by that metric's name.
@@ -138,6 +162,29 @@ class MetricAnalysis:
 
 
 @dataclass(frozen=True)
+class Details:
+    """The details behind the main figures.
+
+    Attributes:
+        systems: how people and metrics rate each system.
+        participants: how each participant answered, and the outliers.
+        categories: the main figures of each category.
+        ceiling: how well people predict each other.
+        sensitivity: whether the conclusions change without answers that may be doubted.
+    """
+
+    systems: Systems
+    participants: Participants
+    categories: Categories
+    ceiling: Ceiling
+    sensitivity: Sensitivity
+
+    def to_json(self) -> dict[str, object]:
+        """Return the five by name."""
+        return {name: each.to_json() for name, each in vars(self).items()}
+
+
+@dataclass(frozen=True)
 class Analysis:
     """The figures of one release, in full precision; undefined ones are NaN beside a reason.
 
@@ -145,11 +192,11 @@ class Analysis:
         release: what was analysed.
         human_score: normality of the human scores, over all sets.
         position_bias: P(set 1 preferred).
-        metrics: what was found of each metric, by name, in the order asked for.
+        metrics: the results of each metric, by name, in the order asked for.
         comparisons: every two metrics, on the same sets and pairs.
-        details: systems, participants, categories, ceiling, sensitivity; None where not asked for.
-        notes: what keeps figures from being what they look like: a metric whose scorer has learned
-            from these answers, pairs that are no random sample.
+        details: systems, participants, categories, ceiling, sensitivity; None if not asked for.
+        notes: cautions about the figures: a metric whose scorer was trained on these answers, pairs
+            that are no random sample.
     """
 
     release: ReleaseSummary
@@ -176,7 +223,7 @@ class Analysis:
 def analyze(
     release: Release,
     metrics: Sequence[Metric],
-    draws: Draws | None = None,
+    bootstrap: Bootstrap | None = None,
     *,
     in_detail: bool = False,
 ) -> Analysis:
@@ -186,8 +233,8 @@ def analyze(
         release: a release; it may be empty.
         metrics: the metrics; one that comes twice counts once. With two or more, each also gets
             its preference rate where another one ties, and every two are compared.
-        draws: the resamples for all intervals; by default of the release's participants.
-        in_detail: look behind the main figures too, which takes about as long again.
+        bootstrap: the resamples for all intervals; by default of the release's participants.
+        in_detail: compute the details too, which takes about as long again.
 
     Returns:
         The analysis.
@@ -195,47 +242,60 @@ def analyze(
     Raises:
         AnalysisError: the release does not have a metric, or its scores file does not fit.
     """
-    # All metrics are found before anything is computed: a wrong name is told at once.
+    # All values are read before anything is computed, so a wrong name is reported at once.
     values = {str(metric): metric.values(release) for metric in metrics}
-    draws = draws or Draws.of(release)
+    bootstrap = bootstrap or Bootstrap.of_release(release)
+    notes = training_notes(release, list(values))
     return Analysis(
-        release=ReleaseSummary(
-            name=release.name,
-            version=release.version,
-            kind=release.kind,
-            study=release.study,
-            simulated=release.simulated,
-            part=None if release.part is None else release.part.name,
-            n_questions_in_all=len(release.whole.preferences),
-            n_questions=len(release.preferences),
-            n_sets=len(release.sets),
-            n_participants=release.n_participants,
-        ),
+        release=ReleaseSummary.of(release),
         human_score=normality(release.sets["score"]),
-        position_bias=position_bias(release.preferences, draws),
-        metrics={name: _analyze_metric(release, name, values, draws) for name in values},
-        comparisons=compare_all(release, values, draws),
-        details=details(release, values, draws) if in_detail else None,
-        notes=(*learned(release, list(values)), *([CHOSEN] if release.is_chosen else [])),
+        position_bias=position_bias(release.preferences, bootstrap),
+        metrics={name: _analyze_metric(release, name, values, bootstrap) for name in values},
+        comparisons=compare_all(release, values, bootstrap),
+        details=details(release, values, bootstrap) if in_detail else None,
+        notes=(*notes, CHOSEN_PAIRS) if release.is_chosen else notes,
+    )
+
+
+def details(
+    release: Release, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
+) -> Details:
+    """Compute the details behind the main figures of a release.
+
+    Args:
+        release: a release; it may be empty.
+        values: each metric's values by name, indexed by set_id, NaN where a set has none.
+        bootstrap: the resamples for all intervals.
+
+    Raises:
+        AnalysisError: a scores file with a system's name does not fit the release.
+    """
+    return Details(
+        systems=systems(release, values, bootstrap),
+        participants=participants(release, values),
+        categories=categories(release, values, bootstrap),
+        ceiling=ceiling(release, values, bootstrap),
+        sensitivity=sensitivity(release, values, bootstrap),
     )
 
 
 def _analyze_metric(
-    release: Release, name: str, values: Mapping[str, pd.Series[float]], draws: Draws
+    release: Release, name: str, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
 ) -> MetricAnalysis:
     own = values[name]
-    lost = own.index[own.isna()]
+    preferences = release.preferences
+    missing = own.index[own.isna()]
     return MetricAnalysis(
         normality=normality(own),
-        spearman=spearman(release.sets, own, draws),
-        within=within_participant(release.sets, own, draws),
-        preference=preference_rates(release.preferences, own, draws),
-        missing=MissingSets(len(lost), tuple(str(set_id) for set_id in lost[:NAMED])),
-        pairwise=pairwise_accuracies(release.preferences, own, draws),
-        margins=margins(release.preferences, own, draws),
+        spearman=spearman(release.sets, own, bootstrap),
+        within=within_participant(release.sets, own, bootstrap),
+        preference=preference_rates(preferences, own, bootstrap),
+        missing=MissingSets(len(missing), tuple(str(set_id) for set_id in missing[:MAX_NAMED])),
+        pairwise=pairwise_accuracies(preferences, own, bootstrap),
+        margins=margins(preferences, own, bootstrap),
         given_tie={
-            other: given_tie(release.preferences, own, theirs, draws)
-            for other, theirs in values.items()
+            other: given_tie(preferences, own, values[other], bootstrap)
+            for other in values
             if other != name
         },
     )

@@ -10,13 +10,13 @@ from hsfiq.analysis.data.metrics import parse_metric
 from hsfiq.analysis.data.parts import take_part
 from hsfiq.analysis.data.release import Release, read_release
 from hsfiq.analysis.data.scores import find_scores
-from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hsfiq.analysis.data.metrics import Metric
-    from hsfiq.analysis.resampling.draws import Unit
+    from hsfiq.analysis.resampling.bootstrap import Unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Inputs:
 
     release: Release
     metrics: tuple[Metric, ...]
-    draws: Draws
+    draws: Bootstrap
 
 
 def load_inputs(
@@ -69,7 +69,7 @@ def load_inputs(
         release = replace(release, scores={**release.scores, **find_scores(release.folder, files)})
     if part is not None:
         release = take_part(release, part)
-    draws = Draws.of(
+    draws = Bootstrap.of_release(
         release,
         unit=unit,
         n_resamples=n_resamples,

@@ -17,8 +17,8 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.coverage import QUESTIONS, Scores, simulate, table
-from hsfiq.analysis.resampling.draws import Draws
-from hsfiq.analysis.resampling.spearman_clusters import resampled_spearman
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.spearman import resampled_spearman
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from hsfiq.analysis.resampling.draws import Unit
+    from hsfiq.analysis.resampling.bootstrap import Unit
 
 PARTICIPANTS = 61
 RESAMPLES = 10_000
@@ -87,8 +87,8 @@ def compare(
         theirs: seconds that scipy took for one resample.
     """
 
-    def work() -> tuple[Draws, NDArray[np.float64]]:
-        draws = Draws.of_rows(rows, unit=unit, n_resamples=resamples, seed=seed)
+    def work() -> tuple[Bootstrap, NDArray[np.float64]]:
+        draws = Bootstrap.of_rows(rows, unit=unit, n_resamples=resamples, seed=seed)
         drawn = resampled_spearman(draws, rows, *study)
         draws.interval(drawn, rows)
         return draws, drawn
@@ -107,7 +107,7 @@ def compare(
     }
 
 
-def twin(draws: Draws, rows: pd.DataFrame, study: Scores) -> list[float]:
+def twin(draws: Bootstrap, rows: pd.DataFrame, study: Scores) -> list[float]:
     """The rho of the first resamples, each written out row by row."""
     values, scores = study
     # Single rows are drawn by their place, and ours goes over them by rising value.

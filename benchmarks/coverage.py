@@ -20,8 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from hsfiq.analysis.resampling.draws import Draws
-from hsfiq.analysis.resampling.spearman_clusters import resampled_spearman
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.spearman import resampled_spearman
 from hsfiq.analysis.statistics.correlation import bonett_wright
 
 SIZES = (10, 20, 61)
@@ -111,9 +111,9 @@ def covered(seed: int, studies: int, participants: int, truth: float) -> list[di
         study = simulate(
             np.random.default_rng((seed, participants, number)), participants, QUESTIONS
         )
-        draws = Draws.of_rows(rows, n_resamples=RESAMPLES, seed=number)
+        draws = Bootstrap.of_rows(rows, n_resamples=RESAMPLES, seed=number)
         drawn = resampled_spearman(draws, rows, *study)
-        by_row = Draws.of_rows(rows, unit="row", n_resamples=ROW_RESAMPLES, seed=number)
+        by_row = Bootstrap.of_rows(rows, unit="row", n_resamples=ROW_RESAMPLES, seed=number)
         for name, interval in (
             ("participants", draws.interval(drawn)),
             ("participants, widened", replace(draws, correction="t").interval(drawn)),

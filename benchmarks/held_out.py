@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.agreement import interval, rank_correlations, resampled
-from hsfiq.analysis.data.answers import subset
 from hsfiq.analysis.data.metrics import parse_metric
 from hsfiq.analysis.data.release import read_release
 from hsfiq.releases.splits import verify_no_leak
@@ -39,7 +38,7 @@ def measured(release: Path, metrics: Sequence[str]) -> Held:
     whole = read_release(release)
     parts = verify_no_leak(release)
     held_out = whole.preferences["question_id"].map(parts) == "test"
-    data = subset(whole, held_out)
+    data = whole.subset(held_out)
     ids = data.sets["set_id"]
     values = {name: parse_metric(name).values(whole)[ids].to_numpy() for name in metrics}
     table = np.vstack([*values.values(), data.sets["score"].to_numpy(dtype=float)])  # [M + 1, n]

@@ -11,7 +11,7 @@ from pathlib import Path
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import parse_metric
 from hsfiq.analysis.data.release import read_release
-from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.cli import run
 
 
@@ -50,7 +50,7 @@ def main() -> None:
     result = analyze(
         release,
         [parse_metric("recall@5"), parse_metric("cirqrs")],
-        Draws.of(release, n_resamples=500, seed=1),
+        Bootstrap.of_release(release, n_resamples=500, seed=1),
     )
     for name, metric in result.metrics.items():
         print(f"{name}: rho {metric.spearman.rho:.3f}, n {metric.spearman.n}")

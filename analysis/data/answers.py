@@ -1,34 +1,25 @@
-"""The answers of a release: what they may lack, when they contradict themselves, parts of them."""
+"""Rules of single answers, each defined once: preference, contradiction, metric difference."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-if TYPE_CHECKING:
-    from hsfiq.analysis.data.release import Release
 
-
-def optional(rows: pd.DataFrame, column: str) -> pd.Series[float]:
-    """Take a column that a release may lack, as numbers.
-
-    Args:
-        rows: (n, ...).
-        column: its name.
-
-    Returns:
-        (n,) float64; NaN where the release says nothing.
-    """
+def optional_column(rows: pd.DataFrame, column: str) -> pd.Series[float]:
+    """Take a column that a release may lack, as float64; NaN if it lacks it."""
     if column not in rows:
         return pd.Series(np.nan, index=rows.index, dtype="float64")
     return rows[column].astype("float64")
 
 
+def has_preference(preferences: pd.DataFrame) -> pd.Series[bool]:
+    """Whether one of the two sets is preferred, (n_questions,); False for a human tie."""
+    return preferences["preferred"] != 0
+
+
 def contradicts(preferences: pd.DataFrame) -> pd.Series[bool]:
-    """Say of each question whether the preferred set got the strictly lower score.
+    """Whether the preferred set got the strictly lower score.
 
     Args:
         preferences: (n_questions, ...) with `score_1`, `score_2` and `preferred` (1, 2, 0 = tie).
@@ -38,12 +29,12 @@ def contradicts(preferences: pd.DataFrame) -> pd.Series[bool]:
     """
     margin = preferences["score_1"] - preferences["score_2"]
     preferred = preferences["preferred"]
-    found: pd.Series[bool] = ((preferred == 1) & (margin < 0)) | ((preferred == 2) & (margin > 0))
-    return found
+    result: pd.Series[bool] = ((preferred == 1) & (margin < 0)) | ((preferred == 2) & (margin > 0))
+    return result
 
 
-def metric_margin(preferences: pd.DataFrame, values: pd.Series[float]) -> pd.Series[float]:
-    """Take m(set 1) - m(set 2) of each question.
+def metric_difference(preferences: pd.DataFrame, values: pd.Series[float]) -> pd.Series[float]:
+    """Compute m(set 1) - m(set 2) of each question.
 
     Args:
         preferences: (n_questions, ...) with `set_1` and `set_2`.
@@ -54,18 +45,3 @@ def metric_margin(preferences: pd.DataFrame, values: pd.Series[float]) -> pd.Ser
     """
     first, second = (preferences[side].map(values).astype("float64") for side in ("set_1", "set_2"))
     return first - second
-
-
-def subset(release: Release, kept: pd.Series[bool]) -> Release:
-    """Take some of a release's questions.
-
-    Args:
-        release: a release.
-        kept: (n_questions,) whether a question stays, indexed as `release.preferences`.
-
-    Returns:
-        A release with these questions and their sets, and all queries.
-    """
-    preferences = release.preferences[kept]
-    sets = release.sets[release.sets["question_id"].isin(preferences["question_id"])]
-    return replace(release, preferences=preferences, sets=sets)

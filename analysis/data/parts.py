@@ -1,15 +1,14 @@
-"""The parts of a split: what a retrained scorer learned from, and what is held out.
+"""The parts of a split: what a retrained scorer was trained on, and what is held out.
 
-`splits.parquet` names the part of each question of a release that was exported with `--split`.
+`splits.parquet` names the part of each question of a release exported with `--split`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hsfiq.analysis.data.answers import subset
-from hsfiq.analysis.data.release import read_table, wrong_columns
+from hsfiq.analysis.data.release import column_problem, read_table
 from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse, first_few
 
 if TYPE_CHECKING:
@@ -28,40 +27,27 @@ PARTS = {
 EXPORT_WITH_SPLIT = "export the release again, with --split"
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """What is taken of a release.
-
-    Attributes:
-        name: "train", "test" or "unused".
-        whole: the release that it is taken of.
-    """
-
-    name: str
-    whole: Release
-
-
 def take_part(release: Release, name: str) -> Release:
     """Take the questions of one part, with their sets.
 
     Args:
-        release: a whole release; its folder holds the split.
+        release: a whole release with a split in its folder.
         name: "train", "test" or "unused".
 
     Returns:
-        A release of these questions, which knows that it is a part. Resamples draw from those
-        participants and triplets alone that these questions have.
+        A release of these questions, with `part` and `parent` set. Its bootstrap resamples only
+        the participants and triplets that these questions have.
 
     Raises:
         NothingToAnalyse: no question is in this part.
-        AnalysisError: there is no such part, the release has no split, or the split does not fit.
+        AnalysisError: the part is unknown, the release has no split, or the split does not fit.
     """
     if name not in PARTS:
         raise AnalysisError("part", f"no such part: {name}", f"known are {', '.join(PARTS)}")
     kept = read_parts(release) == name
     if not kept.any():
         raise NothingToAnalyse(release.folder / SPLITS, f"no question is in part {name}")
-    return replace(subset(release, kept), part=Part(name, release))
+    return replace(release.subset(kept), part=name, parent=release)
 
 
 def has_split(release: Release) -> bool:
@@ -85,19 +71,22 @@ def read_parts(release: Release) -> pd.Series[str]:
     if not has_split(release):
         raise AnalysisError(path, "no such file: the release has no split", EXPORT_WITH_SPLIT)
     table = read_table(path)
-    wrong = wrong_columns(table, ("question_id", "part"), "question_id")
-    if wrong is not None:
-        raise AnalysisError(path, wrong, EXPORT_WITH_SPLIT)
+    problem = column_problem(table, ("question_id", "part"), "question_id")
+    if problem is not None:
+        raise AnalysisError(path, problem, EXPORT_WITH_SPLIT)
     split = table.astype(str).set_index("question_id")["part"]
     unknown = split[~split.isin(list(PARTS))]
     if len(unknown):
-        what = f"part is {unknown.iloc[0]} in question {unknown.index[0]}, not {', '.join(PARTS)}"
-        raise AnalysisError(path, what, EXPORT_WITH_SPLIT)
-    asked = release.preferences["question_id"].astype(str)
-    for lost, what in (
-        (asked[~asked.isin(split.index)], "lacks the question that other tables name"),
-        (split.index[~split.index.isin(asked)], "names the question that other tables lack"),
+        problem = (
+            f"part is {unknown.iloc[0]} in question {unknown.index[0]}, not {', '.join(PARTS)}"
+        )
+        raise AnalysisError(path, problem, EXPORT_WITH_SPLIT)
+    questions = release.preferences["question_id"].astype(str)
+    for mismatched, problem in (
+        (questions[~questions.isin(split.index)], "lacks the question that other tables name"),
+        (split.index[~split.index.isin(questions)], "names the question that other tables lack"),
     ):
-        if len(lost):
-            raise AnalysisError(path, f"{what}: {first_few(lost.tolist())}", EXPORT_WITH_SPLIT)
-    return asked.map(split)
+        if len(mismatched):
+            ids = first_few(mismatched.tolist())
+            raise AnalysisError(path, f"{problem}: {ids}", EXPORT_WITH_SPLIT)
+    return questions.map(split)

@@ -1,6 +1,6 @@
-"""What a scorer has learned from: whether a metric is held against answers that it was made of.
+"""Whether a metric comes from a scorer that was trained on the answers it is compared with.
 
-The JSON file beside a scores file, as `hsfiq score` writes it, names under "trained_on" the
+The JSON file beside a scores file, as `hsfiq score` writes it, lists under "trained_on" the
 releases that the scorer was retrained on.
 """
 
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
     from hsfiq.analysis.data.release import Release
 
 
-def learned(release: Release, names: Sequence[str]) -> tuple[str, ...]:
-    """Say which metrics' figures are too good, or may be.
+def training_notes(release: Release, metrics: Sequence[str]) -> tuple[str, ...]:
+    """Warn about metrics whose figures are too good, or may be.
 
     Args:
         release: a release, or a part of one.
-        names: the metrics'.
+        metrics: their names.
 
     Returns:
-        For each metric whose scorer was retrained on answers that are, or may be, among these: a
-        sentence if on this very release, and another if on other content of it.
+        For each metric whose scorer was retrained on answers that are, or may be, among these: one
+        sentence if it was this very release, and one if it was another release or other content.
     """
-    return tuple(said for name in names if name in release.scores for said in _said(release, name))
+    return tuple(
+        note for name in metrics if name in release.scores for note in _notes(release, name)
+    )
 
 
 def trained_on(scores: Path, name: str) -> Sequence[Mapping[str, object]]:
@@ -40,24 +42,26 @@ def trained_on(scores: Path, name: str) -> Sequence[Mapping[str, object]]:
         name: the metric's.
 
     Returns:
-        Each release's name, version and content_sha256, oldest first; nothing where the scorer was
-        retrained on none, or no file beside the scores says where they come from.
+        Each release's name, version and content_sha256, oldest first; nothing if the scorer was
+        retrained on none, or if no file beside the scores tells.
     """
     try:
-        about = json.loads(scores.with_name(f"{name}.json").read_text(encoding="utf-8"))
+        provenance = json.loads(scores.with_name(f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return ()
-    found = about.get("trained_on") if isinstance(about, dict) else None
-    return [it for it in found if isinstance(it, dict)] if isinstance(found, list) else ()
+    sources = provenance.get("trained_on") if isinstance(provenance, dict) else None
+    if not isinstance(sources, list):
+        return ()
+    return [source for source in sources if isinstance(source, dict)]
 
 
-def _said(release: Release, name: str) -> Iterator[str]:
+def _notes(release: Release, name: str) -> Iterator[str]:
     sources = trained_on(release.scores[name], name)
-    others = [it for it in sources if not _is_same(it, release)]
+    others = [source for source in sources if not _is_same(source, release)]
     if len(others) < len(sources):
-        yield from _of_this_release(release, name)
-    # Another release, or other content of this one, may ask the same triplets or people.
-    names = dict.fromkeys(f"{it.get('name')} {it.get('version')}" for it in others)
+        yield from _note_on_this_release(release, name)
+    # Another release, or other content of this one, may have the same triplets or participants.
+    names = dict.fromkeys(f"{source.get('name')} {source.get('version')}" for source in others)
     if names:
         yield (
             f'metric "{name}" comes from a scorer that was retrained on {", ".join(names)}, '
@@ -71,14 +75,14 @@ def _is_same(source: Mapping[str, object], release: Release) -> bool:
     return digest is not None and digest == release.content_sha256
 
 
-def _of_this_release(release: Release, name: str) -> Iterator[str]:
-    said = f'metric "{name}" comes from a scorer that was retrained on answers of this release'
+def _note_on_this_release(release: Release, name: str) -> Iterator[str]:
+    note = f'metric "{name}" comes from a scorer that was retrained on answers of this release'
     if not has_split(release):
         yield (
-            f"{said}, and no question of it was held out: its figures are too good; export the "
+            f"{note}, and no question of it was held out: its figures are too good; export the "
             "release with --split and retrain on that"
         )
     elif release.part is None:
-        yield f"{said}; its figures over all questions are too good: use --part {TEST}"
-    elif release.part.name != TEST:
-        yield f"{said}; its figures over this part are too good: use --part {TEST}"
+        yield f"{note}; its figures over all questions are too good: use --part {TEST}"
+    elif release.part != TEST:
+        yield f"{note}; its figures over this part are too good: use --part {TEST}"

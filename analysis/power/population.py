@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.statistics.ceiling import same_sets
+from hsfiq.analysis.statistics.agreement import set_units
 from hsfiq.analysis.statistics.correlation import spearman, with_values
 from hsfiq.analysis.statistics.preference import preference_rates
 
@@ -136,7 +136,7 @@ def population_of(
     if rate.reason is not None:
         raise AnalysisError(release.folder, f"gives no accuracy ({rate.reason})", NO_RELEASE)
     table = with_values(release.sets, values).sort_values("question_id", kind="stable")
-    table["unit"] = table["set_id"].map(same_sets(release.sets))
+    table["unit"] = table["set_id"].map(set_units(release.sets))
     for name in ("score", "value"):
         column = table[name].astype("float64")
         table[name] = (column - column.mean()) / column.std(ddof=0)

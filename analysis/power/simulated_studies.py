@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
+from hsfiq.analysis.statistics.preference import tie_half
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -73,9 +75,10 @@ class SimulatedStudy:
 
     def tie_halves(self) -> NDArray[np.float64]:
         """The pairwise accuracy of each metric, its ties counted half: (2,)."""
-        agrees = np.sign(self.metrics[..., 0] - self.metrics[..., 1]) * np.where(self.first, 1, -1)
-        accuracies: NDArray[np.float64] = ((1 + agrees) / 2).mean(axis=(1, 2))
-        return accuracies
+        difference = self.metrics[..., 0] - self.metrics[..., 1]
+        first = np.broadcast_to(self.first, difference.shape)
+        rates: NDArray[np.float64] = tie_half(difference, first).hits.mean(axis=(1, 2))
+        return rates
 
     def same_query(self) -> float:
         """The correlation of a metric's values of the two sets of one query."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hsfiq.analysis.reports.document import Cell, Style
     from hsfiq.analysis.resampling.estimate import Estimate
-    from hsfiq.analysis.resampling.interval import Interval
+    from hsfiq.analysis.resampling.interval import ConfidenceInterval
     from hsfiq.analysis.statistics.compare import Difference
 
 DASH = "\N{EM DASH}"
@@ -30,7 +30,7 @@ def number_cell(
     reason: str | None = None,
     *,
     n: int | None = None,
-    ci: Interval | None = None,
+    ci: ConfidenceInterval | None = None,
     style: Style = "plain",
 ) -> NumberCell:
     """A figure, with its interval if it has one; the reason is kept only if it is undefined."""

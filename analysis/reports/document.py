@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from hsfiq.analysis.resampling.interval import Interval
+    from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 Style = Literal["plain", "signed", "percent", "short", "p"]
 SIGNIFICANCE_NOTE = "* p at most .05, ** .01, *** .001."
@@ -34,7 +34,7 @@ class NumberCell:
     value: float
     n: int | None = None
     bounds: tuple[float, float] | None = None
-    ci: Interval | None = None
+    ci: ConfidenceInterval | None = None
     reason: str | None = None
     style: Style = "plain"
     stars: str = ""

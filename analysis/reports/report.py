@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hsfiq.analysis.analyze import analyze
-from hsfiq.analysis.details import details
-from hsfiq.analysis.figures import figure
+from hsfiq.analysis.analyze import analyze, details
 from hsfiq.analysis.inputs import load_inputs
+from hsfiq.analysis.json_values import json_number
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.csv_tables import to_csv
 from hsfiq.analysis.reports.document import Document
@@ -36,12 +35,11 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from hsfiq.analysis.analyze import Analysis
+    from hsfiq.analysis.analyze import Analysis, Details
     from hsfiq.analysis.data.metrics import Metric
     from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.details import Details
     from hsfiq.analysis.inputs import Inputs
-    from hsfiq.analysis.resampling.draws import Draws
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 
 @dataclass(frozen=True)
@@ -71,12 +69,13 @@ class Report:
                 "captions": {chart.name: chart.caption for chart in self.document.charts()},
                 "distribution": self.distribution.to_json(),
                 "participants": {
-                    name: {quantile: figure(value) for quantile, value in quantiles.items()}
+                    name: {quantile: json_number(value) for quantile, value in quantiles.items()}
                     for name, quantiles in participants_summary(self.details.participants).items()
                 },
                 "base_rates": {
                     name: {
-                        rule: figure(rate) for rule, rate in base_rates(metric.preference).items()
+                        rule: json_number(rate)
+                        for rule, rate in base_rates(metric.preference).items()
                     }
                     for name, metric in self.analysis.metrics.items()
                 },
@@ -134,7 +133,7 @@ def report(
     release: Release | Path | str,
     metrics: Sequence[Metric | str],
     scores: Sequence[Path | str] = (),
-    draws: Draws | None = None,
+    draws: Bootstrap | None = None,
 ) -> Report:
     """Analyse a release in full detail and make a report of it.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.resampling.draws import Draws
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 QUARTILES = (0.25, 0.5, 0.75)
 
@@ -67,7 +67,7 @@ class ScoreDistribution:
 
 
 def score_distribution(
-    release: Release, values: Mapping[str, pd.Series[float]], draws: Draws
+    release: Release, values: Mapping[str, pd.Series[float]], draws: Bootstrap
 ) -> ScoreDistribution:
     """Describe the human scores, and each metric at each score.
 
@@ -86,7 +86,7 @@ def score_distribution(
     )
 
 
-def _by_score(sets: pd.DataFrame, draws: Draws) -> dict[int, ValuesAtScore]:
+def _by_score(sets: pd.DataFrame, draws: Bootstrap) -> dict[int, ValuesAtScore]:
     scores = sets["score"].to_numpy()
     values = sets["value"].to_numpy(np.float64)
     levels = [int(score) for score in np.unique(scores)]

@@ -1,4 +1,4 @@
-"""A figure with its interval, where a plain number of rows is all that belongs to it."""
+"""An estimate with its confidence interval and number of rows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hsfiq.analysis.figures import UNDEFINED, figure
-from hsfiq.analysis.resampling.interval import Interval, with_interval
-from hsfiq.analysis.resampling.shares import resampled_shares
+from hsfiq.analysis.json_values import UNDEFINED, json_number
+from hsfiq.analysis.resampling.interval import ConfidenceInterval, with_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,29 +16,28 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from hsfiq.analysis.resampling.draws import Draws
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure of a release.
+    """An estimate from a release.
 
     Attributes:
-        value: the figure; NaN where it is undefined.
-        n: how many rows it comes from.
-        ci: its clustered interval; None where there is nothing to resample.
-        reason: why value is NaN, where it is.
+        value: NaN if undefined.
+        n: the number of rows that it comes from.
+        ci: its clustered interval; None if there is nothing to resample.
+        reason: why value is NaN.
     """
 
     value: float
     n: int
-    ci: Interval | None = None
+    ci: ConfidenceInterval | None = None
     reason: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return {"value", "n", "ci", "ci_method"} and the reason, where there is one."""
-        figures: dict[str, object] = {"value": figure(self.value), "n": self.n}
-        return with_interval(figures, self.ci, self.reason)
+        """Return {"value", "n", "ci", "ci_method"} and the reason, if any."""
+        return with_interval({"value": json_number(self.value), "n": self.n}, self.ci, self.reason)
 
 
 def group_means(
@@ -47,28 +45,28 @@ def group_means(
     values: NDArray[np.float64],
     groups: NDArray[np.object_],
     names: Sequence[str],
-    draws: Draws,
+    bootstrap: Bootstrap,
 ) -> dict[str, Estimate]:
-    """Average values by group, each cluster counted as often as it is drawn.
+    """Average values by group.
 
     Args:
         rows: (n, ...) with `participant_id` and `query_id`.
         values: (n,), finite.
         groups: (n,) the name of each row's group.
-        names: the groups that are asked for.
-        draws: the resamples.
+        names: the groups to be averaged.
+        bootstrap: for the intervals.
 
     Returns:
-        By name, the mean; NaN, with a reason, of an empty group.
+        By name, the mean; NaN, with a reason, for an empty group.
     """
     inside = (groups[:, None] == np.array(names, dtype=object)).astype(np.float64)
-    resampled = resampled_shares(draws, rows, inside * values[:, None], inside)
-    found = {}
+    resampled = bootstrap.ratios(rows, inside * values[:, None], inside)
+    means = {}
     for number, name in enumerate(names):
         own = inside[:, number] > 0
         if own.any():
-            ci = draws.interval(resampled[:, number], rows[own])
-            found[name] = Estimate(float(values[own].mean()), int(own.sum()), ci)
+            ci = bootstrap.interval(resampled[:, number], rows[own])
+            means[name] = Estimate(float(values[own].mean()), int(own.sum()), ci)
         else:
-            found[name] = Estimate(UNDEFINED, 0, None, "there is nothing to average")
-    return found
+            means[name] = Estimate(UNDEFINED, 0, None, "there is nothing to average")
+    return means

@@ -1,7 +1,7 @@
-"""Intervals: a figure's ends beside how they were found, the same for every statistic.
+"""Confidence intervals: their ends and method, the same record for every statistic.
 
 In JSON a statistic has `"ci": [low, high]` beside `"ci_method": {"level", "method", "unit",
-"n_clusters", "n_resamples", "n_undefined", "seed"}`; where both ends are null, "reason" says why.
+"n_clusters", "n_resamples", "n_undefined", "seed"}`; if both ends are null, "reason" says why.
 """
 
 from __future__ import annotations
@@ -13,33 +13,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from hsfiq.analysis.figures import UNDEFINED, figure, with_reason
+from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LEVEL = 0.95
+TAIL = (1 - LEVEL) / 2
 FEW_CLUSTERS = 30
 MOST_UNDEFINED = 0.05
 """The share of resamples that may be undefined: with more, the tails themselves are unknown."""
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A confidence interval.
+class ConfidenceInterval:
+    """A confidence interval by resampling.
 
     Attributes:
-        low: its lower end; NaN where the interval is undefined.
+        low: its lower end; NaN if the interval is undefined.
         high: its upper end, likewise.
-        level: the share of studies whose interval is meant to hold the truth.
-        method: how the ends were found.
+        level: the nominal coverage.
+        method: how the ends were computed.
         unit: what was resampled.
-        n_clusters: how many of these there are.
-        n_resamples: how many resamples the ends come from.
-        seed: of the draws.
-        n_undefined: in how many resamples the statistic was undefined; they were left out.
-        note: what to keep in mind where the ends are defined but not to be trusted blindly.
-        reason: why the ends are NaN, where they are.
+        n_clusters: the number of these units.
+        n_resamples: the number of resamples.
+        n_undefined: the number of resamples excluded because the statistic was undefined in them.
+        seed: of the random numbers.
+        note: a caution about ends that are defined.
+        reason: why the ends are NaN.
     """
 
     low: float
@@ -49,63 +50,54 @@ class Interval:
     unit: str
     n_clusters: int
     n_resamples: int
+    n_undefined: int
     seed: int
-    n_undefined: int = 0
     note: str | None = None
     reason: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return {"ci": [low, high], "ci_method": all the rest}."""
-        method: dict[str, object] = {
-            "level": self.level,
-            "method": self.method,
-            "unit": self.unit,
-            "n_clusters": self.n_clusters,
-            "n_resamples": self.n_resamples,
-            "n_undefined": self.n_undefined,
-            "seed": self.seed,
-        }
-        if self.note is not None:
-            method["note"] = self.note
+        method = dict(vars(self))
+        ends = [json_number(method.pop(end)) for end in ("low", "high")]
         return {
-            "ci": [figure(self.low), figure(self.high)],
-            "ci_method": with_reason(method, self.reason),
+            "ci": ends,
+            "ci_method": {name: value for name, value in method.items() if value is not None},
         }
 
 
 def with_interval(
-    figures: dict[str, object], interval: Interval | None, reason: str | None
+    fields: dict[str, object], interval: ConfidenceInterval | None, reason: str | None
 ) -> dict[str, object]:
-    """Put the interval of a statistic beside its figures.
+    """Add the interval of a statistic to its JSON object.
 
     Args:
-        figures: one JSON object.
-        interval: its "ci" and "ci_method"; None where none was asked for.
-        reason: why some of the figures are null; None where all are defined.
+        fields: one JSON object.
+        interval: adds "ci" and "ci_method"; None if it was not computed.
+        reason: why some of the fields are null; None if all are defined.
 
     Returns:
-        The object, with the key "reason" where a figure or the interval is undefined.
+        The object, with the key "reason" if a field or the interval is undefined.
     """
     if interval is None:
-        return with_reason(figures, reason)
-    return with_reason({**figures, **interval.to_json()}, reason or interval.reason)
+        return with_reason(fields, reason)
+    return with_reason({**fields, **interval.to_json()}, reason or interval.reason)
 
 
 def percentile_interval(
     statistics: NDArray[np.float64], *, unit: str, n_clusters: int, seed: int, expand: bool = False
-) -> Interval:
+) -> ConfidenceInterval:
     """Take the percentiles of a statistic over resamples.
 
     Args:
         statistics: (n_resamples,), NaN where the statistic is undefined.
         unit: what was resampled.
-        n_clusters: how many of these there are.
-        seed: of the draws.
+        n_clusters: the number of these units.
+        seed: of the random numbers.
         expand: widen the interval for few clusters (see `expanded_tail`).
 
     Returns:
-        The interval; NaN, with a reason, with fewer than two clusters or where too many resamples
-        are undefined.
+        The interval; NaN, with a reason, for fewer than two clusters or if too many resamples are
+        undefined.
     """
     n_undefined = int(np.isnan(statistics).sum())
     low = high = UNDEFINED
@@ -115,13 +107,12 @@ def percentile_interval(
     elif n_undefined > MOST_UNDEFINED * len(statistics):
         reason = f"undefined in {n_undefined:,} of {len(statistics):,} resamples"
     else:
-        tail = expanded_tail(n_clusters) if expand else (1 - LEVEL) / 2
-        low, high = (float(end) for end in np.nanquantile(statistics, [tail, 1 - tail]))
+        low, high = percentiles(statistics, expanded_tail(n_clusters) if expand else TAIL)
         if low == high:
             note = "all resamples give the same value, so nothing is learnt of the spread"
         elif n_clusters < FEW_CLUSTERS and not expand:
             note = f"{n_clusters} clusters are few: such an interval tends to be too short"
-    return Interval(
+    return ConfidenceInterval(
         low=low,
         high=high,
         level=LEVEL,
@@ -136,11 +127,18 @@ def percentile_interval(
     )
 
 
+def percentiles(statistics: NDArray[np.float64], tail: float = TAIL) -> tuple[float, float]:
+    """The quantiles that leave `tail` of the resamples on either side; NaN values are excluded."""
+    low, high = np.nanquantile(statistics, [tail, 1 - tail])
+    return float(low), float(high)
+
+
 def expanded_tail(n_clusters: int) -> float:
     """The tail that gives the percentile interval the length of Student's, for few clusters.
 
     The expanded percentile interval of Hesterberg (2015, "What Teachers Should Know About the
-    Bootstrap"): Phi(-sqrt(n / (n - 1)) t), t being the quantile of Student's with n - 1 degrees.
+    Bootstrap"): Phi(-sqrt(n / (n - 1)) t), with t the quantile of Student's t with n - 1 degrees
+    of freedom.
 
     Args:
         n_clusters: 2 or more.

@@ -1,14 +1,14 @@
-"""Paired permutation tests of two metrics: whether they correlate with people equally well.
+"""Paired permutation tests: whether two metrics correlate with people equally well.
 
-If they do, nothing changes when values of the one are exchanged for values of the other. So the
-swaps are drawn at random, and the difference of the two correlations is held against what it
-becomes under them (PERM-BOTH of Deutsch et al. 2021, arXiv 2104.00054, which swaps cell by cell).
-Values are swapped as standardised mid-ranks, or a metric's scale would decide. They are ranked over
-all groups at once: ranks within a group hang together, and swapping them one by one would find
-differences that are none. What is swapped together is a unit: one cell of a table, or all sets of
-a participant.
+If they do, nothing changes when values of one are exchanged for values of the other. So swaps are
+drawn at random, and the observed difference of the two correlations is compared with the
+differences under the swaps (PERM-BOTH of Deutsch et al. 2021, arXiv 2104.00054, which swaps cell by
+cell). Standardised mid-ranks are swapped, or the scale of a metric would matter. They are ranked
+over all groups at once: ranks within a group depend on each other, and swapping them one by one
+would find differences where there are none. A unit is what is swapped together: one cell of a
+table, or all sets of a participant.
 
-A correlation is made of three sums, to which every unit contributes on its own. So a permutation
+A correlation is computed from three sums to which every unit adds its own part. So a permutation
 needs no ranking and no correlation, only a product of its swaps with what each unit moves.
 """
 
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from hsfiq.analysis.figures import UNDEFINED, figure, with_reason
-from hsfiq.analysis.resampling.shares import shares
+from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
+from hsfiq.analysis.resampling.bootstrap import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PERMUTATIONS = 9_999
-AT_ONCE = 2**20  # units swapped or not, held in memory together
-ROUNDING = 1e-12  # differences that are closer are equal
-CONSTANT = 1e-13  # values that vary less are equal, relative to the sum of their squares
-LEAST = 2  # cells that a group needs for a correlation
+BLOCK_SIZE = 2**20  # units held in memory at once
+ROUNDING = 1e-12  # smaller differences are rounding errors
+CONSTANT = 1e-13  # smaller variation, relative to the sum of squares, is rounding error
+MIN_CELLS = 2  # for the correlation within a group
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Swaps:
     """Which units are swapped in each permutation, each with probability one half.
 
     Attributes:
-        n: how many permutations.
-        seed: of the draws; every call of `masks` gives the same ones.
+        n: the number of permutations.
+        seed: of the random numbers; every call of `masks` gives the same swaps.
     """
 
     n: int = PERMUTATIONS
@@ -50,9 +50,9 @@ class Swaps:
     def masks(self, *units: int) -> Iterator[NDArray[np.bool_]]:
         """Yield blocks (b, *units) of the n permutations, true where a unit is swapped."""
         rng = np.random.default_rng(self.seed)
-        at_once = max(1, AT_ONCE // max(1, int(np.prod(units))))
-        for start in range(0, self.n, at_once):
-            size = (min(at_once, self.n - start), *units)
+        block_length = max(1, BLOCK_SIZE // max(1, int(np.prod(units))))
+        for start in range(0, self.n, block_length):
+            size = (min(block_length, self.n - start), *units)
             yield rng.integers(2, size=size, dtype=np.bool_)
 
 
@@ -63,11 +63,11 @@ class GroupedTest:
     Attributes:
         difference: the first metric's mean correlation minus the second's.
         p: two-sided, (b + 1) / (B + 1).
-        n_groups: how many groups have two different scores, and two different values of each
-            metric; the others are left out.
+        n_groups: the number of groups with two different scores and two different values of each
+            metric; the others are excluded.
         n_permutations: B.
         seed: of the permutations.
-        reason: why difference and p are NaN, where they are.
+        reason: why difference and p are NaN.
     """
 
     difference: float
@@ -78,29 +78,24 @@ class GroupedTest:
     reason: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return all of it by the attributes' names, and the reason, where there is one."""
-        result: dict[str, object] = {
-            "difference": figure(self.difference),
-            "p": figure(self.p),
-            "n_groups": self.n_groups,
-            "n_permutations": self.n_permutations,
-            "seed": self.seed,
-        }
-        return with_reason(result, self.reason)
+        """Return the attributes by name, and the reason, if any."""
+        fields = dict(vars(self))
+        fields |= {"difference": json_number(self.difference), "p": json_number(self.p)}
+        return with_reason(fields, fields.pop("reason"))
 
 
 @dataclass(frozen=True, eq=False)
 class PairedSums:
-    """What the correlations of two metrics with the scores are made of, group by group.
+    """The sums from which two metrics' correlations with the scores are computed, by group.
 
-    The three sums are those of score x value, of the values, and of their squares, the scores
-    being centred and of norm 1 within the group.
+    The three sums are of score x value, of the values, and of their squares, with scores centred
+    and of norm 1 within the group.
 
     Attributes:
         first: (groups, 3), the first metric's sums.
         second: (groups, 3), the second's.
         moved: (groups, units, 3), what the first gains and the second loses by a unit's swap.
-        sizes: (groups,), how many values a group has.
+        sizes: (groups,), the number of values.
     """
 
     first: NDArray[np.float64]
@@ -119,20 +114,20 @@ class PairedSums:
             masks: (b, groups, units), true where a unit is swapped.
 
         Returns:
-            (b,), means over the groups; one in which the swaps leave a metric constant is left
-            out of that mean, and NaN is the mean of none.
+            (b,), means over the groups; a group in which the swaps leave a metric constant is
+            excluded, and the mean of no group is NaN.
         """
         swapped = masks.transpose(1, 0, 2).astype(np.float64) @ self.moved  # (groups, b, 3)
         gap = self._correlations(self.first[:, None] + swapped)
         gap -= self._correlations(self.second[:, None] - swapped)
         defined = ~np.isnan(gap)
-        return shares(np.where(defined, gap, 0.0).sum(axis=0), defined.sum(axis=0))
+        return ratio(np.where(defined, gap, 0.0).sum(axis=0), defined.sum(axis=0))
 
     def _correlations(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         spread = sums[..., 2] - sums[..., 1] ** 2 / self.sizes[:, None]
         spread[spread <= CONSTANT * sums[..., 2]] = np.nan
-        found: NDArray[np.float64] = sums[..., 0] / np.sqrt(spread)
-        return found
+        correlations: NDArray[np.float64] = sums[..., 0] / np.sqrt(spread)
+        return correlations
 
 
 def standard_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -145,22 +140,19 @@ def standard_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
         The same shape, of mean 0 and variance 1.
     """
     ranks = stats.rankdata(values).reshape(values.shape) - (values.size + 1) / 2
-    found: NDArray[np.float64] = ranks / ranks.std()
-    return found
+    standardised: NDArray[np.float64] = ranks / ranks.std()
+    return standardised
 
 
 def cell_sums(
     scores: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64]
 ) -> PairedSums:
-    """Sum up tables whose cells are swapped one by one, their rows being the groups.
+    """Sum up tables whose cells are swapped one by one; each row is a group.
 
     Args:
         scores: (groups, cells), no row constant.
         first: (groups, cells), one metric, on the same scale as the other.
         second: (groups, cells), the other.
-
-    Returns:
-        The sums of each group.
     """
     one, other = (_parts(scores, values) for values in (first, second))
     sizes = np.full(len(scores), scores.shape[1], dtype=np.int64)
@@ -179,10 +171,7 @@ def cluster_sums(
         scores: (n,), not constant.
         first: (n,), one metric, on the same scale as the other.
         second: (n,), the other.
-        clusters: (n,), each row's cluster, counted from 0.
-
-    Returns:
-        The sums of the one group, its units being the clusters.
+        clusters: (n,), each row's cluster, counted from 0; these are the units.
     """
     one, other = (_parts(scores, values) for values in (first, second))
     moved = np.zeros((int(clusters.max()) + 1, 3))
@@ -213,51 +202,51 @@ def grouped_test(
         scores: (groups, cells), the human scores.
         first: (groups, cells), one metric.
         second: (groups, cells), the other.
-        swaps: the permutations; without them, 9,999 of seed 0.
+        swaps: the permutations; by default 9,999 with seed 0.
 
     Returns:
-        The difference and its p; both NaN, with a reason, where no group tells two scores and
-        two values of each metric apart.
+        The difference and its p; both NaN, with a reason, if no group has two different scores
+        and two different values of each metric.
     """
     swaps = swaps or Swaps()
     undefined = GroupedTest(UNDEFINED, UNDEFINED, 0, swaps.n, swaps.seed)
-    if scores.shape[0] == 0 or scores.shape[1] < LEAST:
-        return replace(undefined, reason=f"there is no group of {LEAST} cells")
+    if scores.shape[0] == 0 or scores.shape[1] < MIN_CELLS:
+        return replace(undefined, reason=f"there is no group of {MIN_CELLS} cells")
     kept = np.all([np.ptp(table, axis=1) > 0 for table in (scores, first, second)], axis=0)
     if not kept.any():
         reason = "in every group the scores or a metric's values are all equal"
         return replace(undefined, reason=reason)
     human, one, other = (standard_ranks(table[kept]) for table in (scores, first, second))
     sums = cell_sums(human, one, other)
-    drawn = [sums.differences(block) for block in swaps.masks(*one.shape)]
+    permuted = [sums.differences(block) for block in swaps.masks(*one.shape)]
     difference = sums.difference()
     return replace(
         undefined,
         difference=difference,
-        p=p_value(difference, np.concatenate(drawn)),
+        p=p_value(difference, np.concatenate(permuted)),
         n_groups=int(kept.sum()),
     )
 
 
-def p_value(observed: float, drawn: NDArray[np.float64]) -> float:
-    """Count the permutations that are as extreme as what was observed.
+def p_value(observed: float, permuted: NDArray[np.float64]) -> float:
+    """The share of permutations that are at least as extreme as the observed difference.
 
     Args:
         observed: the difference.
-        drawn: (B,), the differences under the permutations; an undefined one counts as extreme.
+        permuted: (B,), the differences under the permutations; NaN counts as extreme.
 
     Returns:
         Two-sided, (b + 1) / (B + 1), so that it is never 0 (Phipson and Smyth 2010).
     """
-    smaller = np.abs(drawn) < abs(observed) - ROUNDING
-    return float((~smaller).sum() + 1) / (len(drawn) + 1)
+    smaller = np.abs(permuted) < abs(observed) - ROUNDING
+    return float((~smaller).sum() + 1) / (len(permuted) + 1)
 
 
 def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Adjust p-values for how many they are (Holm 1979).
+    """Adjust p-values for their number (Holm 1979).
 
     Args:
-        p_values: (n,); NaN is no test and is not counted.
+        p_values: (n,); NaN is not counted as a test.
 
     Returns:
         (n,), each at most 1; NaN stays.

@@ -1,4 +1,4 @@
-"""What follows from a release: whether metrics agree with people at all, and which does best."""
+"""The conclusions from a release: whether each metric agrees with people, and which is best."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from hsfiq.analysis.data.answers import metric_margin
+from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.resampling.shares import resampled_shares
-from hsfiq.analysis.resampling.spearman_clusters import resampled_spearman
-from hsfiq.analysis.statistics.correlation import spearman, with_values
-from hsfiq.analysis.statistics.preference import preference_rates
+from hsfiq.analysis.statistics import preference
+from hsfiq.analysis.statistics.correlation import resampled_rho, spearman, with_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,26 +19,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.resampling.draws import Draws
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 Statistic = Literal["rho", "tie_half"]
 Verdict = Literal["above", "below", "unclear", "undefined"]
 
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 CHANCE: dict[Statistic, float] = {"rho": 0.0, "tie_half": 0.5}
-"""What a metric that knows nothing gets."""
+"""The value that a metric without any information has."""
 
 
 @dataclass(frozen=True)
 class Conclusions:
-    """What follows from some answers.
+    """The conclusions from some answers.
 
     Attributes:
-        estimates: by statistic and metric, the figure with its interval.
+        estimates: by statistic and metric, with their intervals.
         verdicts: by statistic and metric, where the interval lies: above chance, below it,
             around it (unclear), or nowhere (undefined).
-        winners: by statistic, the metric whose difference to each other one has an interval above
-            0 (paired: the same resamples); None where there is no such metric.
+        winners: by statistic, the metric whose difference from each other one has an interval
+            above 0 (paired: the same resamples); None if there is no such metric.
     """
 
     estimates: Mapping[Statistic, Mapping[str, Estimate]]
@@ -48,7 +46,7 @@ class Conclusions:
     winners: Mapping[Statistic, str | None]
 
     def to_json(self) -> dict[str, object]:
-        """Return {statistic: {"winner", "metrics": {name: the figure with its "verdict"}}}."""
+        """Return {statistic: {"winner", "metrics": {name: the estimate with its "verdict"}}}."""
         return {
             statistic: {
                 "winner": self.winners[statistic] or "none",
@@ -61,100 +59,95 @@ class Conclusions:
         }
 
     def changes_from(self, base: Conclusions) -> tuple[str, ...]:
-        """Say what is concluded otherwise than in `base`, which has the same metrics."""
-        found = []
+        """List the conclusions that differ from those of `base`, which has the same metrics."""
+        changes = []
         for statistic in STATISTICS:
             before, after = base.verdicts[statistic], self.verdicts[statistic]
-            found += [
+            changes += [
                 f"{statistic} of {name} against chance: {before[name]} -> {after[name]}"
                 for name in before
                 if before[name] != after[name]
             ]
-            first, second = (one.winners[statistic] or "none" for one in (base, self))
+            first, second = (each.winners[statistic] or "none" for each in (base, self))
             if first != second:
-                found.append(f"best by {statistic}: {first} -> {second}")
-        return tuple(found)
+                changes.append(f"best by {statistic}: {first} -> {second}")
+        return tuple(changes)
 
 
-def conclude(release: Release, values: Mapping[str, pd.Series[float]], draws: Draws) -> Conclusions:
+def conclude(
+    release: Release, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
+) -> Conclusions:
     """Draw the conclusions from a release.
 
     Args:
-        release: a release, or part of the one that was drawn from; it may be empty.
+        release: a release, or a subset of the resampled one; it may be empty.
         values: each metric's values by name, indexed by set_id, NaN where a set has none.
-        draws: the resamples.
-
-    Returns:
-        The conclusions; what is undefined is said to be.
+        bootstrap: the resamples.
     """
     estimates: dict[Statistic, dict[str, Estimate]] = {each: {} for each in STATISTICS}
     verdicts: dict[Statistic, dict[str, Verdict]] = {each: {} for each in STATISTICS}
     winners: dict[Statistic, str | None] = {}
     for statistic in STATISTICS:
-        drawn = {}
+        resampled = {}
         for name, own in values.items():
-            rows, resampled = resampled_statistic(statistic, release, own, draws)
-            value, n, reason = _measured(statistic, release, own)
-            ci = draws.interval(resampled, rows)
+            rows, resampled[name] = resampled_statistic(statistic, release, own, bootstrap)
+            ci = bootstrap.interval(resampled[name], rows)
+            value, n, reason = _observed(statistic, release, own)
             estimates[statistic][name] = Estimate(value, n, ci, reason)
             verdicts[statistic][name] = _verdict(ci.low, ci.high, CHANCE[statistic])
-            drawn[name] = resampled
-        winners[statistic] = winner(drawn, draws)
+        winners[statistic] = winner(resampled, bootstrap)
     return Conclusions(estimates, verdicts, winners)
 
 
 def resampled_statistic(
-    statistic: Statistic, release: Release, values: pd.Series[float], draws: Draws
+    statistic: Statistic, release: Release, values: pd.Series[float], bootstrap: Bootstrap
 ) -> tuple[pd.DataFrame, NDArray[np.float64]]:
-    """A metric's statistic in each resample, and the rows that it comes from.
+    """Compute a metric's statistic in each resample.
 
     Args:
         statistic: `rho`, over the sets, or `tie_half`, over the questions.
-        release: a release, or part of the one that was drawn from.
+        release: a release, or a subset of the resampled one.
         values: the metric, indexed by set_id, NaN where a set has none.
-        draws: the resamples.
+        bootstrap: the resamples.
 
     Returns:
-        (n, ...) of rows, and (n_resamples,), NaN where undefined.
+        The (n, ...) rows that it comes from, and (n_resamples,), NaN where undefined.
     """
     if statistic == "rho":
         table = with_values(release.sets, values)
-        x, y = (table[column].to_numpy(dtype="float64") for column in ("value", "score"))
-        return table, resampled_spearman(draws, table, x, y)
-    decided = release.preferences[release.preferences["preferred"] != 0]
-    margin = metric_margin(decided, values).to_numpy()
-    present = ~np.isnan(margin)
-    rows = decided[present]
-    side = np.where(rows["preferred"] == 1, 1, -1)
-    hits = ((1 + np.sign(margin[present]) * side) / 2)[:, None]
-    return rows, resampled_shares(draws, rows, hits, np.ones_like(hits))[:, 0]
+        return table, resampled_rho(table, bootstrap)
+    rows, set_1, (difference,) = preference.usable_pairs(
+        release.preferences, metric_difference(release.preferences, values)
+    )
+    terms = preference.tie_half(difference, set_1)
+    return rows, bootstrap.ratios(rows, terms.hits[:, None], terms.counted[:, None])[:, 0]
 
 
-def winner(drawn: Mapping[str, NDArray[np.float64]], draws: Draws) -> str | None:
+def winner(resampled: Mapping[str, NDArray[np.float64]], bootstrap: Bootstrap) -> str | None:
     """Find the metric that is better than each other one.
 
     Args:
-        drawn: by metric, its statistic in each resample.
-        draws: the resamples.
+        resampled: by metric, its statistic in each resample.
+        bootstrap: the resamples.
 
     Returns:
-        Its name; None with fewer than two metrics, or where no metric's differences to all others
+        Its name; None for fewer than two metrics, or if no metric's differences from all others
         have intervals above 0.
     """
-    for name, own in drawn.items():
-        others = [each for other, each in drawn.items() if other != name]
-        if others and all(draws.interval(own - each).low > 0 for each in others):
+    for name, own in resampled.items():
+        others = [each for other, each in resampled.items() if other != name]
+        if others and all(bootstrap.interval(own - each).low > 0 for each in others):
             return name
     return None
 
 
-def _measured(
+def _observed(
     statistic: Statistic, release: Release, values: pd.Series[float]
 ) -> tuple[float, int, str | None]:
     if statistic == "rho":
-        found = spearman(release.sets, values)
-        return found.rho, found.n, found.reason
-    rate = preference_rates(release.preferences, values).tie_half
+        correlation = spearman(release.sets, values)
+        return correlation.rho, correlation.n, correlation.reason
+    rate = preference.preference_rates(release.preferences, values).tie_half
     return rate.rate, rate.n, rate.reason
 
 

@@ -1,4 +1,7 @@
-"""One participant left out at a time: whether a conclusion hangs on one person."""
+"""The jackknife: each figure with one participant excluded at a time.
+
+It shows whether a conclusion depends on a single person.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hsfiq.analysis.figures import UNDEFINED, figure, with_reason
-from hsfiq.analysis.resampling.draws import AT_ONCE, Draws
+from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
+from hsfiq.analysis.resampling.bootstrap import BLOCK_SIZE, Bootstrap
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS, Statistic, resampled_statistic
 
 if TYPE_CHECKING:
@@ -19,18 +22,18 @@ if TYPE_CHECKING:
 
     from hsfiq.analysis.data.release import Release
 
-UNDEFINED_WHERE = "undefined whoever is left out"
+UNDEFINED_REASON = "undefined whoever is left out"
 
 
 @dataclass(frozen=True)
-class Range:
-    """The least and the greatest that a figure becomes.
+class JackknifeRange:
+    """The smallest and the largest value of a figure.
 
     Attributes:
-        low: the least; NaN where the figure is undefined whoever is left out.
-        high: the greatest.
-        low_without: who is left out where it is the least.
-        high_without: who is left out where it is the greatest.
+        low: the smallest; NaN if the figure is undefined whoever is excluded.
+        high: the largest.
+        low_without: who is excluded for the smallest.
+        high_without: who is excluded for the largest.
     """
 
     low: float
@@ -40,66 +43,66 @@ class Range:
 
     def to_json(self) -> dict[str, object]:
         """Return {"low", "high", "low_without", "high_without"}, or nulls beside a reason."""
-        written: dict[str, object] = {
-            "low": figure(self.low),
-            "high": figure(self.high),
+        fields: dict[str, object] = {
+            "low": json_number(self.low),
+            "high": json_number(self.high),
             "low_without": self.low_without,
             "high_without": self.high_without,
         }
-        return with_reason(written, UNDEFINED_WHERE if np.isnan(self.low) else None)
+        return with_reason(fields, UNDEFINED_REASON if np.isnan(self.low) else None)
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """What happens when one participant is left out.
+class Jackknife:
+    """What happens when one participant is excluded.
 
     Attributes:
-        n_participants: how many there are to leave out.
+        n_participants: the number of participants.
         ranges: by statistic and metric.
         best: by statistic, every metric that has the highest value without somebody; more than
-            one where the best hangs on one person.
+            one if the best metric depends on one person.
     """
 
     n_participants: int
-    ranges: Mapping[Statistic, Mapping[str, Range]]
+    ranges: Mapping[Statistic, Mapping[str, JackknifeRange]]
     best: Mapping[Statistic, tuple[str, ...]]
 
     def to_json(self) -> dict[str, object]:
         """Return {"n_participants", statistic: {"best", "metrics": {name: range}}}."""
-        found: dict[str, object] = {"n_participants": self.n_participants}
+        fields: dict[str, object] = {"n_participants": self.n_participants}
         for statistic in STATISTICS:
-            found[statistic] = {
+            fields[statistic] = {
                 "best": list(self.best[statistic]),
                 "metrics": {name: each.to_json() for name, each in self.ranges[statistic].items()},
             }
-        return found
+        return fields
 
 
-class _WithoutEach(Draws):
-    """As many resamples as there are participants: each lacks one of them and has the others."""
+class _LeaveOneOut(Bootstrap):
+    """As many resamples as participants: each excludes one and has all others once."""
 
-    def _drawn(self, sizes: Sequence[int], width: int) -> Iterator[list[NDArray[np.float64]]]:
+    def _blocks(self, sizes: Sequence[int], width: int) -> Iterator[list[NDArray[np.float64]]]:
         (size,) = sizes
-        at_once = max(1, AT_ONCE // max(1, width, size))
-        for start in range(0, size, at_once):
-            block = np.ones((min(at_once, size - start), size))
+        block_length = max(1, BLOCK_SIZE // max(1, width, size))
+        for start in range(0, size, block_length):
+            block = np.ones((min(block_length, size - start), size))
             block[np.arange(len(block)), start + np.arange(len(block))] = 0.0
             yield [block]
 
 
-def left_out(release: Release, values: Mapping[str, pd.Series[float]]) -> LeftOut:
-    """Measure each metric without each of the participants.
+def jackknife(release: Release, values: Mapping[str, pd.Series[float]]) -> Jackknife:
+    """Measure each metric with each participant excluded in turn.
 
     Args:
         release: a release; it may be empty.
         values: each metric's values by name, indexed by set_id, NaN where a set has none.
 
     Returns:
-        The ranges; NaN, with a reason, where a figure is undefined whoever is left out.
+        The ranges; NaN, with a reason, if a figure is undefined whoever is excluded.
     """
-    (clusters,) = Draws.of(release).clusters
+    (clusters,) = Bootstrap.of_release(release).clusters
     people = [str(name) for name in clusters.ids[np.argsort(clusters.codes)]]
-    without_each = _WithoutEach(
+    leave_one_out = _LeaveOneOut(
         unit="participant",
         n_resamples=len(people),
         seed=0,
@@ -107,29 +110,32 @@ def left_out(release: Release, values: Mapping[str, pd.Series[float]]) -> LeftOu
         clusters=(clusters,),
         n_clusters=len(people),
     )
-    ranges: dict[Statistic, dict[str, Range]] = {}
+    ranges: dict[Statistic, dict[str, JackknifeRange]] = {}
     best: dict[Statistic, tuple[str, ...]] = {}
     for statistic in STATISTICS:
-        found = {
-            name: resampled_statistic(statistic, release, own, without_each)[1]
-            for name, own in values.items()
+        without_each = {
+            name: resampled_statistic(statistic, release, own, leave_one_out)[1]
             if people
+            else np.array([])
+            for name, own in values.items()
         }
-        ranges[statistic] = {name: _range(found.get(name, np.array([])), people) for name in values}
-        best[statistic] = _best(found)
-    return LeftOut(len(people), ranges, best)
+        ranges[statistic] = {name: _range(each, people) for name, each in without_each.items()}
+        best[statistic] = _best(without_each) if people else ()
+    return Jackknife(len(people), ranges, best)
 
 
-def _range(found: NDArray[np.float64], people: Sequence[str]) -> Range:
-    if np.isnan(found).all():
-        return Range(UNDEFINED, UNDEFINED, "", "")
-    low, high = int(np.nanargmin(found)), int(np.nanargmax(found))
-    return Range(float(found[low]), float(found[high]), people[low], people[high])
+def _range(without_each: NDArray[np.float64], people: Sequence[str]) -> JackknifeRange:
+    if np.isnan(without_each).all():
+        return JackknifeRange(UNDEFINED, UNDEFINED, "", "")
+    low, high = int(np.nanargmin(without_each)), int(np.nanargmax(without_each))
+    return JackknifeRange(
+        float(without_each[low]), float(without_each[high]), people[low], people[high]
+    )
 
 
-def _best(found: Mapping[str, NDArray[np.float64]]) -> tuple[str, ...]:
-    if not found:
+def _best(without_each: Mapping[str, NDArray[np.float64]]) -> tuple[str, ...]:
+    if not without_each:
         return ()
-    table = np.stack(list(found.values()))
+    table = np.stack(list(without_each.values()))
     highest = table == np.nanmax(table, axis=0, initial=-np.inf)
-    return tuple(name for name, row in zip(found, highest, strict=True) if row.any())
+    return tuple(name for name, row in zip(without_each, highest, strict=True) if row.any())

@@ -1,13 +1,13 @@
-"""Sensitivity: whether the conclusions change when answers that one may doubt are left out."""
+"""Sensitivity: do the conclusions change without answers that may be doubted?"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hsfiq.analysis.data.answers import contradicts, optional, subset
+from hsfiq.analysis.data.answers import contradicts, optional_column
 from hsfiq.analysis.sensitivity.conclusions import Conclusions, conclude
-from hsfiq.analysis.sensitivity.jackknife import LeftOut, left_out
+from hsfiq.analysis.sensitivity.jackknife import Jackknife, jackknife
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.resampling.draws import Draws
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 MIN_SECONDS = 5.0
-"""Who needs less has hardly looked at ten images and read a text."""
+"""Too short to look at ten images and read a text."""
 PRACTICE = 5
 """How many of each participant's first questions count as practice."""
-AS_IT_IS, TOGETHER = "as it is", "all together"
+ALL_ANSWERS, ALL_RULES = "as it is", "all together"
 
 
 @dataclass(frozen=True)
-class Filtered:
+class FilteredConclusions:
     """The conclusions without some of the answers.
 
     Attributes:
-        rule: which questions are left out.
-        n_questions: how many are left.
-        n_dropped: how many are left out.
-        conclusions: what follows from those that are left; None where the rule cannot be applied.
-        changes: what is concluded otherwise than from all answers, in words.
-        reason: why the rule cannot be applied, where it cannot.
+        rule: which questions are excluded.
+        n_questions: the number of questions kept.
+        n_dropped: the number of questions excluded.
+        conclusions: from the kept questions; None if the rule cannot be applied.
+        changes: the conclusions that differ from those of all answers, in words.
+        reason: why the rule cannot be applied.
     """
 
     rule: str
@@ -46,15 +46,15 @@ class Filtered:
 
     def to_json(self) -> dict[str, object]:
         """Return all of it; "conclusion_changes" says whether there are changes."""
-        figures: dict[str, object] = {
+        fields: dict[str, object] = {
             "rule": self.rule,
             "n_questions": self.n_questions,
             "n_dropped": self.n_dropped,
         }
         if self.conclusions is None:
-            return {**figures, "conclusion_changes": None, "reason": self.reason}
+            return {**fields, "conclusion_changes": None, "reason": self.reason}
         return {
-            **figures,
+            **fields,
             **self.conclusions.to_json(),
             "conclusion_changes": bool(self.changes),
             "changes": list(self.changes),
@@ -67,69 +67,69 @@ class Sensitivity:
 
     Attributes:
         rows: the conclusions from all answers first, then under each rule alone, then under all.
-        left_out: what happens to each figure when one participant is left out.
+        jackknife: the figures with one participant excluded at a time.
     """
 
-    rows: tuple[Filtered, ...]
-    left_out: LeftOut
+    rows: tuple[FilteredConclusions, ...]
+    jackknife: Jackknife
 
     def to_json(self) -> dict[str, object]:
         """Return {"rows", "one_participant_left_out"}."""
         return {
             "rows": [row.to_json() for row in self.rows],
-            "one_participant_left_out": self.left_out.to_json(),
+            "one_participant_left_out": self.jackknife.to_json(),
         }
 
 
 def sensitivity(
     release: Release,
     values: Mapping[str, pd.Series[float]],
-    draws: Draws,
+    bootstrap: Bootstrap,
     *,
     min_seconds: float = MIN_SECONDS,
     practice: int = PRACTICE,
 ) -> Sensitivity:
-    """Draw the conclusions again without the answers that one may doubt.
+    """Draw the conclusions again without answers that may be doubted.
 
     Args:
         release: a release; it may be empty.
         values: each metric's values by name, indexed by set_id, NaN where a set has none.
-        draws: the resamples, the same under every rule.
-        min_seconds: answers that took less active time are left out under one of the rules.
-        practice: how many of each participant's first questions are, under another.
+        bootstrap: the resamples, the same under every rule.
+        min_seconds: one rule excludes answers that took less active time.
+        practice: another excludes so many first questions of each participant.
 
     Returns:
-        The table, and the range over participants left out one at a time.
+        The table, and the range over participants excluded one at a time.
     """
-    base = conclude(release, values, draws)
+    base = conclude(release, values, bootstrap)
     n = len(release.preferences)
-    rows = [Filtered(AS_IT_IS, n, 0, base)]
-    together = None
+    rows = [FilteredConclusions(ALL_ANSWERS, n, 0, base)]
+    dropped_by_any = None
     for rule, dropped in rules(release.preferences, min_seconds, practice):
         if isinstance(dropped, str):
-            rows.append(Filtered(rule, n, 0, None, reason=dropped))
+            rows.append(FilteredConclusions(rule, n, 0, None, reason=dropped))
             continue
-        together = dropped if together is None else together | dropped
-        rows.append(_without(release, dropped, rule, values, draws, base))
-    if together is not None:
-        rows.append(_without(release, together, TOGETHER, values, draws, base))
-    return Sensitivity(tuple(rows), left_out(release, values))
+        dropped_by_any = dropped if dropped_by_any is None else dropped_by_any | dropped
+        rows.append(_without(release, dropped, rule, values, bootstrap, base))
+    if dropped_by_any is not None:
+        rows.append(_without(release, dropped_by_any, ALL_RULES, values, bootstrap, base))
+    return Sensitivity(tuple(rows), jackknife(release, values))
 
 
 def rules(
     preferences: pd.DataFrame, min_seconds: float, practice: int
 ) -> Iterator[tuple[str, pd.Series[bool] | str]]:
-    """Yield each rule with the questions that it drops, or why it cannot be applied.
+    """Yield each rule with the questions that it excludes, or why it cannot be applied.
 
     Args:
         preferences: (n_questions, ...) in the order in which participants answered them.
         min_seconds: see `sensitivity`.
         practice: see `sensitivity`.
     """
-    irrelevant = optional(preferences, "irrelevant")
-    failed = optional(preferences, "failed_checks")
-    seconds = optional(preferences, "active_seconds")
-    place = preferences.groupby("participant_id").cumcount()
+    irrelevant = optional_column(preferences, "irrelevant")
+    failed = optional_column(preferences, "failed_checks")
+    seconds = optional_column(preferences, "active_seconds")
+    position = preferences.groupby("participant_id").cumcount()
     yield (
         "without questions flagged irrelevant",
         "the release has no irrelevance flag" if irrelevant.isna().all() else irrelevant == 1,
@@ -143,7 +143,7 @@ def rules(
         f"without answers under {min_seconds:g} seconds",
         "no times were recorded" if seconds.isna().all() else seconds < min_seconds,
     )
-    yield f"without the first {practice} questions of each participant", place < practice
+    yield f"without the first {practice} questions of each participant", position < practice
 
 
 def _without(
@@ -151,9 +151,10 @@ def _without(
     dropped: pd.Series[bool],
     rule: str,
     values: Mapping[str, pd.Series[float]],
-    draws: Draws,
+    bootstrap: Bootstrap,
     base: Conclusions,
-) -> Filtered:
+) -> FilteredConclusions:
     n_dropped = int(dropped.sum())
-    found = conclude(subset(release, ~dropped), values, draws) if n_dropped else base
-    return Filtered(rule, len(dropped) - n_dropped, n_dropped, found, found.changes_from(base))
+    conclusions = conclude(release.subset(~dropped), values, bootstrap) if n_dropped else base
+    changes = conclusions.changes_from(base)
+    return FilteredConclusions(rule, len(dropped) - n_dropped, n_dropped, conclusions, changes)

@@ -1,4 +1,9 @@
-"""Agreement: how far people who judged the same thing said the same (Krippendorff's alpha)."""
+"""Agreement between people: Krippendorff's alpha, and what counts as judging the same thing.
+
+A unit of alpha is what several people may have judged: for scores, the same images in the same
+order for the same query (`set_units`); for preferences, the same two sets, on whichever sides they
+were shown (`preference_ratings`).
+"""
 
 from __future__ import annotations
 
@@ -7,31 +12,30 @@ from typing import TYPE_CHECKING, Literal
 
 import evalica
 import numpy as np
-from scipy import stats
+import pandas as pd
 
-from hsfiq.analysis.figures import UNDEFINED, figure, with_reason
+from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
+from hsfiq.analysis.resampling.interval import percentiles
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
 Level = Literal["nominal", "ordinal"]
 
-CONFIDENCE = 0.95
-AT_ONCE = 250  # resamples held in memory together
+BLOCK_SIZE = 250  # resamples held in memory at once
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Krippendorff's alpha: 1 is full agreement, 0 what chance gives, below 0 is less than that.
+    """Krippendorff's alpha: 1 is full agreement, 0 that of chance, below 0 less than chance.
 
     Attributes:
-        alpha: the coefficient over all units that two people or more have judged.
+        alpha: the coefficient over all units that at least two people have judged.
         ci: its 95 % interval, by bootstrap over clusters (percentiles).
-        n_units: how many units two people or more have judged.
-        n_ratings: how many judgements these units have.
-        n_clusters: how many clusters the units come from.
-        reason: why alpha or its interval is NaN, where it is.
+        n_units: the number of these units.
+        n_ratings: the number of judgements of these units.
+        n_clusters: the number of clusters that the units come from.
+        reason: why alpha or its interval is NaN.
     """
 
     alpha: float
@@ -43,14 +47,54 @@ class Agreement:
 
     def to_json(self) -> dict[str, object]:
         """Return {"alpha", "ci", "n_units", "n_ratings", "n_clusters"} and the reason, if any."""
-        result: dict[str, object] = {
-            "alpha": figure(self.alpha),
-            "ci": [figure(end) for end in self.ci],
-            "n_units": self.n_units,
-            "n_ratings": self.n_ratings,
-            "n_clusters": self.n_clusters,
+        fields = dict(vars(self))
+        fields |= {"alpha": json_number(self.alpha), "ci": [json_number(end) for end in self.ci]}
+        return with_reason(fields, fields.pop("reason"))
+
+
+def set_units(sets: pd.DataFrame) -> pd.Series[int]:
+    """Number the retrieved sets: the same images for the same query have the same number.
+
+    Args:
+        sets: (n, ...) with `set_id`, `query_id` and `image_ids`; the order of the images counts.
+
+    Returns:
+        (n,) numbers, indexed by set_id.
+    """
+    keys = list(zip(sets["query_id"], map(tuple, sets["image_ids"]), strict=True))
+    codes = pd.factorize(pd.Series(keys, dtype=object))[0]
+    return pd.Series(codes, index=sets["set_id"].to_numpy())
+
+
+def score_ratings(sets: pd.DataFrame, units: pd.Series[int]) -> pd.DataFrame:
+    """Arrange scores for `agreement`; the units are what `set_units` returned."""
+    return pd.DataFrame(
+        {
+            "rater": sets["participant_id"],
+            "unit": sets["set_id"].map(units),
+            "cluster": sets["query_id"],
+            "value": sets["score"],
         }
-        return with_reason(result, self.reason)
+    )
+
+
+def preference_ratings(preferences: pd.DataFrame, units: pd.Series[int]) -> pd.DataFrame:
+    """Arrange preferences for `agreement`; a unit is a pair of sets, on whichever sides.
+
+    The value is 1 if the set with the lower number is preferred, 2 for the other, 0 for a tie.
+    """
+    first, second = preferences["set_1"].map(units), preferences["set_2"].map(units)
+    pairs = list(zip(np.minimum(first, second), np.maximum(first, second), strict=True))
+    preferred = preferences["preferred"]
+    swapped = (3 - preferred).where(preferred != 0, 0)
+    return pd.DataFrame(
+        {
+            "rater": preferences["participant_id"],
+            "unit": pd.factorize(pd.Series(pairs, dtype=object))[0],
+            "cluster": preferences["query_id"],
+            "value": preferred.where(first <= second, swapped),
+        }
+    )
 
 
 def agreement(
@@ -60,127 +104,95 @@ def agreement(
 
     Args:
         ratings: (n, ...) with `rater`, `unit` (what is judged), `cluster` (what is resampled:
-            the unit's query) and `value` (numbers). Where one rater judged a unit twice, the
-            first judgement is taken.
+            the unit's query) and `value` (numbers). If one rater judged a unit twice, the first
+            judgement counts.
         level: `ordinal` for scores, `nominal` for preferences.
-        resamples: how many times the clusters are drawn.
-        seed: of these draws.
+        resamples: the number of bootstrap resamples.
+        seed: of their random numbers.
 
     Returns:
-        Alpha with its interval; NaN, with a reason, where no unit has two judgements, where all
+        Alpha with its interval; NaN, with a reason, if no unit has two judgements, if all
         judgements are equal (chance alone would agree), or, for the interval, with one cluster.
     """
     single = ratings.dropna(subset=["value"]).drop_duplicates(["rater", "unit"])
     n_raters = single.groupby("unit")["rater"].transform("size")
     table = single[n_raters > 1]
-    n_units, n_clusters = int(table["unit"].nunique()), int(table["cluster"].nunique())
+    sizes = (int(table["unit"].nunique()), len(table), int(table["cluster"].nunique()))
     undefined = (UNDEFINED, UNDEFINED)
     if table.empty:
-        reason = "nothing has been judged by two people"
-        return Agreement(UNDEFINED, undefined, 0, 0, 0, reason)
+        return Agreement(UNDEFINED, undefined, *sizes, "nothing has been judged by two people")
     if table["value"].nunique() == 1:
         reason = "all judgements are the same, so chance would agree as well"
-        return Agreement(UNDEFINED, undefined, n_units, len(table), n_clusters, reason)
+        return Agreement(UNDEFINED, undefined, *sizes, reason)
     matrix = table.pivot_table(index="rater", columns="unit", values="value")
     alpha = float(evalica.alpha(matrix, distance=level).alpha)
-    if n_clusters == 1:
-        reason = "one query alone gives no interval"
-        return Agreement(alpha, undefined, n_units, len(table), n_clusters, reason)
-    drawn = resampled(coincidences(table), level, resamples, seed)
-    low, high = np.nanquantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Agreement(alpha, (float(low), float(high)), n_units, len(table), n_clusters)
+    if sizes[-1] == 1:
+        return Agreement(alpha, undefined, *sizes, "one query alone gives no interval")
+    ci = percentiles(resampled_alphas(coincidences(table), level, resamples, seed))
+    return Agreement(alpha, ci, *sizes)
 
 
 def coincidences(table: pd.DataFrame) -> NDArray[np.float64]:
-    """Count how often two values meet in a unit, (clusters, values, values).
+    """Count how often two values occur together in a unit, (clusters, values, values).
 
     A unit with m judgements gives each ordered pair of them the weight 1 / (m - 1), as in
-    Krippendorff's definition; values stand in rising order.
+    Krippendorff's definition; values are in increasing order.
     """
     counts = table.groupby(["cluster", "unit", "value"]).size().unstack("value", fill_value=0)
     by_unit = counts.to_numpy(dtype=np.float64)
-    met = by_unit[:, :, None] * by_unit[:, None, :]
+    together = by_unit[:, :, None] * by_unit[:, None, :]
     diagonal = np.arange(by_unit.shape[1])
-    met[:, diagonal, diagonal] -= by_unit
-    met /= (by_unit.sum(axis=1) - 1)[:, None, None]
-    codes, first = counts.index.get_level_values("cluster").factorize()
-    total = np.zeros((len(first), *met.shape[1:]))
-    np.add.at(total, codes, met)
+    together[:, diagonal, diagonal] -= by_unit
+    together /= (by_unit.sum(axis=1) - 1)[:, None, None]
+    codes, clusters = counts.index.get_level_values("cluster").factorize()
+    total = np.zeros((len(clusters), *together.shape[1:]))
+    np.add.at(total, codes, together)
     return total
 
 
-def resampled(
-    met: NDArray[np.float64], level: Level, resamples: int, seed: int
+def resampled_alphas(
+    coincidences: NDArray[np.float64], level: Level, resamples: int, seed: int
 ) -> NDArray[np.float64]:
-    """Alpha of each bootstrap resample of the clusters, NaN where a resample has one value only.
+    """Alpha of each bootstrap resample of the clusters, NaN for a resample with one value only.
 
     A cluster drawn twice counts twice, so a resample's coincidences are a weighted sum.
     """
     rng = np.random.default_rng(seed)
-    n_clusters, n_values = met.shape[:2]
-    flat = met.reshape(n_clusters, -1)
-    even = np.full(n_clusters, 1 / n_clusters)
-    parts = []
-    for start in range(0, resamples, AT_ONCE):
-        weights = rng.multinomial(n_clusters, even, size=min(AT_ONCE, resamples - start))
-        parts.append(alphas((weights @ flat).reshape(-1, n_values, n_values), level))
-    return np.concatenate(parts)
+    n_clusters, n_values = coincidences.shape[:2]
+    flat = coincidences.reshape(n_clusters, -1)
+    equal = np.full(n_clusters, 1 / n_clusters)
+    blocks = []
+    for start in range(0, resamples, BLOCK_SIZE):
+        weights = rng.multinomial(n_clusters, equal, size=min(BLOCK_SIZE, resamples - start))
+        blocks.append(alphas((weights @ flat).reshape(-1, n_values, n_values), level))
+    return np.concatenate(blocks)
 
 
-def alphas(met: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
+def alphas(coincidences: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
     """Alpha of each table of coincidences, (n, values, values) -> (n,)."""
-    margins = met.sum(axis=2)
-    distance = squared_distances(margins, level)
-    observed = (met * distance).sum(axis=(1, 2))
-    expected = (margins[:, :, None] * margins[:, None, :] * distance).sum(axis=(1, 2))
+    totals = coincidences.sum(axis=2)
+    distance = squared_distances(totals, level)
+    observed = (coincidences * distance).sum(axis=(1, 2))
+    expected = (totals[:, :, None] * totals[:, None, :] * distance).sum(axis=(1, 2))
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: NDArray[np.float64] = 1 - (margins.sum(axis=1) - 1) * observed / expected
-    found[expected == 0] = np.nan
-    return found
+        result: NDArray[np.float64] = 1 - (totals.sum(axis=1) - 1) * observed / expected
+    result[expected == 0] = np.nan
+    return result
 
 
-def squared_distances(margins: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
+def squared_distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
     """The squared distance of any two values, (n, values, values).
 
-    Nominal: 1 between different values. Ordinal: how many judgements lie between the two,
-    those of the two values themselves counted half.
-    """
-    if level == "nominal":
-        one = 1 - np.eye(margins.shape[1])
-        return np.broadcast_to(one, (len(margins), *one.shape))
-    middles = np.cumsum(margins, axis=1) - margins / 2
-    squared: NDArray[np.float64] = (middles[:, :, None] - middles[:, None, :]) ** 2
-    return squared
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share with its exact 95 % interval (Clopper and Pearson).
-
-    Attributes:
-        rate: hits / n.
-        ci: the interval's ends.
-        n: how many there are.
-        reason: why rate and ci are NaN, where they are.
-    """
-
-    rate: float
-    ci: tuple[float, float]
-    n: int
-    reason: str | None = None
-
-
-def exact_share(hits: int, n: int) -> Share:
-    """Measure the share of hits.
+    Nominal: 1 between different values. Ordinal: the number of judgements between the two, where
+    those of the two values themselves count half.
 
     Args:
-        hits: how many of the n are hits.
-        n: how many there are.
-
-    Returns:
-        The share; NaN, with a reason, of nothing.
+        totals: (n, values), how many judgements have each value.
+        level: of the values.
     """
-    if n == 0:
-        return Share(UNDEFINED, (UNDEFINED, UNDEFINED), 0, "there is nothing to count")
-    ends = stats.binomtest(hits, n).proportion_ci(CONFIDENCE, method="exact")
-    return Share(hits / n, (float(ends.low), float(ends.high)), n)
+    if level == "nominal":
+        different = 1 - np.eye(totals.shape[1])
+        return np.broadcast_to(different, (len(totals), *different.shape))
+    middles = np.cumsum(totals, axis=1) - totals / 2
+    squared: NDArray[np.float64] = (middles[:, :, None] - middles[:, None, :]) ** 2
+    return squared

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hsfiq.analysis.data.answers import subset
-from hsfiq.analysis.resampling.draws import Draws
 from hsfiq.analysis.statistics.correlation import Correlation, spearman
 from hsfiq.analysis.statistics.position import PositionBias, position_bias
 from hsfiq.analysis.statistics.preference import PreferenceRates, preference_rates
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hsfiq.analysis.data.release import Release
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 BETWEEN = "each participant judged one category: a difference may as well be one of people"
 WITHIN = "participants judged several categories, so these are compared within people too"
@@ -27,8 +26,8 @@ class CategoryFigures:
     """The figures of one category.
 
     Attributes:
-        n_questions: how many questions it has.
-        n_participants: how many participants answered them.
+        n_questions: the number of its questions.
+        n_participants: the number of participants who answered them.
         position_bias: P(set 1 preferred).
         spearman: by metric, its correlation with the human scores.
         preference: by metric, its preference rates; their coverage is of this category's questions.
@@ -62,8 +61,8 @@ class Categories:
 
     Attributes:
         figures: by category, names sorted.
-        note: whether the same people judged several; None where there are no two categories.
-        reason: why there are no figures, where there are none.
+        note: whether the same people judged several; None for fewer than two categories.
+        reason: why there are no figures.
     """
 
     figures: Mapping[str, CategoryFigures]
@@ -74,56 +73,51 @@ class Categories:
         """Return {"categories", "note"}, or null categories beside the reason."""
         if self.reason is not None:
             return {"categories": None, "reason": self.reason}
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "categories": {name: each.to_json() for name, each in self.figures.items()}
         }
-        return found if self.note is None else {**found, "note": self.note}
+        return fields if self.note is None else {**fields, "note": self.note}
 
 
 def categories(
-    release: Release, values: Mapping[str, pd.Series[float]], draws: Draws
+    release: Release, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
 ) -> Categories:
     """Measure each category of a release.
 
     Args:
         release: a release; its queries may have a `category`.
         values: each metric's values by name, indexed by set_id, NaN where a set has none.
-        draws: the resamples' unit, number and seed; each category draws from its own clusters.
+        bootstrap: gives the settings; each category resamples its own clusters.
 
     Returns:
-        The figures; none, with a reason, where the release names no categories.
+        The figures; none, with a reason, if the release names no categories.
     """
     if "category" not in release.queries:
         return Categories({}, reason="the release names no categories")
-    named = release.queries.set_index("query_id")["category"]
-    of_question = release.preferences["query_id"].map(named).replace("", None)
+    of_query = release.queries.set_index("query_id")["category"]
+    of_question = release.preferences["query_id"].map(of_query).replace("", None)
     names = sorted(str(name) for name in of_question.dropna().unique())
     if not names:
         return Categories({}, reason="no question has a category")
-    judged = of_question.groupby(release.preferences["participant_id"]).nunique()
-    note = BETWEEN if (judged <= 1).all() else WITHIN
+    n_judged = of_question.groupby(release.preferences["participant_id"]).nunique()
+    note = BETWEEN if (n_judged <= 1).all() else WITHIN
     return Categories(
-        {name: _figures(subset(release, of_question == name), values, draws) for name in names},
+        {name: _figures(release.subset(of_question == name), values, bootstrap) for name in names},
         note if len(names) > 1 else None,
     )
 
 
 def _figures(
-    part: Release, values: Mapping[str, pd.Series[float]], draws: Draws
+    category: Release, values: Mapping[str, pd.Series[float]], settings: Bootstrap
 ) -> CategoryFigures:
-    own = Draws.of(
-        part,
-        unit=draws.unit,
-        n_resamples=draws.n_resamples,
-        seed=draws.seed,
-        correction=draws.correction,
-    )
+    bootstrap = settings.for_release(category)
+    preferences = category.preferences
     return CategoryFigures(
-        n_questions=len(part.preferences),
-        n_participants=part.n_participants,
-        position_bias=position_bias(part.preferences, own),
-        spearman={name: spearman(part.sets, each, own) for name, each in values.items()},
+        n_questions=len(preferences),
+        n_participants=category.n_participants,
+        position_bias=position_bias(preferences, bootstrap),
+        spearman={name: spearman(category.sets, each, bootstrap) for name, each in values.items()},
         preference={
-            name: preference_rates(part.preferences, each, own) for name, each in values.items()
+            name: preference_rates(preferences, each, bootstrap) for name, each in values.items()
         },
     )

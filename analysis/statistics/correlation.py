@@ -1,4 +1,9 @@
-"""Rank correlation of a metric with the human scores, over all sets (CIRQRS section 5.2)."""
+"""Spearman's rank correlation of a metric with the human scores: pooled, and within participants.
+
+Pooled over all sets, as in CIRQRS section 5.2, a rho mixes two effects: one person's higher scores
+go with higher values, and generous people may have seen better sets. Within participants only the
+first remains.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,21 @@ from dataclasses import dataclass
 from math import atanh, sqrt, tanh
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pandas as pd
 from scipy import stats
 
-from hsfiq.analysis.figures import UNDEFINED, figure
+from hsfiq.analysis.json_values import UNDEFINED, json_number
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.interval import LEVEL, with_interval
-from hsfiq.analysis.resampling.spearman_clusters import resampled_spearman
+from hsfiq.analysis.resampling.spearman import resampled_spearman
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from numpy.typing import NDArray
 
-    from hsfiq.analysis.resampling.draws import Draws
-    from hsfiq.analysis.resampling.interval import Interval
+    from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
-LEAST = 3  # the p-value has n - 2 degrees of freedom
+MIN_SETS = 3  # the p-value has n - 2 degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -28,10 +35,10 @@ class Correlation:
     Attributes:
         rho: the coefficient, ties by mid-ranks.
         p: two-sided, from Student's t, as if the sets were independent.
-        n: how many sets have both a score and a value of the metric.
-        n_clusters: how many participants they come from.
-        reason: why rho and p are NaN, where they are.
-        ci: the interval by resampling clusters; None where no draws were given.
+        n: the number of sets with both a score and a value of the metric.
+        n_clusters: the number of participants that they come from.
+        reason: why rho and p are NaN.
+        ci: the clustered interval; None without a bootstrap.
         independent_ci: for contrast, the analytic interval as if the sets were independent.
     """
 
@@ -40,44 +47,43 @@ class Correlation:
     n: int
     n_clusters: int
     reason: str | None = None
-    ci: Interval | None = None
+    ci: ConfidenceInterval | None = None
     independent_ci: tuple[float, float] = (UNDEFINED, UNDEFINED)
 
     def to_json(self) -> dict[str, object]:
         """Return {"rho", "p", "n", "n_clusters", "independent_ci"}, the interval, the reason."""
-        result: dict[str, object] = {
-            "rho": figure(self.rho),
-            "p": figure(self.p),
+        fields: dict[str, object] = {
+            "rho": json_number(self.rho),
+            "p": json_number(self.p),
             "n": self.n,
             "n_clusters": self.n_clusters,
-            "independent_ci": [figure(end) for end in self.independent_ci],
+            "independent_ci": [json_number(end) for end in self.independent_ci],
         }
-        return with_interval(result, self.ci, self.reason)
+        return with_interval(fields, self.ci, self.reason)
 
 
 def spearman(
-    sets: pd.DataFrame, values: pd.Series[float], draws: Draws | None = None
+    sets: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap | None = None
 ) -> Correlation:
     """Correlate a metric with the human scores over all sets, two per question.
 
     Args:
-        sets: (n, ...) with `set_id`, `score`, `participant_id` and, for draws, `query_id`.
-        values: the metric, indexed by set_id; sets with NaN are left out.
-        draws: the resamples for the interval; None leaves it out.
+        sets: (n, ...) with `set_id`, `score`, `participant_id` and, for the bootstrap, `query_id`.
+        values: the metric, indexed by set_id; sets with NaN are excluded.
+        bootstrap: for the interval; without it there is none.
 
     Returns:
-        rho and p; both NaN, with a reason, where fewer than 3 sets are left or a side is constant.
+        rho and p; both NaN, with a reason, for fewer than 3 sets or if a variable is constant.
     """
     table = with_values(sets, values)
     n, n_clusters = len(table), int(table["participant_id"].nunique())
     reason = why_undefined(table)
     ci = None
-    if draws is not None:
-        x, y = (table[column].to_numpy(dtype="float64") for column in ("value", "score"))
-        ci = draws.interval(resampled_spearman(draws, table, x, y), table)
+    if bootstrap is not None:
+        ci = bootstrap.interval(resampled_rho(table, bootstrap), table)
     if reason is not None:
         return Correlation(UNDEFINED, UNDEFINED, n, n_clusters, reason, ci)
-    rho, p = (float(found) for found in stats.spearmanr(table["value"], table["score"]))
+    rho, p = (float(figure) for figure in stats.spearmanr(table["value"], table["score"]))
     return Correlation(rho, p, n, n_clusters, None, ci, bonett_wright(rho, n))
 
 
@@ -86,10 +92,16 @@ def with_values(sets: pd.DataFrame, values: pd.Series[float]) -> pd.DataFrame:
     return sets.assign(value=sets["set_id"].map(values)).dropna(subset=["value"])
 
 
+def resampled_rho(table: pd.DataFrame, bootstrap: Bootstrap) -> NDArray[np.float64]:
+    """Spearman's rho of `value` and `score` in each resample, NaN where undefined."""
+    x, y = (table[column].to_numpy(dtype="float64") for column in ("value", "score"))
+    return resampled_spearman(bootstrap, table, x, y)
+
+
 def why_undefined(table: pd.DataFrame) -> str | None:
-    """Say why `value` and `score` have no correlation; None where they have one."""
-    if len(table) < LEAST:
-        return f"n = {len(table)}: the correlation needs {LEAST} sets"
+    """Explain why `value` and `score` have no correlation; None if they have one."""
+    if len(table) < MIN_SETS:
+        return f"n = {len(table)}: the correlation needs {MIN_SETS} sets"
     if table["value"].nunique() == 1:
         return "the metric has the same value for every set"
     if table["score"].nunique() == 1:
@@ -104,11 +116,119 @@ def bonett_wright(rho: float, n: int) -> tuple[float, float]:
 
     Args:
         rho: the coefficient.
-        n: how many rows there are, 3 or more; three say nothing, so theirs is all of [-1, 1].
+        n: 3 or more; for 3 the interval is all of [-1, 1].
     """
-    if n <= LEAST:
+    if n <= MIN_SETS:
         return (-1.0, 1.0)
     if abs(rho) >= 1:
         return (rho, rho)
     half = float(stats.norm.ppf((1 + LEVEL) / 2)) * sqrt((1 + rho**2 / 2) / (n - 3))
     return (tanh(atanh(rho) - half), tanh(atanh(rho) + half))
+
+
+@dataclass(frozen=True)
+class WithinParticipant:
+    """Spearman's rho within participants, computed in two ways.
+
+    Attributes:
+        mean: the mean of the participants' own rhos, over those who have one.
+        n_participants: the number of participants who have one.
+        mean_ci: its interval, always by resampling participants; None without a bootstrap.
+        mean_reason: why the mean is NaN.
+        centred: rho of the metric and the human scores less their participant's mean, pooled.
+        n: the number of sets that it comes from.
+        centred_ci: its interval, with the means held fixed; None without a bootstrap.
+        centred_reason: why it is NaN.
+    """
+
+    mean: float
+    n_participants: int
+    mean_ci: ConfidenceInterval | None
+    mean_reason: str | None
+    centred: float
+    n: int
+    centred_ci: ConfidenceInterval | None
+    centred_reason: str | None
+
+    def to_json(self) -> dict[str, object]:
+        """Return {"mean": {"rho", "n_participants"}, "centred": {"rho", "n"}} with intervals."""
+        mean: dict[str, object] = {
+            "rho": json_number(self.mean),
+            "n_participants": self.n_participants,
+        }
+        centred: dict[str, object] = {"rho": json_number(self.centred), "n": self.n}
+        return {
+            "mean": with_interval(mean, self.mean_ci, self.mean_reason),
+            "centred": with_interval(centred, self.centred_ci, self.centred_reason),
+        }
+
+
+def within_participant(
+    sets: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap | None = None
+) -> WithinParticipant:
+    """Correlate a metric with the human scores within participants.
+
+    Args:
+        sets: (n, ...) with `set_id`, `score`, `participant_id` and, for the bootstrap, `query_id`.
+        values: the metric, indexed by set_id; sets with NaN are excluded.
+        bootstrap: for the intervals; without it there are none.
+
+    Returns:
+        Both coefficients; NaN, with a reason, if no participant has a rho of their own (3 sets,
+        neither variable constant), or if the pooled one is undefined.
+    """
+    table = with_values(sets, values)
+    rhos = participant_rhos(table)
+    scores = table["score"] - table.groupby("participant_id")["score"].transform("mean")
+    centred = table.assign(score=scores)
+    reason = why_undefined(centred)
+    mean_ci = centred_ci = None
+    if bootstrap is not None:
+        mean_ci = _mean_interval(rhos, sets, bootstrap)
+        centred_ci = bootstrap.interval(resampled_rho(centred, bootstrap), centred)
+    no_rhos = f"no participant has {MIN_SETS} sets with neither side constant"
+    return WithinParticipant(
+        mean=float(rhos.mean()) if len(rhos) else UNDEFINED,
+        n_participants=len(rhos),
+        mean_ci=mean_ci,
+        mean_reason=None if len(rhos) else no_rhos,
+        centred=UNDEFINED if reason else float(stats.spearmanr(centred["value"], scores).statistic),
+        n=len(table),
+        centred_ci=centred_ci,
+        centred_reason=reason,
+    )
+
+
+def participant_rhos(table: pd.DataFrame) -> pd.Series[float]:
+    """Each participant's own Spearman's rho.
+
+    Args:
+        table: (n, ...) with `participant_id`, `value` and `score`.
+
+    Returns:
+        Indexed by participant_id; only those with 3 sets and neither variable constant.
+    """
+    people = table["participant_id"]
+    ranks = table.groupby("participant_id")[["value", "score"]].rank()
+    ranks -= ranks.groupby(people).transform("mean")
+    x, y = ranks["value"], ranks["score"]
+    products = pd.DataFrame({"xy": x * y, "xx": x**2, "yy": y**2}).groupby(people)
+    sums = products.sum()[products.size() >= MIN_SETS]
+    sums = sums[(sums["xx"] > 0) & (sums["yy"] > 0)]
+    return sums["xy"] / np.sqrt(sums["xx"] * sums["yy"])
+
+
+def _mean_interval(
+    rhos: pd.Series[float], sets: pd.DataFrame, bootstrap: Bootstrap
+) -> ConfidenceInterval:
+    if bootstrap.unit != "participant":
+        bootstrap = Bootstrap.of_rows(
+            sets,
+            n_resamples=bootstrap.n_resamples,
+            seed=bootstrap.seed,
+            correction=bootstrap.correction,
+        )
+    rows = pd.DataFrame({"participant_id": rhos.index})
+    values = np.asarray(rhos, dtype=np.float64)[:, None]
+    means = bootstrap.ratios(rows, values, np.ones(values.shape))[:, 0]
+    return bootstrap.interval(means, rows)

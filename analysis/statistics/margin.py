@@ -1,8 +1,8 @@
-"""Accuracy by margin: whether a metric is right more often where it sees a larger difference.
+"""Accuracy by margin: is a metric right more often where its two values differ more?
 
-A metric whose large differences are no surer than its small ones is no measure of relevance, even
-where its preference rate is good. The same is asked of people: where their two scores are further
-apart, the pair is clearer, and a metric that misses it is further from them.
+A metric whose large differences are no more reliable than its small ones does not measure
+relevance, however good its preference rate. The same is measured by people's scores: the further
+apart their two scores, the clearer the pair, and the worse an error of the metric.
 """
 
 from __future__ import annotations
@@ -13,78 +13,73 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from hsfiq.analysis.data.answers import metric_margin
-from hsfiq.analysis.figures import UNDEFINED, figure, with_reason
+from hsfiq.analysis.data.answers import metric_difference
+from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
 from hsfiq.analysis.resampling.interval import with_interval
-from hsfiq.analysis.resampling.shares import resampled_shares
+from hsfiq.analysis.statistics import preference
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from hsfiq.analysis.resampling.draws import Draws
-    from hsfiq.analysis.resampling.interval import Interval
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
+    from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 BINS = 5
 
 
 @dataclass(frozen=True)
 class MarginBin:
-    """The pairs whose margin lies between two values, both included.
+    """The pairs with a margin between two values, both included.
 
     Attributes:
         low: the smallest margin in the bin.
         high: the largest.
         accuracy: the share of its pairs in which the set with the higher value is preferred.
         ci: the interval of accuracy.
-        n: how many pairs it has.
+        n: the number of pairs.
     """
 
     low: float
     high: float
     accuracy: float
-    ci: Interval
+    ci: ConfidenceInterval
     n: int
 
     def to_json(self) -> dict[str, object]:
         """Return {"low", "high", "accuracy", "n", "ci", "ci_method"}."""
-        result: dict[str, object] = {
-            "low": self.low,
-            "high": self.high,
-            "accuracy": self.accuracy,
-            "n": self.n,
-        }
-        return with_interval(result, self.ci, None)
+        fields = {name: getattr(self, name) for name in ("low", "high", "accuracy", "n")}
+        return with_interval(fields, self.ci, None)
 
 
 @dataclass(frozen=True)
 class Trend:
-    """Whether accuracy rises with the margin: Spearman's rho of margin and being right, by pairs.
+    """Whether accuracy rises with the margin: Spearman's rho of margin and being right, by pair.
 
     Attributes:
-        rho: above 0 where larger margins are surer.
-        ci: the interval of rho, the ranks held as they are among all pairs.
-        reason: why rho is NaN, where it is.
+        rho: above 0 if the metric is right more often at larger margins.
+        ci: the interval of rho, with the ranks among all pairs held fixed.
+        reason: why rho is NaN.
     """
 
     rho: float
-    ci: Interval
+    ci: ConfidenceInterval
     reason: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return {"rho", "ci", "ci_method"} and the reason, where there is one."""
-        return with_interval({"rho": figure(self.rho)}, self.ci, self.reason)
+        """Return {"rho", "ci", "ci_method"} and the reason, if any."""
+        return with_interval({"rho": json_number(self.rho)}, self.ci, self.reason)
 
 
 @dataclass(frozen=True)
 class AccuracyByMargin:
-    """Accuracy in bins of rising margin.
+    """Accuracy in bins of increasing margin.
 
     Attributes:
-        bins: those that have pairs, by rising margin.
+        bins: those that have pairs, by increasing margin.
         trend: over all pairs, not over the bins.
-        n: how many pairs there are: with a preference, both values, and these different.
-        reason: why there is no bin, where there is none.
+        n: the number of pairs with a preference and two different values.
+        reason: why there is no bin.
     """
 
     bins: tuple[MarginBin, ...]
@@ -93,22 +88,22 @@ class AccuracyByMargin:
     reason: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return {"bins", "trend", "n"} and the reason, where there is one."""
-        result: dict[str, object] = {
+        """Return {"bins", "trend", "n"} and the reason, if any."""
+        fields: dict[str, object] = {
             "bins": [each.to_json() for each in self.bins],
             "trend": self.trend.to_json(),
             "n": self.n,
         }
-        return with_reason(result, self.reason)
+        return with_reason(fields, self.reason)
 
 
 @dataclass(frozen=True)
 class Margins:
-    """Accuracy by how far apart the two sets are, for the metric and for people.
+    """Accuracy by the difference between the two sets, for the metric and for people.
 
     Attributes:
-        by_metric: in bins of equal size of |m(set 1) - m(set 2)|; equal margins share a bin, so
-            that a metric of few values has fewer than 5.
+        by_metric: in bins of equal size of |m(set 1) - m(set 2)|; equal margins share a bin, so a
+            metric with few values has fewer than 5.
         by_score: at each |score 1 - score 2|.
     """
 
@@ -120,35 +115,34 @@ class Margins:
         return {"by_metric": self.by_metric.to_json(), "by_score": self.by_score.to_json()}
 
 
-def margins(preferences: pd.DataFrame, values: pd.Series[float], draws: Draws) -> Margins:
+def margins(preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap) -> Margins:
     """Measure how a metric's accuracy depends on the margin.
 
     Args:
         preferences: (n_questions, ...) with `set_1`, `set_2`, `participant_id`, `query_id`,
             `preferred` (1, 2, 0 = tie), `score_1` and `score_2`.
         values: the metric, indexed by set_id, NaN where a set has none.
-        draws: of the release.
+        bootstrap: of the release.
 
     Returns:
-        The accuracies, over the pairs with a preference and two different values: those of the
-        symmetric rate.
+        The accuracies, over the pairs of the symmetric rate (`preference.symmetric`).
     """
-    above = metric_margin(preferences, values)
-    # NaN is not above or below 0, which leaves out the pairs that lack a value.
-    used = ((above > 0) | (above < 0)) & (preferences["preferred"] != 0)
-    rows, signed = preferences[used], above[used].to_numpy(dtype=np.float64)
-    right = (signed > 0) == (rows["preferred"] == 1).to_numpy()
-    gaps = np.abs(signed)
-    apart = (rows["score_1"].astype("float64") - rows["score_2"].astype("float64")).abs()
-    distances = np.asarray(apart, dtype=np.float64)
+    pairs, set_1, (difference,) = preference.usable_pairs(
+        preferences, metric_difference(preferences, values)
+    )
+    terms = preference.symmetric(difference, set_1)
+    rows, right = pairs[terms.counted], terms.hits[terms.counted] == 1
+    metric_margin = np.abs(difference[terms.counted])
+    score_margin = (rows["score_1"] - rows["score_2"]).abs().to_numpy(dtype=np.float64)
+    score_bins = score_margin.astype(np.int64)
     return Margins(
-        by_metric=_accuracies(rows, gaps, equal_bins(gaps), right, draws),
-        by_score=_accuracies(rows, distances, distances.astype(np.int64), right, draws),
+        by_metric=_accuracies(rows, metric_margin, equal_bins(metric_margin), right, bootstrap),
+        by_score=_accuracies(rows, score_margin, score_bins, right, bootstrap),
     )
 
 
 def equal_bins(margin: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Put each margin into one of 5 bins by its mid-rank, so that equal ones share a bin.
+    """Assign each margin to one of 5 bins by its mid-rank, so that equal margins share a bin.
 
     Args:
         margin: (n,).
@@ -163,32 +157,31 @@ def equal_bins(margin: NDArray[np.float64]) -> NDArray[np.int64]:
 def _accuracies(
     rows: pd.DataFrame,
     margin: NDArray[np.float64],
-    places: NDArray[np.int64],
+    bin_numbers: NDArray[np.int64],
     right: NDArray[np.bool_],
-    draws: Draws,
+    bootstrap: Bootstrap,
 ) -> AccuracyByMargin:
     if len(rows) == 0:
-        undefined = draws.interval(np.full(draws.n_resamples, np.nan), rows)
         reason = "no pair has a preference and two different values"
-        return AccuracyByMargin((), Trend(UNDEFINED, undefined, reason), 0, reason)
-    inside = places[:, None] == np.unique(places)
-    hits = inside & right[:, None]
-    drawn = resampled_shares(draws, rows, hits, inside)
+        trend = Trend(UNDEFINED, bootstrap.undefined_interval(rows), reason)
+        return AccuracyByMargin((), trend, 0, reason)
+    inside = bin_numbers[:, None] == np.unique(bin_numbers)
+    resampled = bootstrap.ratios(rows, inside & right[:, None], inside)
     bins = tuple(
         MarginBin(
             low=float(margin[chosen].min()),
             high=float(margin[chosen].max()),
             accuracy=float(right[chosen].mean()),
-            ci=draws.interval(found, rows[chosen]),
+            ci=bootstrap.interval(accuracies, rows[chosen]),
             n=int(chosen.sum()),
         )
-        for chosen, found in zip(inside.T, drawn.T, strict=True)
+        for chosen, accuracies in zip(inside.T, resampled.T, strict=True)
     )
-    return AccuracyByMargin(bins, _trend(rows, margin, right, draws), len(rows))
+    return AccuracyByMargin(bins, _trend(rows, margin, right, bootstrap), len(rows))
 
 
 def _trend(
-    rows: pd.DataFrame, margin: NDArray[np.float64], right: NDArray[np.bool_], draws: Draws
+    rows: pd.DataFrame, margin: NDArray[np.float64], right: NDArray[np.bool_], bootstrap: Bootstrap
 ) -> Trend:
     reason = None
     if margin.min() == margin.max():
@@ -196,18 +189,17 @@ def _trend(
     elif right.all() or not right.any():
         reason = f"the metric is {'right' if right.all() else 'wrong'} of every pair"
     if reason is not None:
-        undefined = draws.interval(np.full(draws.n_resamples, np.nan), rows)
-        return Trend(UNDEFINED, undefined, reason)
+        return Trend(UNDEFINED, bootstrap.undefined_interval(rows), reason)
     ranks = stats.rankdata(margin) - (len(margin) + 1) / 2
     columns = np.stack([np.ones(len(ranks)), ranks, right, ranks**2, ranks * right], axis=1)
-    drawn = draws.interval(_correlations(draws.totals(rows, columns)), rows)
-    return Trend(float(_correlations(columns.sum(axis=0)[None])[0]), drawn)
+    ci = bootstrap.interval(_correlations(bootstrap.totals(rows, columns)), rows)
+    return Trend(float(_correlations(columns.sum(axis=0)[None])[0]), ci)
 
 
 def _correlations(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Correlate ranks r and rights c, given the sums (b, 5) of 1, r, c, r^2 and rc."""
+    """Correlate ranks r with c, 1 if right and 0 if not, given sums (b, 5) of 1, r, c, r^2, rc."""
     n, r, c, squares, product = sums.T
     spread = (n * squares - r**2) * (n * c - c**2)
     root = np.sqrt(np.where(spread > 0, spread, np.nan))
-    found: NDArray[np.float64] = (n * product - r * c) / root
-    return found
+    correlations: NDArray[np.float64] = (n * product - r * c) / root
+    return correlations

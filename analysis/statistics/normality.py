@@ -1,7 +1,7 @@
 """Normality of one variable: Shapiro-Wilk, as in the papers, and a second test for large N.
 
-Scores of a few levels are never normal; the test is reported because the papers report it, and
-correlation is by ranks whatever it says.
+Scores with a few levels are never normal; the test is reported because the papers report it, and
+correlation is by ranks whatever its result.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import pingouin
 
-from hsfiq.analysis.figures import UNDEFINED, figure, with_reason
+from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SHAPIRO_MOST = 5_000
+SHAPIRO_MAX = 5_000
 """Beyond this N scipy's p of Shapiro-Wilk (Royston 1995, AS R94) is an extrapolation."""
 
-SHAPIRO_LEAST = 3
-EQUAL_WITHIN = 1e-13  # relative to the largest value: differences below are rounding alone
-SMALLEST_RANGE = 1e-19  # AS R94 takes any narrower range for zero
+SHAPIRO_MIN = 3
+ROUNDING = 1e-13  # relative to the largest value: smaller differences are rounding errors
+MIN_RANGE = 1e-19  # AS R94 treats any narrower range as zero
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Normality:
     Attributes:
         w: the statistic W.
         p: its p-value; approximate beyond 5,000 values.
-        n: how many values there were.
+        n: the number of values.
         second: the second test, beyond 5,000 values.
-        reason: why w and p are NaN, where they are.
+        reason: why w and p are NaN.
     """
 
     w: float
@@ -64,24 +64,28 @@ class Normality:
         return self.second is not None
 
     def to_json(self) -> dict[str, object]:
-        """Return {"W", "p", "n"}, and what else there is to say."""
-        result: dict[str, object] = {"W": figure(self.w), "p": figure(self.p), "n": self.n}
+        """Return {"W", "p", "n"}, beyond 5,000 values the second test, and the reason, if any."""
+        fields: dict[str, object] = {
+            "W": json_number(self.w),
+            "p": json_number(self.p),
+            "n": self.n,
+        }
         if self.second is not None:
-            result["approximate"] = True
-            result["note"] = f"p of Shapiro-Wilk is approximate beyond N = {SHAPIRO_MOST:,}"
-            result["second"] = {
+            fields["approximate"] = True
+            fields["note"] = f"p of Shapiro-Wilk is approximate beyond N = {SHAPIRO_MAX:,}"
+            fields["second"] = {
                 "test": self.second.test,
                 "statistic": self.second.statistic,
                 "p": self.second.p,
             }
-        return with_reason(result, self.reason)
+        return with_reason(fields, self.reason)
 
 
 def normality(values: pd.Series[float]) -> Normality:
     """Test whether a variable is normal.
 
     Args:
-        values: (n,), finite or NaN; NaN is left out.
+        values: (n,), finite or NaN; NaN is excluded.
 
     Returns:
         W and p of Shapiro-Wilk; both NaN, with a reason, for fewer than 3 values or a constant.
@@ -92,18 +96,18 @@ def normality(values: pd.Series[float]) -> Normality:
     if reason is not None:
         return Normality(UNDEFINED, UNDEFINED, n, reason=reason)
     with warnings.catch_warnings():
-        # Said in the result instead, as `approximate`.
+        # The result reports this as `approximate`.
         warnings.filterwarnings("ignore", r"scipy\.stats\.shapiro: For N > 5000", UserWarning)
         w, p = _statistic_and_p(present, "shapiro")
-    second = SecondTest(*_statistic_and_p(present, "normaltest")) if n > SHAPIRO_MOST else None
+    second = SecondTest(*_statistic_and_p(present, "normaltest")) if n > SHAPIRO_MAX else None
     return Normality(w, p, n, second)
 
 
 def _why_undefined(present: pd.Series[float]) -> str | None:
-    if len(present) < SHAPIRO_LEAST:
-        return f"n = {len(present)}: Shapiro-Wilk needs {SHAPIRO_LEAST} values"
+    if len(present) < SHAPIRO_MIN:
+        return f"n = {len(present)}: Shapiro-Wilk needs {SHAPIRO_MIN} values"
     spread = float(present.max()) - float(present.min())
-    if spread <= max(EQUAL_WITHIN * float(present.abs().max()), SMALLEST_RANGE):
+    if spread <= max(ROUNDING * float(present.abs().max()), MIN_RANGE):
         return "all values are equal"
     return None
 

@@ -1,12 +1,13 @@
 """Pairwise accuracy with ties on both sides: acc_eq with tie calibration.
 
-Deutsch, Foster and Freitag (2023, arXiv 2305.14324): a metric says of each pair which set is
-better, or that they tie, which it does where its two values are no more than epsilon apart; the
-accuracy is the share of the pairs in which people say the same. So metrics of two values and
-metrics of a thousand are measured alike. Here a pair is a question, so two sets of one query.
+Deutsch, Foster and Freitag (2023, arXiv 2305.14324): a metric predicts for each pair which set is
+better, or a tie if its two values differ by at most epsilon; the accuracy is the share of the pairs
+in which people say the same. So metrics with two values and metrics with a thousand are measured
+alike. Here a pair is a question, that is, two sets of one query.
 
-The epsilon that fits the very pairs it is measured on flatters the metric. So the participants are
-split into folds, and each fold's epsilon is chosen on the others; the other is given as in-sample.
+An epsilon fitted to the pairs that it is measured on flatters the metric. So the participants are
+split into folds and the epsilon of each fold is chosen on the other folds; the fitted one is
+reported as in-sample.
 """
 
 from __future__ import annotations
@@ -17,19 +18,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.data.answers import metric_margin
-from hsfiq.analysis.figures import UNDEFINED, figure, with_reason
+from hsfiq.analysis.data.answers import metric_difference
+from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
 from hsfiq.analysis.resampling.interval import with_interval
-from hsfiq.analysis.resampling.shares import resampled_shares
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hsfiq.analysis.resampling.draws import Draws
-    from hsfiq.analysis.resampling.interval import Interval
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
+    from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
-FOLDS = 5
-FEWEST_FOLDS = 2
+MAX_FOLDS = 5
+MIN_FOLDS = 2
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,22 @@ class PairwiseAccuracy:
     """acc_eq of one metric, against one human relation of the pairs.
 
     Attributes:
-        accuracy: the share of the pairs in which metric and people agree, each fold of the
-            participants by the epsilon that is best on the other folds.
-        ci: the interval of accuracy, the epsilons held fixed.
-        epsilons: of the folds, the smallest where several are best.
-        in_sample: the accuracy by the epsilon that is best on all pairs, which flatters it.
+        accuracy: the share of the pairs in which metric and people agree; each fold of the
+            participants uses the epsilon that is best on the other folds.
+        ci: the interval of accuracy, with the epsilons held fixed.
+        epsilons: of the folds; the smallest if several are best.
+        in_sample: the accuracy with the epsilon that is best on all pairs, which flatters it.
         in_sample_epsilon: that epsilon.
-        uncalibrated: the accuracy with epsilon 0, by which a metric ties at equal values alone.
-        n: how many pairs there are with both values.
+        uncalibrated: the accuracy with epsilon 0: a metric ties at equal values only.
+        n: the number of pairs with both values.
         human_ties: in how many of them people see no difference; a metric that always ties gets
             human_ties / n.
         metric_ties: in how many the metric's values are equal.
-        reason: why figures are NaN, where they are.
+        reason: why figures are NaN.
     """
 
     accuracy: float
-    ci: Interval
+    ci: ConfidenceInterval
     epsilons: tuple[float, ...]
     in_sample: float
     in_sample_epsilon: float
@@ -65,27 +65,27 @@ class PairwiseAccuracy:
     def to_json(self) -> dict[str, object]:
         """Return {"accuracy", "ci", "ci_method", "epsilons", "in_sample", ...}."""
         in_sample: dict[str, object] = {
-            "accuracy": figure(self.in_sample),
-            "epsilon": figure(self.in_sample_epsilon),
+            "accuracy": json_number(self.in_sample),
+            "epsilon": json_number(self.in_sample_epsilon),
         }
-        result: dict[str, object] = {
-            "accuracy": figure(self.accuracy),
+        fields: dict[str, object] = {
+            "accuracy": json_number(self.accuracy),
             "epsilons": list(self.epsilons),
             "in_sample": with_reason(in_sample, self.reason if self.n == 0 else None),
-            "uncalibrated": figure(self.uncalibrated),
+            "uncalibrated": json_number(self.uncalibrated),
             "n": self.n,
             "human_ties": self.human_ties,
             "metric_ties": self.metric_ties,
         }
-        return with_interval(result, self.ci, self.reason)
+        return with_interval(fields, self.ci, self.reason)
 
 
 @dataclass(frozen=True, eq=False)
 class Relations:
-    """What metric and people say of the same pairs.
+    """How metric and people relate the two sets of each pair.
 
     Attributes:
-        gaps: (n,), how far the metric's two values are apart.
+        gaps: (n,), the absolute difference of the metric's two values.
         tied: (n,), whether people see no difference.
         right: (n,), whether people prefer the set with the higher value.
     """
@@ -95,25 +95,25 @@ class Relations:
     right: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, metric: NDArray[np.float64], human: NDArray[np.int64]) -> Relations:
-        """Compare differences of the metric with signs of people: 1 set 1 is better, -1 set 2."""
-        right = (human != 0) & (np.sign(metric) == human)
-        return cls(np.abs(metric), human == 0, right)
+    def of(cls, difference: NDArray[np.float64], human: NDArray[np.int64]) -> Relations:
+        """Compare differences of the metric with people's signs: 1 set 1 is better, -1 set 2."""
+        right = (human != 0) & (np.sign(difference) == human)
+        return cls(np.abs(difference), human == 0, right)
 
-    def only(self, chosen: NDArray[np.bool_]) -> Relations:
-        """Leave out the pairs that are not chosen."""
+    def subset(self, chosen: NDArray[np.bool_]) -> Relations:
+        """Take some of the pairs."""
         return Relations(self.gaps[chosen], self.tied[chosen], self.right[chosen])
 
     def agree(self, epsilon: float | NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whether metric and people say the same, (n,), by one epsilon or one for each pair."""
+        """Whether metric and people agree, (n,), with one epsilon or one for each pair."""
         return np.where(self.gaps <= epsilon, self.tied, self.right)
 
     def best_epsilon(self) -> float:
-        """Choose the epsilon by which most pairs agree, the smallest of several.
+        """Choose the epsilon with which most pairs agree, the smallest of several.
 
-        Between two gaps that occur no pair changes sides, so 0 and the gaps are all there is to
-        try. Each pair that an epsilon reaches turns from `right` to `tied`: the sum of what that
-        gains, over the gaps in rising order, is tried at once.
+        Between two observed gaps no pair changes, so only 0 and the gaps need to be tried. Each
+        pair that an epsilon reaches changes from `right` to `tied`; the cumulative sum of these
+        gains over the gaps in increasing order tries all of them at once.
 
         Returns:
             0, or one of the gaps.
@@ -125,19 +125,19 @@ class Relations:
 
 
 def pairwise_accuracies(
-    preferences: pd.DataFrame, values: pd.Series[float], draws: Draws
+    preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap
 ) -> dict[str, PairwiseAccuracy]:
-    """Measure how often a metric and people say the same of two sets, ties included.
+    """Measure how often a metric and people relate two sets alike, ties included.
 
     Args:
         preferences: (n_questions, ...) with `set_1`, `set_2`, `participant_id`, `query_id`,
             `preferred` (1, 2, 0 = tie), `score_1` and `score_2`.
-        values: the metric, indexed by set_id; pairs with NaN are left out.
-        draws: of the release; their seed also deals the participants into folds.
+        values: the metric, indexed by set_id; pairs with NaN are excluded.
+        bootstrap: of the release; its seed also assigns the participants to folds.
 
     Returns:
         The accuracy against the preferences ("preference"), and against the order of the two
-        human scores ("score"), of which many are equal.
+        human scores ("score"), many of which are equal.
     """
     preferred = preferences["preferred"].to_numpy()
     scores = [preferences[name].to_numpy().astype(np.int64) for name in ("score_1", "score_2")]
@@ -145,34 +145,35 @@ def pairwise_accuracies(
         "preference": np.select([preferred == 1, preferred == 2], [1, -1], 0),
         "score": np.sign(scores[0] - scores[1]),
     }
-    metric = np.asarray(metric_margin(preferences, values), dtype=np.float64)
-    present = ~np.isnan(metric)
+    difference = np.asarray(metric_difference(preferences, values), dtype=np.float64)
+    present = ~np.isnan(difference)
+    rows = preferences[present]
     return {
-        name: _accuracy(preferences[present], Relations.of(metric[present], signs[present]), draws)
+        name: _accuracy(rows, Relations.of(difference[present], signs[present]), bootstrap)
         for name, signs in human.items()
     }
 
 
-def _accuracy(rows: pd.DataFrame, relations: Relations, draws: Draws) -> PairwiseAccuracy:
+def _accuracy(rows: pd.DataFrame, relations: Relations, bootstrap: Bootstrap) -> PairwiseAccuracy:
     n = len(rows)
-    folds = deal(rows["participant_id"], draws.seed)
+    folds = assign_folds(rows["participant_id"], bootstrap.seed)
     n_folds = len(np.unique(folds))
     epsilons, accuracy, reason = np.zeros(0), UNDEFINED, None
-    drawn = np.full(draws.n_resamples, np.nan)
+    ci = bootstrap.undefined_interval(rows)
     if n == 0:
         reason = "no pair has both values"
-    elif n_folds < FEWEST_FOLDS:
+    elif n_folds < MIN_FOLDS:
         reason = "epsilon needs a second participant to be chosen on"
     else:
-        others = (relations.only(folds != fold) for fold in range(n_folds))
+        others = (relations.subset(folds != fold) for fold in range(n_folds))
         epsilons = np.array([each.best_epsilon() for each in others])
-        agree = relations.agree(epsilons[folds]).astype(np.float64)
+        agree = relations.agree(epsilons[folds])[:, None]
         accuracy = float(agree.mean())
-        drawn = resampled_shares(draws, rows, agree[:, None], np.ones((n, 1)))[:, 0]
+        ci = bootstrap.interval(bootstrap.ratios(rows, agree, np.ones((n, 1)))[:, 0], rows)
     epsilon = relations.best_epsilon() if n else UNDEFINED
     return PairwiseAccuracy(
         accuracy=accuracy,
-        ci=draws.interval(drawn, rows),
+        ci=ci,
         epsilons=tuple(float(each) for each in epsilons),
         in_sample=float(relations.agree(epsilon).mean()) if n else UNDEFINED,
         in_sample_epsilon=epsilon,
@@ -184,16 +185,16 @@ def _accuracy(rows: pd.DataFrame, relations: Relations, draws: Draws) -> Pairwis
     )
 
 
-def deal(participants: pd.Series[str], seed: int) -> NDArray[np.int64]:
-    """Deal participants into folds of equal size, give or take one.
+def assign_folds(participants: pd.Series[str], seed: int) -> NDArray[np.int64]:
+    """Assign participants to folds whose sizes differ by at most one.
 
     Args:
         participants: (n,), one for each row, in any order.
-        seed: of the dealing.
+        seed: of the assignment.
 
     Returns:
         (n,), the fold of each row, from 0: as many folds as participants, but 5 at most.
     """
     codes, people = pd.factorize(participants, sort=True)
     order = np.random.default_rng(seed).permutation(len(people))
-    return np.asarray(order[codes] % min(FOLDS, max(1, len(people))), dtype=np.int64)
+    return np.asarray(order[codes] % min(MAX_FOLDS, max(1, len(people))), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Position bias: whether people prefer a set for being shown as set 1."""
+"""Position bias: whether people prefer a set because it is shown as set 1."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
-from hsfiq.analysis.figures import UNDEFINED, figure
+from hsfiq.analysis.json_values import UNDEFINED, json_number
 from hsfiq.analysis.resampling.interval import with_interval
+from hsfiq.analysis.statistics import preference
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
-    from hsfiq.analysis.resampling.draws import Draws
-    from hsfiq.analysis.resampling.interval import Interval
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
+    from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 
 @dataclass(frozen=True)
@@ -25,90 +26,89 @@ class PositionBias:
 
     Attributes:
         rate: the share of the questions in which set 1 is preferred.
-        n: how many questions have a preference.
-        p: two-sided exact binomial test (Clopper and Pearson) of rate = 1/2.
-        human_ties: how many questions were left out because neither set is preferred.
-        reason: why rate, p and p_clustered are NaN, where they are.
+        n: the number of questions with a preference.
+        p: two-sided exact binomial test of rate = 1/2.
+        human_ties: the number of questions excluded because neither set is preferred.
         p_clustered: two-sided exact sign-flip test over the participants (see `sign_flip_p`).
-        n_participants: how many participants have a preference.
-        ci: the rate's interval by resampling clusters; None where no draws were given.
+        n_participants: the number of participants with a preference.
+        ci: the clustered interval of rate; None without a bootstrap.
+        reason: why rate, p and p_clustered are NaN.
     """
 
     rate: float
     n: int
     p: float
     human_ties: int
+    p_clustered: float
+    n_participants: int
+    ci: ConfidenceInterval | None = None
     reason: str | None = None
-    p_clustered: float = UNDEFINED
-    n_participants: int = 0
-    ci: Interval | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return the figures by the attributes' names, the interval and the reason, if any."""
-        result: dict[str, object] = {
-            "rate": figure(self.rate),
+        """Return the attributes by name, the interval and the reason, if any."""
+        fields: dict[str, object] = {
+            "rate": json_number(self.rate),
             "n": self.n,
-            "p": figure(self.p),
+            "p": json_number(self.p),
             "human_ties": self.human_ties,
-            "p_clustered": figure(self.p_clustered),
+            "p_clustered": json_number(self.p_clustered),
             "n_participants": self.n_participants,
         }
-        return with_interval(result, self.ci, self.reason)
+        return with_interval(fields, self.ci, self.reason)
 
 
-def position_bias(preferences: pd.DataFrame, draws: Draws | None = None) -> PositionBias:
+def position_bias(preferences: pd.DataFrame, bootstrap: Bootstrap | None = None) -> PositionBias:
     """Measure the position bias of a release.
 
     Args:
         preferences: (n, ...) with `participant_id`, `preferred` (1, 2, or 0 for a human tie) and,
-            for draws, `query_id`.
-        draws: the resamples for the interval; None leaves it out.
+            for the bootstrap, `query_id`.
+        bootstrap: for the interval; without it there is none.
 
     Returns:
-        Rate and p-values; NaN, with a reason, where no question has a preference.
+        Rate and p-values; NaN, with a reason, if no question has a preference.
     """
-    decided = preferences[preferences["preferred"] != 0]
-    one = decided["preferred"] == 1
-    first, n = int(one.sum()), len(decided)
+    rows, set_1, _ = preference.usable_pairs(preferences)
+    n, n_set_1 = len(rows), int(set_1.sum())
     human_ties = len(preferences) - n
+    terms = preference.base_rate(set_1)
     ci = None
-    if draws is not None:
-        columns = np.stack([one.to_numpy(dtype="float64"), np.ones(n)], axis=1)
-        hits, asked = draws.totals(decided, columns).T
-        with np.errstate(invalid="ignore"):
-            ci = draws.interval(hits / asked, decided)
+    if bootstrap is not None:
+        resampled = bootstrap.ratios(rows, terms.hits[:, None], terms.counted[:, None])
+        ci = bootstrap.interval(resampled[:, 0], rows)
     if n == 0:
         reason = "no question has a preference"
-        return PositionBias(UNDEFINED, 0, UNDEFINED, human_ties, reason, ci=ci)
-    leads = (2 * one - 1).groupby(decided["participant_id"]).sum()
+        return PositionBias(UNDEFINED, 0, UNDEFINED, human_ties, UNDEFINED, 0, ci, reason)
+    participants = pd.factorize(rows["participant_id"], sort=True)[0]
+    leads = np.bincount(participants, weights=np.where(set_1, 1, -1))
     return PositionBias(
-        rate=first / n,
+        rate=terms.rate,
         n=n,
-        p=float(stats.binomtest(first, n).pvalue),
+        p=float(stats.binomtest(n_set_1, n).pvalue),
         human_ties=human_ties,
-        p_clustered=sign_flip_p(np.asarray(leads, dtype=np.int64)),
+        p_clustered=sign_flip_p(leads.astype(np.int64)),
         n_participants=len(leads),
         ci=ci,
     )
 
 
 def sign_flip_p(leads: NDArray[np.int64]) -> float:
-    """Test that the sides do not matter, people kept whole.
+    """Test that the sides do not matter, keeping each participant's answers together.
 
-    Were they only labels, each participant's lead of set 1 over set 2 would be as likely to have
-    the other sign. p is the share of all sign patterns whose sum is at least as far from 0 as the
-    one seen, counted exactly.
+    If the sides were only labels, each participant's lead of set 1 over set 2 would be as likely to
+    have the opposite sign. p is the share of all sign patterns whose sum is at least as far from 0
+    as the observed one, counted exactly.
 
     Args:
-        leads: (participants,) how much oftener each preferred set 1 than set 2.
+        leads: (participants,) how much more often each preferred set 1 than set 2.
     """
-    # The chance of each sum from -reach to reach, in steps of 2: all sums are equally even or odd.
-    chances = np.ones(1)
+    # The probability of each sum from -reach to reach, in steps of 2: all sums have one parity.
+    probabilities = np.ones(1)
     for lead in np.abs(leads):
-        wider = np.zeros(len(chances) + lead)
-        wider[: len(chances)] += chances / 2
-        wider[lead:] += chances / 2
-        chances = wider
-    reach = len(chances) - 1
-    sums = np.abs(2 * np.arange(len(chances)) - reach)
-    return min(1.0, float(chances[sums >= abs(int(leads.sum()))].sum()))
+        wider = np.zeros(len(probabilities) + lead)
+        wider[: len(probabilities)] += probabilities / 2
+        wider[lead:] += probabilities / 2
+        probabilities = wider
+    reach = len(probabilities) - 1
+    sums = np.abs(2 * np.arange(len(probabilities)) - reach)
+    return min(1.0, float(probabilities[sums >= abs(int(leads.sum()))].sum()))

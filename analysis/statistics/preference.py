@@ -1,57 +1,145 @@
-"""Preference rates: how often people prefer the set that a metric puts first.
+"""Preference rates: how often people prefer the set that a metric ranks first.
 
-The published rates condition on set 1 alone, and set 1 and set 2 are only labels. So beside
-them stand the same rates with the labels swapped, the symmetric rate, and the base rate
-P(set 1 preferred), which a metric that knows nothing reaches too.
+Each rate is defined once, by a function that returns its `RateTerms`; every statistic that uses
+the rate (comparisons, margins, the human ceiling, sensitivity) calls that function.
+
+The published rates condition on set 1 alone, and set 1 and set 2 are only labels. So they are
+reported beside the same rates with the labels swapped, the symmetric rate, and the base rate
+P(set 1 preferred), which a metric without any information reaches too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hsfiq.analysis.figures import UNDEFINED, figure
+from hsfiq.analysis.data.answers import has_preference, metric_difference
+from hsfiq.analysis.json_values import UNDEFINED, json_number
 from hsfiq.analysis.resampling.interval import with_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
+    from numpy.typing import NDArray
 
-    from hsfiq.analysis.resampling.draws import Draws
-    from hsfiq.analysis.resampling.interval import Interval
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
+    from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
-RATES = ("ge", "gt", "symmetric", "tie_half", "ge_swapped", "gt_swapped", "base_rate")
+CONDITIONS = {
+    "ge": "m(set 1) >= m(set 2)",
+    "gt": "m(set 1) > m(set 2)",
+    "symmetric": "m different",
+    "tie_half": "both values",
+    "ge_swapped": "m(set 2) >= m(set 1)",
+    "gt_swapped": "m(set 2) > m(set 1)",
+    "base_rate": "both values",
+}
+RATES = tuple(CONDITIONS)
+
+
+@dataclass(frozen=True, eq=False)
+class RateTerms:
+    """The numerator and denominator of a rate, pair by pair.
+
+    Attributes:
+        hits: what each pair adds to the numerator: 0, 1, or one half.
+        counted: whether it adds 1 to the denominator; if not, its hits are 0.
+    """
+
+    hits: NDArray[np.float64]
+    counted: NDArray[np.bool_]
+
+    @property
+    def rate(self) -> float:
+        """The rate of all pairs; NaN if none is counted."""
+        n = int(self.counted.sum())
+        return float(self.hits.sum()) / n if n else UNDEFINED
+
+
+# The definitions. Each takes m(set 1) - m(set 2), without NaN, and whether set 1 is preferred, two
+# arrays of one shape, of the pairs with a preference.
+
+
+def ge(difference: NDArray[np.float64], set_1_preferred: NDArray[np.bool_]) -> RateTerms:
+    """P(set 1 preferred | m(set 1) >= m(set 2)): CIRQRS eq. 8."""
+    return _conditional(difference >= 0, set_1_preferred)
+
+
+def gt(difference: NDArray[np.float64], set_1_preferred: NDArray[np.bool_]) -> RateTerms:
+    """P(set 1 preferred | m(set 1) > m(set 2)): QuRe eq. 9."""
+    return _conditional(difference > 0, set_1_preferred)
+
+
+def symmetric(difference: NDArray[np.float64], set_1_preferred: NDArray[np.bool_]) -> RateTerms:
+    """Of the pairs with different values, the share in which the higher set is preferred."""
+    return _conditional(difference != 0, (difference > 0) == set_1_preferred)
+
+
+def tie_half(difference: NDArray[np.float64], set_1_preferred: NDArray[np.bool_]) -> RateTerms:
+    """Of all pairs, the share in which the higher set is preferred; metric ties count one half."""
+    hits = np.where(difference == 0, 0.5, (difference > 0) == set_1_preferred)
+    return RateTerms(hits, np.ones_like(set_1_preferred))
+
+
+def base_rate(set_1_preferred: NDArray[np.bool_]) -> RateTerms:
+    """P(set 1 preferred)."""
+    return _conditional(np.ones_like(set_1_preferred), set_1_preferred)
+
+
+def _conditional(condition: NDArray[np.bool_], hit: NDArray[np.bool_]) -> RateTerms:
+    return RateTerms((condition & hit).astype(np.float64), condition)
+
+
+def usable_pairs(
+    preferences: pd.DataFrame, *differences: pd.Series[float]
+) -> tuple[pd.DataFrame, NDArray[np.bool_], list[NDArray[np.float64]]]:
+    """Select the questions with a preference and all metric values.
+
+    Args:
+        preferences: (n_questions, ...) with `preferred` (1, 2, 0 = tie).
+        differences: of each metric, what `metric_difference` returned.
+
+    Returns:
+        The rows of the n usable questions, whether set 1 is preferred in each, and each metric's
+        differences, (n,) without NaN.
+    """
+    usable = has_preference(preferences).to_numpy()
+    for difference in differences:
+        usable = usable & difference.notna().to_numpy()
+    rows = preferences[usable]
+    kept = [np.asarray(difference, dtype=np.float64)[usable] for difference in differences]
+    return rows, (rows["preferred"] == 1).to_numpy(), kept
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of the pairs that fulfil a condition.
+    """A preference rate.
 
     Attributes:
-        rate: the share; NaN where no pair fulfils the condition.
-        n: how many pairs do.
-        coverage: n / n_questions, all questions of the release counted.
-        reason: why rate (or coverage) is NaN, where it is.
-        ci: the rate's interval by resampling clusters; None where no draws were given.
+        rate: NaN if no pair fulfils the rate's condition.
+        n: how many pairs fulfil it.
+        coverage: n / n_questions, where all questions of the release count.
+        reason: why rate (or coverage) is NaN.
+        ci: the clustered interval; None without a bootstrap.
     """
 
     rate: float
     n: int
     coverage: float
     reason: str | None = None
-    ci: Interval | None = None
+    ci: ConfidenceInterval | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return {"rate", "n", "coverage"}, the interval and the reason, where there is one."""
-        result: dict[str, object] = {
-            "rate": figure(self.rate),
+        """Return {"rate", "n", "coverage"}, the interval and the reason, if any."""
+        fields: dict[str, object] = {
+            "rate": json_number(self.rate),
             "n": self.n,
-            "coverage": figure(self.coverage),
+            "coverage": json_number(self.coverage),
         }
-        return with_interval(result, self.ci, self.reason)
+        return with_interval(fields, self.ci, self.reason)
 
 
 @dataclass(frozen=True)
@@ -59,16 +147,12 @@ class PreferenceRates:
     """The preference rates of one metric m, over the pairs with a preference and both values.
 
     Attributes:
-        ge: P(set 1 preferred | m(set 1) >= m(set 2)), CIRQRS eq. 8.
-        gt: P(set 1 preferred | m(set 1) > m(set 2)), QuRe eq. 9.
-        symmetric: of the pairs with m different, the share where the higher is preferred.
-        tie_half: of all pairs, the share where the higher is preferred; ties of m count one half.
+        ge, gt, symmetric, tie_half, base_rate: see the functions of these names.
         ge_swapped: `ge` with the labels swapped: P(set 2 preferred | m(set 2) >= m(set 1)).
         gt_swapped: `gt` with the labels swapped.
-        base_rate: P(set 1 preferred), of the same pairs.
-        metric_ties: how many of the pairs have m equal.
-        human_ties: how many questions were left out because neither set is preferred.
-        missing: how many of the others were left out because m lacks a value.
+        metric_ties: the number of pairs with m equal.
+        human_ties: the number of questions excluded because neither set is preferred.
+        missing: the number of other questions excluded because m lacks a value.
     """
 
     ge: Rate
@@ -83,12 +167,12 @@ class PreferenceRates:
     missing: int
 
     def to_json(self) -> dict[str, object]:
-        """Return the rates by their names; `pairs_to_json` has the counts."""
+        """Return the rates by name; `pairs_to_json` has the counts."""
         rates: dict[str, Rate] = {name: getattr(self, name) for name in RATES}
         return {name: rate.to_json() for name, rate in rates.items()}
 
     def pairs_to_json(self) -> dict[str, object]:
-        """Return how many pairs were used, and how many were left out and why."""
+        """Return how many pairs were used, and how many were excluded and why."""
         return {
             "n": self.base_rate.n,
             "metric_ties": self.metric_ties,
@@ -98,42 +182,38 @@ class PreferenceRates:
 
 
 def preference_rates(
-    preferences: pd.DataFrame, values: pd.Series[float], draws: Draws | None = None
+    preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap | None = None
 ) -> PreferenceRates:
     """Measure how a metric agrees with the preferences.
 
     Args:
         preferences: (n_questions, ...) with `set_1`, `set_2`, `preferred` (1, 2, 0 = tie) and, for
-            draws, `participant_id` and `query_id`.
+            the bootstrap, `participant_id` and `query_id`.
         values: the metric, indexed by set_id, NaN where a set has none.
-        draws: the resamples for the intervals; None leaves them out.
+        bootstrap: for the intervals; without it there are none.
 
     Returns:
-        The rates; those whose condition no pair fulfils are NaN, with a reason.
+        The rates; NaN, with a reason, if no pair fulfils a rate's condition.
     """
     n_questions = len(preferences)
-    decided = preferences[preferences["preferred"] != 0]
-    first, second = decided["set_1"].map(values), decided["set_2"].map(values)
-    present = first.notna() & second.notna()
-    first, second = first[present], second[present]
-    one = decided.loc[present, "preferred"] == 1
-    above, below, tied = first > second, first < second, first == second
-    right = (above & one) | (below & ~one)
-    conditions = {
-        "ge": _Condition(one & ~below, ~below, "m(set 1) >= m(set 2)"),
-        "gt": _Condition(one & above, above, "m(set 1) > m(set 2)"),
-        "symmetric": _Condition(right, ~tied, "m different"),
-        "tie_half": _Condition(right + tied / 2, present[present], "both values"),
-        "ge_swapped": _Condition(~one & ~above, ~above, "m(set 2) >= m(set 1)"),
-        "gt_swapped": _Condition(~one & below, below, "m(set 2) > m(set 1)"),
-        "base_rate": _Condition(one, present[present], "both values"),
+    n_decided = int(has_preference(preferences).sum())
+    rows, set_1, (difference,) = usable_pairs(preferences, metric_difference(preferences, values))
+    terms = {
+        "ge": ge(difference, set_1),
+        "gt": gt(difference, set_1),
+        "symmetric": symmetric(difference, set_1),
+        "tie_half": tie_half(difference, set_1),
+        "ge_swapped": ge(-difference, ~set_1),
+        "gt_swapped": gt(-difference, ~set_1),
+        "base_rate": base_rate(set_1),
     }
-    rates = _rates(decided[present], list(conditions.values()), n_questions, draws)
+    conditions = [CONDITIONS[name] for name in terms]
+    rates = _rates(rows, list(terms.values()), conditions, n_questions, bootstrap)
     return PreferenceRates(
-        **dict(zip(conditions, rates, strict=True)),
-        metric_ties=int(tied.sum()),
-        human_ties=n_questions - len(decided),
-        missing=int((~present).sum()),
+        **dict(zip(terms, rates, strict=True)),
+        metric_ties=int((difference == 0).sum()),
+        human_ties=n_questions - n_decided,
+        missing=n_decided - len(rows),
     )
 
 
@@ -141,72 +221,58 @@ def given_tie(
     preferences: pd.DataFrame,
     values: pd.Series[float],
     other: pd.Series[float],
-    draws: Draws | None = None,
+    bootstrap: Bootstrap | None = None,
 ) -> Rate:
-    """Measure a metric where a second one sees no difference (CIRQRS eq. 9).
+    """Measure a metric where a second one ties (CIRQRS eq. 9).
 
     P(set 1 preferred | m(set 1) > m(set 2) and other(set 1) = other(set 2)).
 
     Args:
-        preferences: (n_questions, ...) with `set_1`, `set_2`, `preferred` (1, 2, 0 = tie) and, for
-            draws, `participant_id` and `query_id`.
+        preferences: as for `preference_rates`.
         values: the metric m, indexed by set_id, NaN where a set has none.
         other: the second metric, likewise; pairs where it has no value are no ties.
-        draws: the resamples for the interval; None leaves it out.
+        bootstrap: for the interval; without it there is none.
 
     Returns:
-        The rate; NaN, with a reason, where no pair fulfils the condition.
+        The rate; NaN, with a reason, if no pair fulfils the condition.
     """
-    # Comparisons with NaN are false, which leaves out the pairs that lack a value.
-    above = preferences["set_1"].map(values) > preferences["set_2"].map(values)
-    tied = preferences["set_1"].map(other) == preferences["set_2"].map(other)
-    condition = above & tied & (preferences["preferred"] != 0)
-    hits = condition & (preferences["preferred"] == 1)
-    where = "m(set 1) > m(set 2) where the other ties"
-    (rate,) = _rates(preferences, [_Condition(hits, condition, where)], len(preferences), draws)
+    # NaN is neither above nor equal to 0, which excludes the pairs that lack a value.
+    difference, other_difference = (
+        np.asarray(metric_difference(preferences, metric), dtype=np.float64)
+        for metric in (values, other)
+    )
+    all_pairs = gt(difference, (preferences["preferred"] == 1).to_numpy())
+    counted = all_pairs.counted & (other_difference == 0) & has_preference(preferences).to_numpy()
+    terms = RateTerms(all_pairs.hits * counted, counted)
+    condition = "m(set 1) > m(set 2) where the other ties"
+    (rate,) = _rates(preferences, [terms], [condition], len(preferences), bootstrap)
     return rate
 
 
-@dataclass(frozen=True)
-class _Condition:
-    """Which pairs a rate is a share of.
-
-    Attributes:
-        hits: (n,) how much each pair counts as agreement: 0, 1, or one half.
-        fulfilled: (n,) whether it fulfils the condition.
-        where: the condition, in words.
-    """
-
-    hits: pd.Series[float] | pd.Series[bool]
-    fulfilled: pd.Series[bool]
-    where: str
-
-
 def _rates(
-    pairs: pd.DataFrame, conditions: Sequence[_Condition], n_questions: int, draws: Draws | None
+    pairs: pd.DataFrame,
+    terms: Sequence[RateTerms],
+    conditions: Sequence[str],
+    n_questions: int,
+    bootstrap: Bootstrap | None,
 ) -> list[Rate]:
-    """The shares of all conditions, their intervals from one pass over the resamples."""
-    rates = [_rate(condition, n_questions) for condition in conditions]
-    if draws is None:
-        return rates
-    columns = [
-        side.to_numpy(dtype="float64")
-        for condition in conditions
-        for side in (condition.hits, condition.fulfilled)
-    ]
-    totals = draws.totals(pairs, np.stack(columns, axis=1))
-    with np.errstate(invalid="ignore"):
-        drawn = totals[:, ::2] / totals[:, 1::2]
-    return [
-        replace(rate, ci=draws.interval(drawn[:, place], pairs[conditions[place].fulfilled]))
-        for place, rate in enumerate(rates)
-    ]
-
-
-def _rate(condition: _Condition, n_questions: int) -> Rate:
-    n = int(condition.fulfilled.sum())
-    if n_questions == 0:
-        return Rate(UNDEFINED, 0, UNDEFINED, "the release has no questions")
-    if n == 0:
-        return Rate(UNDEFINED, 0, 0.0, f"no pair has {condition.where}")
-    return Rate(float(condition.hits.sum()) / n, n, n / n_questions)
+    """Compute several rates of the same pairs, with one pass over the resamples."""
+    intervals: list[ConfidenceInterval | None] = [None] * len(terms)
+    if bootstrap is not None:
+        hits = np.stack([each.hits for each in terms], axis=1)
+        counted = np.stack([each.counted for each in terms], axis=1)
+        resampled = bootstrap.ratios(pairs, hits, counted)
+        intervals = [
+            bootstrap.interval(resampled[:, place], pairs[each.counted])
+            for place, each in enumerate(terms)
+        ]
+    rates = []
+    for each, condition, interval in zip(terms, conditions, intervals, strict=True):
+        n, reason = int(each.counted.sum()), None
+        if n_questions == 0:
+            reason = "the release has no questions"
+        elif n == 0:
+            reason = f"no pair has {condition}"
+        coverage = n / n_questions if n_questions else UNDEFINED
+        rates.append(Rate(each.rate, n, coverage, reason, interval))
+    return rates

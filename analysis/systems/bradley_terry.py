@@ -1,9 +1,9 @@
 """Bradley-Terry strengths of systems, from how often each was preferred to each other.
 
-P(i is preferred to j) = exp(s_i) / (exp(s_i) + exp(s_j)); a tie counts half a win for both. The
-strengths s are on the log scale and centred at 0, so that a difference of 1 means odds of 2.72.
-They exist where every system is better than every other one at least once, be it through others
-(Ford 1957); elsewhere the likelihood has no maximum.
+P(i is preferred to j) = exp(s_i) / (exp(s_i) + exp(s_j)); a tie counts as half a win for both. The
+strengths s are on the log scale and centred at 0, so a difference of 1 means odds of 2.72. They
+exist if every system beat every other one at least once, directly or through others (Ford 1957);
+otherwise the likelihood has no maximum.
 """
 
 from __future__ import annotations
@@ -22,69 +22,69 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from hsfiq.analysis.resampling.draws import Draws
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 TOLERANCE = 1e-9  # of the fit
-MOST_STEPS = 10_000
+MAX_STEPS = 10_000
 EQUAL = 1e-6
-"""Log-strengths no further apart than this are equal: a fit ends that near to its optimum."""
+"""Log-strengths that differ by at most this are equal: a fit ends this close to its optimum."""
 
 
 def count_wins(
-    one: NDArray[np.intp], two: NDArray[np.intp], share: NDArray[np.float64], n_systems: int
+    first: NDArray[np.intp], second: NDArray[np.intp], share: NDArray[np.float64], n_systems: int
 ) -> NDArray[np.float64]:
     """Count how often each system was preferred to each other one.
 
     Args:
-        one: (n,) the systems' numbers on the one side.
-        two: (n,) those on the other.
-        share: (n,) 1 where the one side was preferred, 0 where the other was, 0.5 for a tie.
-        n_systems: how many systems there are.
+        first: (n,) the numbers of the systems on one side.
+        second: (n,) those on the other.
+        share: (n,) 1 if the first was preferred, 0 if the second was, 0.5 for a tie.
+        n_systems: the number of systems.
 
     Returns:
-        (n_systems, n_systems), [i, j] being how often i was preferred to j.
+        (n_systems, n_systems), where [i, j] is how often i was preferred to j.
     """
     wins = np.zeros((n_systems, n_systems))
-    np.add.at(wins, (one, two), share)
-    np.add.at(wins, (two, one), 1 - share)
+    np.add.at(wins, (first, second), share)
+    np.add.at(wins, (second, first), 1 - share)
     return wins
 
 
 def resampled_wins(
     rows: pd.DataFrame,
-    one: NDArray[np.intp],
-    two: NDArray[np.intp],
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
     share: NDArray[np.float64],
     n_systems: int,
-    draws: Draws,
+    bootstrap: Bootstrap,
 ) -> NDArray[np.float64]:
     """Count wins in each resample.
 
     Args:
         rows: (n, ...) with `participant_id` and `query_id`.
-        one, two, share, n_systems: see `count_wins`.
-        draws: the resamples.
+        first, second, share, n_systems: see `count_wins`.
+        bootstrap: the resamples.
 
     Returns:
         (n_resamples, n_systems, n_systems).
     """
     systems = np.arange(n_systems)
-    found = np.empty((draws.n_resamples, n_systems, n_systems))
+    wins = np.empty((bootstrap.n_resamples, n_systems, n_systems))
     for system in systems:  # one winner at a time: all pairs at once would need much memory
-        won = np.where(one == system, share, 0.0)[:, None] * (two[:, None] == systems)
-        won += np.where(two == system, 1 - share, 0.0)[:, None] * (one[:, None] == systems)
-        found[:, system] = draws.totals(rows, won)
-    return found
+        won = np.where(first == system, share, 0.0)[:, None] * (second[:, None] == systems)
+        won += np.where(second == system, 1 - share, 0.0)[:, None] * (first[:, None] == systems)
+        wins[:, system] = bootstrap.totals(rows, won)
+    return wins
 
 
 def log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
     """Fit Bradley-Terry strengths.
 
     Args:
-        wins: (n_systems, n_systems), [i, j] being how often i was preferred to j.
+        wins: (n_systems, n_systems), where [i, j] is how often i was preferred to j.
 
     Returns:
-        (n_systems,) centred log-strengths; all NaN where they do not exist (see `why_undefined`).
+        (n_systems,) centred log-strengths; all NaN if they do not exist (see `why_undefined`).
     """
     n_systems = len(wins)
     if n_systems < 2 or connected_components(wins > 0, connection="strong")[0] > 1:
@@ -96,7 +96,7 @@ def log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
         [evalica.Winner.X] * len(winners),
         weights=wins[winners, losers].tolist(),
         tolerance=TOLERANCE,
-        limit=MOST_STEPS,
+        limit=MAX_STEPS,
     )
     strengths: NDArray[np.float64] = np.log(fitted.scores.reindex(np.arange(n_systems)).to_numpy())
     strengths -= strengths.mean()
@@ -110,50 +110,50 @@ def resampled_log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
         wins: (b, n_systems, n_systems), each as for `log_strengths`.
 
     Returns:
-        (b, n_systems), what `log_strengths` gives of each.
+        (b, n_systems), what `log_strengths` returns for each.
     """
-    found = np.full(wins.shape[:2], np.nan)
-    left = np.flatnonzero(_all_connected(wins))
-    found[left] = 0.0
-    for _ in range(MOST_STEPS):
-        if not len(left):
+    strengths = np.full(wins.shape[:2], np.nan)
+    unfinished = np.flatnonzero(_all_connected(wins))
+    strengths[unfinished] = 0.0
+    for _ in range(MAX_STEPS):
+        if not len(unfinished):
             break
-        won, power = wins[left], np.exp(found[left])
-        for system in range(wins.shape[1]):  # each step uses the ones before: all at once may swing
+        won, power = wins[unfinished], np.exp(strengths[unfinished])
+        for system in range(wins.shape[1]):  # one after the other: all at once may oscillate
             shared = 1 / (power[:, [system]] + power)
             gained = (won[:, system] * power * shared).sum(axis=1)
             power[:, system] = gained / (won[:, :, system] * shared).sum(axis=1)
         stepped = np.log(power)
         stepped -= stepped.mean(axis=1, keepdims=True)
-        moved = np.abs(stepped - found[left]).max(axis=1)
-        found[left] = stepped
-        left = left[moved > TOLERANCE]
-    return found
+        moved = np.abs(stepped - strengths[unfinished]).max(axis=1)
+        strengths[unfinished] = stepped
+        unfinished = unfinished[moved > TOLERANCE]
+    return strengths
 
 
 def why_undefined(wins: NDArray[np.float64], names: Sequence[str]) -> str | None:
-    """Say why strengths do not exist, None where they do.
+    """Explain why strengths do not exist; None if they do.
 
     Args:
-        wins: (n_systems, n_systems), [i, j] being how often i was preferred to j.
+        wins: (n_systems, n_systems), where [i, j] is how often i was preferred to j.
         names: the systems', in the order of `wins`.
     """
     if len(names) < 2:
         return f"strengths need 2 systems; there {'is 1' if names else 'is none'}"
-    apart, group = connected_components(wins > 0, directed=False)
-    if apart > 1:
-        first = [name for name, of in zip(names, group, strict=True) if of == group[0]]
+    n_parts, part = connected_components(wins > 0, directed=False)
+    if n_parts > 1:
+        first = [name for name, number in zip(names, part, strict=True) if number == part[0]]
         return f"nothing compares {first_few(first)} with the other systems"
     n_groups, group = connected_components(wins > 0, connection="strong")
     for number in range(n_groups):
         inside = group == number
         if n_groups > 1 and not wins[np.ix_(~inside, inside)].any():
-            best = [name for name, of in zip(names, inside, strict=True) if of]
+            best = [name for name, is_inside in zip(names, inside, strict=True) if is_inside]
             return f"{first_few(best)} never lost to the other systems, so no strength is the best"
     return None
 
 
-def order_agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+def kendall_tau(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Kendall's tau-b of two sets of strengths over the systems.
 
     Args:
@@ -161,7 +161,7 @@ def order_agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> 
         second: the same shape.
 
     Returns:
-        (...,) of tau-b; NaN where one of them is undefined or has all systems equal.
+        (...,) of tau-b; NaN if one of them is undefined or has all systems equal.
     """
     upper = np.triu_indices(first.shape[-1], 1)
 
@@ -169,18 +169,16 @@ def order_agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> 
         differences = (strengths[..., :, None] - strengths[..., None, :])[..., *upper]
         return np.where(np.abs(differences) <= EQUAL, 0.0, np.sign(differences))
 
-    one, two = signs(first), signs(second)
+    x, y = signs(first), signs(second)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: NDArray[np.float64] = (one * two).sum(-1) / np.sqrt(
-            (one**2).sum(-1) * (two**2).sum(-1)
-        )
-    return found
+        tau: NDArray[np.float64] = (x * y).sum(-1) / np.sqrt((x**2).sum(-1) * (y**2).sum(-1))
+    return tau
 
 
 def _all_connected(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether wins lead from every system to every other one, (b, n, n) -> (b,)."""
     reached = (wins > 0) | np.eye(wins.shape[1], dtype=bool)
-    for _ in range(wins.shape[1].bit_length()):  # each squaring doubles how far chains reach
+    for _ in range(wins.shape[1].bit_length()):  # each squaring doubles the length of the chains
         reached = (reached.astype(np.float64) @ reached) > 0
     connected: NDArray[np.bool_] = reached.all(axis=(1, 2)) & (wins.shape[1] > 1)
     return connected

@@ -14,7 +14,8 @@ from hsfiq.collect.checks import CheckResult
 from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
 
 if TYPE_CHECKING:
-    from hsfiq.analysis.statistics.agreement import Agreement, Share
+    from hsfiq.analysis.statistics.agreement import Agreement
+    from hsfiq.analysis.statistics.proportion import Proportion
 
 KINDS = {"arithmetic": "Sums (tries)", "gold": "Gold pairs", "repeat": "Repeated pairs"}
 FEW = 6
@@ -195,7 +196,7 @@ def side_card(answers: Sequence[AnswerRow]) -> str:
     return card(name, side_rows(share), tied, side_verdict(share))
 
 
-def side_rows(share: Share) -> str:
+def side_rows(share: Proportion) -> str:
     """The share with its interval, on an axis and in words."""
     low, high = share.ci
     return (
@@ -207,7 +208,7 @@ def side_rows(share: Share) -> str:
     )
 
 
-def side_verdict(share: Share) -> str:
+def side_verdict(share: Proportion) -> str:
     """What the interval says of the sides."""
     if share.ci[0] <= 0.5 <= share.ci[1]:
         return "The interval holds one half: no sign of a side bias."

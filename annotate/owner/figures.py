@@ -13,7 +13,8 @@ from hsfiq.collect.checks import MIRRORED
 from hsfiq.collect.progress import AnswerRow
 
 if TYPE_CHECKING:
-    from hsfiq.analysis.statistics.agreement import Agreement, Share
+    from hsfiq.analysis.statistics.agreement import Agreement
+    from hsfiq.analysis.statistics.proportion import Proportion
 
 LONGEST_BY_HOUR = timedelta(hours=72)
 MOST_BINS = 16
@@ -87,17 +88,17 @@ def scores_of(answers: Sequence[AnswerRow]) -> tuple[tuple[int, ...], tuple[int,
     return tuple(one[score] for score in range(1, 6)), tuple(two[score] for score in range(1, 6))
 
 
-def side_share(answers: Sequence[AnswerRow]) -> tuple[Share | None, int]:
+def side_share(answers: Sequence[AnswerRow]) -> tuple[Proportion | None, int]:
     """The share in which set 1 is preferred, with its exact interval; how many are ties.
 
     None where the analysis extra is not installed.
     """
     preferred = Counter(answer.preferred for answer in answers)
     try:
-        from hsfiq.analysis.statistics.agreement import exact_share  # noqa: PLC0415 (the extra may be absent)
+        from hsfiq.analysis.statistics.proportion import exact_proportion  # noqa: PLC0415 (the extra may be absent)
     except ModuleNotFoundError:
         return None, preferred[0]
-    return exact_share(preferred[1], preferred[1] + preferred[2]), preferred[0]
+    return exact_proportion(preferred[1], preferred[1] + preferred[2]), preferred[0]
 
 
 @lru_cache(maxsize=8)

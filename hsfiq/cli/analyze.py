@@ -12,7 +12,7 @@ from hsfiq.cli.export import newest_hp
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.analysis.resampling.draws import Unit
+    from hsfiq.analysis.resampling.bootstrap import Unit
 
 
 def register(app: typer.Typer) -> None:

@@ -15,11 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hsfiq.analysis.data.answers import subset
 from hsfiq.analysis.data.release import Release, read_release
-from hsfiq.analysis.figures import figure
-from hsfiq.analysis.resampling.draws import Draws
-from hsfiq.analysis.resampling.shares import resampled_shares, shares
+from hsfiq.analysis.json_values import json_number
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, ratio
 from hsfiq.analysis.statistics.compare import compare_all
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.margin import margins
@@ -68,7 +66,7 @@ def measure_agreement(
     release = subset(
         complete, ids.isin(list(questions)) & ids.isin(list(predictions["after"].shares))
     )
-    draws = Draws.of(release, seed=seed)
+    draws = Bootstrap.of_release(release, seed=seed)
     values = {name: pd.Series(predictions[name].scores, dtype="float64") for name in STAGES}
     calibrations = calibration(release, predictions, draws)
     return {
@@ -84,7 +82,7 @@ def measure_agreement(
 
 
 def agreement(
-    release: Release, values: Mapping[str, pd.Series[float]], draws: Draws
+    release: Release, values: Mapping[str, pd.Series[float]], draws: Bootstrap
 ) -> list[dict[str, Any]]:
     """Spearman's rho with the Likert scores, and pairwise accuracy with ties counted half."""
     (comparison,) = compare_all(
@@ -131,7 +129,7 @@ def worst_first(figures: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def calibration(
-    release: Release, predictions: Mapping[str, Predictions], draws: Draws
+    release: Release, predictions: Mapping[str, Predictions], draws: Bootstrap
 ) -> dict[str, Any]:
     """Brier score and reliability table of P(set 1 preferred), over the answers without ties.
 
@@ -145,14 +143,14 @@ def calibration(
         for name in STAGES
     }
     errors: Array = np.stack([(predicted[name] - hits) ** 2 for name in STAGES], axis=1)  # [n, 2]
-    means = shares(errors.sum(axis=0), np.full(2, float(len(rows))))
-    drawn = resampled_shares(draws, rows, errors, np.ones_like(errors))  # [R, 2]
+    means = ratio(errors.sum(axis=0), np.full(2, float(len(rows))))
+    drawn = draws.ratios(rows, errors, np.ones_like(errors))  # [R, 2]
     brier = {
-        name: {"value": figure(float(means[i])), **draws.interval(drawn[:, i], rows).to_json()}
+        name: {"value": json_number(float(means[i])), **draws.interval(drawn[:, i], rows).to_json()}
         for i, name in enumerate(STAGES)
     }
     change = draws.interval(drawn[:, 1] - drawn[:, 0], rows).to_json()
-    difference = {"difference": figure(float(means[1] - means[0])), **change}
+    difference = {"difference": json_number(float(means[1] - means[0])), **change}
     tables = {name: reliability_table(rows, predicted[name], hits, draws) for name in STAGES}
     return {
         "n": len(rows),
@@ -163,7 +161,7 @@ def calibration(
 
 
 def reliability_table(
-    rows: pd.DataFrame, predicted: Array, hits: Array, draws: Draws
+    rows: pd.DataFrame, predicted: Array, hits: Array, draws: Bootstrap
 ) -> list[dict[str, Any]]:
     """How often set 1 was preferred, by bins of the predicted probability; empty bins left out.
 
@@ -175,7 +173,7 @@ def reliability_table(
     """
     places = np.minimum((predicted * BINS).astype(np.int64), BINS - 1)  # [n]
     inside = (places[:, None] == np.arange(BINS)).astype(np.float64)  # [n, BINS]
-    drawn = resampled_shares(draws, rows, inside * hits[:, None], inside)  # [R, BINS]
+    drawn = draws.ratios(rows, inside * hits[:, None], inside)  # [R, BINS]
     return [
         {
             "low": place / BINS,
@@ -207,17 +205,14 @@ def measure_recall(
     sizes = [len(ranks["before"][name]) for name in corpora]
     rows = pd.DataFrame({"corpus": np.repeat(corpora, sizes)})
     inside = (rows["corpus"].to_numpy()[:, None] == np.array(corpora)).astype(np.float64)  # [n, C]
-    draws = Draws.of_rows(rows, unit="row", seed=seed)
+    draws = Bootstrap.of_rows(rows, unit="row", seed=seed)
     places = {name: np.concatenate([list(ranks[name][it]) for it in corpora]) for name in STAGES}
     figures = []
     for k in ks:
         hits = {name: inside * (places[name] <= k)[:, None] for name in STAGES}
-        drawn = {
-            name: resampled_shares(draws, rows, hits[name], inside).mean(axis=1) for name in STAGES
-        }
+        drawn = {name: draws.ratios(rows, hits[name], inside).mean(axis=1) for name in STAGES}
         means = {
-            name: float(shares(hits[name].sum(axis=0), inside.sum(axis=0)).mean())
-            for name in STAGES
+            name: float(ratio(hits[name].sum(axis=0), inside.sum(axis=0)).mean()) for name in STAGES
         }
         sides = {
             name: {"value": means[name], **draws.interval(drawn[name]).to_json()} for name in STAGES

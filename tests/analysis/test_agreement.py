@@ -16,10 +16,10 @@ from hsfiq.analysis.statistics.agreement import (
     Level,
     agreement,
     coincidences,
-    exact_share,
-    resampled,
+    resampled_alphas,
 )
-from tests.analysis.analysis_studies import few
+from hsfiq.analysis.statistics.proportion import exact_proportion
+from tests.analysis.studies import few
 
 COLUMNS = ["rater", "unit", "cluster", "value"]
 LEVELS: tuple[Level, Level] = ("nominal", "ordinal")
@@ -104,7 +104,7 @@ def test_each_resample_equals_the_definition_on_the_drawn_clusters(level: Level)
         for rater in rng.choice(9, size=int(rng.integers(2, 5)), replace=False)
     }
     table = frame(rows)
-    drawn = resampled(coincidences(table), level, 40, seed=7)
+    drawn = resampled_alphas(coincidences(table), level, 40, seed=7)
     by_cluster = units_of(table)
     clusters = [by_cluster[cluster] for cluster in sorted(by_cluster)]
     again = np.random.default_rng(7)
@@ -159,15 +159,15 @@ def binomial_tail(least: int, n: int, p: float) -> float:
 
 @pytest.mark.parametrize(("hits", "n"), [(3, 10), (1, 2), (40, 90)])
 def test_the_exact_interval_leaves_a_fortieth_on_either_side(hits: int, n: int) -> None:
-    share = exact_share(hits, n)
+    share = exact_proportion(hits, n)
     assert (share.rate, share.n) == (hits / n, n)
     assert binomial_tail(hits, n, share.ci[0]) == pytest.approx(0.025)
     assert 1 - binomial_tail(hits + 1, n, share.ci[1]) == pytest.approx(0.025)
 
 
 def test_the_exact_interval_at_the_ends() -> None:
-    assert exact_share(0, 5).ci[0] == 0
-    assert exact_share(5, 5).ci[1] == 1
-    nothing = exact_share(0, 0)
+    assert exact_proportion(0, 5).ci[0] == 0
+    assert exact_proportion(5, 5).ci[1] == 1
+    nothing = exact_proportion(0, 0)
     assert math.isnan(nothing.rate)
     assert nothing.reason == "there is nothing to count"

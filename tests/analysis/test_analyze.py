@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from hsfiq.analysis.analyze import CHOSEN, Analysis, analyze
+from hsfiq.analysis.analyze import CHOSEN_PAIRS, Analysis, analyze
 from hsfiq.analysis.data.metrics import Recall, ScoreColumn
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.reports.text.summary import analysis_text
-from hsfiq.analysis.resampling.draws import Draws
-from tests.analysis.analysis_studies import Question, few, make_release, studies
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
 RATE = {"rate", "n", "coverage"}
 
@@ -39,7 +39,7 @@ def nulls_without_reason(value: object, path: str = "") -> list[str]:
 @given(studies)
 def test_the_shape_that_other_tools_read(study: list[Question]) -> None:
     small = make_release(study)
-    draws = Draws.of(small, n_resamples=50)
+    draws = bootstrap_of(small, 50)
     result = strict(analyze(small, [Recall(5), Recall(1)], draws))
     assert nulls_without_reason(result) == [".release.part"]  # none was taken
     assert set(result) == {
@@ -93,16 +93,16 @@ def test_simulated_answers_say_so() -> None:
 
 def test_pairs_chosen_for_a_scorer_are_no_random_sample() -> None:
     release = make_release([Question(1), Question(2)])
-    assert analyze(release, [Recall(5)], Draws.of(release, n_resamples=5)).notes == ()
+    assert analyze(release, [Recall(5)], bootstrap_of(release, 5)).notes == ()
     chosen = replace(release, is_chosen=True)
-    analysis = analyze(chosen, [Recall(5)], Draws.of(chosen, n_resamples=5))
-    assert analysis.notes == (CHOSEN,)
+    analysis = analyze(chosen, [Recall(5)], bootstrap_of(chosen, 5))
+    assert analysis.notes == (CHOSEN_PAIRS,)
     assert "NOTE: the pairs were chosen for what" in analysis_text(analysis)
 
 
 def test_all_intervals_come_from_the_draws_given() -> None:
     release = make_release(simulate(np.random.default_rng(3), 6, 8))
-    draws = Draws.of(release, unit="row", n_resamples=70, seed=5)
+    draws = Bootstrap.of_release(release, unit="row", n_resamples=70, seed=5)
     result = strict(analyze(release, [Recall(5), Recall(1)], draws))
     methods = list(found(result, "ci_method"))
     assert len(methods) > 10

@@ -4,12 +4,11 @@ import pandas as pd
 import pytest
 
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.resampling.draws import Draws
 from hsfiq.analysis.statistics.categories import BETWEEN, WITHIN, categories
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.position import position_bias
 from hsfiq.analysis.statistics.preference import preference_rates
-from tests.analysis.analysis_studies import Question, make_release, values_of
+from tests.analysis.studies import Question, bootstrap_of, make_release, values_of
 
 STUDY = [
     Question(1, (4, 2), participant="p1", values=(2, 1)),
@@ -27,7 +26,7 @@ def with_categories(named: list[str | None]) -> Release:
 
 def test_each_category_is_a_release_of_its_own(drawn: tuple[Release, pd.Series]) -> None:
     release, utilities = drawn
-    found = categories(release, {"oracle": utilities}, Draws.of(release, n_resamples=50))
+    found = categories(release, {"oracle": utilities}, bootstrap_of(release, 50))
     assert list(found.figures) == ["dress", "shirt", "toptee"]
     assert found.note == BETWEEN
     of_query = release.queries.set_index("query_id")["category"]
@@ -56,14 +55,14 @@ def test_each_category_is_a_release_of_its_own(drawn: tuple[Release, pd.Series])
 )
 def test_it_says_whether_people_differ_too(named: list[str | None], note: str | None) -> None:
     release = with_categories(named)
-    found = categories(release, {"m": values_of(STUDY)}, Draws.of(release, n_resamples=5))
+    found = categories(release, {"m": values_of(STUDY)}, bootstrap_of(release, 5))
     assert found.note == note
     assert set(found.figures) == {name for name in named if name}
 
 
 def test_no_categories_are_a_reason() -> None:
     release = make_release(STUDY)
-    draws = Draws.of(release, n_resamples=5)
+    draws = bootstrap_of(release, 5)
     without = categories(release, {}, draws).to_json()
     assert without == {"categories": None, "reason": "the release names no categories"}
     empty = categories(with_categories([None] * 4), {}, draws)

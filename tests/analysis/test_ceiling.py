@@ -10,15 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.resampling.draws import Draws
-from hsfiq.analysis.statistics.ceiling import (
-    ceiling,
-    others_mean,
-    preference_ratings,
-    same_sets,
-    score_ratings,
-)
-from tests.analysis.analysis_studies import Question, few, make_release
+from hsfiq.analysis.statistics.agreement import preference_ratings, score_ratings, set_units
+from hsfiq.analysis.statistics.ceiling import ceiling, others_mean
+from tests.analysis.studies import Question, bootstrap_of, few, make_release
 
 judged = st.tuples(st.sampled_from("pqr"), st.sampled_from("xyz"), st.integers(1, 5))
 
@@ -35,7 +29,7 @@ def test_others_mean_is_the_mean_of_the_others(rows: list[tuple[str, str, int]])
             "score": np.array([score for _, _, score in rows], dtype=np.int64),
         }
     )
-    found = others_mean(sets, same_sets(sets))
+    found = others_mean(sets, set_units(sets))
     for place, (person, images, _) in enumerate(rows):
         others = [score for other, shown, score in rows if other != person and shown == images]
         expected = np.mean(others) if others else np.nan
@@ -48,7 +42,7 @@ def test_people_beat_a_blind_metric_and_not_the_truth(
     release, utilities = overlapping
     noise = np.random.default_rng(0).normal(size=len(utilities))
     values = {"oracle": utilities, "noise": pd.Series(noise, index=utilities.index)}
-    found = ceiling(release, values, Draws.of(release, n_resamples=200))
+    found = ceiling(release, values, bootstrap_of(release, 200))
     assert found.n_sets == len(release.sets)
     people, oracle, blind = found.people, found.metrics["oracle"], found.metrics["noise"]
     # One other person is noisy; two of them are less so; what they judge by is not noisy at all.
@@ -62,8 +56,8 @@ def test_people_beat_a_blind_metric_and_not_the_truth(
 
 def test_alphas_are_krippendorffs(overlapping: tuple[Release, pd.Series]) -> None:
     release, _ = overlapping
-    units = same_sets(release.sets)
-    found = ceiling(release, {}, Draws.of(release, n_resamples=5))
+    units = set_units(release.sets)
+    found = ceiling(release, {}, bootstrap_of(release, 5))
     for ratings, level, alpha in (
         (score_ratings(release.sets, units), "ordinal", found.scores.alpha),
         (preference_ratings(release.preferences, units), "nominal", found.preferences.alpha),
@@ -79,7 +73,7 @@ def test_a_metric_is_held_against_the_same_sets_only() -> None:
     release = make_release(study)
     release.sets["query_id"] = release.preferences["query_id"] = "query p1.form_1.0"
     values = pd.Series([1.0, 0.0, 1.0, 0.0, 1.0, 0.0], index=release.sets["set_id"].to_numpy())
-    found = ceiling(release, {"m": values}, Draws.of(release, n_resamples=5))
+    found = ceiling(release, {"m": values}, bootstrap_of(release, 5))
     assert found.n_sets == 4
     assert found.people.tie_half.rate == found.metrics["m"].tie_half.rate == 1
     assert (found.people.tie_half.n, found.metrics["m"].tie_half.n) == (2, 2)
@@ -93,7 +87,7 @@ def test_swapped_sides_are_the_same_pair() -> None:
     ]
     release = make_release(study)
     release.sets["query_id"] = "q"
-    ratings = preference_ratings(release.preferences, same_sets(release.sets))
+    ratings = preference_ratings(release.preferences, set_units(release.sets))
     assert ratings["unit"].nunique() == 1
     assert ratings["value"].tolist() == [1, 1, 0]
 
@@ -101,7 +95,7 @@ def test_swapped_sides_are_the_same_pair() -> None:
 @pytest.mark.parametrize("study", [[], [Question(1)], [Question(1), Question(2)]])
 def test_nothing_judged_twice_gives_reasons(study: list[Question]) -> None:
     release = make_release(study)
-    found = ceiling(release, {}, Draws.of(release, n_resamples=5))
+    found = ceiling(release, {}, bootstrap_of(release, 5))
     assert found.n_sets == 0
     assert found.people.spearman.reason is not None
     assert found.people.tie_half.reason is not None

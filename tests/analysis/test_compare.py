@@ -15,12 +15,11 @@ from scipy import stats
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.reports.text.summary import analysis_text
-from hsfiq.analysis.resampling.draws import Draws
 from hsfiq.analysis.resampling.permutation import Swaps
 from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference, compare_all
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
-from tests.analysis.analysis_studies import Question, few, make_release, question_ids, studies
+from tests.analysis.studies import Question, bootstrap_of, few, make_release, question_ids, studies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +56,7 @@ def compare(
     study: Sequence[Question], values: Mapping[str, pd.Series[float]], swaps: Swaps = SWAPS
 ) -> Comparison:
     release = make_release(study)
-    (found,) = compare_all(release, values, Draws.of(release, n_resamples=RESAMPLES), swaps)
+    (found,) = compare_all(release, values, bootstrap_of(release, RESAMPLES), swaps)
     return found
 
 
@@ -132,7 +131,7 @@ def test_intervals_are_those_of_repeated_rows(
     study, *columns = drawn
     values = as_metrics(study, *columns)
     release = make_release(study)
-    draws = Draws.of(release, n_resamples=RESAMPLES)
+    draws = bootstrap_of(release, RESAMPLES)
     rows = usable(release, values)
     found = compare(study, values)
     repeated = [
@@ -263,7 +262,7 @@ def simulate(
 def test_the_better_metric_is_found_and_equal_ones_are_not() -> None:
     study, values = simulate(np.random.default_rng(8), (0.2, 2.0, 2.0))
     release = make_release(study)
-    found = compare_all(release, values, Draws.of(release, n_resamples=300))
+    found = compare_all(release, values, bootstrap_of(release, 300))
     better, best, equal = found
     assert [(each.metric, each.other) for each in found] == [
         ("one", "two"),
@@ -295,7 +294,7 @@ def test_a_third_metric_changes_p_holm_alone() -> None:
     study, values = simulate(np.random.default_rng(10), (0.5, 1.0, 1.0), n_participants=8)
     values["three"].iloc[:100] = np.nan
     release, swaps = make_release(study), Swaps(200)
-    draws = Draws.of(release, n_resamples=RESAMPLES)
+    draws = bootstrap_of(release, RESAMPLES)
     pair = {name: values[name] for name in ("one", "two")}
     (alone,) = compare_all(release, pair, draws, swaps)
     among, fewer, _ = compare_all(release, values, draws, swaps)
@@ -340,7 +339,7 @@ def test_what_is_undefined_has_a_reason() -> None:
 def test_fewer_than_two_metrics_are_not_compared() -> None:
     study = [Question(1, values=(1, 2))]
     release = make_release(study)
-    draws = Draws.of(release, n_resamples=RESAMPLES)
+    draws = bootstrap_of(release, RESAMPLES)
     assert compare_all(release, {}, draws) == []
     assert compare_all(release, as_metrics(study, [1.0, 2.0]), draws) == []
 
@@ -348,7 +347,7 @@ def test_fewer_than_two_metrics_are_not_compared() -> None:
 def test_an_analysis_has_them() -> None:
     study, _ = simulate(np.random.default_rng(11), (), n_participants=3, each=4)
     release = make_release(study)
-    analysis = analyze(release, [Recall(5), Recall(1)], Draws.of(release, n_resamples=RESAMPLES))
+    analysis = analyze(release, [Recall(5), Recall(1)], bootstrap_of(release, RESAMPLES))
     written = json.loads(json.dumps(analysis.to_json(), allow_nan=False))
     (comparison,) = written["comparisons"]
     assert (comparison["metric"], comparison["other"]) == ("recall@5", "recall@1")

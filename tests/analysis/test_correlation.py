@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from scipy import stats
 
-from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.correlation import Correlation, bonett_wright, spearman
-from tests.analysis import analysis_twins as twins
-from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
+from tests.analysis import reference
+from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies, values_of
 
 
 def both(study: list[Question]) -> tuple[list[float], list[float]]:
@@ -40,7 +40,7 @@ def test_equals_the_definition_and_scipy(study: list[Question]) -> None:
         assert result.reason
         return
     assert result.reason is None
-    assert result.rho == pytest.approx(twins.spearman(values, scores), abs=1e-12)
+    assert result.rho == pytest.approx(reference.spearman(values, scores), abs=1e-12)
     expected = stats.spearmanr(values, scores)
     assert result.rho == pytest.approx(expected.statistic, abs=1e-14)
     assert result.p == pytest.approx(expected.pvalue, abs=1e-14)
@@ -113,7 +113,7 @@ def drawn_study(seed: int, n_participants: int, each: int) -> list[Question]:
 def test_the_interval_is_that_of_the_participants_written_out() -> None:
     study = drawn_study(1, 12, 6)
     release = make_release(study)
-    draws = Draws.of(release, n_resamples=150, seed=5)
+    draws = Bootstrap.of_release(release, n_resamples=150, seed=5)
     result = spearman(release.sets, values_of(study), draws)
     people = [[one for one in study if one.participant == f"p{number}"] for number in range(12)]
     order = sorted(range(12), key=lambda number: f"p{number}")
@@ -137,7 +137,7 @@ def test_the_interval_is_that_of_the_participants_written_out() -> None:
 def test_the_same_answers_by_everyone_twice_change_no_interval() -> None:
     study = drawn_study(2, 8, 5)
     one, two = (
-        spearman(release.sets, values_of(answers), Draws.of(release, n_resamples=100))
+        spearman(release.sets, values_of(answers), bootstrap_of(release, 100))
         for answers in (study, study + study)
         for release in [make_release(answers)]
     )
@@ -152,7 +152,7 @@ def test_the_same_answers_by_everyone_twice_change_no_interval() -> None:
 def test_one_participant_alone_has_no_interval() -> None:
     study = drawn_study(3, 1, 5)
     release = make_release(study)
-    result = spearman(release.sets, values_of(study), Draws.of(release)).to_json()
+    result = spearman(release.sets, values_of(study), Bootstrap.of_release(release)).to_json()
     assert result["ci"] == [None, None]
     assert result["rho"] is not None
     assert "2 clusters" in str(result["reason"])

@@ -7,22 +7,20 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 
-from hsfiq.analysis.analyze import analyze
+from hsfiq.analysis.analyze import analyze, details
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.details import details
 from hsfiq.analysis.reports.text.details import details_text
 from hsfiq.analysis.reports.text.summary import analysis_text
-from hsfiq.analysis.resampling.draws import Draws
-from tests.analysis.analysis_studies import Question, few, make_release, studies
 from tests.analysis.drawn_releases import BEST_FIRST
+from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
 KEYS = {"systems", "participants", "categories", "ceiling", "sensitivity"}
 
 
 def strict(release: Release) -> dict[str, Any]:
     values = {f"recall@{k}": Recall(k).values(release) for k in (5, 1)}
-    found = details(release, values, Draws.of(release, n_resamples=20))
+    found = details(release, values, bootstrap_of(release, 20))
     assert details_text(found)
     written: dict[str, Any] = json.loads(json.dumps(found.to_json(), allow_nan=False))
     return written
@@ -73,7 +71,7 @@ def test_a_whole_release(drawn: tuple[Release, pd.Series]) -> None:
     assert set(written["categories"]["categories"]) == {"dress", "shirt", "toptee"}
     assert written["ceiling"]["n_sets"] == 0
     assert written["sensitivity"]["one_participant_left_out"]["n_participants"] == 30
-    found = analyze(release, [Recall(5)], Draws.of(release, n_resamples=20), in_detail=True)
+    found = analyze(release, [Recall(5)], bootstrap_of(release, 20), in_detail=True)
     assert set(found.to_json()) >= KEYS
     shown = analysis_text(found)
     lines = shown.splitlines()

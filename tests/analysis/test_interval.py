@@ -8,14 +8,16 @@ import pytest
 from scipy import stats
 
 from hsfiq.analysis.resampling.interval import (
-    Interval,
+    ConfidenceInterval,
     expanded_tail,
     percentile_interval,
     with_interval,
 )
 
 
-def interval(statistics: list[float], *, n_clusters: int = 40, expand: bool = False) -> Interval:
+def interval(
+    statistics: list[float], *, n_clusters: int = 40, expand: bool = False
+) -> ConfidenceInterval:
     return percentile_interval(
         np.array(statistics), unit="participant", n_clusters=n_clusters, seed=7, expand=expand
     )

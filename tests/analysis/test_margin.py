@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.margin import BINS, AccuracyByMargin, Margins, equal_bins, margins
 from hsfiq.analysis.statistics.preference import preference_rates
-from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
-from tests.analysis.analysis_twins import midranks
+from tests.analysis.reference import midranks
+from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies, values_of
 
 RESAMPLES = 20
 
 
 def margins_of(study: list[Question]) -> Margins:
     release = make_release(study)
-    draws = Draws.of(release, n_resamples=RESAMPLES)
+    draws = bootstrap_of(release, RESAMPLES)
     return margins(release.preferences, values_of(study), draws)
 
 
@@ -167,7 +167,7 @@ def test_a_metric_that_does_not() -> None:
 def test_the_intervals_are_those_of_repeated_participants() -> None:
     study = simulate(np.random.default_rng(3), sure=True)
     release = make_release(study)
-    draws = Draws.of(release, n_resamples=RESAMPLES, seed=7)
+    draws = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=7)
     found = margins(release.preferences, values_of(study), draws).by_metric
     gaps, _, right = (np.array(column) for column in zip(*told_apart(study), strict=True))
     weights = np.concatenate(list(draws.weights(release.preferences))).astype(int)

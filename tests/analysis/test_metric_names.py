@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hsfiq.analysis.data.metrics import Metric, Recall, ScoreColumn, known_metrics, parse_metric
 from hsfiq.analysis.errors import AnalysisError
-from tests.analysis import analysis_twins as twins
-from tests.analysis.analysis_studies import Question, few, make_release, studies
+from tests.analysis import reference
+from tests.analysis.studies import Question, few, make_release, studies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ def test_impossible_metrics_cannot_be_made(make: Callable[[], Metric], message: 
 @given(studies, st.integers(1, 5))
 def test_recall_equals_the_definition(study: list[Question], k: int) -> None:
     values = Recall(k).values(make_release(study))
-    expected = [twins.recall(question, side, k) for question in study for side in (0, 1)]
+    expected = [reference.recall(question, side, k) for question in study for side in (0, 1)]
     assert [None if math.isnan(value) else value for value in values] == expected
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hsfiq.analysis.statistics.normality import normality
-from tests.analysis.analysis_studies import few
+from tests.analysis.studies import few
 
 numbers = st.floats(-100, 100).map(lambda number: round(number, 6))
 

@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.pairwise import (
     PairwiseAccuracy,
     Relations,
-    deal,
+    assign_folds,
     pairwise_accuracies,
 )
-from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
+from tests.analysis.studies import Question, few, make_release, studies, values_of
 
 RESAMPLES = 20
 
 
 def accuracies(study: list[Question], seed: int = 0) -> dict[str, PairwiseAccuracy]:
     release = make_release(study)
-    draws = Draws.of(release, n_resamples=RESAMPLES, seed=seed)
+    draws = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=seed)
     return pairwise_accuracies(release.preferences, values_of(study), draws)
 
 
@@ -69,7 +69,7 @@ def test_equals_the_definition(study: list[Question], seed: int) -> None:
         assert found.in_sample_epsilon == epsilon
         assert found.in_sample == pytest.approx(share(used, human, epsilon))
         assert found.uncalibrated == pytest.approx(share(used, human, 0.0))
-        folds = deal(make_release(used).preferences["participant_id"], seed)
+        folds = assign_folds(make_release(used).preferences["participant_id"], seed)
         if len(set(folds)) == 1:
             assert math.isnan(found.accuracy)
             assert found.reason == "epsilon needs a second participant to be chosen on"
@@ -145,9 +145,9 @@ def test_the_interval_is_that_of_repeated_participants() -> None:
     rng = np.random.default_rng(3)
     study = simulate(rng, n_participants=6, each=5, noise=1.0)
     release = make_release(study)
-    draws = Draws.of(release, n_resamples=RESAMPLES, seed=4)
+    draws = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=4)
     found = pairwise_accuracies(release.preferences, values_of(study), draws)["score"]
-    folds = deal(release.preferences["participant_id"], 4)
+    folds = assign_folds(release.preferences["participant_id"], 4)
     right = [
         agrees(question, "score", found.epsilons[fold])
         for question, fold in zip(study, folds, strict=True)
@@ -226,8 +226,8 @@ def test_epsilon_is_the_smallest_of_the_best(pairs: list[tuple[int, int]]) -> No
 def test_folds_keep_people_whole_and_even() -> None:
     rows = make_release(simulate(np.random.default_rng(1), 13, 3, noise=1.0)).preferences
     people = rows["participant_id"]
-    folds = deal(people, seed=2)
+    folds = assign_folds(people, seed=2)
     assert sorted(np.bincount(folds)) == [6, 6, 9, 9, 9]
     assert all(len(set(folds[people == name])) == 1 for name in people.unique())
     shuffled = people.sample(frac=1, random_state=1)
-    assert (deal(shuffled, seed=2) == folds[shuffled.index]).all()
+    assert (assign_folds(shuffled, seed=2) == folds[shuffled.index]).all()

@@ -10,8 +10,8 @@ from hypothesis import given
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.statistics.participants import outliers, participants
-from tests.analysis import analysis_twins as twins
-from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
+from tests.analysis import reference
+from tests.analysis.studies import Question, few, make_release, studies, values_of
 
 
 @few
@@ -34,7 +34,7 @@ def test_equals_the_plain_loops(study: list[Question]) -> None:
             for each in own
         ]
         assert row["contradictions"] == mean(against)
-        tie_half = twins.tie_half(own)[0]
+        tie_half = reference.tie_half(own)[0]
         assert found.by_metric["m"].loc[person, "tie_half"] == pytest.approx(tie_half, nan_ok=True)
         pairs = [
             (value, score)
@@ -42,7 +42,7 @@ def test_equals_the_plain_loops(study: list[Question]) -> None:
             for value, score in zip(each.values, each.scores, strict=True)
             if value is not None
         ]
-        rho = twins.spearman(*zip(*pairs, strict=True)) if len(pairs) >= 3 else math.nan
+        rho = reference.spearman(*zip(*pairs, strict=True)) if len(pairs) >= 3 else math.nan
         assert found.by_metric["m"].loc[person, "rho"] == pytest.approx(rho, nan_ok=True)
 
 

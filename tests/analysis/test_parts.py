@@ -18,13 +18,13 @@ from hsfiq import analysis
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import parse_metric
 from hsfiq.analysis.data.parts import take_part
-from hsfiq.analysis.data.provenance import learned
+from hsfiq.analysis.data.provenance import training_notes
 from hsfiq.analysis.data.release import Release, read_release
 from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse
 from hsfiq.analysis.reports.text.summary import analysis_text
-from hsfiq.analysis.resampling.draws import UNITS, Draws, Unit
+from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit
 from hsfiq.cli import run
-from tests.analysis.analysis_studies import Question, make_release, write_release
+from tests.analysis.studies import Question, bootstrap_of, make_release, write_release
 
 METRICS = ("recall@5", "mine")
 SYSTEM = "alpha"
@@ -104,7 +104,7 @@ def filtered(folder: Path, part: str, copy: Path) -> Path:
 
 
 def analysed(release: Release, unit: Unit = "participant") -> dict[str, Any]:
-    draws = Draws.of(release, unit=unit, n_resamples=30)
+    draws = Bootstrap.of_release(release, unit=unit, n_resamples=30)
     found = analyze(release, [parse_metric(name) for name in METRICS], draws, in_detail=True)
     written: dict[str, Any] = json.loads(json.dumps(found.to_json(), allow_nan=False))
     return written
@@ -259,14 +259,14 @@ def test_a_scorer_retrained_on_these_answers_is_told(folder: Path, tmp_path: Pat
         'metric "mine" comes from a scorer that was retrained on answers of this release; its '
         "figures over all questions are too good: use --part test"
     )
-    assert learned(release, METRICS) == (said,)
-    assert learned(release, ["recall@5"]) == ()
-    assert learned(take_part(release, "test"), METRICS) == ()
+    assert training_notes(release, METRICS) == (said,)
+    assert training_notes(release, ["recall@5"]) == ()
+    assert training_notes(take_part(release, "test"), METRICS) == ()
     for part in ("train", "unused"):
-        (told,) = learned(take_part(release, part), METRICS)
+        (told,) = training_notes(take_part(release, part), METRICS)
         assert told == said.replace("all questions", "this part")
     whole = replace(release, folder=tmp_path)
-    (told,) = learned(whole, METRICS)
+    (told,) = training_notes(whole, METRICS)
     assert "and no question of it was held out: its figures are too good; export the" in told
 
 
@@ -275,7 +275,7 @@ def test_a_release_of_the_same_name_may_hold_the_same_answers(
     folder: Path, tmp_path: Path, part: str | None
 ) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [OLDER]})
-    (told,) = learned(release if part is None else take_part(release, part), METRICS)
+    (told,) = training_notes(release if part is None else take_part(release, part), METRICS)
     assert "retrained on small 0.9.0, which is not what is analysed; where it asked about" in told
 
 
@@ -284,22 +284,22 @@ def test_any_release_that_a_scorer_was_retrained_on_counts(
     folder: Path, tmp_path: Path, sources: list[object]
 ) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": sources})
-    told, *others = learned(release, METRICS)
+    told, *others = training_notes(release, METRICS)
     assert told.endswith("use --part test")
     assert len(others) == (FOREIGN in sources)
     assert all("which is not what is analysed" in other for other in others)
-    assert learned(take_part(release, "test"), METRICS) == tuple(others)
+    assert training_notes(take_part(release, "test"), METRICS) == tuple(others)
 
 
 def test_what_is_held_out_may_stand_in_an_older_release(folder: Path, tmp_path: Path) -> None:
     oldest = {**OLDER, "version": "0.8.0", "content_sha256": "a third"}
     sources = [oldest, OLDER, FOREIGN, SOURCE, {**OLDER, "content_sha256": "a fourth"}]
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": sources})
-    this, others = learned(release, METRICS)
+    this, others = training_notes(release, METRICS)
     assert this.endswith("use --part test")
     assert "small 0.8.0, small 0.9.0" in others
     assert "which is not what is analysed" in others
-    assert learned(take_part(release, "test"), METRICS) == (others,)
+    assert training_notes(take_part(release, "test"), METRICS) == (others,)
 
 
 @pytest.mark.parametrize(
@@ -315,16 +315,16 @@ def test_what_is_held_out_may_stand_in_an_older_release(folder: Path, tmp_path: 
 )
 def test_other_provenances_say_nothing(folder: Path, tmp_path: Path, about: object) -> None:
     release = with_provenance(folder, tmp_path, about)
-    assert learned(release, METRICS) == ()
-    assert learned(replace(release, content_sha256=None), METRICS) == ()
+    assert training_notes(release, METRICS) == ()
+    assert training_notes(replace(release, content_sha256=None), METRICS) == ()
     (tmp_path / "mine.json").write_bytes(b"\xff{")
-    assert learned(release, METRICS) == ()
+    assert training_notes(release, METRICS) == ()
 
 
 def test_the_note_stands_wherever_the_figures_do(folder: Path, tmp_path: Path) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [SOURCE]})
     for taken, n in ((release, 1), (take_part(release, "test"), 0)):
-        report = analysis.report(taken, METRICS, (), Draws.of(taken, n_resamples=20))
+        report = analysis.report(taken, METRICS, (), bootstrap_of(taken, 20))
         results = json.loads(json.dumps(report.to_json()))
         assert len(results["notes"]) == n
         text = analysis_text(report.analysis)

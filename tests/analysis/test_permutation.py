@@ -21,7 +21,7 @@ from hsfiq.analysis.resampling.permutation import (
     p_value,
     standard_ranks,
 )
-from tests.analysis.analysis_studies import few
+from tests.analysis.studies import few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

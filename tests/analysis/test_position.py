@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.position import position_bias, sign_flip_p
-from tests.analysis import analysis_twins as twins
-from tests.analysis.analysis_studies import Question, few, make_release
+from tests.analysis import reference
+from tests.analysis.studies import Question, bootstrap_of, few, make_release
 
 
 @few
@@ -26,7 +26,7 @@ def test_equals_the_definition_and_scipy(answers: list[int]) -> None:
         assert result.to_json()["reason"] == "no question has a preference"
         return
     assert result.rate == first / (first + second)
-    assert result.p == pytest.approx(twins.binomial_p(first, first + second), rel=1e-9)
+    assert result.p == pytest.approx(reference.binomial_p(first, first + second), rel=1e-9)
     assert result.p == stats.binomtest(first, first + second, 0.5).pvalue
 
 
@@ -58,7 +58,7 @@ def test_with_one_answer_each_the_sign_flip_test_is_the_binomial_one() -> None:
 
 def test_one_person_of_one_mind_proves_nothing() -> None:
     release = make_release([Question(1)] * 40)
-    result = position_bias(release.preferences, Draws.of(release))
+    result = position_bias(release.preferences, Bootstrap.of_release(release))
     assert result.p < 1e-9
     assert result.p_clustered == 1
     assert result.ci is not None
@@ -71,7 +71,7 @@ def test_the_interval_is_that_of_the_participants_written_out() -> None:
         Question(int(rng.choice([0, 1, 1, 2])), participant=f"p{one % 7}") for one in range(90)
     ]
     release = make_release(study)
-    draws = Draws.of(release, n_resamples=120)
+    draws = bootstrap_of(release, 120)
     result = position_bias(release.preferences, draws)
     rates = []
     for counts in np.concatenate(list(draws.counts())):

@@ -18,10 +18,10 @@ from hsfiq.analysis.power.population import (
 )
 from hsfiq.analysis.power.power import DETECTED, power
 from hsfiq.analysis.power.simulated_studies import SimulatedStudy, Slopes, draw_study
-from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
-from tests.analysis.analysis_studies import Question, make_release, values_of
+from tests.analysis.studies import Question, bootstrap_of, make_release, values_of
 from tests.analysis.test_published import ANSWERS, read_published
 
 SMALL = {"participants": (10, 20), "questions": (10,), "n_studies": 60}
@@ -109,7 +109,7 @@ def test_widths_are_those_of_clustered_intervals() -> None:
     for seed in range(12):
         rng = np.random.default_rng((seed, 9))
         release, metrics = as_release(draw_study(LIKELY, slopes, (30, 15), 1, rng))
-        draws = Draws.of(release, n_resamples=300)
+        draws = bootstrap_of(release, 300)
         rho = spearman(release.sets, metrics[0], draws).ci
         rate = preference_rates(release.preferences, metrics[0], draws).tie_half.ci
         assert rho is not None
@@ -192,6 +192,6 @@ def test_the_defaults_are_the_published_answers() -> None:
     assert found.scores == PUBLISHED.scores
     assert (found.shared, found.between_metrics) == (ASSUMED_SHARED, ASSUMED_BETWEEN)
     size = power(found, participants=(40,), questions=(50,), n_studies=60).sizes[0]
-    ci = spearman(release.sets, Recall(5).values(release), Draws.of(release)).ci
+    ci = spearman(release.sets, Recall(5).values(release), Bootstrap.of_release(release)).ci
     assert ci is not None
     assert size.exactness["rho"].width == pytest.approx(ci.high - ci.low, rel=0.25)

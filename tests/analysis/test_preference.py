@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.analysis.data.metrics import Recall
-from hsfiq.analysis.resampling.draws import Draws
 from hsfiq.analysis.statistics.preference import (
     RATES,
     PreferenceRates,
@@ -18,8 +17,8 @@ from hsfiq.analysis.statistics.preference import (
     given_tie,
     preference_rates,
 )
-from tests.analysis import analysis_twins as twins
-from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
+from tests.analysis import reference
+from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies, values_of
 
 
 def rates_of(study: list[Question]) -> PreferenceRates:
@@ -71,13 +70,13 @@ def test_a_study_that_can_be_counted_by_hand() -> None:
 def test_equals_the_definitions(study: list[Question]) -> None:
     rates = rates_of(study)
     swapped = swap_sides(study)
-    assert figures(rates.ge) == twins.ge(study)
-    assert figures(rates.gt) == twins.gt(study)
-    assert figures(rates.symmetric) == twins.symmetric(study)
-    assert figures(rates.tie_half) == twins.tie_half(study)
-    assert figures(rates.base_rate) == twins.base_rate(study)
-    assert figures(rates.ge_swapped) == twins.ge(swapped)
-    assert figures(rates.gt_swapped) == twins.gt(swapped)
+    assert figures(rates.ge) == reference.ge(study)
+    assert figures(rates.gt) == reference.gt(study)
+    assert figures(rates.symmetric) == reference.symmetric(study)
+    assert figures(rates.tie_half) == reference.tie_half(study)
+    assert figures(rates.base_rate) == reference.base_rate(study)
+    assert figures(rates.ge_swapped) == reference.ge(swapped)
+    assert figures(rates.gt_swapped) == reference.gt(swapped)
     ties = sum(question.preferred == 0 for question in study)
     assert rates.human_ties == ties
     assert rates.base_rate.n + ties + rates.missing == len(study)
@@ -93,7 +92,7 @@ def test_equals_the_definitions(study: list[Question]) -> None:
 def test_given_tie_equals_the_definition(study: list[Question], k: int) -> None:
     release = make_release(study)
     rate = given_tie(release.preferences, values_of(study), Recall(k).values(release))
-    assert figures(rate) == twins.given_recall_tie(study, k)
+    assert figures(rate) == reference.given_recall_tie(study, k)
 
 
 @few
@@ -179,7 +178,7 @@ def test_the_intervals_are_those_of_the_participants_written_out() -> None:
         for number in range(160)
     ]
     release = make_release(study)
-    draws = Draws.of(release, n_resamples=80)
+    draws = bootstrap_of(release, 80)
     rates = preference_rates(release.preferences, values_of(study), draws)
     recall = Recall(5).values(release)
     tied = given_tie(release.preferences, values_of(study), recall, draws)
@@ -194,13 +193,13 @@ def test_the_intervals_are_those_of_the_participants_written_out() -> None:
         for counts in np.concatenate(list(draws.counts()))
     ]
     for rate, twin in (
-        (rates.ge, twins.ge),
-        (rates.gt, twins.gt),
-        (rates.symmetric, twins.symmetric),
-        (rates.tie_half, twins.tie_half),
-        (rates.base_rate, twins.base_rate),
-        (rates.ge_swapped, lambda answers: twins.ge(swap_sides(answers))),
-        (tied, lambda answers: twins.given_recall_tie(answers, 5)),
+        (rates.ge, reference.ge),
+        (rates.gt, reference.gt),
+        (rates.symmetric, reference.symmetric),
+        (rates.tie_half, reference.tie_half),
+        (rates.base_rate, reference.base_rate),
+        (rates.ge_swapped, lambda answers: reference.ge(swap_sides(answers))),
+        (tied, lambda answers: reference.given_recall_tie(answers, 5)),
     ):
         assert rate.ci is not None
         ends = np.quantile([twin(answers)[0] for answers in resamples], [0.025, 0.975])
@@ -212,7 +211,7 @@ def test_the_intervals_are_those_of_the_participants_written_out() -> None:
 def test_a_rate_of_nothing_has_no_interval() -> None:
     release = make_release([Question(preferred=1, participant=f"p{one}") for one in range(4)])
     values = pd.Series(1.0, index=release.sets["set_id"])
-    rates = preference_rates(release.preferences, values, Draws.of(release, n_resamples=20))
+    rates = preference_rates(release.preferences, values, bootstrap_of(release, 20))
     written = rates.symmetric.to_json()
     assert written["ci"] == [None, None]
     assert written["reason"] == "no pair has m different"

@@ -10,7 +10,7 @@ import pytest
 
 from hsfiq.analysis.analyze import Analysis, analyze
 from hsfiq.analysis.data.metrics import Recall
-from tests.analysis.analysis_studies import Question, make_release
+from tests.analysis.studies import Question, make_release
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("HSFIQ_SHARED", ROOT / ".." / "shared"))

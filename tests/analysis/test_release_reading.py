@@ -11,7 +11,7 @@ from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import read_release
 from hsfiq.analysis.errors import AnalysisError
-from tests.analysis.analysis_studies import Question, make_release, write_release
+from tests.analysis.studies import Question, make_release, write_release
 
 STUDY = [
     Question(1, scores=(4, 2), target="a"),

@@ -25,9 +25,9 @@ from hsfiq.analysis.reports.folder import write_folder
 from hsfiq.analysis.reports.latex import escape, to_latex
 from hsfiq.analysis.reports.report import Report
 from hsfiq.analysis.reports.sections.methods import METHODS
-from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.cli import run
-from tests.analysis.analysis_studies import Question, make_release, write_release
+from tests.analysis.studies import Question, bootstrap_of, make_release, write_release
 from tests.analysis.test_published import ANSWERS, read_published
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
@@ -35,8 +35,8 @@ NASTY = 'a<b>&"c"_%$#{x}~^\\'
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def quick(release: Release) -> Draws:
-    return Draws.of(release, n_resamples=40)
+def quick(release: Release) -> Bootstrap:
+    return bootstrap_of(release, 40)
 
 
 @pytest.fixture(scope="module")
@@ -337,7 +337,7 @@ def test_every_method_is_described() -> None:
 @pytest.mark.skipif(not ANSWERS.is_file(), reason=f"no {ANSWERS}; set HSFIQ_SHARED")
 def test_what_it_says_of_the_published_answers() -> None:
     release = make_release(read_published(ANSWERS))
-    report = analysis.report(release, ["recall@5"], (), Draws.of(release, n_resamples=500))
+    report = analysis.report(release, ["recall@5"], (), bootstrap_of(release, 500))
     said = dict(report.document.caveats)
     assert "Set 1 was preferred in 0.540" in said["The base rate is not 0.5"]
     assert "recall@5 from 0.508 to 0.812" in said["Preference rates depend on the rule"]

@@ -11,7 +11,7 @@ from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import ScoreColumn
 from hsfiq.analysis.data.scores import find_scores, read_scores, scores_folder
 from hsfiq.analysis.errors import AnalysisError
-from tests.analysis.analysis_studies import Question, make_release
+from tests.analysis.studies import Question, make_release
 
 RELEASE = make_release([Question(1), Question(2, participant="p2")])
 IDS = ["p1.form_1.0.1", "p1.form_1.0.2", "p2.form_1.1.1", "p2.form_1.1.2"]

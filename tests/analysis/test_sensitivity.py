@@ -7,15 +7,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-from hsfiq.analysis.data.answers import contradicts, subset
+from hsfiq.analysis.data.answers import contradicts
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.resampling.draws import Draws
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS, conclude
-from hsfiq.analysis.sensitivity.jackknife import left_out
-from hsfiq.analysis.sensitivity.sensitivity import AS_IT_IS, TOGETHER, sensitivity
+from hsfiq.analysis.sensitivity.jackknife import jackknife
+from hsfiq.analysis.sensitivity.sensitivity import ALL_ANSWERS, ALL_RULES, sensitivity
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
-from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
+from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies, values_of
 
 Drawn = tuple[Release, pd.Series]
 
@@ -28,7 +27,7 @@ def noisy(utilities: pd.Series, seed: int = 0) -> pd.Series:
 def test_what_is_concluded_of_known_metrics(drawn: Drawn) -> None:
     release, utilities = drawn
     values = {"oracle": utilities, "noise": noisy(utilities), "reverse": -utilities}
-    found = conclude(release, values, Draws.of(release, n_resamples=300))
+    found = conclude(release, values, bootstrap_of(release, 300))
     for statistic in STATISTICS:
         verdicts = found.verdicts[statistic]
         assert verdicts == {"oracle": "above", "noise": "unclear", "reverse": "below"}
@@ -39,7 +38,7 @@ def test_what_is_concluded_of_known_metrics(drawn: Drawn) -> None:
 def test_rows_are_the_figures_of_what_is_left(drawn: Drawn) -> None:
     release, utilities = drawn
     values = {"oracle": utilities, "noise": noisy(utilities)}
-    found = sensitivity(release, values, Draws.of(release, n_resamples=100), min_seconds=10)
+    found = sensitivity(release, values, bootstrap_of(release, 100), min_seconds=10)
     asked = release.preferences
     dropped = {
         "without questions flagged irrelevant": asked["irrelevant"],
@@ -51,11 +50,11 @@ def test_rows_are_the_figures_of_what_is_left(drawn: Drawn) -> None:
         .astype(int)
         < 5,
     }
-    assert [row.rule for row in found.rows] == [AS_IT_IS, *dropped, TOGETHER]
-    dropped[AS_IT_IS] = asked["irrelevant"] & False
-    dropped[TOGETHER] = pd.concat(list(dropped.values()), axis=1).any(axis=1)
+    assert [row.rule for row in found.rows] == [ALL_ANSWERS, *dropped, ALL_RULES]
+    dropped[ALL_ANSWERS] = asked["irrelevant"] & False
+    dropped[ALL_RULES] = pd.concat(list(dropped.values()), axis=1).any(axis=1)
     for row in found.rows:
-        left = subset(release, ~dropped[row.rule])
+        left = release.subset(~dropped[row.rule])
         assert row.n_questions == len(left.preferences) == len(asked) - row.n_dropped
         assert row.conclusions is not None
         rho = row.conclusions.estimates["rho"]["oracle"]
@@ -74,7 +73,7 @@ def test_a_conclusion_that_hangs_on_hurried_answers_is_told(drawn: Drawn) -> Non
     side = np.where(asked["preferred"] == 1, 1.0, -1.0) * np.where(hurried, 1, -1)
     flattering = pd.Series(np.concatenate([side, -side]), index=[*asked["set_1"], *asked["set_2"]])
     timed = replace(release, preferences=asked.assign(active_seconds=np.where(hurried, 1.0, 30.0)))
-    found = sensitivity(timed, {"flattering": flattering}, Draws.of(timed, n_resamples=100))
+    found = sensitivity(timed, {"flattering": flattering}, bootstrap_of(timed, 100))
     (row,) = [each for each in found.rows if "seconds" in each.rule]
     assert row.n_dropped == 600
     assert "tie_half of flattering against chance: unclear -> below" in row.changes
@@ -85,12 +84,12 @@ def test_a_conclusion_that_hangs_on_hurried_answers_is_told(drawn: Drawn) -> Non
 @given(studies)
 def test_leaving_one_out_is_what_the_others_give(study: list[Question]) -> None:
     release, values = make_release(study), values_of(study)
-    found = left_out(release, {"m": values})
+    found = jackknife(release, {"m": values})
     people = sorted(set(release.preferences["participant_id"]))
     assert found.n_participants == len(people)
     rhos, rates = [], []
     for person in people:
-        others = subset(release, release.preferences["participant_id"] != person)
+        others = release.subset(release.preferences["participant_id"] != person)
         rhos.append(spearman(others.sets, values).rho)
         rates.append(preference_rates(others.preferences, values).tie_half.rate)
     for statistic, expected in (("rho", rhos), ("tie_half", rates)):
@@ -110,7 +109,7 @@ def test_one_person_who_decides_is_named() -> None:
         Question(1, (1, 4), participant="p3", values=(0, 9)),
     ]
     other = pd.Series([0.0, 0.0, 0.0, 0.0, 5.0, 0.0], index=values_of(study).index)
-    found = left_out(make_release(study), {"m": values_of(study), "other": other})
+    found = jackknife(make_release(study), {"m": values_of(study), "other": other})
     assert found.best["tie_half"] == ("m", "other")
     assert found.ranges["tie_half"]["m"].high_without == "p3"
     assert found.ranges["tie_half"]["m"].high == 1
@@ -119,9 +118,9 @@ def test_one_person_who_decides_is_named() -> None:
 @pytest.mark.parametrize("study", [[], [Question(1)], [Question(0)]])
 def test_too_little_gives_reasons(study: list[Question]) -> None:
     release = make_release(study)
-    found = sensitivity(release, {"m": values_of(study)}, Draws.of(release, n_resamples=5))
+    found = sensitivity(release, {"m": values_of(study)}, bootstrap_of(release, 5))
     for statistic in STATISTICS:
-        one = found.left_out.ranges[statistic]["m"]
+        one = found.jackknife.ranges[statistic]["m"]
         assert np.isnan(one.low)
         assert one.to_json()["reason"] == "undefined whoever is left out"
     reasons = [row.reason for row in found.rows if row.conclusions is None]

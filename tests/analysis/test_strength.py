@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.systems.bradley_terry import (
     count_wins,
+    kendall_tau,
     log_strengths,
-    order_agreement,
     resampled_log_strengths,
     resampled_wins,
     why_undefined,
 )
-from tests.analysis.analysis_studies import few
+from tests.analysis.studies import few
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -102,7 +102,7 @@ def test_wins_are_counted_in_each_resample() -> None:
     one = rng.integers(0, 3, n)
     two = (one + rng.integers(1, 3, n)) % 3
     share = rng.choice([0, 0.5, 1], n)
-    draws = Draws.of_rows(rows, n_resamples=5)
+    draws = Bootstrap.of_rows(rows, n_resamples=5)
     found = resampled_wins(rows, one, two, share, 3, draws)
     (weights,) = draws.weights(rows)
     for resample, counts in enumerate(weights.astype(int)):
@@ -113,7 +113,7 @@ def test_wins_are_counted_in_each_resample() -> None:
 @few
 @given(*[st.lists(st.integers(-3, 3), min_size=5, max_size=5)] * 2)
 def test_tau_is_scipys(first: list[int], second: list[int]) -> None:
-    found = order_agreement(np.array(first, float), np.array(second, float))
+    found = kendall_tau(np.array(first, float), np.array(second, float))
     expected = (
         math.nan
         if len(set(first)) == 1 or len(set(second)) == 1

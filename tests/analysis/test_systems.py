@@ -10,10 +10,9 @@ import pytest
 
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.resampling.draws import Draws
 from hsfiq.analysis.systems.systems import Systems, systems
-from tests.analysis.analysis_studies import Question, make_release
 from tests.analysis.drawn_releases import BEST_FIRST
+from tests.analysis.studies import Question, bootstrap_of, make_release
 
 Drawn = tuple[Release, pd.Series]
 
@@ -22,7 +21,7 @@ Drawn = tuple[Release, pd.Series]
 def found(drawn: Drawn) -> Systems:
     release, utilities = drawn
     values = {"oracle": utilities, "reverse": -utilities, "recall@5": Recall(5).values(release)}
-    return systems(release, values, Draws.of(release, n_resamples=200))
+    return systems(release, values, bootstrap_of(release, 200))
 
 
 def order(figures: dict[str, float]) -> list[str]:
@@ -78,7 +77,7 @@ def test_figures_are_the_plain_ones(drawn: Drawn, found: Systems) -> None:
 
 def test_a_set_that_several_people_judged_counts_once(overlapping: Drawn) -> None:
     release, utilities = overlapping
-    found = systems(release, {"oracle": utilities}, Draws.of(release, n_resamples=20))
+    found = systems(release, {"oracle": utilities}, bootstrap_of(release, 20))
     n = sum(each.n for each in found.metrics["oracle"].set_score.values())
     assert n == len(release.sets) / 3
 
@@ -91,7 +90,7 @@ def test_own_similarity_comes_from_a_scores_file_of_the_systems_name(
     rows = pd.DataFrame({"set_id": utilities.index, "score": utilities.to_numpy()})
     rows.to_csv(path, index=False)
     given = replace(release, scores={"sharp": path})
-    figures = systems(given, {}, Draws.of(release, n_resamples=50)).figures
+    figures = systems(given, {}, bootstrap_of(release, 50)).figures
     assert figures["sharp"].own_similarity.rate > 0.6
     assert figures["sharp"].own_similarity.ci is not None
     assert math.isnan(figures["blurred"].own_similarity.rate)
@@ -100,7 +99,7 @@ def test_own_similarity_comes_from_a_scores_file_of_the_systems_name(
 
 def test_unnamed_systems_are_a_reason(drawn: Drawn) -> None:
     study = make_release([Question(1), Question(2)])
-    found = systems(study, {}, Draws.of(study, n_resamples=5))
+    found = systems(study, {}, bootstrap_of(study, 5))
     assert found.to_json() == {
         "k": None,
         "systems": None,
@@ -121,7 +120,7 @@ def named(preferred: list[int], pairs: list[tuple[str, str]]) -> Release:
 
 def test_a_system_that_never_lost_has_no_strength() -> None:
     release = named([1, 1, 2], [("a", "b"), ("a", "b"), ("b", "a")])
-    found = systems(release, {"flat": constant(release)}, Draws.of(release, n_resamples=20))
+    found = systems(release, {"flat": constant(release)}, bootstrap_of(release, 20))
     strength = found.figures["a"].strength
     assert math.isnan(strength.value)
     assert strength.reason == "a never lost to the other systems, so no strength is the best"
@@ -133,7 +132,7 @@ def test_a_system_that_never_lost_has_no_strength() -> None:
 
 def test_a_metric_that_always_ties_orders_nothing() -> None:
     release = named([1, 2, 0], [("a", "b"), ("a", "b"), ("b", "a")])
-    found = systems(release, {"flat": constant(release)}, Draws.of(release, n_resamples=20))
+    found = systems(release, {"flat": constant(release)}, bootstrap_of(release, 20))
     assert found.figures["a"].win_rate.value == 0.5
     agreement = found.metrics["flat"].order
     assert str(agreement.reason).endswith("all systems are equally strong")
@@ -141,7 +140,7 @@ def test_a_metric_that_always_ties_orders_nothing() -> None:
 
 def test_one_system_against_itself() -> None:
     release = named([1, 2], [("a", "a"), ("a", "a")])
-    found = systems(release, {"flat": constant(release)}, Draws.of(release, n_resamples=20))
+    found = systems(release, {"flat": constant(release)}, bootstrap_of(release, 20))
     figures = found.figures["a"]
     assert math.isnan(figures.win_rate.value)
     assert figures.strength.reason == "strengths need 2 systems; there is 1"

@@ -7,8 +7,7 @@ from hypothesis import given
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.reports.text.summary import FOOTNOTE, analysis_text
-from hsfiq.analysis.resampling.draws import Draws
-from tests.analysis.analysis_studies import Question, few, make_release, studies
+from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
 STUDY = [
     Question(1, scores=(5, 2), images=("abcde", "fghbc"), target="a"),
@@ -44,7 +43,7 @@ def test_what_a_researcher_reads() -> None:
 @given(studies)
 def test_any_study_can_be_laid_out(study: list[Question]) -> None:
     release = make_release(study)
-    analysis = analyze(release, [Recall(5), Recall(2)], Draws.of(release, n_resamples=50))
+    analysis = analyze(release, [Recall(5), Recall(2)], bootstrap_of(release, 50))
     text = analysis_text(analysis)
     assert "nan" not in text
     assert max(map(len, text.splitlines())) <= 100

@@ -8,14 +8,18 @@ import pytest
 from hypothesis import given
 from scipy import stats
 
-from hsfiq.analysis.resampling.draws import Draws
-from hsfiq.analysis.statistics.within import WithinParticipant, own_rhos, within_participant
-from tests.analysis.analysis_studies import Question, few, make_release, studies, values_of
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.statistics.correlation import (
+    WithinParticipant,
+    participant_rhos,
+    within_participant,
+)
+from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies, values_of
 
 
 def within(study: list[Question]) -> WithinParticipant:
     release = make_release(study)
-    return within_participant(release.sets, values_of(study), Draws.of(release, n_resamples=50))
+    return within_participant(release.sets, values_of(study), bootstrap_of(release, 50))
 
 
 def literal(study: list[Question]) -> dict[str, float]:
@@ -66,7 +70,7 @@ def test_equals_the_definition(study: list[Question]) -> None:
         assert result.centred == pytest.approx(stats.spearmanr(rows).statistic, abs=1e-12)
 
 
-def test_the_interval_resamples_the_participants_own_rhos() -> None:
+def test_the_interval_resamples_the_participants_participant_rhos() -> None:
     rng = np.random.default_rng(2)
     table = pd.DataFrame(
         {
@@ -77,14 +81,14 @@ def test_the_interval_resamples_the_participants_own_rhos() -> None:
         }
     )
     values = pd.Series(rng.normal(size=120), index=table["set_id"])
-    own = own_rhos(table.assign(value=values.to_numpy())).to_numpy()
-    draws = Draws.of_rows(table, n_resamples=200)
+    own = participant_rhos(table.assign(value=values.to_numpy())).to_numpy()
+    draws = Bootstrap.of_rows(table, n_resamples=200)
     result = within_participant(table, values, draws)
     drawn = [own @ counts / 12 for counts in np.concatenate(list(draws.counts()))]
     assert result.mean_ci is not None
     ends = (result.mean_ci.low, result.mean_ci.high)
     assert ends == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
-    by_row = Draws.of_rows(table, unit="row", n_resamples=200)
+    by_row = Bootstrap.of_rows(table, unit="row", n_resamples=200)
     again = within_participant(table, values, by_row)
     assert again.mean_ci == result.mean_ci
     assert again.centred_ci is not None

@@ -11,7 +11,7 @@ import krippendorff
 import pandas as pd
 import pytest
 
-from hsfiq.analysis.statistics.agreement import exact_share
+from hsfiq.analysis.statistics.proportion import exact_proportion
 from hsfiq.annotate.owner import cards, figures, lists, plots
 from hsfiq.annotate.owner.text import seconds, since, text
 from hsfiq.collect import participants
@@ -133,7 +133,7 @@ def times_row(value: float) -> AnswerRow:
 def test_scores_and_sides(counting: tuple[AnswerRow, ...]) -> None:
     assert figures.scores_of(counting) == ((0, 0, 5, 8, 1), (0, 6, 1, 2, 5))
     share, ties = figures.side_share(counting)
-    assert share == exact_share(9, 14)
+    assert share == exact_proportion(9, 14)
     assert ties == 0
 
 

@@ -15,9 +15,8 @@ from hsfiq.analysis.resampling.interval import FEW_CLUSTERS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hsfiq.analysis.analyze import Analysis
+    from hsfiq.analysis.analyze import Analysis, Details
     from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.details import Details
 
 Caveat = tuple[str, str]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import DASH, estimate_cell, number_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import Cell, Chart, Column, Row, Table
-from hsfiq.analysis.statistics.normality import SHAPIRO_MOST
+from hsfiq.analysis.statistics.normality import SHAPIRO_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,7 +124,7 @@ def _normality_row(name: str, result: Normality) -> Row:
     if result.second is not None:
         second = (number_cell(result.second.statistic), p_cell(result.second.p))
     elif result.reason is None:
-        not_needed = number_cell(float("nan"), f"only needed for more than {SHAPIRO_MOST:,} values")
+        not_needed = number_cell(float("nan"), f"only needed for more than {SHAPIRO_MAX:,} values")
         second = (not_needed, not_needed)
     w, p = number_cell(result.w, result.reason), p_cell(result.p, result.reason)
     return (name, w, p, *second, result.n)

@@ -9,7 +9,7 @@ from hsfiq.analysis.reports.document import Block, Column, Section, Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hsfiq.analysis.resampling.draws import Draws
+    from hsfiq.analysis.resampling.bootstrap import Bootstrap
     from hsfiq.analysis.statistics.compare import Comparison
 
 
@@ -180,7 +180,7 @@ METHOD_NUMBERS = {method.key: number for number, method in enumerate(METHODS, 1)
 """The note number of each method."""
 
 
-def methods_section(draws: Draws, comparisons: Sequence[Comparison]) -> Section:
+def methods_section(draws: Bootstrap, comparisons: Sequence[Comparison]) -> Section:
     """How every figure and interval was computed."""
     rows = tuple(
         (str(number), method.name, method.formula, method.source)
@@ -210,7 +210,7 @@ def methods_section(draws: Draws, comparisons: Sequence[Comparison]) -> Section:
     return Section("methods", "Methods", tuple(blocks))
 
 
-def _intervals(draws: Draws) -> str:
+def _intervals(draws: Bootstrap) -> str:
     expanded = " expanded for few clusters (Hesterberg 2015)" if draws.correction == "t" else ""
     return (
         f"Intervals: 95%, percentile bootstrap{expanded}, {draws.n_resamples:,} resamples, seed "

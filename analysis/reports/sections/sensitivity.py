@@ -10,13 +10,13 @@ from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import DASH, estimate_cell, number_cell
 from hsfiq.analysis.reports.document import Block, Chart, Column, NumberCell, Row, Section, Table
 from hsfiq.analysis.sensitivity.conclusions import CHANCE, STATISTICS
-from hsfiq.analysis.sensitivity.jackknife import UNDEFINED_WHERE
+from hsfiq.analysis.sensitivity.jackknife import UNDEFINED_REASON
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from hsfiq.analysis.sensitivity.conclusions import Statistic
-    from hsfiq.analysis.sensitivity.sensitivity import Filtered, Sensitivity
+    from hsfiq.analysis.sensitivity.sensitivity import FilteredConclusions, Sensitivity
 
 METHODS: dict[Statistic, str] = {"rho": "spearman", "tie_half": "tie_half"}
 
@@ -33,7 +33,7 @@ def _metrics(sensitivity: Sensitivity) -> list[str]:
     return [] if base is None else list(base.estimates[STATISTICS[0]])
 
 
-def _cell(row: Filtered, statistic: Statistic, metric: str) -> NumberCell:
+def _cell(row: FilteredConclusions, statistic: Statistic, metric: str) -> NumberCell:
     if row.conclusions is None:
         return number_cell(float("nan"), row.reason or "")
     return estimate_cell(row.conclusions.estimates[statistic][metric])
@@ -107,8 +107,8 @@ def _caption(sensitivity: Sensitivity) -> str:
 def _leave_one_out_table(sensitivity: Sensitivity) -> Table:
     rows: list[Row] = []
     for statistic in STATISTICS:
-        for metric, bounds in sensitivity.left_out.ranges[statistic].items():
-            reason = UNDEFINED_WHERE if isnan(bounds.low) else None
+        for metric, bounds in sensitivity.jackknife.ranges[statistic].items():
+            reason = UNDEFINED_REASON if isnan(bounds.low) else None
             low, high = (number_cell(bound, reason) for bound in (bounds.low, bounds.high))
             without = (bounds.low_without or DASH, bounds.high_without or DASH)
             rows.append((statistic, metric, low, without[0], high, without[1]))

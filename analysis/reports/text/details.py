@@ -11,7 +11,7 @@ from hsfiq.analysis.sensitivity.conclusions import STATISTICS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hsfiq.analysis.details import Details
+    from hsfiq.analysis.analyze import Details
     from hsfiq.analysis.sensitivity.sensitivity import Sensitivity
     from hsfiq.analysis.statistics.categories import Categories
     from hsfiq.analysis.statistics.ceiling import Ceiling
@@ -105,6 +105,6 @@ def _sensitivity(sensitivity: Sensitivity) -> Iterator[str]:
         yield f"  {row.rule:<54}{row.n_dropped:>8,} excluded: {'yes' if row.changes else 'no'}"
         yield from (f"    {change}" for change in row.changes)
     for statistic in STATISTICS:
-        for name, bounds in sensitivity.left_out.ranges[statistic].items():
+        for name, bounds in sensitivity.jackknife.ranges[statistic].items():
             text = "undefined" if isnan(bounds.low) else f"{bounds.low:.4f} to {bounds.high:.4f}"
             yield f"  leaving out any one participant, {statistic} of {name}: {text}"

@@ -9,12 +9,12 @@ from hsfiq.analysis.reports.cells import SMALLEST_P, estimate_value
 
 if TYPE_CHECKING:
     from hsfiq.analysis.resampling.estimate import Estimate
-    from hsfiq.analysis.resampling.interval import Interval
+    from hsfiq.analysis.resampling.interval import ConfidenceInterval
     from hsfiq.analysis.statistics.correlation import Correlation
     from hsfiq.analysis.statistics.preference import Rate
 
 
-def interval_text(interval: Interval | None, digits: int = 4) -> str:
+def interval_text(interval: ConfidenceInterval | None, digits: int = 4) -> str:
     """An interval in brackets."""
     if interval is None or isnan(interval.low):
         return "[undefined]"

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hsfiq.analysis.analyze import Analysis, MetricAnalysis
-    from hsfiq.analysis.resampling.interval import Interval
+    from hsfiq.analysis.resampling.interval import ConfidenceInterval
     from hsfiq.analysis.statistics.compare import Comparison, Difference
+    from hsfiq.analysis.statistics.correlation import WithinParticipant
     from hsfiq.analysis.statistics.margin import AccuracyByMargin
     from hsfiq.analysis.statistics.normality import Normality
     from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy
     from hsfiq.analysis.statistics.preference import Rate
-    from hsfiq.analysis.statistics.within import WithinParticipant
 
 FOOTNOTE = """\
 ge: P(set 1 preferred | m(set 1) >= m(set 2)), CIRQRS eq. 8; gt: the same with >, QuRe eq. 9.
@@ -94,7 +94,7 @@ def _release(analysis: Analysis) -> Iterator[str]:
     yield from _normality("human score", analysis.human_score)
 
 
-def _intervals(interval: Interval | None) -> Iterator[str]:
+def _intervals(interval: ConfidenceInterval | None) -> Iterator[str]:
     """How all intervals were computed, and their limits."""
     if interval is None:
         return

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.resampling.draws import Draws
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.model.preference.model_card import (
     figure_table,
     figures_worst_first,
@@ -70,7 +70,9 @@ def test_calibration_is_counted_over_answers_that_prefer(release: Release) -> No
     rng = np.random.default_rng(2)
     predicted = dict(zip(release.preferences["question_id"], rng.random(N), strict=True))
     predictions = Predictions(scores={}, shares=predicted)
-    result = calibration(release, {"before": predictions, "after": predictions}, Draws.of(release))
+    result = calibration(
+        release, {"before": predictions, "after": predictions}, Bootstrap.of_release(release)
+    )
     answers = [
         (predicted[row.question_id], float(row.preferred == 1))
         for row in release.preferences.itertuples()
@@ -94,7 +96,9 @@ def test_certainty_is_in_the_last_bin(release: Release) -> None:
     predictions = Predictions(
         scores={}, shares=dict.fromkeys(release.preferences["question_id"], 1.0)
     )
-    result = calibration(release, {"before": predictions, "after": predictions}, Draws.of(release))
+    result = calibration(
+        release, {"before": predictions, "after": predictions}, Bootstrap.of_release(release)
+    )
     (bin_,) = result["after"]["bins"]
     assert (bin_["low"], bin_["high"], bin_["said"]) == (0.9, 1.0, 1.0)
 

@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,6 +129,11 @@ def values_of(study: Sequence[Question]) -> pd.Series:
     ids = [f"{name}.{side}" for name in question_ids(study) for side in (1, 2)]
     flat = [value for question in study for value in question.values]
     return pd.Series(flat, index=ids, dtype="float64")
+
+
+def bootstrap_of(release: Release, n_resamples: int) -> Bootstrap:
+    """Few resamples of participants."""
+    return Bootstrap.of_release(release, n_resamples=n_resamples)
 
 
 def write_release(release: Release, folder: Path) -> Path:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.resampling import draws as drawing
-from hsfiq.analysis.resampling.draws import UNITS, Draws, Unit
-from tests.analysis.analysis_studies import Question, few, make_release, studies
+from hsfiq.analysis.resampling import bootstrap as bootstrap_module
+from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit
+from tests.analysis.studies import Question, few, make_release, studies
 
 ROWS = pd.DataFrame(
     {
@@ -21,13 +21,13 @@ ROWS = pd.DataFrame(
 TRIPLETS = pd.Series({"a": "t1", "b": "t1", "c": "t2"})
 
 
-def all_weights(draws: Draws, rows: pd.DataFrame = ROWS) -> np.ndarray:
+def all_weights(draws: Bootstrap, rows: pd.DataFrame = ROWS) -> np.ndarray:
     return np.concatenate(list(draws.weights(rows)))
 
 
 @pytest.mark.parametrize("unit", ["participant", "triplet"])
 def test_what_belongs_together_is_drawn_together(unit: Unit) -> None:
-    weights = all_weights(Draws.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=300))
+    weights = all_weights(Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=300))
     names = ROWS["participant_id"] if unit == "participant" else ROWS["query_id"]
     clusters = names.map(TRIPLETS).fillna(names) if unit == "triplet" else names
     first = [int(np.flatnonzero(clusters == name)[0]) for name in sorted(set(clusters))]
@@ -39,7 +39,7 @@ def test_what_belongs_together_is_drawn_together(unit: Unit) -> None:
 
 def test_drawn_both_ways_the_weights_multiply() -> None:
     both, people, triplets = (
-        Draws.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=50)
+        Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=50)
         for unit in ("participant-triplet", "participant", "triplet")
     )
     weights = all_weights(both)
@@ -56,7 +56,7 @@ def test_drawn_both_ways_the_weights_multiply() -> None:
 
 
 def test_single_rows_are_drawn_as_often_as_there_are_rows() -> None:
-    weights = all_weights(Draws.of_rows(ROWS, unit="row", n_resamples=40))
+    weights = all_weights(Bootstrap.of_rows(ROWS, unit="row", n_resamples=40))
     assert weights.shape == (40, 7)
     assert (weights.sum(axis=1) == 7).all()
 
@@ -65,33 +65,33 @@ def test_single_rows_are_drawn_as_often_as_there_are_rows() -> None:
 def test_the_draws_are_the_same_at_every_call_and_in_blocks_of_any_size(
     unit: Unit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draws = Draws.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=3)
+    draws = Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=3)
     whole = all_weights(draws)
     assert (all_weights(draws) == whole).all()
     columns = np.arange(14.0).reshape(7, 2)
     sums = draws.totals(ROWS, columns)
     assert sums == pytest.approx(whole @ columns)
     for size in (1, 40, 200):
-        monkeypatch.setattr(drawing, "AT_ONCE", size)
+        monkeypatch.setattr(bootstrap_module, "BLOCK_SIZE", size)
         blocks = list(draws.weights(ROWS))
         assert len(blocks) > 2
         assert (np.concatenate(blocks) == whole).all()
         assert draws.totals(ROWS, columns) == pytest.approx(sums)
-    other = Draws.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=4)
+    other = Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=4)
     assert (all_weights(other) != whole).any()
 
 
 @pytest.mark.parametrize("unit", ["participant", "triplet", "participant-triplet"])
 def test_the_order_of_the_rows_changes_nothing(unit: Unit) -> None:
     order = [4, 2, 6, 0, 1, 5, 3]
-    weights = all_weights(Draws.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=60))
+    weights = all_weights(Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=60))
     turned = ROWS.iloc[order]
-    again = all_weights(Draws.of_rows(turned, TRIPLETS, unit=unit, n_resamples=60), turned)
+    again = all_weights(Bootstrap.of_rows(turned, TRIPLETS, unit=unit, n_resamples=60), turned)
     assert (again == weights[:, order]).all()
 
 
 def test_some_of_the_rows_count_as_they_do_among_all() -> None:
-    draws = Draws.of_rows(ROWS, n_resamples=30)
+    draws = Bootstrap.of_rows(ROWS, n_resamples=30)
     some = ROWS.iloc[[1, 5]]
     assert (all_weights(draws, some) == all_weights(draws)[:, [1, 5]]).all()
     assert draws.n_clusters_of(some) == 2
@@ -102,7 +102,7 @@ def test_some_of_the_rows_count_as_they_do_among_all() -> None:
 @given(studies, st.sampled_from(UNITS))
 def test_a_release_and_its_sets_have_the_same_draws(study: list[Question], unit: Unit) -> None:
     release = make_release(study)
-    draws = Draws.of(release, unit=unit, n_resamples=20)
+    draws = Bootstrap.of_release(release, unit=unit, n_resamples=20)
     answers, sets = (all_weights(draws, rows) for rows in (release.preferences, release.sets))
     if unit != "row":
         assert (np.repeat(answers, 2, axis=1) == sets).all()
@@ -114,20 +114,20 @@ def test_queries_of_one_triplet_are_one_cluster() -> None:
     plain = make_release([Question(1), Question(2), Question(1)])
     queries = plain.queries.assign(triplet_id=["t1", "t2", "t1"])
     release = Release(**{**vars(plain), "queries": queries})
-    assert Draws.of(plain, unit="triplet").n_clusters == 3
-    draws = Draws.of(release, unit="triplet", n_resamples=50)
+    assert Bootstrap.of_release(plain, unit="triplet").n_clusters == 3
+    draws = Bootstrap.of_release(release, unit="triplet", n_resamples=50)
     weights = all_weights(draws, release.preferences)
     assert draws.n_clusters == 2
     assert (weights[:, 0] == weights[:, 2]).all()
 
 
 def test_strangers_and_wrong_options_are_told() -> None:
-    draws = Draws.of_rows(ROWS)
-    with pytest.raises(AnalysisError, match="p9 is not drawn from"):
+    draws = Bootstrap.of_rows(ROWS)
+    with pytest.raises(AnalysisError, match="p9 is in none of the clusters"):
         all_weights(draws, ROWS.replace("p3", "p9"))
     with pytest.raises(AnalysisError, match="no such unit: query"):
-        Draws.of_rows(ROWS, unit="query")  # type: ignore[arg-type]
+        Bootstrap.of_rows(ROWS, unit="query")  # type: ignore[arg-type]
     with pytest.raises(AnalysisError, match="unknown: bca"):
-        Draws.of_rows(ROWS, correction="bca")  # type: ignore[arg-type]
+        Bootstrap.of_rows(ROWS, correction="bca")  # type: ignore[arg-type]
     with pytest.raises(AnalysisError, match="0 is too few"):
-        Draws.of_rows(ROWS, n_resamples=0)
+        Bootstrap.of_rows(ROWS, n_resamples=0)

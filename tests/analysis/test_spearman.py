@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hsfiq.analysis.resampling import spearman_clusters
-from hsfiq.analysis.resampling.draws import UNITS, Draws, Unit
-from hsfiq.analysis.resampling.spearman import Pair
-from hsfiq.analysis.resampling.spearman_clusters import ClusterPair, resampled_spearman
-from tests.analysis.analysis_studies import few
+from hsfiq.analysis.resampling import spearman as spearman_module
+from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit
+from hsfiq.analysis.resampling.spearman import (
+    ClusteredPair,
+    SortedPair,
+    resampled_spearman,
+)
+from tests.analysis.studies import few
 
 N_RESAMPLES = 25
 
@@ -51,11 +54,11 @@ def test_every_way_equals_scipy_on_the_rows_written_out(
     table: tuple[pd.DataFrame, np.ndarray, np.ndarray], unit: Unit, worth: int, few_cells: int
 ) -> None:
     rows, x, y = table
-    draws = Draws.of_rows(rows, unit=unit, n_resamples=N_RESAMPLES)
+    draws = Bootstrap.of_rows(rows, unit=unit, n_resamples=N_RESAMPLES)
     order = np.arange(len(rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spearman_clusters, "WORTH", 10 * worth)
-        patch.setattr(spearman_clusters, "FEW_CELLS", few_cells)
+        patch.setattr(spearman_module, "MAX_TERMS", 10 * worth)
+        patch.setattr(spearman_module, "FEW_CELLS", few_cells)
         found = resampled_spearman(draws, rows, x, y)
         if unit == "row" and few_cells == 0:
             # Single rows are drawn by their place among those of rising x.
@@ -73,10 +76,10 @@ def test_weights_of_one_give_the_plain_rho(
 ) -> None:
     rows, x, y = table
     expected = literal(x, y, np.ones((1, len(rows))))
-    pair = Pair.of(x, y)
+    pair = SortedPair.of(x, y)
     assert pair.rho(np.ones((1, len(rows)))) == pytest.approx(expected, abs=1e-12, nan_ok=True)
     codes, names = pd.factorize(rows["participant_id"])
-    form = ClusterPair.of(x, y, codes, len(names) + 1)
+    form = ClusteredPair.of(x, y, codes, len(names) + 1)
     once = np.ones((1, len(names) + 1))
     assert form.rho(once) == pytest.approx(expected, abs=1e-12, nan_ok=True)
     assert form.rho(3 * once) == pytest.approx(expected, abs=1e-12, nan_ok=True)
@@ -86,7 +89,7 @@ def test_a_monotone_transform_changes_no_resample() -> None:
     rng = np.random.default_rng(5)
     rows = pd.DataFrame({"participant_id": [f"p{one}" for one in rng.integers(9, size=200)]})
     x, y = rng.normal(size=200), rng.integers(1, 6, size=200).astype(float)
-    draws = Draws.of_rows(rows, n_resamples=100)
+    draws = Bootstrap.of_rows(rows, n_resamples=100)
     plain = resampled_spearman(draws, rows, x, y)
     assert (resampled_spearman(draws, rows, np.exp(x), y**3) == plain).all()
     assert resampled_spearman(draws, rows, -x, y) == pytest.approx(-plain, abs=1e-12)
@@ -96,7 +99,7 @@ def test_the_form_counts_what_lies_above_and_below() -> None:
     rng = np.random.default_rng(6)
     x, y = rng.integers(30, size=80) / 3, rng.integers(1, 6, size=80).astype(float)
     codes = rng.integers(7, size=80)
-    form = ClusterPair.of(x, y, codes, 8)
+    form = ClusteredPair.of(x, y, codes, 8)
     of_group = zip(form.above, form.cluster, np.unique(y)[form.level], strict=True)
     for above, cluster, value in of_group:
         expected = np.zeros(8)
@@ -111,5 +114,5 @@ def test_no_rows_have_no_rho() -> None:
     rows = pd.DataFrame({"participant_id": [], "query_id": []})
     empty = np.zeros(0)
     for unit in UNITS:
-        draws = Draws.of_rows(rows, unit=unit, n_resamples=5)
+        draws = Bootstrap.of_rows(rows, unit=unit, n_resamples=5)
         assert np.isnan(resampled_spearman(draws, rows, empty, empty)).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tests.analysis.analysis_studies import Question
+from tests.analysis.studies import Question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

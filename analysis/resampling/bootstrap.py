@@ -1,0 +1,343 @@
+"""The cluster bootstrap: rows that belong together are resampled together.
+
+Fifty answers by one person are not fifty independent answers, so the bootstrap draws participants
+(or triplets, or both) instead of rows. A resample is a vector of weights: how often each row
+counts. All statistics of a release use the same resamples, so differences between them are paired.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.resampling.interval import percentile_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from hsfiq.analysis.data.release import Release
+    from hsfiq.analysis.resampling.interval import ConfidenceInterval
+
+Unit = Literal["participant", "triplet", "participant-triplet", "row"]
+Correction = Literal["none", "t"]
+
+UNITS: tuple[Unit, ...] = get_args(Unit)
+CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
+DEFAULT_RESAMPLES = 2000
+BLOCK_SIZE = 1_000_000  # numbers held in memory at once: 8 MB
+
+CLUSTER_COLUMNS: dict[Unit, tuple[str, ...]] = {
+    "participant": ("participant_id",),
+    "triplet": ("query_id",),
+    "participant-triplet": ("participant_id", "query_id"),
+    "row": (),
+}
+UNIT_LABELS: dict[Unit, str] = {
+    "participant": "participant",
+    "triplet": "triplet",
+    "participant-triplet": "participant x triplet",
+    "row": "row",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """The clusters that the ids of one column belong to.
+
+    Attributes:
+        column: the column's name.
+        ids: (n,) its distinct ids.
+        codes: (n,) the cluster number of each id.
+        size: the number of clusters.
+    """
+
+    column: str
+    ids: pd.Index[str]
+    codes: NDArray[np.intp]
+    size: int
+
+    @classmethod
+    def of_column(
+        cls, rows: pd.DataFrame, column: str, cluster_of: pd.Series[str] | None = None
+    ) -> Clusters:
+        """Find the clusters of a column; the order of the rows does not matter.
+
+        Args:
+            rows: (n, ...).
+            column: the column of ids.
+            cluster_of: id -> cluster; an id that it lacks is a cluster of its own, and so is every
+                id if it is None.
+        """
+        ids = pd.Index(rows[column].unique())
+        names = list(ids) if cluster_of is None else [cluster_of.get(name, name) for name in ids]
+        codes, distinct = pd.factorize(np.array(names, dtype=object), sort=True)
+        return cls(column, ids, codes, len(distinct))
+
+    def codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
+        """The cluster number of each row.
+
+        Raises:
+            AnalysisError: an id is in none of the clusters.
+        """
+        positions = self.ids.get_indexer(pd.Index(rows[self.column]))
+        if (positions < 0).any():
+            unknown = rows[self.column].iloc[int((positions < 0).argmax())]
+            raise AnalysisError(
+                self.column,
+                f"{unknown} is in none of the clusters",
+                "make the bootstrap from this release",
+            )
+        return self.codes[positions]
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """How often each cluster is drawn in each resample, the same for every statistic.
+
+    Attributes:
+        unit: what is resampled: participants, triplets, both at once, or single rows as if they
+            were independent. For both at once the weights multiply (Owen 2007, "The pigeonhole
+            bootstrap"); variance that is due to neither then counts up to three times, so the
+            interval is too long rather than too short.
+        n_resamples: the number of resamples.
+        seed: of the random numbers.
+        correction: "t" widens the intervals for few clusters (see `interval.expanded_tail`).
+        clusters: those of each resampled column; empty for rows.
+        n_clusters: the number of clusters; the smaller number if there are two columns.
+    """
+
+    unit: Unit
+    n_resamples: int
+    seed: int
+    correction: Correction
+    clusters: tuple[Clusters, ...]
+    n_clusters: int
+
+    @classmethod
+    def of_release(
+        cls,
+        release: Release,
+        *,
+        unit: Unit = "participant",
+        n_resamples: int = DEFAULT_RESAMPLES,
+        seed: int = 0,
+        correction: Correction = "none",
+    ) -> Bootstrap:
+        """Resample the clusters of a release, whatever the order of its rows.
+
+        Queries of one triplet are one cluster if the release names their triplets.
+        """
+        triplets: pd.Series[str] | None = None
+        if "triplet_id" in release.queries:
+            triplets = release.queries.set_index("query_id")["triplet_id"]
+        return cls.of_rows(
+            release.preferences,
+            triplets,
+            unit=unit,
+            n_resamples=n_resamples,
+            seed=seed,
+            correction=correction,
+        )
+
+    @classmethod
+    def of_rows(
+        cls,
+        rows: pd.DataFrame,
+        triplets: pd.Series[str] | None = None,
+        *,
+        unit: Unit = "participant",
+        n_resamples: int = DEFAULT_RESAMPLES,
+        seed: int = 0,
+        correction: Correction = "none",
+    ) -> Bootstrap:
+        """Resample the clusters of a table with `participant_id` and `query_id`.
+
+        Args:
+            rows: (n, ...).
+            triplets: query_id -> triplet; if None, each query is a cluster of its own.
+            unit, n_resamples, seed, correction: see the class.
+
+        Raises:
+            AnalysisError: there would be no resample, or the unit or the correction is unknown.
+        """
+        if n_resamples < 1:
+            raise AnalysisError("resamples", f"{n_resamples} is too few", "ask for 1 or more")
+        if unit not in UNITS:
+            raise AnalysisError("unit", f"no such unit: {unit}", f"known are {', '.join(UNITS)}")
+        if correction not in CORRECTIONS:
+            known = ", ".join(CORRECTIONS)
+            raise AnalysisError("correction", f"unknown: {correction}", f"known are {known}")
+        clusters = tuple(
+            Clusters.of_column(rows, column, triplets if column == "query_id" else None)
+            for column in CLUSTER_COLUMNS[unit]
+        )
+        n_clusters = min((each.size for each in clusters), default=len(rows))
+        return cls(unit, n_resamples, seed, correction, clusters, n_clusters)
+
+    def for_release(self, release: Release, unit: Unit | None = None) -> Bootstrap:
+        """The same settings for another release, such as one category, or for another unit."""
+        return Bootstrap.of_release(
+            release,
+            unit=unit or self.unit,
+            n_resamples=self.n_resamples,
+            seed=self.seed,
+            correction=self.correction,
+        )
+
+    def n_clusters_of(self, rows: pd.DataFrame) -> int:
+        """The number of clusters that some rows come from; the smaller one of two columns."""
+        sizes = (len(np.unique(clusters.codes_of(rows))) for clusters in self.clusters)
+        return min(sizes, default=len(rows))
+
+    def weights(self, rows: pd.DataFrame) -> Iterator[NDArray[np.float64]]:
+        """Yield how often each row counts in each resample, in blocks of resamples.
+
+        Args:
+            rows: (n, ...) with `participant_id` and `query_id`, all from the resampled release.
+
+        Yields:
+            (b, n) whole numbers, `n_resamples` rows in total, the same at every call.
+
+        Raises:
+            AnalysisError: a row's participant or query is not in the resampled release.
+        """
+        codes = [clusters.codes_of(rows) for clusters in self.clusters]
+        sizes = [clusters.size for clusters in self.clusters]
+        if self.unit == "row":
+            codes, sizes = [np.arange(len(rows))], [len(rows)]
+        for counts_by_column in self._blocks(sizes, len(rows)):
+            block = counts_by_column[0].take(codes[0], axis=1)
+            for counts, code in zip(counts_by_column[1:], codes[1:], strict=True):
+                block *= counts.take(code, axis=1)
+            yield block
+
+    def counts(self, width: int = 1) -> Iterator[NDArray[np.float64]]:
+        """Yield how often each cluster is drawn, if one column is resampled; blocks as `weights`.
+
+        Args:
+            width: how many numbers the caller computes per resample, if more than `n_clusters`.
+
+        Yields:
+            (b, n_clusters) whole numbers.
+        """
+        yield from (counts for (counts,) in self._blocks([self.n_clusters], width))
+
+    def sums(
+        self, rows: pd.DataFrame, columns: NDArray[np.float64] | sparse.csr_array
+    ) -> Iterator[NDArray[np.float64]]:
+        """Yield sums of columns over the rows of each resample: `weights @ columns`, but faster.
+
+        Args:
+            rows: as for `weights`.
+            columns: (n, m), finite.
+
+        Yields:
+            (b, m), in blocks as `weights`.
+
+        Raises:
+            AnalysisError: a row's participant or query is not in the resampled release.
+        """
+        if len(self.clusters) == 1:
+            cluster_sums = (
+                indicator_matrix(self.clusters[0].codes_of(rows), self.n_clusters).T @ columns
+            )
+            yield from (counts @ cluster_sums for counts in self.counts(columns.shape[1]))
+        else:
+            yield from (block @ columns for block in self.weights(rows))
+
+    def totals(
+        self, rows: pd.DataFrame, columns: NDArray[np.float64] | sparse.csr_array
+    ) -> NDArray[np.float64]:
+        """The blocks of `sums` in one array, (n_resamples, m): for few columns."""
+        return np.concatenate(list(self.sums(rows, columns)))
+
+    def ratios(
+        self,
+        rows: pd.DataFrame,
+        numerators: NDArray[np.float64] | NDArray[np.bool_],
+        denominators: NDArray[np.float64] | NDArray[np.bool_],
+    ) -> NDArray[np.float64]:
+        """Divide sums over the rows of each resample: rates, shares and means.
+
+        Args:
+            rows: (n, ...) with `participant_id` and `query_id`.
+            numerators: (n, m), what each row adds to the numerator of each ratio.
+            denominators: (n, m), what it adds to the denominator.
+
+        Returns:
+            (n_resamples, m); NaN if the denominator of a resample is 0.
+        """
+        columns = np.concatenate([numerators, denominators], axis=1).astype(np.float64)
+        totals = self.totals(rows, columns)
+        m = numerators.shape[1]
+        return ratio(totals[:, :m], totals[:, m:])
+
+    def interval(
+        self, statistics: NDArray[np.float64], rows: pd.DataFrame | None = None
+    ) -> ConfidenceInterval:
+        """Take the percentiles of a statistic over the resamples.
+
+        Args:
+            statistics: (n_resamples,), NaN where the statistic is undefined.
+            rows: the rows that it was computed from, whose clusters are counted; None for all.
+
+        Returns:
+            The interval; NaN, with a reason, for fewer than two clusters or if too many resamples
+            are undefined.
+        """
+        return percentile_interval(
+            statistics,
+            unit=UNIT_LABELS[self.unit],
+            n_clusters=self.n_clusters if rows is None else self.n_clusters_of(rows),
+            seed=self.seed,
+            expand=self.correction == "t",
+        )
+
+    def undefined_interval(self, rows: pd.DataFrame) -> ConfidenceInterval:
+        """The interval of a statistic that is undefined in every resample of these rows."""
+        return self.interval(np.full(self.n_resamples, np.nan), rows)
+
+    def _blocks(self, sizes: Sequence[int], width: int) -> Iterator[list[NDArray[np.float64]]]:
+        """Yield blocks of how often each cluster is drawn, (b, size) for each of the sizes.
+
+        Each column has its own stream of random numbers, read in order, so neither the other
+        column nor the size of a block changes a draw.
+        """
+        streams = [np.random.default_rng((self.seed, place)) for place in range(len(sizes))]
+        block_length = max(1, BLOCK_SIZE // max(1, width, *sizes))
+        for start in range(0, self.n_resamples, block_length):
+            n = min(block_length, self.n_resamples - start)
+            yield [_draw_counts(rng, n, size) for rng, size in zip(streams, sizes, strict=True)]
+
+
+def ratio(
+    numerator: NDArray[np.float64], denominator: NDArray[np.float64] | NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Divide arrays of equal shape; NaN where the denominator is 0."""
+    quotient: NDArray[np.float64] = np.divide(
+        numerator, denominator, out=np.full(denominator.shape, np.nan), where=denominator > 0
+    )
+    return quotient
+
+
+def indicator_matrix(codes: NDArray[np.intp], size: int) -> sparse.csr_array:
+    """One column for each of `size` codes, 1 in the rows that have it: (n,) -> (n, size)."""
+    n = len(codes)
+    return sparse.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, size))
+
+
+def _draw_counts(rng: np.random.Generator, n: int, size: int) -> NDArray[np.float64]:
+    """Draw `size` of `size` clusters with replacement, n times; (n, size) of how often each."""
+    if size == 0:
+        return np.zeros((n, 0))
+    drawn = rng.integers(size, size=(n, size))
+    drawn += np.arange(n)[:, None] * size
+    counts = np.bincount(drawn.ravel(), minlength=n * size)
+    return counts.reshape(n, size).astype(np.float64)
