@@ -63,9 +63,8 @@ def measure_agreement(
     """
     complete = read_release(folder)
     ids = complete.preferences["question_id"]
-    release = subset(
-        complete, ids.isin(list(questions)) & ids.isin(list(predictions["after"].shares))
-    )
+    scored = ids.isin(list(predictions["after"].shares))
+    release = complete.subset(ids.isin(list(questions)) & scored)
     draws = Bootstrap.of_release(release, seed=seed)
     values = {name: pd.Series(predictions[name].scores, dtype="float64") for name in STAGES}
     calibrations = calibration(release, predictions, draws)
