@@ -1,6 +1,6 @@
-"""Errors that a user can act on. Each keeps its parts: where, what, remedy.
+"""Errors that a user can act on, with their parts: where, what, remedy.
 
-The library raises them; only `hsfiq.cli` turns them into one line and an exit code.
+Only `hsfiq.cli` turns them into one line and an exit code.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class UnreadableInput(HsfiqError):
         super().__init__(what, where=where, remedy=remedy)
 
 
-class Mistake(UnreadableInput):
-    """What a study's file asks for under `key` cannot be done; its reader knows the line."""
+class ConfigError(UnreadableInput):
+    """An invalid value of `key` in a study's file."""
 
     def __init__(self, key: str, what: str, remedy: str = "") -> None:
         super().__init__(key, what, remedy)
         self.key = key
 
 
-class Mistakes(HsfiqError):
-    """Everything that is wrong with a study's file: `lines` are as many messages."""
+class ConfigErrors(HsfiqError):
+    """All errors of a study's file, one message each in `lines`."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         super().__init__("\n".join(lines))
@@ -54,22 +54,22 @@ class Mistakes(HsfiqError):
 
 
 class NothingToDo(HsfiqError):
-    """The data says no: there is nothing to export, or a check failed."""
+    """There is nothing to export, or a check failed."""
 
     exit_code = 1
 
 
 class Refused(HsfiqError):
-    """A request that does not fit the state of the study; nothing was written.
+    """A request that the state of the study does not allow; nothing was written.
 
-    `status` is the HTTP status by which the page learns of it.
+    `status` is the HTTP status of the reply to the page.
     """
 
     status = 422
 
 
 class Forbidden(Refused):
-    """Not this participant's to ask for."""
+    """The participant may not do this."""
 
     status = 403
 
@@ -82,12 +82,12 @@ class Conflict(Refused):
 
 
 class Busy(Refused):
-    """Somebody else has been writing for so long that this had to give up; try again."""
+    """Another process kept the database locked for too long; try again."""
 
     status = 503
 
 
 class NotOpen(Refused):
-    """The study takes no answers now, or has no room for one more participant."""
+    """The study takes no answers now, or no further participant."""
 
     status = 410

@@ -115,7 +115,7 @@ def candidates(
         held_out: the triplets to leave alone.
 
     Raises:
-        Mistake: a query has fewer than two systems' lists of at least k images.
+        ConfigError: a query has fewer than two systems' lists of at least k images.
     """
     lists = ranked_lists(session, query_ids, k, systems)
     asked = pairs_asked(session)

@@ -21,7 +21,7 @@ from hsfiq.collect.progress import StudyProgress, progress_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Dataset, Pair, RetrievedSet, Study, System
-from hsfiq.errors import Mistake, Mistakes, UnreadableInput
+from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
 from hsfiq.study.config import StudyConfig, config_of
 from hsfiq.study.config_file import located, read_config
 from hsfiq.study.design import draw_study, require_new_name
@@ -42,7 +42,7 @@ class Wanted:
     origin: str
     path: Path | None = None
 
-    def refusal(self, mistake: Mistake) -> Mistake | Mistakes:
+    def refusal(self, mistake: ConfigError) -> ConfigError | ConfigErrors:
         """A mistake that the database shows, with its line where there is a file."""
         return mistake if self.path is None else located(self.path, mistake)
 
@@ -59,13 +59,12 @@ def from_file(path: Path, name: str | None, origin: str) -> Wanted:
     """The study that a file describes, perhaps under another name.
 
     Raises:
-        Mistakes: all that is wrong with the file, or that it asks for a sample: how many queries
-            are asked about is not its to say here.
+        ConfigErrors: the file has errors, or asks for a sample, which `--n` decides here.
         UnreadableInput: the file cannot be read.
     """
     config = read_config(path)
     if config.queries.sample:
-        raise located(path, Mistake("queries.sample", "does not go with --n", "leave it out"))
+        raise located(path, ConfigError("queries.sample", "does not go with --n", "leave it out"))
     study = config.study if name is None else replace(config.study, name=name)
     return Wanted(replace(config, study=study), origin, path)
 
@@ -121,8 +120,8 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
         held_out: triplets to leave alone.
 
     Raises:
-        Mistake: the database lacks what the study wants, or has a study of its name; Mistakes where
-            it has a file.
+        ConfigError: the database lacks what the study needs, or has a study of this name;
+            ConfigErrors if the study has a file.
         UnreadableInput: what is held out is of other datasets.
     """
     config = wanted.config
@@ -141,7 +140,7 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
             systems=config.queries.systems,
             held_out=held_out,
         )
-    except Mistake as mistake:
+    except ConfigError as mistake:
         raise wanted.refusal(mistake) from mistake
     root = session.scalars(
         select(Dataset.image_root).where(Dataset.name == config.queries.dataset)
@@ -169,7 +168,7 @@ def store_study(
         status: whether it takes answers at once.
 
     Raises:
-        Mistake: its name is taken, say; Mistakes where it has a file.
+        ConfigError: its name is taken, say; ConfigErrors where it has a file.
         UnreadableInput: a pair has been asked since it was chosen.
     """
     pairs = [(it.query_id, *it.systems) for it in chosen]
@@ -192,7 +191,7 @@ def store_study(
                 status=status,
             )
             return progress_of(session, study)
-    except Mistake as mistake:
+    except ConfigError as mistake:
         raise wanted.refusal(mistake) from mistake
 
 

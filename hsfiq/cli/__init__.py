@@ -33,7 +33,7 @@ from hsfiq.cli import (
     train,
     weights,
 )
-from hsfiq.errors import HsfiqError, Mistakes, NothingToDo
+from hsfiq.errors import ConfigErrors, HsfiqError, NothingToDo
 
 app = typer.Typer(
     name="hsfiq",
@@ -122,7 +122,7 @@ def explain(error: Exception) -> tuple[str | None, int]:
     The mistakes of a study's file have a line each.
     """
     if isinstance(error, HsfiqError):
-        lines = error.lines if isinstance(error, Mistakes) else [str(error)]
+        lines = error.lines if isinstance(error, ConfigErrors) else [str(error)]
         return "\n".join(map(one_line, lines)), error.exit_code
     if isinstance(error, typer.Abort):
         return "aborted", 1

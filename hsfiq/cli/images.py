@@ -10,6 +10,7 @@ import typer
 
 from hsfiq.cli.common import JsonOption, existing_folder, print_result, progress
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import first_few
 
 if TYPE_CHECKING:
     from hsfiq.images.check import BrokenImage, Decode, ImageCheck
@@ -18,8 +19,6 @@ app = typer.Typer(help="Look after the images of a dataset.", no_args_is_help=Tr
 
 LISTED = 100
 """Images, and files that compete for one, that a person is shown."""
-NAMED = 3
-"""Queries named for each."""
 
 
 @app.callback()
@@ -130,9 +129,3 @@ def needed_by(image: BrokenImage) -> str:
     }
     said = [f"{role} of {first_few(ids)}" for role, ids in roles.items() if ids]
     return ", ".join(said) or f"only a candidate ({', '.join(image.splits)})"
-
-
-def first_few(ids: tuple[str, ...]) -> str:
-    """The first of some ids, and how many more there are."""
-    more = f" and {len(ids) - NAMED:,} more" if len(ids) > NAMED else ""
-    return ", ".join(ids[:NAMED]) + more

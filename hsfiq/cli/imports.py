@@ -50,9 +50,9 @@ def hpfiq(
     """Import the published HP-FashionIQ answers as a finished study."""
     from hsfiq.importing import import_published
     from hsfiq.readers import hpfiq as reader
-    from hsfiq.study.names import require_name
+    from hsfiq.study.config import require_study_name
 
-    require_name(study)
+    require_study_name(study)
     published = reader.read(file)
     with open_chosen(ctx, database).writing() as session:
         done = import_published(session, study, published, progress("questions"))

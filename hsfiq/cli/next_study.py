@@ -22,7 +22,6 @@ from hsfiq.cli.common import (
     room,
 )
 from hsfiq.errors import UnreadableInput
-from hsfiq.study.names import require_name
 
 if TYPE_CHECKING:
     from hsfiq.active.candidates import Candidate, Candidates, PossibleSet
@@ -97,7 +96,9 @@ def next_(
     if not scorer and strategy == "information":
         raise UnreadableInput("--scorer", "is missing", "name one, or say --strategy random")
     if name is not None:
-        require_name(name, "--name")
+        from hsfiq.study.config import require_study_name
+
+        require_study_name(name, "--name")
     if config is not None and study is not None:
         raise UnreadableInput("--study", "does not go with CONFIG.toml", "leave one out")
     if config is None and simulated:

@@ -84,9 +84,9 @@ def check_name(name: str) -> None:
 
 def as_text(said: dict[str, Any], path: Path, release: Path) -> str:
     """What was scored and what not, for a person."""
-    from hsfiq.model.scoring.release_scores import first_few
     from hsfiq.model.scoring.run import TRAINED_ON
     from hsfiq.releases.reader import SPLITS
+    from hsfiq.text import first_few
 
     lines = [f"{path}: {said['n_scored']:,} of {said['n_sets']:,} sets scored"]
     if said["missing_images"]:

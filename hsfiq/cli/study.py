@@ -17,7 +17,7 @@ from hsfiq.cli.common import (
     perform_action,
     print_result,
 )
-from hsfiq.errors import Mistake, UnreadableInput
+from hsfiq.errors import ConfigError, UnreadableInput
 
 app = typer.Typer(
     help="Create, open and close studies, invite people, show progress.", no_args_is_help=True
@@ -86,7 +86,7 @@ def create(
                 status="draft" if draft else "open",
             )
             row = progress_of(session, study).facts()
-    except Mistake as mistake:
+    except ConfigError as mistake:
         raise located(config, mistake) from mistake
     line = (
         f"study {row['study']}: {row['questions']:,} questions about {len(queries):,} queries in "

@@ -6,11 +6,13 @@ names; the defaults are the papers' design. `hsfiq.study.config_file` reads the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from hsfiq.db.tables import Study
+from hsfiq.errors import UnreadableInput
 
 T = TypeVar("T")
 
@@ -145,3 +147,23 @@ def _stored(kind: type[T], values: Mapping[str, Any]) -> T:
         key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
     }
     return kind(**lists)
+
+
+def is_study_name(name: str) -> bool:
+    """Whether a study may have this name: it becomes part of folder names and options."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", name) is not None
+
+
+def require_study_name(name: str, option: str = "--study") -> str:
+    """Return the name, which `option` gave.
+
+    Raises:
+        UnreadableInput: it cannot be the name of a study.
+    """
+    if not is_study_name(name):
+        raise UnreadableInput(
+            option,
+            f"{name!r} cannot name a study",
+            "use letters, digits, '.', '_' and '-', at most 80",
+        )
+    return name

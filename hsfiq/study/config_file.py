@@ -13,10 +13,9 @@ from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from hsfiq.errors import Mistake, Mistakes, UnreadableInput
+from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
 from hsfiq.readers.files import read_text
-from hsfiq.study.config import StudyConfig
-from hsfiq.study.names import is_name
+from hsfiq.study.config import StudyConfig, is_study_name
 
 T = TypeVar("T")
 
@@ -45,7 +44,7 @@ def read_config(path: Path) -> StudyConfig:
     """Read and check a study's file; texts that lie in files beside it are read as well.
 
     Raises:
-        Mistakes: naming all of them, each with its line.
+        ConfigErrors: naming all of them, each with its line.
         UnreadableInput: the file cannot be read.
     """
     text = read_text(path)
@@ -55,21 +54,21 @@ def read_config(path: Path) -> StudyConfig:
         what, _, place = str(error).partition(" (at ")
         last = f"line {len(text.splitlines()) or 1}"
         where = place.rstrip(")").replace("end of document", last)
-        raise Mistakes([f"{path}: {where}: broken TOML ({what})"]) from error
+        raise ConfigErrors([f"{path}: {where}: broken TOML ({what})"]) from error
     except RecursionError as error:
-        raise Mistakes([f"{path}: the TOML is nested too deeply"]) from error
+        raise ConfigErrors([f"{path}: the TOML is nested too deeply"]) from error
     reader = _Reader(path, text)
     config = reader.config(content)
     if reader.mistakes:
-        raise Mistakes([line for _, line in sorted(reader.mistakes.values())])
+        raise ConfigErrors([line for _, line in sorted(reader.mistakes.values())])
     return config
 
 
-def located(path: Path, mistake: Mistake) -> Mistakes:
+def located(path: Path, mistake: ConfigError) -> ConfigErrors:
     """A mistake that only the database shows, with the line of the file that it stands in."""
     reader = _Reader(path, read_text(path))
     reader.wrong(mistake.key, str(mistake).removeprefix(f"{mistake.key}: "))
-    return Mistakes([line for _, line in reader.mistakes.values()])
+    return ConfigErrors([line for _, line in reader.mistakes.values()])
 
 
 class _Reader:
@@ -152,7 +151,7 @@ class _Reader:
     def check_study(self, config: StudyConfig) -> None:
         """Whether the study can be called and shown so."""
         study = config.study
-        if not is_name(study.name):
+        if not is_study_name(study.name):
             self.wrong(
                 "study.name", f"{study.name!r} is not 1 to 80 letters, digits, '.', '_', '-'"
             )

@@ -26,7 +26,7 @@ from hsfiq.db.tables import (
     System,
     Triplet,
 )
-from hsfiq.errors import Mistake
+from hsfiq.errors import ConfigError
 from hsfiq.study.config import CHOSEN_BY, StudyConfig, stored_config
 from hsfiq.study.forms import FormWriter, QueryFacts
 
@@ -69,14 +69,14 @@ def draw_study(
         status: whether it takes answers at once.
 
     Raises:
-        Mistake: a study has this name; there is no query; a query has fewer than two systems'
+        ConfigError: a study has this name; there is no query; a query has fewer than two systems'
             lists of at least k images; there are too few queries or images for a gold pair.
     """
     require_new_name(session, config)
     design = config.design
     rng = Random(f"study:{design.seed}")  # noqa: S311 (a seeded draw, not a secret)
     if not query_ids:
-        raise Mistake("queries", "there is no query to ask about", "import runs first")
+        raise ConfigError("queries", "there is no query to ask about", "import runs first")
     lists = ranked_lists(session, query_ids, design.k, config.queries.systems)
     study = Study(
         name=config.study.name,
@@ -105,9 +105,9 @@ def draw_study(
 
 
 def require_new_name(session: Session, config: StudyConfig) -> None:
-    """Raise `Mistake` if a study of the config's name is there already."""
+    """Raise `ConfigError` if a study of the config's name is there already."""
     if session.scalars(select(Study).where(Study.name == config.study.name)).first() is not None:
-        raise Mistake(
+        raise ConfigError(
             "study.name", f"a study called {config.study.name!r} is there already", "choose another"
         )
 
@@ -141,7 +141,7 @@ def ranked_lists(
             found[query_id][system_id] = image_ids[:k]
     poor = [query for query, those in found.items() if len(those) < 2]
     if poor:
-        raise Mistake(
+        raise ConfigError(
             "queries",
             f"{len(poor)} queries have lists of at least {k} images from fewer than two systems",
             "import the runs of two systems or more with `hsfiq import runs`",

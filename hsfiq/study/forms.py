@@ -20,7 +20,7 @@ from hsfiq.db.tables import (
     RetrievedSet,
     Study,
 )
-from hsfiq.errors import Mistake
+from hsfiq.errors import ConfigError
 from hsfiq.study.config import StudyConfig
 
 APART = 3
@@ -132,7 +132,7 @@ class FormWriter:
         """A query of the category that this participant does not meet otherwise."""
         free = [one for one in self._by_category[category] if one.triplet_id not in triplets]
         if not free:
-            raise Mistake(
+            raise ConfigError(
                 "checks.gold",
                 f"no query of {category or 'any category'} is left for a gold pair",
                 "use more queries, smaller forms or fewer gold pairs",
@@ -160,7 +160,7 @@ class FormWriter:
             near.update(images)
         pool = [image for image in self._pool_beside(query.category) if image not in near]
         if len(pool) < self.study.k:
-            raise Mistake(
+            raise ConfigError(
                 "checks.gold", "there are too few other images to lose against a gold set"
             )
         return self.rng.sample(pool, self.study.k)

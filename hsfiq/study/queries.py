@@ -1,4 +1,4 @@
-"""Which queries a study asks about: what its file wants, of what the database holds."""
+"""Selecting a study's queries from the database, as its file asks."""
 
 from __future__ import annotations
 
@@ -10,41 +10,42 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import Dataset, Query, RankedList, System, Triplet
-from hsfiq.errors import Mistake
+from hsfiq.errors import ConfigError
 from hsfiq.study.config import Queries, StudyConfig
 
 
 def chosen_queries(session: Session, config: StudyConfig) -> list[int]:
-    """The keys of the queries that the config asks for, drawn if it asks for a sample.
+    """The keys of the queries that the config asks for; a seeded sample if it asks for one.
 
     Raises:
-        Mistake: an unknown dataset, category, split or system; too few systems; no query, or
-            fewer than are to be drawn, has a list of every system.
+        ConfigError: the dataset, a category, a split or a system is unknown; there are too few
+            systems, or too few queries with a list of every system.
     """
     wanted = config.queries
-    have = systems_of_queries(session, wanted)
-    systems = chosen_systems(session, wanted, set().union(*have.values()))
-    found = [query_id for query_id, those in have.items() if those >= systems]
-    if not found:
-        raise Mistake(
+    systems_by_query = systems_of_queries(session, wanted)
+    systems = chosen_systems(session, wanted, set().union(*systems_by_query.values()))
+    queries = [query for query, own in systems_by_query.items() if own >= systems]
+    if not queries:
+        raise ConfigError(
             "queries", "no query has the ranked lists of every system", "import their runs first"
         )
-    if wanted.sample > len(found):
-        raise Mistake(
-            "queries.sample", f"{wanted.sample:,} are asked for, {len(found):,} are there"
+    if not wanted.sample:
+        return queries
+    if wanted.sample > len(queries):
+        raise ConfigError(
+            "queries.sample", f"asks for {wanted.sample:,} queries of {len(queries):,}"
         )
-    if wanted.sample:
-        rng = Random(f"sample:{config.design.seed}")  # noqa: S311 (a seeded draw)
-        found = sorted(rng.sample(found, wanted.sample))
-    return found
+    rng = Random(f"sample:{config.design.seed}")  # noqa: S311 (a seeded draw)
+    return sorted(rng.sample(queries, wanted.sample))
 
 
 def systems_of_queries(session: Session, wanted: Queries) -> dict[int, set[int]]:
-    """The systems that have a list, by query, of all queries that fit by dataset and kind."""
+    """The keys of the systems with a list, for each query of the wanted categories and splits."""
     dataset = session.scalars(select(Dataset).where(Dataset.name == wanted.dataset)).one_or_none()
     if dataset is None:
         known = session.scalars(select(Dataset.name).order_by(Dataset.name)).all()
-        raise Mistake("queries.dataset", f"no dataset is called {wanted.dataset!r}", named(known))
+        what = f"no dataset is called {wanted.dataset!r}"
+        raise ConfigError("queries.dataset", what, alternatives(known))
     of_dataset = Triplet.dataset_id == dataset.id
     rows = (
         select(Query.id, RankedList.system_id)
@@ -61,35 +62,35 @@ def systems_of_queries(session: Session, wanted: Queries) -> dict[int, set[int]]
         splits = session.scalars(select(Triplet.split).where(of_dataset).distinct())
         require_known("queries.splits", wanted.splits, {split for split in splits if split})
         rows = rows.where(Triplet.split.in_(wanted.splits))
-    have: dict[int, set[int]] = defaultdict(set)
+    systems: dict[int, set[int]] = defaultdict(set)
     for query_id, system_id in session.execute(rows):
-        have[query_id].add(system_id)
-    return have
+        systems[query_id].add(system_id)
+    return systems
 
 
 def require_known(key: str, wanted: Sequence[str], known: set[str]) -> None:
-    """Raise `Mistake` for a value that no triplet has: it would silently ask about less."""
+    """Raise `ConfigError` for a value that no triplet has, which would select fewer queries."""
     unknown = [name for name in wanted if name not in known]
     if unknown:
-        raise Mistake(key, f"no triplet of the dataset has {unknown[0]!r}", named(sorted(known)))
+        what = f"no triplet of the dataset has {unknown[0]!r}"
+        raise ConfigError(key, what, alternatives(sorted(known)))
 
 
-def chosen_systems(session: Session, wanted: Queries, there: set[int]) -> set[int]:
-    """The keys of the systems asked for; if none is named, of all that have lists there."""
+def chosen_systems(session: Session, wanted: Queries, with_lists: set[int]) -> set[int]:
+    """The keys of the systems that the config names; if it names none, all that have lists."""
     known = dict(session.execute(select(System.name, System.id)).all())
     unknown = [name for name in wanted.systems if name not in known]
     if unknown:
-        raise Mistake(
-            "queries.systems", f"no system is called {unknown[0]!r}", named(sorted(known))
-        )
-    keys = {known[name] for name in wanted.systems} or there
+        what = f"no system is called {unknown[0]!r}"
+        raise ConfigError("queries.systems", what, alternatives(sorted(known)))
+    keys = {known[name] for name in wanted.systems} or with_lists
     if len(keys) < 2:
-        raise Mistake(
+        raise ConfigError(
             "queries.systems", "a pair needs the ranked lists of two systems", "import their runs"
         )
     return keys
 
 
-def named(known: Sequence[str]) -> str:
-    """What there is instead."""
+def alternatives(known: Sequence[str]) -> str:
+    """The remedy for an unknown name."""
     return f"there are {', '.join(known)}" if known else "import it first"

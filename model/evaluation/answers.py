@@ -16,8 +16,8 @@ from hsfiq.model.evaluation.lists import Cleaned, clean, clean_subset
 from hsfiq.readers.circo import canonical
 from hsfiq.readers.submissions import Run
 from hsfiq.records import RankedList
+from hsfiq.text import first_few
 
-NAMED = 3
 """Ids that a message names of many."""
 
 _TRIPLET = re.compile(r"(?P<category>[\w-]+)\.(?P<split>[\w-]+)\.\d+")
@@ -241,9 +241,3 @@ def name_of(benchmark: Benchmark) -> str:
         return name
     parts = ", ".join(part.name for part in benchmark.parts)
     return f"{name} ({parts}; captions {benchmark.captions})"
-
-
-def first_few(names: Sequence[str]) -> str:
-    """Some names, and how many more there are."""
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")

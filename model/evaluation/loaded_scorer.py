@@ -16,9 +16,9 @@ import torch
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import Loaded, load_scorer
-from hsfiq.model.scoring.release_scores import first_few
 from hsfiq.model.scoring.run import encoded, existing
 from hsfiq.model.training.callbacks import Watcher
+from hsfiq.text import first_few
 
 NAMED = 20
 """Missing images that a result names."""

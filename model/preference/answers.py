@@ -13,6 +13,7 @@ import torch
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.model.checkpoints.files import sha256_of
 from hsfiq.model.preference.response_model import AnswerTensors
+from hsfiq.records import contradicts
 from hsfiq.releases.manifest import MANIFEST, read_manifest
 from hsfiq.releases.reader import (
     EXPORT_AGAIN,
@@ -207,10 +208,9 @@ def reliability_weights(
     contradicting = Counter({name: dropped.get(name, 0) for name in people})
     comparable = contradicting.copy()
     for question in questions:
-        gap = question.scores[0] - question.scores[1]
-        if gap and question.preferred:
+        if question.preferred and question.scores[0] != question.scores[1]:
             comparable[question.participant] += 1
-            contradicting[question.participant] += (gap > 0) != (question.preferred == 1)
+            contradicting[question.participant] += contradicts(question.preferred, *question.scores)
     share = contradicting.total() / max(1, comparable.total())
     return {
         name: max(

@@ -139,12 +139,6 @@ def file_names(name: str) -> tuple[str, str, str]:
     return f"{name}.images.parquet", f"{name}.parquet", f"{name}.json"
 
 
-def first_few(names: Sequence[str], limit: int = 3) -> str:
-    """The first names and how many more there are: "a, b, c and 7 more"."""
-    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
-
-
 def table(found: Sequence[tuple[Any, ...]], schema: pa.Schema) -> bytes:
     """Rows as a Parquet file."""
     rows = [dict(zip(schema.names, row, strict=True)) for row in found]

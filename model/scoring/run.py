@@ -25,7 +25,6 @@ from hsfiq.model.runtime.distributed import World
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import Loaded, load_scorer
 from hsfiq.model.scoring.release_scores import (
-    first_few,
     is_whole,
     said_before,
     score_sets,
@@ -36,6 +35,7 @@ from hsfiq.model.training.optimizer import precision
 from hsfiq.model.training.run import ENCODER_BATCH, TOKENS_DTYPE, jsonable
 from hsfiq.records import InvalidRecord
 from hsfiq.releases.reader import QUERIES, SETS, ReleasedSet, read_sets
+from hsfiq.text import first_few
 
 VERSIONS = ("hsfiq", "torch")
 """What a provenance tells of the programs."""

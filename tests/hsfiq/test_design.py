@@ -30,7 +30,7 @@ from hsfiq.db.tables import (
     System,
     Triplet,
 )
-from hsfiq.errors import Mistake, NotOpen
+from hsfiq.errors import ConfigError, NotOpen
 from hsfiq.study.config import Checks, Design, Queries, config_of
 from hsfiq.study.design import DrawnPair, draw_pairs, draw_study, portions
 from hsfiq.study.queries import chosen_queries
@@ -486,12 +486,12 @@ def test_systems_of_other_datasets_are_none_of_this_studys(database: Database) -
         ({"systems": ("alpha", "omega")}, "queries.systems: no system is called 'omega'; there"),
         ({"categories": ("shirt", "hat")}, "queries.categories: no triplet of the dataset has 'h"),
         ({"splits": ("val", "dev")}, "queries.splits: no triplet of the dataset has 'dev'; there"),
-        ({"sample": 9}, "queries.sample: 9 are asked for, 8 are there"),
+        ({"sample": 9}, "queries.sample: asks for 9 queries of 8"),
     ],
 )
 def test_what_is_not_there_is_named(database: Database, wanted: dict[str, Any], said: str) -> None:
     make_queries(database)
-    with pytest.raises(Mistake) as refused:
+    with pytest.raises(ConfigError) as refused:
         chosen(database, **wanted)
     assert str(refused.value).startswith(said)
     assert said.startswith(refused.value.key)
@@ -500,7 +500,7 @@ def test_what_is_not_there_is_named(database: Database, wanted: dict[str, Any], 
 @pytest.mark.parametrize("systems", [(), ("alone",)])
 def test_a_choice_needs_two_systems(database: Database, systems: tuple[str, ...]) -> None:
     make_queries(database, systems=systems)
-    with pytest.raises(Mistake, match=r"queries\.systems: a pair needs the ranked lists of two"):
+    with pytest.raises(ConfigError, match=r"queries\.systems: a pair needs the ranked lists"):
         chosen(database)
 
 
@@ -568,7 +568,7 @@ def refusal(
     """The one line by which a design is refused; nothing of it may be left."""
     with database.reading() as session:
         before = [len(session.scalars(select(table)).all()) for table in (Study, Pair, Question)]
-    with pytest.raises(Mistake) as refused, database.writing() as session:
+    with pytest.raises(ConfigError) as refused, database.writing() as session:
         draw_study(session, config(design, name, checks), queries)
     with database.reading() as session:
         after = [len(session.scalars(select(table)).all()) for table in (Study, Pair, Question)]

@@ -113,7 +113,7 @@ def test_every_mistake_is_a_line_of_its_own(database: Database) -> None:
     ("change", "said"),
     [
         (('"small"', '"big"'), "line 11: queries.dataset: no dataset is called 'big'; there are s"),
-        (('"small"', '"small"\nsample = 9'), "line 12: queries.sample: 9 are asked for, 8 are"),
+        (('"small"', '"small"\nsample = 9'), "line 12: queries.sample: asks for 9 queries of 8"),
         (("k = 2", "k = 4"), "line 10: queries: 8 queries have lists of at least 4 images"),
         (('"small"', '"small"\n[checks]\ngold = 9'), "line 13: checks.gold: no query of shirt is"),
         (("guidelines.md", "no.md"), "line 4: study.guidelines: no.md: there is no such file"),

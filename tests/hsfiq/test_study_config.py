@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
-from hsfiq.errors import Mistakes, UnreadableInput
+from hsfiq.errors import ConfigErrors, UnreadableInput
 from hsfiq.study.config import (
     Checks,
     Design,
@@ -87,7 +87,7 @@ def written(folder: Path, text: str) -> Path:
 def mistakes(folder: Path, text: str) -> list[str]:
     """What is wrong with a file, without its path."""
     path = written(folder, text)
-    with pytest.raises(Mistakes) as refused:
+    with pytest.raises(ConfigErrors) as refused:
         read_config(path)
     assert str(refused.value) == "\n".join(refused.value.lines)
     for line in refused.value.lines:

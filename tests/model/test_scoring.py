@@ -20,13 +20,13 @@ from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.scorer import Scorer
 from hsfiq.model.scoring.release_scores import (
     Scored,
-    first_few,
     is_whole,
     said_before,
     score_sets,
     write_scores,
 )
 from hsfiq.releases.reader import ReleasedSet
+from hsfiq.text import first_few
 from tests.model.small_encoder import CPU, SmallEncoder, draw_images, fill
 
 pytestmark = pytest.mark.usefixtures("one_thread")
