@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from hsfiq.cli.common import JsonOption, print_result, requires
-from hsfiq.cli.export import newest_hp
+from hsfiq.cli.common import JsonOption, newest_hp_release, print_result, requires
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def analyze(
         from hsfiq.analysis.reports.text.summary import analysis_text
     if report is not None:
         require_free(report, force=force)
-    folder = release or newest_hp()
+    folder = release or newest_hp_release()
     if release is None:
         typer.echo(f"analysing {folder}", err=True)
     inputs = load_inputs(

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+RELEASES = Path("releases")
+"""Where `hsfiq export` writes releases."""
+
 DATABASE_VARIABLE = "HSFIQ_DATABASE_URL"
 
 DatabaseOption = Annotated[
@@ -165,3 +168,19 @@ def existing_folder(path: Path) -> Path:
     if not path.is_dir():
         raise UnreadableInput(str(path), "there is no such folder")
     return path
+
+
+def newest_hp_release() -> Path:
+    """Return the newest hp release in `releases/`.
+
+    Raises:
+        UnreadableInput: there is none.
+    """
+    from hsfiq.releases import newest_release
+
+    folder = newest_release(RELEASES, "hp")
+    if folder is None:
+        raise UnreadableInput(
+            f"{RELEASES}/", "holds no hp release", "name a release, or run `hsfiq export` first"
+        )
+    return folder

@@ -1,16 +1,17 @@
-"""`hsfiq export`: a study's answers as releases."""
+"""`hsfiq export`: write a study's answers as releases."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hsfiq.cli.common import (
+    RELEASES,
     DatabaseOption,
     JsonOption,
     StudyOption,
@@ -23,11 +24,9 @@ from hsfiq.errors import UnreadableInput
 if TYPE_CHECKING:
     from hsfiq.releases import Outcome, Split
 
-RELEASES = Path("releases")
 
-
-class Way(StrEnum):
-    """What a split goes by."""
+class SplitBy(StrEnum):
+    """What a split holds out."""
 
     TRIPLET = "triplet"
     PARTICIPANT = "participant"
@@ -35,7 +34,7 @@ class Way(StrEnum):
 
 
 class Kind(StrEnum):
-    """The two releases of a study."""
+    """The kind of a release."""
 
     HS = "hs"
     HP = "hp"
@@ -64,7 +63,8 @@ def export(
     drop_failed_checks: Annotated[
         bool,
         typer.Option(
-            "--drop-failed-checks", help="Drop forms in which a check failed (a wrong sum counts)."
+            "--drop-failed-checks",
+            help="Drop forms in which an attention check failed (a wrong sum counts).",
         ),
     ] = False,
     min_seconds: Annotated[
@@ -72,7 +72,7 @@ def export(
         typer.Option(metavar="N", help="Drop questions answered in less active time.", min=0),
     ] = None,
     split: Annotated[
-        Way | None,
+        SplitBy | None,
         typer.Option(
             metavar="triplet|participant|both",
             help="Hold out triplets, participants or both for testing: splits.parquet.",
@@ -80,7 +80,7 @@ def export(
     ] = None,
     split_seed: Annotated[
         int | None,
-        typer.Option(metavar="N", help="With --split: draws what is held out [0]."),
+        typer.Option(metavar="N", help="With --split: seed of the draw [0]."),
     ] = None,
     test_share: Annotated[
         float | None,
@@ -89,60 +89,50 @@ def export(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="With --release the release's folder, else their parent [releases]."
+            metavar="DIR",
+            help="The release's folder with --release, else the releases' parent [releases].",
         ),
     ] = None,
     version: Annotated[
         str | None,
-        typer.Option(metavar="X.Y.Z", help="The version, needed when the study has changed."),
+        typer.Option(
+            metavar="X.Y.Z", help="The release's version; needed if its content has changed."
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a study's answers as the HS and HP releases, each with its funnel."""
-    from hsfiq.db.engine import head_revision
-    from hsfiq.releases import Filters, Release, build, write_next_version, write_release
-    from hsfiq.releases.content import FIRST_VERSION
-    from hsfiq.releases.folder import require_version
+    from hsfiq.releases import Filters, export_releases
 
-    require_version(version)
     if min_seconds is not None and not math.isfinite(min_seconds):
-        raise UnreadableInput("--min-seconds", f"{min_seconds} is no number of seconds")
+        raise UnreadableInput("--min-seconds", f"{min_seconds} is not a number of seconds")
     filters = Filters(
         invalid=filter_invalid, failed_checks=drop_failed_checks, min_seconds=min_seconds
     )
-    wanted = chosen_split(split, split_seed, test_share)
-    database_ = open_chosen(ctx, database, create=False)
-    with database_.reading() as session:
-        chosen = chosen_study(session, study)
-
-        def make(kind: Kind, version: str) -> Release:
-            return build(
-                session, chosen, kind.value, filters, wanted,
-                schema_revision=head_revision(), version=version,
-            )  # fmt: skip
-
-        if release is not None and out is not None:
-            made = make(release, version or FIRST_VERSION)
-            outcomes = [write_release(made, out, force=force)]
-        else:
-            outcomes = [
-                write_next_version(
-                    partial(make, kind), out or RELEASES, f"{chosen.name}-{kind}", version,
-                    force=force,
-                )
-                for kind in ([release] if release else list(Kind))
-            ]  # fmt: skip
+    options = chosen_split(split, split_seed, test_share)
+    with open_chosen(ctx, database, create=False).reading() as session:
+        outcomes = export_releases(
+            session,
+            chosen_study(session, study),
+            [kind.value for kind in ([release] if release else Kind)],
+            filters,
+            options,
+            parent=out or RELEASES,
+            folder=out if release else None,
+            version=version,
+            force=force,
+        )
     text = "\n\n".join(describe(outcome) for outcome in outcomes)
-    print_result({"releases": [facts(outcome) for outcome in outcomes]}, text, as_json=as_json)
+    print_result({"releases": [as_result(outcome) for outcome in outcomes]}, text, as_json=as_json)
 
 
-def chosen_split(by: Way | None, seed: int | None, test_share: float | None) -> Split | None:
-    """The split that the options ask for, if any.
+def chosen_split(by: SplitBy | None, seed: int | None, test_share: float | None) -> Split | None:
+    """Return the split that the options ask for, if any.
 
     Raises:
-        UnreadableInput: the share does not lie between 0 and 1, or `--split` is missing.
+        UnreadableInput: the share is not between 0 and 1, or `--split` is missing.
     """
     from hsfiq.releases import Split
 
@@ -155,25 +145,25 @@ def chosen_split(by: Way | None, seed: int | None, test_share: float | None) -> 
         )
     for option, value in (("--split-seed", seed), ("--test-share", test_share)):
         if value is not None:
-            raise UnreadableInput(option, "says how to split", "give --split as well")
+            raise UnreadableInput(option, "needs --split", "give --split as well")
     return None
 
 
 def describe(outcome: Outcome) -> str:
-    """Where the release lies and what was dropped on the way."""
-    sifted = outcome.release.sifted
+    """Describe a release for a person: its folder, its funnel and its split."""
+    questions = outcome.release.questions
     state = "written" if outcome.written else "unchanged, nothing written"
-    lines = [f"{outcome.folder}: {state}", f"  {'handed out':<14}{'':>8}{sifted.n_assigned:>9,}"]
-    lines += [f"  {step.rule:<14}{-step.dropped:>8,}{step.left:>9,}" for step in sifted.funnel]
+    lines = [f"{outcome.folder}: {state}", f"  {'assigned':<14}{'':>8}{questions.n_assigned:>9,}"]
+    lines += [f"  {step.rule:<14}{-step.dropped:>8,}{step.left:>9,}" for step in questions.funnel]
     if outcome.release.split is not None:
-        split = outcome.release.split.facts()
+        split = outcome.release.split.summary()
         lines += [f"  split by {split['by']}"]
         lines += [f"    {part:<12}{'':>8}{count:>9,}" for part, count in split["n"].items()]
     return "\n".join(lines + [f"  {note}" for note in outcome.release.notes])
 
 
-def facts(outcome: Outcome) -> dict[str, Any]:
-    """The same for a program."""
+def as_result(outcome: Outcome) -> dict[str, Any]:
+    """Describe a release for a program."""
     release = outcome.release
     return {
         "folder": str(outcome.folder),
@@ -181,28 +171,9 @@ def facts(outcome: Outcome) -> dict[str, Any]:
         "version": release.version,
         "kind": release.kind,
         "written": outcome.written,
-        "assigned": release.sifted.n_assigned,
-        "funnel": [
-            {"rule": step.rule, "dropped": step.dropped, "left": step.left}
-            for step in release.sifted.funnel
-        ],
-        "kept": len(release.sifted.kept),
-        "split": release.split.facts() if release.split else None,
+        "assigned": release.questions.n_assigned,
+        "funnel": [asdict(step) for step in release.questions.funnel],
+        "kept": len(release.questions.kept),
+        "split": release.split.summary() if release.split else None,
         "notes": list(release.notes),
     }
-
-
-def newest_hp() -> Path:
-    """The newest hp release under `releases/`.
-
-    Raises:
-        UnreadableInput: there is none.
-    """
-    from hsfiq.releases import newest_release
-
-    found = newest_release(RELEASES, Kind.HP)
-    if found is None:
-        raise UnreadableInput(
-            f"{RELEASES}/", "holds no hp release", "name a release, or run `hsfiq export` first"
-        )
-    return found

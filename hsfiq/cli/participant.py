@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hsfiq.cli.common import (
+    RELEASES,
     DatabaseOption,
     JsonOption,
     StudyOption,
@@ -16,7 +17,6 @@ from hsfiq.cli.common import (
     perform_action,
     print_result,
 )
-from hsfiq.cli.export import RELEASES
 from hsfiq.errors import UnreadableInput
 
 app = typer.Typer(help="See, pause, exclude and forget participants.", no_args_is_help=True)

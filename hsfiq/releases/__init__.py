@@ -1,11 +1,12 @@
-"""Releases: what a study found out, as folders that stand on their own (design section 4.5).
+"""Releases: a study's answers as a folder that stands on its own.
 
-An answer's way out: `rows` reads it from the tables, `filters` keeps or drops it with a reason,
-`splits` puts it into a part where that is asked for, `content` makes the files' bytes, `folder`
-writes them whole or not at all.
+The path of an answer: `rows` reads it from the database, `filters` keeps or drops it, `splits` puts
+it into train or test if that is wanted, `content` makes the files, and `folder` writes them all or
+none. `reader` reads them back.
 """
 
 from hsfiq.releases.content import Release, build
+from hsfiq.releases.export import export_releases
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import Outcome, newest_release, write_next_version, write_release
 from hsfiq.releases.splits import Split
@@ -16,6 +17,7 @@ __all__ = [
     "Release",
     "Split",
     "build",
+    "export_releases",
     "newest_release",
     "write_next_version",
     "write_release",

@@ -1,6 +1,6 @@
-"""What stands in a release folder: the same database state and options give the same bytes.
+"""The files of a release: the same database state and options give the same bytes.
 
-So no file holds the time of the export or a path of the machine; rows are in the study's order.
+So no file holds the time of the export or a path of the machine. Rows are in the study's order.
 """
 
 from __future__ import annotations
@@ -20,32 +20,39 @@ import hsfiq
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.ids import set_id
-from hsfiq.releases.card import croissant, readme
-from hsfiq.releases.filters import Exclusion, Filters, Kind, Sifted, sift
+from hsfiq.releases.card import card
+from hsfiq.releases.croissant import croissant
+from hsfiq.releases.filters import FilteredQuestions, Filters, Kind, filter_questions
+from hsfiq.releases.hpfiq_layout import layout_obstacle, to_hpfiq
 from hsfiq.releases.manifest import MANIFEST
-from hsfiq.releases.published import layout_obstacle, published
 from hsfiq.releases.rows import QueryRow, QuestionRow, read_questions
 from hsfiq.releases.schemas import SCHEMAS
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
 from hsfiq.study.config import CHOSEN_BY
-from hsfiq.text import shown
 
 FIRST_VERSION = "1.0.0"
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A release as bytes, not yet on disk.
+    """A release that is not on disk yet.
 
-    `content_sha256` covers the data, the filters and what split was asked for, but neither the
-    version nor the tool, so that unchanged content is known across both. `notes` says what the
-    release lacks and why.
+    Attributes:
+        name: `<study>-<kind>`.
+        version: like 1.0.0.
+        kind: "hs" or "hp".
+        questions: those kept and excluded, and the funnel.
+        split: the part of each question, if the release has a split.
+        files: their contents by name.
+        content_sha256: digest of the data, the filters and the split's options. The versions of
+            the release and of hsfiq do not change it.
+        notes: what the release lacks, and why.
     """
 
     name: str
     version: str
     kind: Kind
-    sifted: Sifted
+    questions: FilteredQuestions
     split: DrawnSplit | None
     files: dict[str, bytes]
     content_sha256: str
@@ -62,32 +69,35 @@ def build(
     schema_revision: str,
     version: str = FIRST_VERSION,
 ) -> Release:
-    """Make a release of the study; what the filters leave is split, if that is asked for.
+    """Make a release of the study. The split, if any, is drawn from the questions kept.
 
     Raises:
-        NothingToDo: no answered question is left, or too little to split.
+        NothingToDo: no answered question is kept, or too few to split.
     """
-    sifted = sift(read_questions(session, study), kind, filters)
-    if not sifted.kept:
-        steps = ", ".join(f"{step.rule} -{step.dropped}" for step in sifted.funnel)
+    questions = filter_questions(read_questions(session, study), kind, filters)
+    kept = questions.kept
+    if not kept:
+        steps = ", ".join(f"{step.rule} -{step.dropped}" for step in questions.funnel)
         raise NothingToDo(
-            f"study {study.name}: nothing to export ({sifted.n_assigned} questions: {steps})"
+            f"nothing to export ({questions.n_assigned} questions: {steps})",
+            where=f"study {study.name}",
         )
-    drawn = draw_split(sifted.kept, split) if split else None
-    tables = make_tables(sifted) | ({"splits": drawn.rows()} if drawn else {})
-    schemas = {name: SCHEMAS[name] for name in tables}
+    drawn = draw_split(kept, split) if split else None
+    tables = make_tables(questions) | ({"splits": drawn.rows()} if drawn else {})
+    schemas = {table: schema for table, schema in SCHEMAS.items() if table in tables}
     files = {}
-    for name, rows in tables.items():
-        files[f"{name}.parquet"] = parquet(rows, schemas[name])
-        files[f"{name}.jsonl"] = jsonl(rows)
+    for table, rows in tables.items():
+        files[f"{table}.parquet"] = parquet(rows, schemas[table])
+        files[f"{table}.jsonl"] = jsonl(rows)
     notes = []
     if kind == "hp":
-        obstacle = layout_obstacle(study, sifted.kept)
+        obstacle = layout_obstacle(study, kept)
         if obstacle:
             notes.append(f"no hpfiq.json: {obstacle}")
         else:
-            files["hpfiq.json"] = published(session, study, sifted.kept)
+            files["hpfiq.json"] = to_hpfiq(session, study, kept)
     name = f"{study.name}-{kind}"
+    content_sha256 = digest_content(files, name, filters, split)
     manifest: dict[str, Any] = {
         "name": name,
         "version": version,
@@ -98,146 +108,105 @@ def build(
         "simulated": study.origin == "simulated",
         "filters": asdict(filters),
         "funnel": {
-            "assigned": sifted.n_assigned,
-            "steps": [asdict(step) for step in sifted.funnel],
-            "kept": len(sifted.kept),
+            "assigned": questions.n_assigned,
+            "steps": [asdict(step) for step in questions.funnel],
+            "kept": len(kept),
         },
         "counts": {
-            "questions": len(sifted.kept),
-            "sets": 2 * len(sifted.kept),
+            "questions": len(kept),
+            "sets": 2 * len(kept),
             "queries": len(tables["queries"]),
-            "participants": len({question.participant_id for question in sifted.kept}),
+            "participants": len({question.participant_id for question in kept}),
         },
-        **({"split": drawn.facts()} if drawn else {}),
+        **({"split": drawn.summary()} if drawn else {}),
         **({CHOSEN_BY: study.design[CHOSEN_BY]} if CHOSEN_BY in study.design else {}),
         "notes": notes,
-        "content_sha256": content_digest(files, name, filters, split),
+        "content_sha256": content_sha256,
         "tool": {"name": "hsfiq", "version": hsfiq.__version__},
         "schema_revision": schema_revision,
     }
-    files["croissant.json"] = pretty(croissant(manifest, files, schemas))
-    files["README.md"] = readme(manifest, schemas).encode()
+    files["croissant.json"] = indented_json(croissant(manifest, files, schemas))
+    files["README.md"] = card(manifest, schemas).encode()
     manifest["files"] = {
         path: {"sha256": sha256(data), "bytes": len(data)} for path, data in sorted(files.items())
     }
-    files[MANIFEST] = pretty(manifest)
-    return Release(
-        name, version, kind, sifted, drawn, files, str(manifest["content_sha256"]), tuple(notes)
-    )
+    files[MANIFEST] = indented_json(manifest)
+    return Release(name, version, kind, questions, drawn, files, content_sha256, tuple(notes))
 
 
 # ------------------------------------------------------------------------------------------ tables
 
 
-def make_tables(sifted: Sifted) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each table."""
-    queries = {question.query.query_id: question.query for question in sifted.kept}
+def make_tables(questions: FilteredQuestions) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each table."""
+    queries = {question.query_id: question.query for question in questions.kept}
     return {
         "queries": [query_row(query) for query in sorted(queries.values(), key=lambda q: q.key)],
-        "sets": [row for question in sifted.kept for row in set_rows(question)],
-        "preferences": [preference_row(question) for question in sifted.kept],
-        "exclusions": [exclusion_row(exclusion) for exclusion in sifted.excluded],
+        "sets": [row for question in questions.kept for row in set_rows(question)],
+        "preferences": [preference_row(question) for question in questions.kept],
+        "exclusions": [exclusion.row() for exclusion in questions.excluded],
     }
 
 
 def query_row(query: QueryRow) -> dict[str, Any]:
-    """A row of `queries`."""
-    row = asdict(query)
-    del row["key"]
-    return row | {"text_shown": shown(query.text)}
+    """Return the row of `queries`: every field but the database key."""
+    return {name: value for name, value in asdict(query).items() if name != "key"}
+
+
+def preference_row(question: QuestionRow) -> dict[str, Any]:
+    """Return the row of `preferences`: the attributes that are columns."""
+    return {name: getattr(question, name) for name in SCHEMAS["preferences"].names}
 
 
 def set_rows(question: QuestionRow) -> Iterable[dict[str, Any]]:
-    """The two rows of `sets` that a question gives."""
-    answer = question.given
-    for side, (retrieved, score) in enumerate(
-        zip(question.sets, (answer.score_1, answer.score_2), strict=True), start=1
-    ):
+    """Yield the rows of `sets` for set 1 and set 2 of a question."""
+    for side, score in enumerate((question.score_1, question.score_2), start=1):
         yield {
             "set_id": set_id(question.question_id, side),
             "question_id": question.question_id,
             "side": side,
             "participant_id": question.participant_id,
-            "query_id": question.query.query_id,
-            "system": retrieved.system,
-            "image_ids": retrieved.image_ids,
+            "query_id": question.query_id,
+            "system": question.sets[side - 1].system,
+            "image_ids": question.sets[side - 1].image_ids,
             "shown_order": question.orders[side - 1],
             "score": score,
         }
-
-
-def preference_row(question: QuestionRow) -> dict[str, Any]:
-    """The row of `preferences` that a question gives."""
-    answer = question.given
-    return {
-        "question_id": question.question_id,
-        "participant_id": question.participant_id,
-        "form": question.form,
-        "place": question.place,
-        "query_id": question.query.query_id,
-        "pair_id": question.pair_id,
-        "swapped": question.swapped,
-        "text": question.text,
-        "set_1": set_id(question.question_id, 1),
-        "set_2": set_id(question.question_id, 2),
-        "system_1": question.sets[0].system,
-        "system_2": question.sets[1].system,
-        "score_1": answer.score_1,
-        "score_2": answer.score_2,
-        "preferred": answer.preferred,
-        "irrelevant": answer.irrelevant,
-        "reason": answer.reason,
-        "revision": question.revision,
-        **asdict(answer.times),
-        "failed_checks": question.failed_checks,
-    }
-
-
-def exclusion_row(exclusion: Exclusion) -> dict[str, Any]:
-    """A row of `exclusions`."""
-    question = exclusion.question
-    return {
-        "question_id": question.question_id,
-        "participant_id": question.participant_id,
-        "query_id": question.query.query_id,
-        "rule": exclusion.rule,
-        "value": exclusion.value,
-    }
 
 
 # ------------------------------------------------------------------------------------------- bytes
 
 
 def parquet(rows: list[dict[str, Any]], schema: pa.Schema) -> bytes:
-    """The rows as a Parquet file."""
+    """Return the rows as a Parquet file."""
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
     return sink.getvalue()
 
 
 def jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
-    """The rows as JSON lines; moments in ISO 8601."""
+    """Return the rows as JSON lines, times in ISO 8601."""
     return "".join(
-        json.dumps(row, ensure_ascii=False, default=lambda moment: moment.isoformat()) + "\n"
+        json.dumps(row, ensure_ascii=False, default=lambda time: time.isoformat()) + "\n"
         for row in rows
     ).encode()
 
 
-def pretty(value: object) -> bytes:
-    """JSON that a person reads too."""
+def indented_json(value: object) -> bytes:
+    """Return JSON for people and programs."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def sha256(data: bytes) -> str:
-    """The digest by which a manifest names a file's content."""
+    """Return the digest in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
-def content_digest(
+def digest_content(
     files: dict[str, bytes], name: str, filters: Filters, split: Split | None
 ) -> str:
-    """A digest of data and options; of the text files, since Parquet's bytes are pyarrow's."""
-    parts = {path: sha256(data) for path, data in files.items() if not path.endswith(".parquet")}
-    # A release without a split keeps the digest that it had before there were any.
+    """Digest the options and the text files; pyarrow's versions write Parquet differently."""
+    digests = {path: sha256(data) for path, data in files.items() if not path.endswith(".parquet")}
+    # Without a split, nothing is added, so that releases older than splits keep their digest.
     options = [asdict(filters), *([asdict(split)] if split else [])]
-    return sha256(json.dumps([name, *options, parts], sort_keys=True).encode())
+    return sha256(json.dumps([name, *options, digests], sort_keys=True).encode())

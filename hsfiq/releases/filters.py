@@ -1,29 +1,36 @@
-"""Which answers a release keeps, and why each of the others was dropped.
+"""The filters of a release: which questions it keeps, and why it drops each of the others.
 
-The rules and their order are the papers' (CIRQRS Table 1; QuRe section 5.1): questions flagged
-irrelevant leave both releases, and from the preferences those leave too whose preferred set was
-given the strictly lower score. Equal scores stay.
+The rules of `invalid` and their order are the papers' (CIRQRS Table 1; QuRe section 5.1): both
+releases drop questions flagged irrelevant, `hp` also those whose preferred set has the strictly
+lower score.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from hsfiq import records
 from hsfiq.releases.rows import QuestionRow
 
 Kind = Literal["hs", "hp"]
 Rule = Callable[[QuestionRow], str | None]
-"""Gives the value that drops a question, None where the question stays."""
+"""Returns the value that drops a question, None to keep the question."""
 
-ONLY_WHERE_MET = {"handed-on", "check", "excluded"}
-"""Rules that most studies never meet; the funnel has a line for them only where it drops one."""
+ONLY_IF_IT_DROPS = {"handed-on", "check", "excluded"}
+"""Rules that have a step in the funnel only if they drop a question, as in few studies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is asked of the answers beyond being there; each is a line of the funnel."""
+    """The optional filters; each is a step of the funnel.
+
+    Attributes:
+        invalid: drop questions flagged irrelevant and, for `hp`, contradicting ones.
+        failed_checks: drop forms in which an attention check failed.
+        min_seconds: drop questions answered in less active time.
+    """
 
     invalid: bool = False
     failed_checks: bool = False
@@ -32,16 +39,26 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """A question that the release does not hold, with the rule and the value that dropped it."""
+    """A dropped question, with the rule and the value that dropped it."""
 
     question: QuestionRow
     rule: str
     value: str
 
+    def row(self) -> dict[str, Any]:
+        """The row of `exclusions`."""
+        return {
+            "question_id": self.question.question_id,
+            "participant_id": self.question.participant_id,
+            "query_id": self.question.query_id,
+            "rule": self.rule,
+            "value": self.value,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class FunnelStep:
-    """One rule of the funnel: how many it dropped and how many were left."""
+    """A rule of the funnel: how many questions it dropped and how many were left."""
 
     rule: str
     dropped: int
@@ -49,41 +66,44 @@ class FunnelStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
-    """What the rules left, what they dropped, and the funnel from the one to the other."""
+class FilteredQuestions:
+    """The questions that were assigned, kept and excluded, and the funnel between them."""
 
     n_assigned: int
     kept: list[QuestionRow]
     excluded: list[Exclusion]
-    funnel: list[FunnelStep] = field(default_factory=list)
+    funnel: list[FunnelStep]
 
 
-def sift(questions: Sequence[QuestionRow], kind: Kind, filters: Filters) -> Sifted:
-    """Apply the rules one after the other; the first that drops a question names it."""
+def filter_questions(
+    questions: Sequence[QuestionRow], kind: Kind, filters: Filters
+) -> FilteredQuestions:
+    """Apply the rules in their order; the first that drops a question excludes it."""
     kept = list(questions)
     excluded: list[Exclusion] = []
     funnel = []
     for name, rule in rules(kind, filters):
-        dropped = [
-            Exclusion(question, name, value)
-            for question in kept
-            if (value := rule(question)) is not None
-        ]
-        gone = {exclusion.question.question_id for exclusion in dropped}
-        kept = [question for question in kept if question.question_id not in gone]
-        excluded += dropped
-        if dropped or name not in ONLY_WHERE_MET:
-            funnel.append(FunnelStep(name, len(dropped), len(kept)))
-    return Sifted(len(questions), kept, excluded, funnel)
+        left = []
+        for question in kept:
+            value = rule(question)
+            if value is None:
+                left.append(question)
+            else:
+                excluded.append(Exclusion(question, name, value))
+        n_dropped = len(kept) - len(left)
+        kept = left
+        if n_dropped or name not in ONLY_IF_IT_DROPS:
+            funnel.append(FunnelStep(name, n_dropped, len(kept)))
+    return FilteredQuestions(len(questions), kept, excluded, funnel)
 
 
 def rules(kind: Kind, filters: Filters) -> Iterator[tuple[str, Rule]]:
-    """The rules in their order, by the names that `exclusions` and the funnel use."""
-    yield "handed-on", handed_on
-    yield "check", check
+    """Yield the rules in their order, with their names in `exclusions` and in the funnel."""
+    yield "handed-on", reassigned
+    yield "check", attention_check
     yield "unanswered", unanswered
     yield "skipped", skipped
-    yield "excluded", excluded
+    yield "excluded", excluded_participant
     if filters.invalid:
         yield "irrelevant", irrelevant
     if filters.invalid and kind == "hp":
@@ -94,54 +114,56 @@ def rules(kind: Kind, filters: Filters) -> Iterator[tuple[str, Rule]]:
         yield "min-seconds", faster_than(filters.min_seconds)
 
 
-def handed_on(question: QuestionRow) -> str | None:
-    """Left by its participant; it stands again in the form of whoever came after."""
-    return "left by its participant" if question.handed_on else None
+def reassigned(question: QuestionRow) -> str | None:
+    """Left by its participant; it is again in the form of the next participant."""
+    return "left by its participant" if question.reassigned else None
 
 
-def check(question: QuestionRow) -> str | None:
-    """Asked to see whether somebody pays attention: a gold or repeated pair."""
+def attention_check(question: QuestionRow) -> str | None:
+    """A gold or repeated pair."""
     return question.check
 
 
-def excluded(question: QuestionRow) -> str | None:
-    """Answered by somebody whom the study's owner has excluded."""
+def excluded_participant(question: QuestionRow) -> str | None:
+    """Answered by a participant whom the study's owner has excluded."""
     return "participant excluded" if question.participant_status == "excluded" else None
 
 
 def unanswered(question: QuestionRow) -> str | None:
-    """Handed to a participant who has not answered it."""
-    return "no response" if question.answer is None and question.skipped is None else None
+    """Without any response."""
+    return None if question.revision else "no response"
 
 
 def skipped(question: QuestionRow) -> str | None:
-    """Left without scores, because an image of it was missing."""
+    """Without scores, because an image was missing."""
     return question.skipped
 
 
 def irrelevant(question: QuestionRow) -> str | None:
-    """Flagged as having nothing to do with the image or the text."""
-    return "flagged" if question.answer and question.answer.irrelevant else None
+    """Flagged irrelevant."""
+    return "flagged" if question.irrelevant else None
 
 
 def contradicts(question: QuestionRow) -> str | None:
-    """The preferred set was given the strictly lower score."""
-    answer = question.answer
-    if answer is None or not answer.contradicts:
+    """The preferred set has the strictly lower score."""
+    score_1, score_2, preferred = question.score_1, question.score_2, question.preferred
+    if score_1 is None or score_2 is None or preferred is None:
         return None
-    return f"prefers set {answer.preferred}, scores {answer.score_1} and {answer.score_2}"
+    if not records.contradicts(preferred, score_1, score_2):
+        return None
+    return f"prefers set {preferred}, scores {score_1} and {score_2}"
 
 
 def failed_checks(question: QuestionRow) -> str | None:
-    """A check of its form was failed: a wrong sum, a gold pair missed, a repeat contradicted."""
+    """A check of its form failed: a wrong sum, a missed gold pair, a contradicted repeat."""
     return f"{question.failed_checks} failed" if question.failed_checks else None
 
 
 def faster_than(seconds: float) -> Rule:
-    """Answered in less active time than this; published answers without times stay."""
+    """Answered in less active time than this; answers without times are kept."""
 
     def rule(question: QuestionRow) -> str | None:
-        spent = question.answer.times.active_seconds if question.answer else None
+        spent = question.active_seconds
         return f"{spent} seconds" if spent is not None and spent < seconds else None
 
     return rule

@@ -1,16 +1,14 @@
-"""Writing a release folder whole or not at all, and never over another one unasked."""
+"""Release folders: writing them, recognising them, finding the newest."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hsfiq.atomic_files import sync
+from hsfiq.atomic_files import write_folder
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases.content import FIRST_VERSION, Release, sha256
 from hsfiq.releases.manifest import MANIFEST, read_manifest
@@ -22,7 +20,7 @@ _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Where a release lies now, and whether it had to be written."""
+    """A release, its folder, and whether the folder had to be written."""
 
     folder: Path
     release: Release
@@ -33,26 +31,26 @@ def write_release(release: Release, folder: Path, *, force: bool = False) -> Out
     """Write the release as `folder`; unchanged content writes nothing.
 
     Raises:
-        UnreadableInput: something else is there and `force` is not given, or the place cannot
-            be written to.
+        UnreadableInput: the folder holds something else and `force` is not given, or it cannot be
+            written.
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UnreadableInput(str(folder), "is there and is no folder")
+        raise UnreadableInput(str(folder), "exists and is not a folder")
     if folder.is_dir() and any(folder.iterdir()):
-        found = content_of(folder)
-        if found == release.content_sha256:
+        content = content_of(folder)
+        if content == release.content_sha256:
             return Outcome(folder, release, written=False)
         if not force:
-            what = "another release" if found else "something that is no whole release"
+            what = "another release" if content else "something that is not a complete release"
             raise UnreadableInput(str(folder), f"holds {what}", "name another folder, or --force")
         if read_manifest(folder) is None:
             raise UnreadableInput(
                 str(folder), "holds no release, and --force replaces only releases"
             )
     if Path.cwd().is_relative_to(folder.resolve()):
-        raise UnreadableInput(str(folder), "is where this command runs", "name another folder")
+        raise UnreadableInput(str(folder), "is the current folder", "name another folder")
     try:
-        put_in_place(release.files, folder)
+        write_folder(folder, release.files)
     except OSError as error:
         raise UnreadableInput(str(folder), f"cannot be written ({error.strerror})") from error
     return Outcome(folder, release, written=True)
@@ -61,18 +59,18 @@ def write_release(release: Release, folder: Path, *, force: bool = False) -> Out
 def write_next_version(
     build: Callable[[str], Release], parent: Path, name: str, version: str | None, *, force: bool
 ) -> Outcome:
-    """Write `parent/<name>-<version>`, unless the newest version there holds the same content.
+    """Write `parent/<name>-<version>`, unless the newest version there has the same content.
 
     Args:
-        build: makes the release with the version it is given.
+        build: makes the release with the version that it is given.
         parent: holds the releases.
         name: of the release, without its version.
-        version: the version to write; 1.0.0 where there is none yet.
-        force: replace that version if it is there.
+        version: the version to write; by default the newest, or 1.0.0.
+        force: replace that version if it exists.
 
     Raises:
-        UnreadableInput: the content has changed and no version was named, or the named one is
-            there already or lies before the newest.
+        UnreadableInput: the content has changed and no version was named, or the version exists or
+            is lower than the newest.
     """
     versions = versions_in(parent, name)
     newest = versions[-1] if versions else None
@@ -88,80 +86,46 @@ def write_next_version(
                 "name the new release's version with --version",
             )
         if version is not None and version_key(version) < version_key(newest):
-            raise UnreadableInput("--version", f"{version} lies before {newest}, the newest one")
+            raise UnreadableInput("--version", f"{version} is lower than {newest}, the newest")
     return write_release(release, parent / f"{name}-{release.version}", force=force)
 
 
 def require_version(version: str | None) -> None:
-    """Raise `UnreadableInput` if a version is named that is none."""
+    """Raise `UnreadableInput` if the version is not like 1.0.0."""
     if version is not None and _VERSION.fullmatch(version) is None:
-        raise UnreadableInput("--version", f"{version!r} is no version like {FIRST_VERSION}")
-
-
-def put_in_place(files: dict[str, bytes], folder: Path) -> None:
-    """Write the files beside `folder`, flush them to the disk, then rename: all or nothing."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        for name, data in files.items():
-            (draft / name).write_bytes(data)
-            sync(draft / name)
-        draft.chmod(0o755)  # mkdtemp makes folders that only their owner can read
-        sync(draft)
-        swap_in(draft, folder)
-        sync(folder.parent)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
-
-
-def swap_in(draft: Path, folder: Path) -> None:
-    """Rename the draft to its place; what was there goes only after the new one stands."""
-    if not folder.is_dir() or not any(folder.iterdir()):
-        draft.rename(folder)
-        return
-    old = draft.with_name(f"{draft.name}-old")
-    folder.rename(old)
-    try:
-        draft.rename(folder)
-    except BaseException:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old)
+        raise UnreadableInput("--version", f"{version!r} is not a version like {FIRST_VERSION}")
 
 
 def content_of(folder: Path) -> str | None:
-    """The content digest of the release in a folder, None where none stands whole."""
+    """Return the content digest of a release folder; None if it is not a complete release."""
     manifest = read_manifest(folder)
-    if manifest is None:
+    files = manifest.get("files") if manifest else None
+    if manifest is None or not isinstance(files, dict):
         return None
-    files = manifest.get("files")
-    if not isinstance(files, dict):
-        return None
-    for name, facts in files.items():
-        path, expected = folder / name, facts.get("sha256") if isinstance(facts, dict) else None
+    for name, entry in files.items():
+        path, expected = folder / name, entry.get("sha256") if isinstance(entry, dict) else None
         if not path.is_file() or sha256(path.read_bytes()) != expected:
             return None
-    return str(manifest.get("content_sha256"))
+    return str(manifest["content_sha256"])
 
 
 def versions_in(parent: Path, name: str) -> list[str]:
-    """The versions of the release `name` that lie in `parent`, oldest first."""
-    found = [
+    """Return the versions of the release `name` in `parent`, lowest first."""
+    versions = [
         path.name.removeprefix(f"{name}-")
         for path in parent.glob(f"{name}-*")
         if _VERSION.fullmatch(path.name.removeprefix(f"{name}-")) and path.is_dir()
     ]
-    return sorted(found, key=version_key)
+    return sorted(versions, key=version_key)
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Order versions by their numbers."""
+    """Return the version's numbers, to sort by."""
     return tuple(int(part) for part in version.split("."))
 
 
 def newest_release(parent: Path, kind: str) -> Path | None:
-    """The release of this kind in `parent` that was written last, by its study's newest version."""
+    """Find the release of this kind that was written last, among each study's highest versions."""
     newest: dict[str, tuple[tuple[int, ...], Path]] = {}
     for folder in parent.iterdir() if parent.is_dir() else ():
         manifest = read_manifest(folder)
@@ -170,8 +134,8 @@ def newest_release(parent: Path, kind: str) -> Path | None:
         name, version = manifest["name"], manifest["version"]
         if _VERSION.fullmatch(version) is None or folder.name != f"{name}-{version}":
             continue
-        found = (version_key(version), folder)
-        newest[name] = max(found, newest.get(name, found))
+        candidate = (version_key(version), folder)
+        newest[name] = max(candidate, newest.get(name, candidate))
     return max(
         (folder for _, folder in newest.values()),
         key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns,
@@ -180,21 +144,21 @@ def newest_release(parent: Path, kind: str) -> Path | None:
 
 
 def releases_holding(parent: Path, study: str, participant: str) -> list[Path]:
-    """The releases in `parent` that hold answers of this participant of this study.
+    """Find the releases in `parent` that hold answers of a participant of the study.
 
-    What a release has dropped counts as well: its exclusions tell of the answers.
+    Exclusions count as well: they tell about answers that the release dropped.
     """
-    found = []
+    folders = []
     for folder in sorted(parent.iterdir() if parent.is_dir() else ()):
         manifest = read_manifest(folder)
         is_of_study = manifest is not None and manifest.get("study") == study
         if is_of_study and participant in participants_in(folder):
-            found.append(folder)
-    return found
+            folders.append(folder)
+    return folders
 
 
 def participants_in(release: Path) -> set[str]:
-    """Whose answers a release holds or has dropped; an unreadable table names nobody."""
+    """Read whose answers a release holds or has dropped; an unreadable table counts as empty."""
     participants: set[str] = set()
     with suppress(UnreadableInput):
         rows = read_rows(release / PREFERENCES, ("participant_id",))

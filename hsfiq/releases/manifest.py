@@ -1,4 +1,4 @@
-"""The manifest, by which a folder is known to be a release."""
+"""The manifest, which makes a folder a release."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ MANIFEST = "manifest.json"
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a release folder; None where there is none of ours to be read.
+    """Read the manifest of a release folder; None if the folder has none of ours.
 
-    Other programs call files manifest.json too.
+    Other programs name files manifest.json, too.
     """
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

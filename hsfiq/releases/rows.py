@@ -1,12 +1,13 @@
-"""A study's assigned questions, each with the answer that counts, read from the tables."""
+"""A study's assigned questions, each with its latest answer, read from the database."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import datetime
 from typing import cast
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, aliased
 
 from hsfiq.collect.checks import check_results
@@ -26,13 +27,13 @@ from hsfiq.db.tables import (
     System,
     Triplet,
 )
-from hsfiq.ids import question_id
-from hsfiq.records import Answer, Times
+from hsfiq.ids import question_id, set_id
+from hsfiq.text import shown
 
 
 @dataclass(frozen=True, slots=True)
 class QueryRow:
-    """A query with its triplet, by outside ids; `key` is the database's."""
+    """A row of `queries`, and the query's database key, by which the rows are sorted."""
 
     key: int
     query_id: str
@@ -44,10 +45,11 @@ class QueryRow:
     target_id: str | None
     text: str
     captions: list[str]
+    text_shown: str
 
 
 @dataclass(frozen=True, slots=True)
-class SetRow:
+class RetrievedSetRow:
     """A retrieved set: its system, if known, and its images, best first."""
 
     system: str | None
@@ -56,13 +58,22 @@ class SetRow:
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """An assigned question as its participant saw it, with the answer that counts, if any.
+    """A participant's question with its latest answer.
 
-    `text` is spelled as its source spells it. `answer` is None for an unanswered or a skipped
-    question; `skipped` gives the reason for the latter. `pair_id` is equal for questions about
-    the same two sets. `check` is the kind of check that the question is,
-    if one; `failed_checks` counts the checks of its form that were failed, None where none was
-    answered. `orders` are the places of the sets' images as shown, None for the ranked order.
+    It has all columns of `preferences`, and what the filters need.
+
+    Attributes:
+        pair_id: the same for all questions about the same two retrieved sets.
+        text: as its source spells it.
+        sets: set 1 and set 2, as shown.
+        orders: of each set, the places of its images as shown; None for the ranked order.
+        reassigned: whether its participant left it to another one, in whose form it is again.
+        check: the kind of attention check that the question is, if any.
+        skipped: why the question was skipped, if it was.
+        score_1: of set 1, 1 to 5; like `score_2` and `preferred`, None without an answer.
+        revision: of the answer; 0 without any response.
+        active_seconds: of all revisions together.
+        failed_checks: how many checks of its form were failed; None if none was answered.
     """
 
     question_id: str
@@ -74,31 +85,53 @@ class QuestionRow:
     swapped: bool
     query: QueryRow
     text: str
-    sets: tuple[SetRow, SetRow]
+    sets: tuple[RetrievedSetRow, RetrievedSetRow]
     orders: tuple[list[int] | None, list[int] | None]
     participant_status: str
-    handed_on: bool
+    reassigned: bool
     check: str | None
-    answer: Answer | None
     skipped: str | None
+    score_1: int | None
+    score_2: int | None
+    preferred: int | None
+    irrelevant: bool
+    reason: str | None
     revision: int
+    served_at: datetime | None
+    first_interaction_at: datetime | None
+    submitted_at: datetime | None
+    active_seconds: float | None
     failed_checks: int | None
 
     @property
-    def given(self) -> Answer:
-        """The answer of a question that has one.
+    def query_id(self) -> str:
+        """The column `query_id`."""
+        return self.query.query_id
 
-        Raises:
-            LookupError: it has none.
-        """
-        if self.answer is None:
-            raise LookupError(f"question {self.question_id} has no answer")
-        return self.answer
+    @property
+    def set_1(self) -> str:
+        """The column `set_1`."""
+        return set_id(self.question_id, 1)
+
+    @property
+    def set_2(self) -> str:
+        """The column `set_2`."""
+        return set_id(self.question_id, 2)
+
+    @property
+    def system_1(self) -> str | None:
+        """The column `system_1`."""
+        return self.sets[0].system
+
+    @property
+    def system_2(self) -> str | None:
+        """The column `system_2`."""
+        return self.sets[1].system
 
 
 @dataclass(frozen=True, slots=True)
 class FormRow:
-    """A form that has been handed out; a published one may hold no question."""
+    """A form that a participant has got; an imported one may hold no question."""
 
     participant_id: str
     form: str
@@ -107,25 +140,27 @@ class FormRow:
 
 
 def read_questions(session: Session, study: Study) -> list[QuestionRow]:
-    """Every question that has been handed to a participant, in their order and the forms'."""
+    """Read every question that a participant has got, by participant, form and place."""
     queries = read_queries(session, study)
     sets = read_sets(session, study)
     pair_ids = read_pair_ids(session, study, queries)
     checks = read_checks(session, study)
-    failed = read_failed_checks(session, study)
+    failed_checks = read_failed_checks(session, study)
     latest = (
         select(
             Response.question_id,
             func.max(Response.revision).label("revision"),
-            # The time that an answer took is that of all its revisions: who looks again does
-            # not answer faster.
-            func.sum(Response.active_seconds).label("spent"),
+            # An answer took the time of all its revisions: changing it does not make it faster.
+            func.sum(Response.active_seconds).label("active_seconds"),
         )
         .group_by(Response.question_id)
         .subquery()
     )
     rows = session.execute(
-        select(Question, Pair, Form, Participant.name, Participant.status, Response, latest.c.spent)
+        select(
+            Question, Pair, Form, Participant.name, Participant.status, Response,
+            latest.c.active_seconds,
+        )
         .join(Pair, Question.pair_id == Pair.id)
         .join(Form, Question.form_id == Form.id)
         .join(Participant, Form.participant_id == Participant.id)
@@ -136,13 +171,15 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
         )
         .where(Form.study_id == study.id)
         .order_by(Participant.id, Form.position, Question.place)
-    )
-    found = []
-    for question, pair, form, participant, status, response, spent in rows:
+    )  # fmt: skip
+    unanswered = Response(irrelevant=False, revision=0)  # its other columns are None
+    questions = []
+    for question, pair, form, participant, status, response, active_seconds in rows:
         query = queries[pair.query_id]
-        form_name = cast("str", form.name)  # the tables see to it that taken forms are named
+        form_name = cast("str", form.name)  # the schema requires one of every assigned form
         first, second = sets[pair.first_id], sets[pair.second_id]
-        found.append(
+        answer = response or unanswered
+        questions.append(
             QuestionRow(
                 question_id=question_id(participant, form_name, question.place),
                 participant_id=participant,
@@ -156,19 +193,27 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
                 sets=(second, first) if question.swapped else (first, second),
                 orders=(question.order_1, question.order_2),
                 participant_status=status,
-                handed_on=question.handed_on,
+                reassigned=question.handed_on,
                 check=checks.get(question.id),
-                answer=answer_of(response, spent),
-                skipped=response.skipped if response else None,
-                revision=response.revision if response else 0,
-                failed_checks=failed.get(form.id),
+                failed_checks=failed_checks.get(form.id),
+                skipped=answer.skipped,
+                score_1=answer.score_1,
+                score_2=answer.score_2,
+                preferred=answer.preferred,
+                irrelevant=answer.irrelevant,
+                reason=answer.reason,
+                revision=answer.revision,
+                served_at=answer.served_at,
+                first_interaction_at=answer.first_interaction_at,
+                submitted_at=answer.submitted_at,
+                active_seconds=active_seconds,
             )
         )
-    return found
+    return questions
 
 
 def read_forms(session: Session, study: Study) -> list[FormRow]:
-    """Every form that has been handed out, in the participants' order and theirs."""
+    """Read every form that a participant has got, by participant and position."""
     rows = session.execute(
         select(Participant.name, Form.name, Form.category, func.count(Question.id))
         .select_from(Form)
@@ -179,44 +224,21 @@ def read_forms(session: Session, study: Study) -> list[FormRow]:
         .order_by(Participant.id, Form.position)
     )
     return [
-        FormRow(person, cast("str", name), category, n_questions)
-        for person, name, category, n_questions in rows
+        FormRow(participant, cast("str", name), category, n_questions)
+        for participant, name, category, n_questions in rows
     ]
 
 
-def answer_of(response: Response | None, spent: float | None) -> Answer | None:
-    """The response as a record, `spent` all its revisions' seconds; None without scores."""
-    if response is None:
-        return None
-    score_1, score_2, preferred = response.score_1, response.score_2, response.preferred
-    if score_1 is None or score_2 is None or preferred is None:
-        return None
-    return Answer(
-        score_1=score_1,
-        score_2=score_2,
-        preferred=preferred,
-        irrelevant=response.irrelevant,
-        reason=response.reason,
-        times=Times(
-            response.served_at,
-            response.first_interaction_at,
-            response.submitted_at,
-            spent,
-        ),
-    )
-
-
 def read_queries(session: Session, study: Study) -> dict[int, QueryRow]:
-    """The queries that the study's pairs ask about, by database key."""
+    """Read the queries of the study's pairs, by database key."""
     reference, target = aliased(Image), aliased(Image)
-    asked = select(Pair.query_id).where(Pair.study_id == study.id)
     rows = session.execute(
         select(Query, Triplet, Dataset.name, reference.name, target.name)
         .join(Triplet, Query.triplet_id == Triplet.id)
         .join(Dataset, Triplet.dataset_id == Dataset.id)
         .join(reference, Triplet.reference_id == reference.id)
         .outerjoin(target, Triplet.target_id == target.id)
-        .where(Query.id.in_(asked))
+        .where(Query.id.in_(queries_of(study)))
     )
     return {
         query.id: QueryRow(
@@ -230,34 +252,39 @@ def read_queries(session: Session, study: Study) -> dict[int, QueryRow]:
             target_id=target_name,
             text=query.text,
             captions=triplet.captions,
+            text_shown=shown(query.text),
         )
         for query, triplet, dataset, reference_name, target_name in rows
     }
 
 
-def read_sets(session: Session, study: Study) -> dict[int, SetRow]:
-    """The retrieved sets of the study's queries, by database key."""
-    asked = select(Pair.query_id).where(Pair.study_id == study.id)
+def read_sets(session: Session, study: Study) -> dict[int, RetrievedSetRow]:
+    """Read the retrieved sets of the study's queries, by database key."""
     images: dict[int, list[str]] = defaultdict(list)
     rows = session.execute(
         select(RetrievedImage.set_id, Image.name)
         .join(Image, RetrievedImage.image_id == Image.id)
         .join(RetrievedSet, RetrievedImage.set_id == RetrievedSet.id)
-        .where(RetrievedSet.query_id.in_(asked))
+        .where(RetrievedSet.query_id.in_(queries_of(study)))
         .order_by(RetrievedImage.set_id, RetrievedImage.rank)
     )
-    for set_id, name in rows:
-        images[set_id].append(name)
+    for key, name in rows:
+        images[key].append(name)
     systems = session.execute(
         select(RetrievedSet.id, System.name)
         .outerjoin(System, RetrievedSet.system_id == System.id)
-        .where(RetrievedSet.query_id.in_(asked))
+        .where(RetrievedSet.query_id.in_(queries_of(study)))
     )
-    return {set_id: SetRow(system, images[set_id]) for set_id, system in systems}
+    return {key: RetrievedSetRow(system, images[key]) for key, system in systems}
+
+
+def queries_of(study: Study) -> Select[int]:
+    """Select the database keys of the queries of the study's pairs."""
+    return select(Pair.query_id).where(Pair.study_id == study.id)
 
 
 def read_pair_ids(session: Session, study: Study, queries: dict[int, QueryRow]) -> dict[int, str]:
-    """An outside id for each pair: its query's, and its number among that query's pairs."""
+    """Give each pair an outside id: its query's id, and its number among that query's pairs."""
     numbers: dict[int, int] = defaultdict(int)
     ids = {}
     rows = session.execute(
@@ -270,17 +297,17 @@ def read_pair_ids(session: Session, study: Study, queries: dict[int, QueryRow]) 
 
 
 def read_checks(session: Session, study: Study) -> dict[int, str]:
-    """The kind of check of each question that is one, by the question's database key."""
+    """Read the kind of each question that is an attention check, by the question's database key."""
     rows = session.execute(
         select(Check.question_id, Check.kind)
         .join(Form, Check.form_id == Form.id)
         .where(Form.study_id == study.id, Check.question_id.is_not(None))
     )
-    return {question_id: kind for question_id, kind in rows if question_id is not None}
+    return {question: kind for question, kind in rows if question is not None}
 
 
 def read_failed_checks(session: Session, study: Study) -> dict[int, int]:
-    """How many checks of each form were failed, by the form's database key."""
+    """Count the failed checks of each form, by the form's database key."""
     failed: dict[int, int] = defaultdict(int)
     for result in check_results(session, study):
         failed[result.form_id] += not result.passed

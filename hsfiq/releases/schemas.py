@@ -1,77 +1,78 @@
-"""The tables of a release and their columns."""
+"""The tables of a release: their columns and their descriptions."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
+TEXT, TEXTS = pa.string(), pa.list_(pa.string())
+TIME = pa.timestamp("us", tz="UTC")
 
-def columns(**types: pa.DataType) -> pa.Schema:
-    """A schema of these columns, in this order."""
-    return pa.schema([pa.field(name, type_) for name, type_ in types.items()])
+COLUMNS: dict[str, dict[str, pa.DataType]] = {
+    "preferences": {
+        "question_id": TEXT,
+        "participant_id": TEXT,
+        "form": TEXT,
+        "place": pa.int32(),
+        "query_id": TEXT,
+        "pair_id": TEXT,
+        "swapped": pa.bool_(),
+        "text": TEXT,
+        "set_1": TEXT,
+        "set_2": TEXT,
+        "system_1": TEXT,
+        "system_2": TEXT,
+        "score_1": pa.int8(),
+        "score_2": pa.int8(),
+        "preferred": pa.int8(),
+        "irrelevant": pa.bool_(),
+        "reason": TEXT,
+        "revision": pa.int32(),
+        "served_at": TIME,
+        "first_interaction_at": TIME,
+        "submitted_at": TIME,
+        "active_seconds": pa.float64(),
+        "failed_checks": pa.int32(),
+    },
+    "sets": {
+        "set_id": TEXT,
+        "question_id": TEXT,
+        "side": pa.int8(),
+        "participant_id": TEXT,
+        "query_id": TEXT,
+        "system": TEXT,
+        "image_ids": TEXTS,
+        "shown_order": pa.list_(pa.int32()),
+        "score": pa.int8(),
+    },
+    "queries": {
+        "query_id": TEXT,
+        "triplet_id": TEXT,
+        "dataset": TEXT,
+        "category": TEXT,
+        "split": TEXT,
+        "reference_id": TEXT,
+        "target_id": TEXT,
+        "text": TEXT,
+        "text_shown": TEXT,
+        "captions": TEXTS,
+    },
+    "exclusions": {
+        "question_id": TEXT,
+        "participant_id": TEXT,
+        "query_id": TEXT,
+        "rule": TEXT,
+        "value": TEXT,
+    },
+    "splits": {"question_id": TEXT, "part": TEXT},
+}
+SCHEMAS = {table: pa.schema(columns) for table, columns in COLUMNS.items()}
+"""In the order of the dataset card and of the Croissant metadata."""
 
-
-_TEXT = pa.string()
-_TEXTS = pa.list_(_TEXT)
-_MOMENT = pa.timestamp("us", tz="UTC")
-
-SCHEMAS: dict[str, pa.Schema] = {
-    "queries": columns(
-        query_id=_TEXT,
-        triplet_id=_TEXT,
-        dataset=_TEXT,
-        category=_TEXT,
-        split=_TEXT,
-        reference_id=_TEXT,
-        target_id=_TEXT,
-        text=_TEXT,
-        text_shown=_TEXT,
-        captions=_TEXTS,
-    ),
-    "sets": columns(
-        set_id=_TEXT,
-        question_id=_TEXT,
-        side=pa.int8(),
-        participant_id=_TEXT,
-        query_id=_TEXT,
-        system=_TEXT,
-        image_ids=_TEXTS,
-        shown_order=pa.list_(pa.int32()),
-        score=pa.int8(),
-    ),
-    "preferences": columns(
-        question_id=_TEXT,
-        participant_id=_TEXT,
-        form=_TEXT,
-        place=pa.int32(),
-        query_id=_TEXT,
-        pair_id=_TEXT,
-        swapped=pa.bool_(),
-        text=_TEXT,
-        set_1=_TEXT,
-        set_2=_TEXT,
-        system_1=_TEXT,
-        system_2=_TEXT,
-        score_1=pa.int8(),
-        score_2=pa.int8(),
-        preferred=pa.int8(),
-        irrelevant=pa.bool_(),
-        reason=_TEXT,
-        revision=pa.int32(),
-        served_at=_MOMENT,
-        first_interaction_at=_MOMENT,
-        submitted_at=_MOMENT,
-        active_seconds=pa.float64(),
-        failed_checks=pa.int32(),
-    ),
-    "exclusions": columns(
-        question_id=_TEXT,
-        participant_id=_TEXT,
-        query_id=_TEXT,
-        rule=_TEXT,
-        value=_TEXT,
-    ),
-    "splits": columns(
-        question_id=_TEXT,
-        part=_TEXT,
-    ),
+DESCRIPTIONS = {
+    "preferences": "one row a question: both scores, the preferred set (0 = tie), flags and times "
+    "(active_seconds: of all revisions together; failed_checks: of the question's form)",
+    "sets": "one row a retrieved set as judged: its images, best first, and its score from 1 to 5",
+    "queries": "one row a query: reference, target and text",
+    "exclusions": "one row a dropped question, with the rule and the value that dropped it",
+    "splits": "one row a question: its part, train, test or unused (in neither)",
 }

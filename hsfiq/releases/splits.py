@@ -1,7 +1,7 @@
-"""Splits for training: the part of each question of a release, and the proof that nothing leaks.
+"""Splits for training and testing: drawing them, and verifying that nothing leaks.
 
-What is held out is drawn by triplet, by participant or both (design section 4.5). A triplet with
-its captions in the other order, or with any other text, is the same triplet.
+What is held out is drawn by triplet, by participant or by both. A triplet with its captions in the
+other order, or with any other text, is the same triplet.
 """
 
 from __future__ import annotations
@@ -30,31 +30,38 @@ from hsfiq.releases.reader import (
 )
 from hsfiq.releases.rows import QuestionRow
 
-By = Literal["triplet", "participant", "both"]
+SplitBy = Literal["triplet", "participant", "both"]
 
-WAYS: tuple[By, ...] = get_args(By)
+SPLITS_BY: tuple[SplitBy, ...] = get_args(SplitBy)
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What is held out for testing: which share of the triplets, the participants or each.
+    """The options of a split: what is held out for testing, and which share of it.
 
     Raises:
-        UnreadableInput: the share does not lie between 0 and 1.
+        UnreadableInput: the share is not between 0 and 1.
     """
 
-    by: By
+    by: SplitBy
     seed: int = 0
     test_share: float = 0.2
 
     def __post_init__(self) -> None:
         if not 0 < self.test_share < 1:
-            raise UnreadableInput("--test-share", f"{self.test_share} is no share between 0 and 1")
+            raise UnreadableInput("--test-share", f"{self.test_share} is not between 0 and 1")
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnSplit:
-    """The part of each question, by its id, in the release's order; and what is held out."""
+    """A split: the part of each question, and what is held out.
+
+    Attributes:
+        split: the options.
+        parts: by question id, in the release's order.
+        triplets: the ids of those held out.
+        participants: the ids of those held out.
+    """
 
     split: Split
     parts: dict[str, Part]
@@ -62,11 +69,11 @@ class DrawnSplit:
     participants: frozenset[str]
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of `splits`."""
+        """Return the rows of `splits`."""
         return [{"question_id": question, "part": part} for question, part in self.parts.items()]
 
-    def facts(self) -> dict[str, Any]:
-        """What the manifest says of the split."""
+    def summary(self) -> dict[str, Any]:
+        """Return the split as the manifest describes it."""
         counts = Counter(self.parts.values())
         return asdict(self.split) | {
             "n": {part: counts[part] for part in PARTS},
@@ -81,8 +88,9 @@ class DrawnSplit:
 def draw_split(questions: Sequence[QuestionRow], split: Split) -> DrawnSplit:
     """Put each question into a part.
 
-    Test questions are of what is held out, train questions are not; with `both`, what is held
-    out in one respect alone is unused, since it would leak into either part.
+    A question about something held out is a test question, any other a train question. By `both`,
+    a question with only a held-out triplet or only a held-out participant is unused, since it would
+    leak into either part.
 
     Raises:
         NothingToDo: there are fewer than two triplets or participants, or a part would be empty.
@@ -90,52 +98,60 @@ def draw_split(questions: Sequence[QuestionRow], split: Split) -> DrawnSplit:
     triplets: frozenset[str] = frozenset()
     participants: frozenset[str] = frozenset()
     if split.by != "participant":
-        triplets = held_out((stem(it.query.triplet_id) for it in questions), "triplet", split)
+        ids = (triplet_of(question.query.triplet_id) for question in questions)
+        triplets = held_out(ids, "triplet", split)
     if split.by != "triplet":
-        participants = held_out((it.participant_id for it in questions), "participant", split)
+        ids = (question.participant_id for question in questions)
+        participants = held_out(ids, "participant", split)
     parts: dict[str, Part] = {}
-    for it in questions:
-        by_triplet = stem(it.query.triplet_id) in triplets
-        by_participant = it.participant_id in participants
-        if split.by == "both" and by_triplet != by_participant:
-            parts[it.question_id] = "unused"
+    for question in questions:
+        is_held_out = {
+            triplet_of(question.query.triplet_id) in triplets,
+            question.participant_id in participants,
+        }
+        if split.by == "both" and len(is_held_out) == 2:
+            parts[question.question_id] = "unused"
         else:
-            parts[it.question_id] = "test" if by_triplet or by_participant else "train"
+            parts[question.question_id] = "test" if True in is_held_out else "train"
     for part in ("train", "test"):
         if part not in parts.values():
             raise NothingToDo(
-                f"--split {split.by}: no question is left to {part}; "
-                "choose another --test-share or --split-seed"
+                f"no question is left to {part}",
+                where=f"--split {split.by}",
+                remedy="choose another --test-share or --split-seed",
             )
     return DrawnSplit(split, parts, triplets, participants)
 
 
-def held_out(ids: Iterable[str], what: str, split: Split) -> frozenset[str]:
-    """Draw the share of these ids that is nearest to the one asked for.
+def held_out(ids: Iterable[str], noun: str, split: Split) -> frozenset[str]:
+    """Draw the ids to hold out, as close to the share as possible.
 
-    Each id has a place in the draw that depends on the seed and itself alone. So the order of
-    the rows does not matter, and a study that grows keeps nearly all that it has held out.
+    Each id is ranked by a number that depends only on the seed and on the id. So the order of the
+    rows does not matter, and a study that grows keeps nearly everything that it held out.
 
     Raises:
         NothingToDo: there are fewer than two ids, or the share holds out none or all of them.
     """
     known = sorted(set(ids))
     if len(known) < 2:
-        raise NothingToDo(f"--split {split.by}: a split needs two {what}s, and there is one")
-    n_held = round(split.test_share * len(known))
-    if n_held in (0, len(known)):
-        left = "test" if n_held == 0 else "train"
         raise NothingToDo(
-            f"--test-share: {split.test_share} of {len(known)} {what}s leaves none to {left}"
+            f"a split needs two {noun}s, and there is one", where=f"--split {split.by}"
         )
-    places = {id_: Random(f"split:{split.seed}:{what}:{id_}").random() for id_ in known}  # noqa: S311 (a seeded draw)
-    return frozenset(sorted(known, key=places.__getitem__)[:n_held])
+    n_held_out = round(split.test_share * len(known))
+    if n_held_out in (0, len(known)):
+        empty = "test" if n_held_out == 0 else "train"
+        raise NothingToDo(
+            f"{split.test_share} of {len(known)} {noun}s leaves none to {empty}",
+            where="--test-share",
+        )
+    ranks = {id_: Random(f"split:{split.seed}:{noun}:{id_}").random() for id_ in known}  # noqa: S311 (a seeded draw)
+    return frozenset(sorted(known, key=ranks.__getitem__)[:n_held_out])
 
 
-def stem(id_: str) -> str:
-    """The id of the triplet, whichever of its queries this id names.
+def triplet_of(id_: str) -> str:
+    """Return the triplet's id, given it or the id of any of its queries.
 
-    >>> stem("shirt.val.12~"), stem("shirt.val.12#3"), stem("shirt.val.12")
+    >>> triplet_of("shirt.val.12~"), triplet_of("shirt.val.12#3"), triplet_of("shirt.val.12")
     ('shirt.val.12', 'shirt.val.12', 'shirt.val.12')
     """
     while (parted := split_query_id(id_))[1] and parted[0]:
@@ -143,15 +159,15 @@ def stem(id_: str) -> str:
     return id_
 
 
-# ---------------------------------------------------------------------------------------- reading
+# -------------------------------------------------------------------------------------- verifying
 
 
 def verify_no_leak(release: Path) -> dict[str, Part]:
-    """Read a release's split and make sure that nothing stands in train and in test.
+    """Read a release's split and verify that nothing is in both train and test.
 
-    Neither the manifest's counts nor the way the parts were drawn is believed: the triplet and
-    the participant of each question are looked up in the tables. A triplet is known by its id
-    and by its queries', whatever the order of the captions.
+    Neither the manifest's counts nor the drawing are trusted: the triplet and the participant of
+    each question are looked up in the tables. A triplet is identified by its own id and by its
+    queries', whatever the order of the captions.
 
     Args:
         release: the folder, as `hsfiq export --split` writes it.
@@ -172,15 +188,14 @@ def verify_no_leak(release: Path) -> dict[str, Part]:
     triplets: list[tuple[str, str]] = []
     participants: list[tuple[str, str]] = []
     for answer in answers:
-        question = answer.question_id
         query = queries.get(answer.query_id)
         if query is None:
             raise UnreadableInput(
                 str(release / QUERIES), f"lacks query {answer.query_id}", EXPORT_AGAIN
             )
-        stems = {stem(query.query_id), stem(query.triplet_id)}
-        triplets += [(triplet, question) for triplet in sorted(stems)]
-        participants.append((answer.participant_id, question))
+        ids = sorted({triplet_of(query.query_id), triplet_of(query.triplet_id)})
+        triplets += [(triplet, answer.question_id) for triplet in ids]
+        participants.append((answer.participant_id, answer.question_id))
     if by != "participant":
         require_one_part("triplet", triplets, parts, where)
     if by != "triplet":
@@ -188,44 +203,47 @@ def verify_no_leak(release: Path) -> dict[str, Part]:
     return parts
 
 
-def split_by(release: Path) -> By:
-    """What the release's manifest says that the split goes by."""
+def split_by(release: Path) -> SplitBy:
+    """Read from the manifest what the split holds out.
+
+    Raises:
+        UnreadableInput: the release has no split.
+    """
     split = (read_manifest(release) or {}).get("split")
-    said = split.get("by") if isinstance(split, dict) else None
-    for by in WAYS:
-        if said == by:
+    named = split.get("by") if isinstance(split, dict) else None
+    for by in SPLITS_BY:
+        if named == by:
             return by
-    raise UnreadableInput(str(release / MANIFEST), "tells of no split", EXPORT_WITH_SPLIT)
+    raise UnreadableInput(str(release / MANIFEST), "describes no split", EXPORT_WITH_SPLIT)
 
 
-def require_same(asked: AbstractSet[str], split: AbstractSet[str], where: str) -> None:
-    """Every question of the release has a part, and no other question has one."""
-    if asked - split:
-        raise UnreadableInput(where, f"lacks question {min(asked - split)}", EXPORT_WITH_SPLIT)
-    if split - asked:
-        what = f"question {min(split - asked)} is not in the release"
+def require_same(released: AbstractSet[str], split: AbstractSet[str], where: str) -> None:
+    """Require that the questions of the release and of the split are the same."""
+    if released - split:
+        raise UnreadableInput(where, f"lacks question {min(released - split)}", EXPORT_WITH_SPLIT)
+    if split - released:
+        what = f"question {min(split - released)} is not in the release"
         raise UnreadableInput(where, what, EXPORT_WITH_SPLIT)
 
 
 def require_one_part(
-    what: str, members: Iterable[tuple[str, str]], parts: Mapping[str, Part], where: str
+    noun: str, members: Iterable[tuple[str, str]], parts: Mapping[str, Part], where: str
 ) -> None:
-    """No triplet, or no participant, has one question to train on and another to test on.
+    """Require that no triplet, or no participant, has questions in both train and test.
 
     Args:
-        what: triplet or participant.
-        members: its id and a question of it, for each question.
+        noun: triplet or participant.
+        members: for each question, the id of its triplet or participant, and its own.
         parts: by question id.
-        where: what the message names.
+        where: the file that an error names.
     """
-    first: dict[str, dict[Part, str]] = {}
+    questions: dict[str, dict[Part, str]] = {}
     for id_, question in members:
-        found = first.setdefault(id_, {})
-        found.setdefault(parts[question], question)
-        if "train" in found and "test" in found:
-            raise UnreadableInput(
-                where,
-                f"{what} {id_} leaks: question {found['train']} is in train, "
-                f"question {found['test']} in test",
-                EXPORT_WITH_SPLIT,
+        first = questions.setdefault(id_, {})
+        first.setdefault(parts[question], question)
+        if "train" in first and "test" in first:
+            what = (
+                f"{noun} {id_} leaks: question {first['train']} is in train, "
+                f"question {first['test']} in test"
             )
+            raise UnreadableInput(where, what, EXPORT_WITH_SPLIT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hsfiq.atomic_files import write_folder
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.evaluation.answers import Listed, gather, refuse_gaps, refuse_strangers
 from hsfiq.model.evaluation.benchmark import TITLES, Answers, Benchmark, Query
@@ -142,11 +143,9 @@ def write(files: Mapping[str, bytes], folder: Path) -> None:
     Raises:
         UnreadableInput: the folder is there and not empty, or the place cannot be written to.
     """
-    from hsfiq.releases.folder import put_in_place  # noqa: PLC0415 - brings the database's packages
-
     refuse_taken(folder)
     try:
-        put_in_place(dict(files), folder)
+        write_folder(folder, files)
     except OSError as error:
         raise UnreadableInput(str(folder), f"cannot be written ({error.strerror})") from error
 

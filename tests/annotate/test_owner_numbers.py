@@ -160,10 +160,11 @@ def test_agreement_is_that_of_the_release_rows(place: Place) -> None:
     assert both
     preferences, scores = [], []
     for row in rows:
-        who, query = row.participant_id, row.query.query_id
-        preferred = 3 - row.given.preferred if row.swapped else row.given.preferred
+        who, query = row.participant_id, row.query_id
+        assert row.preferred is not None
+        preferred = 3 - row.preferred if row.swapped else row.preferred
         preferences.append((who, row.pair_id, query, preferred))
-        for shown, score in zip(row.sets, (row.given.score_1, row.given.score_2), strict=True):
+        for shown, score in zip(row.sets, (row.score_1, row.score_2), strict=True):
             scores.append((who, f"{query} {shown.system}", query, score))
     columns = ["rater", "unit", "cluster", "value"]
     for found, table, level in zip(

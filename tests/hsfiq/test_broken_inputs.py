@@ -255,7 +255,7 @@ NEED_DATA = [
     ),
     # export
     Broken("no-study", nothing, "export --study no", "--study: no study is called 'no'"),
-    Broken("version", nothing, "export --version one", "--version: 'one' is no version like 1.0.0"),
+    Broken("version", nothing, "export --version one", "--version: 'one' is not a version"),
     Broken("kind", nothing, "export --release xx", "Invalid value for '--release'"),
     Broken("seconds", nothing, "export --min-seconds -1", "Invalid value for '--min-seconds'"),
     Broken("no-seconds", nothing, "export --min-seconds nan", "'--min-seconds'"),

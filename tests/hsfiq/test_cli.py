@@ -102,7 +102,7 @@ def test_results_for_people() -> None:
     shown = hsfiq("export", "--release", "hp", "--filter-invalid").out
     assert shown.splitlines() == [
         "releases/hpfiq-hp-1.0.0: written",
-        "  handed out                    5",
+        "  assigned                      5",
         "  unanswered           0        5",
         "  skipped              0        5",
         "  irrelevant           0        5",

@@ -25,13 +25,13 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
 from hsfiq.releases import Filters, Release, Split, build, write_release
-from hsfiq.releases.rows import QueryRow, QuestionRow, SetRow
-from hsfiq.releases.splits import By, draw_split, held_out, verify_no_leak
+from hsfiq.releases.rows import QueryRow, QuestionRow, RetrievedSetRow
+from hsfiq.releases.splits import SplitBy, draw_split, held_out, verify_no_leak
 from hsfiq.study.config import Design
 from tests.hsfiq.samples import HPFIQ, hsfiq, rows
 from tests.studies import OTHER, Seat, draw, make_queries, own_environment
 
-HALF: dict[By, Split] = {
+HALF: dict[SplitBy, Split] = {
     by: Split(by, seed=1, test_share=0.5) for by in ("triplet", "participant", "both")
 }
 
@@ -137,13 +137,18 @@ def test_by_both_train_and_test_share_neither(study: Database) -> None:
 
 def question(participant: str, triplet: str, suffix: str, number: int) -> QuestionRow:
     """A question of which only the participant and the triplet matter."""
-    query = QueryRow(0, triplet + suffix, triplet, "small", "", None, "r", "t", "is red", [])
+    query = QueryRow(
+        0, triplet + suffix, triplet, "small", "", None, "r", "t", "is red", "is red", []
+    )
+    retrieved = RetrievedSetRow(None, [])
     return QuestionRow(
         question_id=f"{participant}.form.{number}", participant_id=participant, form="form",
         category="", place=number, pair_id=f"{triplet}{suffix}/0", swapped=False, query=query,
-        text="is red", sets=(SetRow(None, []), SetRow(None, [])), orders=(None, None),
-        participant_status="active", handed_on=False, check=None, answer=None, skipped=None,
-        revision=0, failed_checks=None,
+        text="is red", sets=(retrieved, retrieved), orders=(None, None),
+        participant_status="active", reassigned=False, check=None, skipped=None,
+        score_1=None, score_2=None, preferred=None, irrelevant=False, reason=None, revision=0,
+        served_at=None, first_interaction_at=None, submitted_at=None, active_seconds=None,
+        failed_checks=None,
     )  # fmt: skip
 
 
@@ -271,7 +276,7 @@ def test_same_options_same_bytes_and_other_options_other_content(study: Database
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.2, 2.0, float("nan"), float("inf")])
 def test_what_is_no_share(share: float) -> None:
-    with pytest.raises(UnreadableInput, match="is no share between 0 and 1"):
+    with pytest.raises(UnreadableInput, match="is not between 0 and 1"):
         Split("triplet", 0, share)
 
 
@@ -326,7 +331,7 @@ def replant(folder: Path, name: str, change: Change) -> None:
 
 
 @pytest.fixture
-def write(study: Database, tmp_path: Path) -> Callable[[By], Path]:
+def write(study: Database, tmp_path: Path) -> Callable[[SplitBy], Path]:
     """Write the study's release with a split; its folder."""
     return lambda by: write_release(release_of(study, HALF[by]), tmp_path / by).folder
 
@@ -346,14 +351,14 @@ def table(folder: Path, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_what_was_drawn_does_not_leak(write: Callable[[By], Path]) -> None:
+def test_what_was_drawn_does_not_leak(write: Callable[[SplitBy], Path]) -> None:
     for by in HALF:
         folder = write(by)
         expected = {row["question_id"]: row["part"] for row in table(folder, "splits")}
         assert verify_no_leak(folder) == expected
 
 
-def test_a_planted_triplet_fails_loudly(write: Callable[[By], Path]) -> None:
+def test_a_planted_triplet_fails_loudly(write: Callable[[SplitBy], Path]) -> None:
     """A question about a held-out triplet with its captions in the other order goes to train."""
     folder = write("triplet")
     parts = verify_no_leak(folder)
@@ -373,7 +378,9 @@ def test_a_planted_triplet_fails_loudly(write: Callable[[By], Path]) -> None:
 
 
 @pytest.mark.parametrize("spelled", ["{}~", "{}#2", "another"])
-def test_a_triplet_is_known_by_its_queries_too(write: Callable[[By], Path], spelled: str) -> None:
+def test_a_triplet_is_known_by_its_queries_too(
+    write: Callable[[SplitBy], Path], spelled: str
+) -> None:
     """The reversed query claims a triplet of its own, and its question goes to the other part."""
     folder = write("triplet")
     parts = verify_no_leak(folder)
@@ -394,7 +401,7 @@ def test_a_triplet_is_known_by_its_queries_too(write: Callable[[By], Path], spel
         verify_no_leak(folder)
 
 
-def test_a_planted_participant_fails_loudly(write: Callable[[By], Path]) -> None:
+def test_a_planted_participant_fails_loudly(write: Callable[[SplitBy], Path]) -> None:
     folder = write("participant")
     parts = verify_no_leak(folder)
     planted = next(
@@ -405,7 +412,7 @@ def test_a_planted_participant_fails_loudly(write: Callable[[By], Path]) -> None
         verify_no_leak(folder)
 
 
-def test_by_both_a_triplet_and_a_participant_each_fail(write: Callable[[By], Path]) -> None:
+def test_by_both_a_triplet_and_a_participant_each_fail(write: Callable[[SplitBy], Path]) -> None:
     """Each question goes to each part: exactly what leaks by the tables is refused."""
     folder = write("both")
     before = (folder / "splits.parquet").read_bytes()
@@ -432,7 +439,7 @@ def test_by_both_a_triplet_and_a_participant_each_fail(write: Callable[[By], Pat
     assert said == {"triplet", "participant"}
 
 
-def test_a_split_that_does_not_fit_its_release(write: Callable[[By], Path]) -> None:
+def test_a_split_that_does_not_fit_its_release(write: Callable[[SplitBy], Path]) -> None:
     folder = write("triplet")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     first = table(folder, "splits")[0]["question_id"]
@@ -451,7 +458,7 @@ def test_a_split_that_does_not_fit_its_release(write: Callable[[By], Path]) -> N
         (folder / f"{name}.parquet").write_bytes(before[f"{name}.parquet"])
 
 
-def test_a_split_that_cannot_be_read(write: Callable[[By], Path], study: Database) -> None:
+def test_a_split_that_cannot_be_read(write: Callable[[SplitBy], Path], study: Database) -> None:
     folder = write("triplet")
     pq.write_table(pa.table({"question_id": ["a"]}), folder / "splits.parquet")
     with pytest.raises(UnreadableInput, match=r"splits\.parquet: "):
@@ -463,7 +470,7 @@ def test_a_split_that_cannot_be_read(write: Callable[[By], Path], study: Databas
     with pytest.raises(UnreadableInput, match=r"splits\.parquet: there is no such file"):
         verify_no_leak(folder)
     whole = write_release(release_of(study), folder.parent / "whole").folder
-    with pytest.raises(UnreadableInput, match=r"manifest\.json: tells of no split"):
+    with pytest.raises(UnreadableInput, match=r"manifest\.json: describes no split"):
         verify_no_leak(whole)
 
 
@@ -508,10 +515,10 @@ def test_another_split_is_changed_content() -> None:
 @pytest.mark.usefixtures("in_folder")
 def test_refusals_are_one_line() -> None:
     for options, code, said in (
-        (("--split-seed", "1"), 2, "--split-seed: says how to split; give --split as well"),
-        (("--test-share", "0.2"), 2, "--test-share: says how to split; give --split as well"),
-        (("--split", "both", "--test-share", "1"), 2, "--test-share: 1.0 is no share between"),
-        (("--split", "triplet", "--test-share", "nan"), 2, "--test-share: nan is no share"),
+        (("--split-seed", "1"), 2, "--split-seed: needs --split; give --split as well"),
+        (("--test-share", "0.2"), 2, "--test-share: needs --split; give --split as well"),
+        (("--split", "both", "--test-share", "1"), 2, "--test-share: 1.0 is not between"),
+        (("--split", "triplet", "--test-share", "nan"), 2, "--test-share: nan is not between"),
         (("--split", "query"), 2, "--split"),
         (("--split", "participant"), 1, "--test-share: 0.2 of 2 participants leaves none to test"),
     ):

@@ -116,7 +116,7 @@ def test_versions_go_forward_by_their_numbers() -> None:
     assert hsfiq("export", "--release", "hp", "--version", "1.10.0").code == 0
     back = hsfiq("export", "--release", "hp", "--version", "1.9.1")
     assert (back.code, back.out) == (2, "")
-    assert "--version: 1.9.1 lies before 1.10.0, the newest one" in back.err
+    assert "--version: 1.9.1 is lower than 1.10.0" in back.err
     found = newest_release(Path("releases"), "hp")
     assert found == Path("releases/hpfiq-hp-1.10.0")
 
@@ -125,7 +125,7 @@ def test_versions_go_forward_by_their_numbers() -> None:
 def test_what_is_no_version(version: str) -> None:
     refused = hsfiq("export", "--version", version)
     assert refused.code == 2
-    assert "is no version like 1.0.0" in refused.err
+    assert "is not a version like 1.0.0" in refused.err
     assert not Path("releases").exists()
 
 
@@ -150,7 +150,7 @@ def test_a_damaged_release_is_none() -> None:
     with Path("mine/sets.jsonl").open("a") as file:
         file.write("\n")
     refused = hsfiq("export", "--release", "hp", "--out", "mine")
-    assert "mine: holds something that is no whole release" in refused.err
+    assert "mine: holds something that is not a complete release" in refused.err
     assert hsfiq("export", "--release", "hp", "--out", "mine", "--force").code == 0
     assert content_of(Path("mine")) is not None
 
@@ -178,7 +178,7 @@ def test_the_folder_one_stands_in_is_not_replaced(
     monkeypatch.setenv("HSFIQ_DATABASE_URL", f"sqlite:///{tmp_path / 'hsfiq.db'}")
     monkeypatch.chdir(tmp_path / "empty" / "below")
     refused = hsfiq("export", "--release", "hp", "--out", ".")
-    assert refused.err == "hsfiq: .: is where this command runs; name another folder\n"
+    assert refused.err == "hsfiq: .: is the current folder; name another folder\n"
     assert refused.code == 2
     assert list((tmp_path / "empty").rglob("*")) == [Path.cwd()]
 
@@ -188,8 +188,8 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     Path("elsewhere").mkdir()
     Path("link").symlink_to("elsewhere")
     for out, said in (
-        ("file", "file: is there and is no folder"),
-        ("link", "link: is there and is no folder"),
+        ("file", "file: exists and is not a folder"),
+        ("link", "link: exists and is not a folder"),
         ("file/below", "file/below: cannot be written ("),
         ("/proc/release", "/proc/release: cannot be written ("),
         (tmp_path / ("x" * 300), "File name too long"),
@@ -208,7 +208,7 @@ def test_a_full_disk_leaves_nothing(broken: str, monkeypatch: pytest.MonkeyPatch
     if broken == "write":
         monkeypatch.setattr("hsfiq.atomic_files.os.fsync", full)
     else:
-        monkeypatch.setattr("hsfiq.releases.folder.swap_in", full)
+        monkeypatch.setattr("hsfiq.atomic_files.swap_folder", full)
     refused = hsfiq("export", "--release", "hp", "--out", "below/mine")
     assert refused.code == 2
     assert "cannot be written (No space left on device)" in refused.err

@@ -81,7 +81,7 @@ def study(database: Database) -> Database:
 
 
 def funnel(release: Release) -> list[tuple[str, int, int]]:
-    return [(step.rule, step.dropped, step.left) for step in release.sifted.funnel]
+    return [(step.rule, step.dropped, step.left) for step in release.questions.funnel]
 
 
 def excluded(release: Release) -> dict[str, tuple[str, str]]:
@@ -94,7 +94,7 @@ def excluded(release: Release) -> dict[str, tuple[str, str]]:
 @on_sqlite
 def test_hs_drops_what_has_no_scores(study: Database) -> None:
     release = release_of(study, "hs")
-    assert release.sifted.n_assigned == 8
+    assert release.questions.n_assigned == 8
     assert funnel(release) == [("unanswered", 1, 7), ("skipped", 1, 6)]
     assert excluded(release) == {
         "p2.form_2.1": ("unanswered", "no response"),
@@ -273,9 +273,7 @@ def test_ties_cannot_be_written_in_the_published_layout(study: Database) -> None
     release = release_of(study)
     assert "hpfiq.json" not in release.files
     (note,) = release.notes
-    assert note == (
-        "no hpfiq.json: 1 of 6 preferences are ties, and the published layout knows none"
-    )
+    assert note == ("no hpfiq.json: 1 of 6 preferences are ties, and the published layout has none")
     assert note in release.files["README.md"].decode()
 
 

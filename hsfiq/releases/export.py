@@ -1,0 +1,64 @@
+"""Exporting a study: the releases that its answers make, written to their folders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from hsfiq.db.engine import head_revision
+from hsfiq.db.tables import Study
+from hsfiq.releases.content import FIRST_VERSION, Release, build
+from hsfiq.releases.filters import Filters, Kind
+from hsfiq.releases.folder import Outcome, require_version, write_next_version, write_release
+from hsfiq.releases.splits import Split
+
+
+def export_releases(
+    session: Session,
+    study: Study,
+    kinds: Sequence[Kind],
+    filters: Filters,
+    split: Split | None = None,
+    *,
+    parent: Path = Path("releases"),
+    folder: Path | None = None,
+    version: str | None = None,
+    force: bool = False,
+) -> list[Outcome]:
+    """Write a release of each kind; unchanged content writes nothing.
+
+    Args:
+        session: reads the study.
+        study: whose answers are exported.
+        kinds: one or both.
+        filters: drop questions.
+        split: drawn from the questions kept.
+        parent: takes `<study>-<kind>-<version>` for each kind.
+        folder: the folder itself, for a single kind; then `parent` does not matter.
+        version: of the releases; needed if their content has changed.
+        force: replace an existing release.
+
+    Raises:
+        NothingToDo: no answered question is kept, or too few to split.
+        UnreadableInput: the version or the folder cannot be used.
+    """
+    require_version(version)
+
+    def make(kind: Kind, version: str) -> Release:
+        return build(
+            session, study, kind, filters, split,
+            schema_revision=head_revision(), version=version,
+        )  # fmt: skip
+
+    if folder is not None:
+        (kind,) = kinds
+        return [write_release(make(kind, version or FIRST_VERSION), folder, force=force)]
+    return [
+        write_next_version(
+            partial(make, kind), parent, f"{study.name}-{kind}", version, force=force
+        )
+        for kind in kinds
+    ]  # fmt: skip

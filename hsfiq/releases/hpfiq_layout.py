@@ -1,0 +1,66 @@
+"""A release's answers in the layout of the published HP-FashionIQ file."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from hsfiq.db.tables import Study
+from hsfiq.readers import hpfiq
+from hsfiq.records import Answer, JudgedPair, PublishedForm
+from hsfiq.releases.rows import QuestionRow, read_forms
+
+
+def layout_obstacle(study: Study, kept: Sequence[QuestionRow]) -> str | None:
+    """Return why the questions cannot be written in the published layout; None if they can."""
+    ties = sum(question.preferred == 0 for question in kept)
+    if ties:
+        return f"{ties} of {len(kept)} preferences are ties, and the published layout has none"
+    if study.k != hpfiq.K:
+        return f"sets of {study.k} images, and the published layout has {hpfiq.K}"
+    if any(question.query.target_id is None for question in kept):
+        return "a query has no target, and the published layout names one for each"
+    if any(not question.category for question in kept):
+        if any(question.query.category for question in kept):
+            return "forms mix categories, and each form of the published layout has one"
+        return "a query has no category, and the published layout's image paths have one"
+    return None
+
+
+def to_hpfiq(session: Session, study: Study, kept: Sequence[QuestionRow]) -> bytes:
+    """Return the questions as the published file has them: 2-space indent, no final newline.
+
+    A form keeps the questions that are left of it. Forms that lost all their questions are omitted.
+    """
+    questions: dict[tuple[str, str], list[JudgedPair]] = defaultdict(list)
+    for question in kept:
+        questions[question.participant_id, question.form].append(judged_pair(question))
+    forms = [
+        PublishedForm(form.participant_id, form.form, form.category, pairs)
+        for form in read_forms(session, study)
+        if (pairs := questions[form.participant_id, form.form]) or form.n_questions == 0
+    ]
+    layout = hpfiq.write(hpfiq.PublishedStudy(study.image_path, forms))
+    return json.dumps(layout, indent=2).encode()
+
+
+def judged_pair(question: QuestionRow) -> JudgedPair:
+    """Return an answered question as a record.
+
+    Raises:
+        LookupError: its query has no target, or it has no answer.
+    """
+    target = question.query.target_id
+    score_1, score_2, preferred = question.score_1, question.score_2, question.preferred
+    if target is None or score_1 is None or score_2 is None or preferred is None:
+        raise LookupError(f"question {question.question_id} has no target or no answer")
+    return JudgedPair(
+        reference=question.query.reference_id,
+        target=target,
+        text=question.text,
+        sets=(tuple(question.sets[0].image_ids), tuple(question.sets[1].image_ids)),
+        answer=Answer(score_1, score_2, preferred, question.irrelevant, question.reason),
+    )
