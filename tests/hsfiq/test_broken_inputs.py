@@ -259,7 +259,7 @@ NEED_DATA = [
     Broken("kind", nothing, "export --release xx", "Invalid value for '--release'"),
     Broken("seconds", nothing, "export --min-seconds -1", "Invalid value for '--min-seconds'"),
     Broken("no-seconds", nothing, "export --min-seconds nan", "'--min-seconds'"),
-    Broken("endless", nothing, "export --min-seconds inf", "--min-seconds: inf is no number"),
+    Broken("endless", nothing, "export --min-seconds inf", "--min-seconds: inf is not a number"),
     Broken("unwritable", nothing, "export --out hsfiq.db/x", "cannot be written ("),
     Broken("occupied", nothing, "export --release hs --out release", "holds another release"),
     Broken("option", nothing, "export --nope", "No such option: --nope"),
