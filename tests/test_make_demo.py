@@ -31,6 +31,7 @@ def test_a_visitor_answers_and_continues_after_a_kill(tmp_path: Path, chromium: 
     checkout = copy_of_project(tmp_path / "checkout")
     port = free_port()
     context = chromium.new_context(viewport={"width": 1280, "height": 720})
+    context.set_default_timeout(STARTING * 1000)
     page = context.new_page()
     with served(checkout, port, INSTALLING):
         page.goto(f"http://127.0.0.1:{port}/")
@@ -50,7 +51,7 @@ def test_a_visitor_answers_and_continues_after_a_kill(tmp_path: Path, chromium: 
 
 def practise(page: Page) -> None:
     """Give consent, read the guidelines, and answer the practice question."""
-    page.get_by_role("button", name="I agree and take part").click()
+    page.get_by_role("button", name="I agree to take part").click()
     page.get_by_role("dialog", name="Guidelines").wait_for()
     for key in ("Enter", "5", "Shift+Digit1", "q", "Enter", "Enter"):
         page.keyboard.press(key)
@@ -79,9 +80,9 @@ def copy_of_project(folder: Path) -> Path:
         cwd=ROOT, check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_symlink() or (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     return folder
 
 
