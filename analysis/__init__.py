@@ -1,7 +1,7 @@
-"""The statistics: DataFrames in, frozen results and figures out. A leaf: imports no other room.
+"""The statistics: DataFrames in, frozen results and figures out. Imports no other package of hsfiq.
 
-`analysis.report(release, metrics=["recall@5"])` gives everything at once; it is imported when it
-is first asked for, so that importing a single statistic loads nothing else.
+`analysis.report(release, metrics=["recall@5"])` computes everything at once. It is imported only
+when it is used, so that importing a single statistic loads nothing else.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hsfiq.analysis.inputs import load_inputs
     from hsfiq.analysis.reports.report import report
 
-__all__ = ["report"]
+__all__ = ["load_inputs", "report"]
+
+MODULES = {"load_inputs": "hsfiq.analysis.inputs", "report": "hsfiq.analysis.reports.report"}
 
 
 def __getattr__(name: str) -> object:
-    if name == "report":
-        return import_module("hsfiq.analysis.reports.report").report
+    if name in MODULES:
+        return getattr(import_module(MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,12 +26,12 @@ class Inputs:
     Attributes:
         release: a release, or a part of one.
         metrics: the metrics to evaluate.
-        draws: the resamples for all intervals.
+        bootstrap: the resamples for all intervals.
     """
 
     release: Release
     metrics: tuple[Metric, ...]
-    draws: Bootstrap
+    bootstrap: Bootstrap
 
 
 def load_inputs(
@@ -69,11 +69,11 @@ def load_inputs(
         release = replace(release, scores={**release.scores, **find_scores(release.folder, files)})
     if part is not None:
         release = take_part(release, part)
-    draws = Bootstrap.of_release(
+    bootstrap = Bootstrap.of_release(
         release,
         unit=unit,
         n_resamples=n_resamples,
         seed=seed,
         correction="t" if few_clusters else "none",
     )
-    return Inputs(release, parsed, draws)
+    return Inputs(release, parsed, bootstrap)

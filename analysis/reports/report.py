@@ -133,7 +133,9 @@ def report(
     release: Release | Path | str,
     metrics: Sequence[Metric | str],
     scores: Sequence[Path | str] = (),
-    draws: Bootstrap | None = None,
+    bootstrap: Bootstrap | None = None,
+    *,
+    part: str | None = None,
 ) -> Report:
     """Analyse a release in full detail and make a report of it.
 
@@ -141,7 +143,8 @@ def report(
         release: a release, or its folder.
         metrics: metrics or their names: `recall@5`, or the name of a scores file.
         scores: further scores files; each is a metric with the file's name.
-        draws: the resamples for all intervals; by default 2,000, resampling participants.
+        bootstrap: the resamples for all intervals; by default 2,000, resampling participants.
+        part: "train", "test" or "unused" to keep only the questions of that part of the split.
 
     Returns:
         The report. Nothing has been drawn or written yet.
@@ -149,17 +152,17 @@ def report(
     Raises:
         AnalysisError: the release or a scores file cannot be read, or a metric is unknown.
     """
-    inputs = load_inputs(release, metrics, scores)
-    return report_of(inputs if draws is None else replace(inputs, draws=draws))
+    inputs = load_inputs(release, metrics, scores, part=part)
+    return report_of(inputs if bootstrap is None else replace(inputs, bootstrap=bootstrap))
 
 
 def report_of(inputs: Inputs) -> Report:
     """Make the report of loaded inputs; see `report`."""
-    release, draws = inputs.release, inputs.draws
+    release, bootstrap = inputs.release, inputs.bootstrap
     values = {str(metric): metric.values(release) for metric in inputs.metrics}
-    further = details(release, values, draws)
-    analysis = replace(analyze(release, inputs.metrics, draws), details=further)
-    distribution = score_distribution(release, values, draws)
+    further = details(release, values, bootstrap)
+    analysis = replace(analyze(release, inputs.metrics, bootstrap), details=further)
+    distribution = score_distribution(release, values, bootstrap)
     summary = analysis.release
     part = "" if summary.taken is None else f"{sentence(summary.taken)} "
     document = Document(
@@ -181,7 +184,7 @@ def report_of(inputs: Inputs) -> Report:
             categories_section(further.categories),
             ceiling_section(further.ceiling),
             sensitivity_section(further.sensitivity),
-            methods_section(draws, analysis.comparisons),
+            methods_section(bootstrap, analysis.comparisons),
         ),
     )
     return Report(analysis, further, distribution, document)

@@ -67,31 +67,31 @@ class ScoreDistribution:
 
 
 def score_distribution(
-    release: Release, values: Mapping[str, pd.Series[float]], draws: Bootstrap
+    release: Release, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
 ) -> ScoreDistribution:
     """Describe the human scores, and each metric at each score.
 
     Args:
         release: a release, possibly empty.
         values: each metric's values by name, indexed by set_id, NaN for sets without a value.
-        draws: the resamples for the intervals of the means.
+        bootstrap: the resamples for the intervals of the means.
     """
     counts = release.sets["score"].value_counts().sort_index()
     return ScoreDistribution(
         counts={int(score): int(n) for score, n in zip(counts.index, counts, strict=True)},
         metrics={
-            name: _by_score(with_values(release.sets, metric), draws)
+            name: _by_score(with_values(release.sets, metric), bootstrap)
             for name, metric in values.items()
         },
     )
 
 
-def _by_score(sets: pd.DataFrame, draws: Bootstrap) -> dict[int, ValuesAtScore]:
+def _by_score(sets: pd.DataFrame, bootstrap: Bootstrap) -> dict[int, ValuesAtScore]:
     scores = sets["score"].to_numpy()
     values = sets["value"].to_numpy(np.float64)
     levels = [int(score) for score in np.unique(scores)]
     groups = np.array([str(score) for score in scores], dtype=object)
-    means = group_means(sets, values, groups, [str(level) for level in levels], draws)
+    means = group_means(sets, values, groups, [str(level) for level in levels], bootstrap)
     by_score = {}
     for level in levels:
         low, median, high = np.quantile(values[scores == level], QUARTILES)

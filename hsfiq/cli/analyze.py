@@ -110,7 +110,9 @@ def analyze(
         few_clusters=few_clusters,
     )
     if report is None:
-        result = analyze_release(inputs.release, inputs.metrics, inputs.draws, in_detail=details)
+        result = analyze_release(
+            inputs.release, inputs.metrics, inputs.bootstrap, in_detail=details
+        )
     else:
         with requires("analysis"):
             from hsfiq.analysis.reports.report import report_of

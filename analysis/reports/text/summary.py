@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from math import isnan
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING
@@ -23,29 +24,9 @@ if TYPE_CHECKING:
     from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy
     from hsfiq.analysis.statistics.preference import Rate
 
-FOOTNOTE = """\
-ge: P(set 1 preferred | m(set 1) >= m(set 2)), CIRQRS eq. 8; gt: the same with >, QuRe eq. 9.
-  Both consider only set 1. A metric tie satisfies >= whichever set comes first, so ties count in
-  ge and again in ge with the labels swapped, and pull both towards their base rates.
-base rate: the rate of an uninformative metric: P(set 1 preferred) for ge and gt, P(set 2
-  preferred) with the labels swapped, 0.5 for the others. A rate close to it shows no agreement.
-symmetric: of the pairs with different values, the share in which the set with the higher value is
-  preferred.
-tie_half: the same over all pairs, with metric ties counted as half.
-gt where another metric ties: CIRQRS eq. 9.
-coverage: n / all questions analysed. Human ties are excluded.
-acc_eq: pairwise accuracy with ties on both sides (Deutsch et al. 2023), with epsilon chosen on
-  other participants. Its base rate is the share of human ties, the accuracy of a metric that
-  always ties. If annotators must choose a set, every metric tie counts as wrong.
-by difference: the symmetric rate from the smallest difference to the largest; trend: Spearman's
-  rho between the difference and being correct.
-Holm p: from a permutation test that swaps two metrics for whole participants, adjusted for all
-  pairs of metrics.
-mean rho: the mean of the participants' own correlations. centred rho: each score minus its
-  participant's mean, pooled. Neither is affected by some participants giving higher scores.
-p-values assume independent answers, but one participant's answers are not independent. The
-  sign-flip test of position bias does not assume this: it flips all answers of a participant."""
-
+FOOTNOTE = (
+    (files("hsfiq.analysis.reports.text") / "footnote.txt").read_text(encoding="utf-8").rstrip()
+)
 RULE_ORDER = ("ge", "gt", "symmetric", "tie_half", "ge_swapped", "gt_swapped")
 N_EXAMPLES = 3  # sets without a value; the JSON names more
 NOTE = TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

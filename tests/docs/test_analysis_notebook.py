@@ -1,4 +1,4 @@
-"""The notebook of the docs runs from its first cell to its last, and saves what it says."""
+"""The notebook runs from its first cell to its last and saves a report."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from hsfiq.analysis.reports.report import Report
+from tests.studies import ROOT
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "analysis.ipynb"
+NOTEBOOK = ROOT / "docs" / "analysis.ipynb"
 
 
 def code_cells() -> list[str]:
@@ -17,17 +18,16 @@ def code_cells() -> list[str]:
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
+@pytest.mark.slow
 def test_every_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
     names: dict[str, object] = {"__name__": "__main__"}
-    for place, source in enumerate(code_cells()):
-        exec(compile(source, f"{NOTEBOOK.name}, code cell {place}", "exec"), names)
+    for index, source in enumerate(code_cells()):
+        exec(compile(source, f"{NOTEBOOK.name}, code cell {index}", "exec"), names)
     report = names["report"]
     assert isinstance(report, Report)
-    assert {"Simulated answers", "Few participants"} <= {
-        about for about, _ in report.document.caveats
-    }
+    assert {"Simulated answers", "Few participants"} <= dict(report.document.caveats).keys()
     assert {path.name for path in Path("report").iterdir()} == {
         "report.html",
         "results.json",
@@ -36,6 +36,6 @@ def test_every_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     }
 
 
-def test_it_holds_no_output() -> None:
+def test_no_output_is_stored() -> None:
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     assert all(not cell.get("outputs") for cell in cells)

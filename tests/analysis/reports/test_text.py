@@ -1,3 +1,5 @@
+"""An analysis as text for the terminal."""
+
 from __future__ import annotations
 
 import math
@@ -19,21 +21,17 @@ STUDY = [
 ]
 
 
-def test_what_a_researcher_reads() -> None:
+def test_the_figures_of_a_small_study() -> None:
     text = analysis_text(analyze(make_release(STUDY), [Recall(5), Recall(1)]))
     lines = text.splitlines()
-    assert lines[0] == ("small 1.0.0 (hp, study by hand): 6 questions, 12 sets, 2 participants")
-    assert lines[1] == (
-        "position bias    P(set 1 preferred) = 0.6000 [0.5000, 1.0000], n = 5, 1 human tie excluded"
-    )
-    assert lines[2].strip() == "binomial p = 1, sign-flip test p = 1"
-    assert lines[3] == (
-        "intervals        95%, percentile bootstrap; unit: participant, 2,000 resamples"
-    )
-    assert lines[4].strip() == "2 clusters are few: such an interval tends to be too short"
+    assert "6 questions, 12 sets, 2 participants" in lines[0]
+    assert "P(set 1 preferred) = 0.6000 [0.5000, 1.0000], n = 5, 1 human tie" in lines[1]
+    assert "binomial p = 1, sign-flip test p = 1" in lines[2]
+    assert "95%, percentile bootstrap; unit: participant, 2,000 resamples" in lines[3]
+    assert "2 clusters are few" in lines[4]
     rows = {line.split("  ")[2]: line.split()[-6:] for line in lines if line.startswith("    ")}
     assert rows["ge"] == ["0.6667", "[0.5000,", "1.0000]", "3", "50.0%", "0.5000"]
-    assert "  no value for   2 sets: p1.form_1.5.1, p1.form_1.5.2" in lines
+    assert any("2 sets: p1.form_1.5.1, p1.form_1.5.2" in line for line in lines)
     assert any("gt where recall@1 ties" in line and "no pair has" in line for line in lines)
     assert text.endswith(FOOTNOTE)
     assert "nan" not in text
@@ -41,7 +39,7 @@ def test_what_a_researcher_reads() -> None:
 
 @few
 @given(studies)
-def test_any_study_can_be_laid_out(study: list[Question]) -> None:
+def test_any_study_can_be_printed(study: list[Question]) -> None:
     release = make_release(study)
     analysis = analyze(release, [Recall(5), Recall(2)], bootstrap_of(release, 50))
     text = analysis_text(analysis)
@@ -52,5 +50,5 @@ def test_any_study_can_be_laid_out(study: list[Question]) -> None:
     assert math.isnan(rho) or f"rho = {rho:.4f}" in text
 
 
-def test_without_metrics_there_is_no_footnote() -> None:
+def test_there_is_no_footnote_without_metrics() -> None:
     assert FOOTNOTE not in analysis_text(analyze(make_release(STUDY), []))
