@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from benchmarks.agreement import KNOWING, hsfiq, resampled, resampled_halves, truth, write_knowing
-from hsfiq import demo
 from hsfiq.analysis.data.metrics import parse_metric
 from hsfiq.analysis.data.release import read_release
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
+from hsfiq.demo.folder import IMAGE_FOLDER, database_url
 from hsfiq.model.checkpoints import files as checkpoints
 from hsfiq.model.data import sources
 from hsfiq.model.evaluation import loaded_scorer as at_work
@@ -150,7 +150,7 @@ def simulate(folder: Path, seed: int, split: Split, answers: int) -> None:
     command = partial(hsfiq, place, OMP_NUM_THREADS="1")
     command("demo", "--answers", str(answers), "--seed", str(seed), "--split", split,
             "--dir", "study")  # fmt: skip
-    url = demo.database_url(place / "study")
+    url = database_url(place / "study")
     command("export", "--database", url, "--release", "hp", "--out", "hp")
     triplets = truth(seed, split, answers)
     for name in KNOWING:
@@ -188,7 +188,7 @@ def score(study: Path, scorer: Path, cache: Path, name: str) -> None:
         scores=study / "hp.scores",
         checkpoint=scorer,
         cache=cache,
-        images=study / "study" / demo.IMAGE_FOLDER,
+        images=study / "study" / IMAGE_FOLDER,
     )
     score_run.score(where, name, CPU, Watcher())
 

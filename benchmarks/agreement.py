@@ -30,11 +30,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from hsfiq import demo
 from hsfiq.analysis.data.metrics import parse_metric
 from hsfiq.analysis.data.release import Release, read_release
-from hsfiq.drawn import DrawnTriplet, Garment, catalogue, garment_of, generator, utility
-from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
+from hsfiq.demo.folder import database_url
+from hsfiq.demo.study import draw_catalogue, draw_queries, queries_per_category
+from hsfiq.drawn import DrawnTriplet, Garment, garment_of, utility
 from hsfiq.drawn.triplets import Split
 from hsfiq.drawn.utility import reference_likeness, text_utility
 from hsfiq.releases.reader import read_sets
@@ -104,7 +104,7 @@ def agreement(parent: Path, seed: int, split: Split, answers: int) -> list[dict[
     study, release = folder / "study", folder / "hp"
     command("demo", "--answers", str(answers), "--seed", str(seed), "--split", split,
             "--dir", str(study))  # fmt: skip
-    url = demo.database_url(study)
+    url = database_url(study)
     command("export", "--database", url, "--release", "hp", "--out", str(release))
     command("score", str(release), "--scorer", str(parent / "run"))
     files = [write_knowing(release, truth(seed, split, answers), name) for name in KNOWING]
@@ -184,13 +184,11 @@ def interval(values: np.ndarray) -> list[float]:
 
 
 def truth(seed: int, split: Split, answers: int) -> dict[str, DrawnTriplet]:
-    """The triplet behind each query of the study that `hsfiq demo --answers` drew."""
+    """Return the triplet of each query in the study of `hsfiq demo --answers`."""
     design = Design(seed=seed)
     size = design.questions_per_form * design.forms_per_participant
-    per_category = ceil(ceil(answers / size) / len(CATEGORIES)) * size
-    n_garments = min(PER_CATEGORY, max(demo.GARMENTS_PER_CATEGORY, per_category // 2))
-    garments = catalogue(generator(seed, "catalogue"), n_garments)
-    queries = demo.draw_queries(seed, garments, per_category, split)
+    per_category = queries_per_category(design, ceil(answers / size))
+    queries = draw_queries(seed, draw_catalogue(seed, per_category), per_category, split)
     return {query.query_id: query.triplet for query in queries}
 
 

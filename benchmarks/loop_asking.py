@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.browsing import free_port
 from benchmarks.held_out import Held, agreement_of, difference_of, measured
 from benchmarks.serving import Place, Server
-from hsfiq.demo import NAME
+from hsfiq.demo.study import NAME
 
 STRATEGIES = ("information", "random")
 METRICS = ("recall@5", "before", *STRATEGIES)

@@ -29,7 +29,7 @@ import torch
 from benchmarks.agreement import hsfiq
 from benchmarks.held_out import Held, agreement_of, difference_of, measured
 from benchmarks.loop_asking import asked, comparison
-from hsfiq import demo
+from hsfiq.demo.folder import IMAGE_FOLDER, database_url
 from hsfiq.model.data.sources import CATALOGUE, read
 from hsfiq.model.data.triplets import TrainingData
 from hsfiq.model.preference import inputs
@@ -172,7 +172,7 @@ def make_release(folder: Path, command: partial[str], seed: int, plan: Plan) -> 
     release = folder / "all"
     command("demo", "--answers", str(plan.answers), "--seed", str(seed), "--dir", "study")
     command(
-        "export", "--database", demo.database_url(folder / "study"), "--release", "hp",
+        "export", "--database", database_url(folder / "study"), "--release", "hp",
         "--out", str(release), "--split", "triplet", "--split-seed", str(seed),
         "--test-share", str(plan.test_share),
     )  # fmt: skip
@@ -237,7 +237,7 @@ class Room:
     @property
     def images(self) -> Path:
         """The study's."""
-        return self.folder / "study" / demo.IMAGE_FOLDER
+        return self.folder / "study" / IMAGE_FOLDER
 
 
 def first_answers(release: Path, folder: Path, n: int) -> Path:

@@ -21,7 +21,7 @@ from benchmarks.browsing import Browser, answers, wait_until
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Pair, Question, Response, Study
-from hsfiq.demo import DrawnQuery, store_queries
+from hsfiq.demo.study import DrawnQuery, store_queries
 from hsfiq.drawn import catalogue, corpus, draw_split, generator
 from hsfiq.drawn.draw import write_images
 from hsfiq.study.config import Checks, Design, Presentation, StudyConfig

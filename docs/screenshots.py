@@ -22,11 +22,12 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 from sqlalchemy import select
 
-from hsfiq import demo
 from hsfiq.annotate.app import server_settings
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Participant, Study
+from hsfiq.demo.folder import database_url
+from hsfiq.demo.study import make_study, served_design
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "screenshots"
@@ -237,8 +238,8 @@ def main() -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        database = open_database(demo.database_url(Path(folder)))
-        demo.make_study(database, Path(folder), demo.served_design(0), 12, simulated=False)
+        database = open_database(database_url(Path(folder)))
+        make_study(database, Path(folder), served_design(0), 12, simulated=False)
         chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         with served(database) as address:

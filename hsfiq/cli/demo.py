@@ -1,16 +1,16 @@
-"""`hsfiq demo`: a study on the drawn catalogue, served, or finished by simulated annotators.
-
-With `--full`, the whole loop: `hsfiq.cli.full_demo.run`.
-"""
+"""`hsfiq demo`: a study on the drawn catalogue, served or answered, or the whole loop."""
 
 from __future__ import annotations
 
+import webbrowser
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.cli.common import progress, room
+from hsfiq.cli.common import progress, requires
 from hsfiq.cli.serve import HOST, PORT, PortOption
 from hsfiq.errors import UnreadableInput
 
@@ -41,9 +41,7 @@ def demo(
     ] = None,
     participants: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", help="Serve a study with room for N visitors [12].", min=1, max=10_000
-        ),
+        typer.Option(metavar="N", help="Serve a study for N participants [12].", min=1, max=10_000),
     ] = None,
     answers: Annotated[
         int | None,
@@ -60,112 +58,112 @@ def demo(
         typer.Option(
             "--full",
             help="Run the whole loop once, in minutes: train, serve, simulate, export, retrain, "
-            "score, analyze, ask on.",
+            "score, analyze, design the next study.",
         ),
     ] = False,
     no_open: Annotated[
         bool, typer.Option("--no-open", help="With --full: do not open the report in a browser.")
     ] = False,
     seed: Annotated[
-        int, typer.Option(metavar="N", help="Draws the catalogue, study and answers.")
+        int, typer.Option(metavar="N", help="Seed of the catalogue, the study and the answers.")
     ] = 0,
     split: Annotated[
         str,
         typer.Option(
             metavar="train|val|test",
-            help="Whose triplets --answers asks: test has combinations that training never shows.",
+            help="The split of the queries with --answers: test has attribute combinations that "
+            "training never has.",
         ),
     ] = SPLIT,
 ) -> None:
     """Serve a ready study on the drawn catalogue, write an answered one, or run the whole loop."""
-    asked = chosen_split(split)
+    chosen = chosen_split(split)
     if full:
         require_alone(
             {
                 "--answers": answers is not None,
                 "--simulated": simulated,
                 "--participants": participants is not None,
-                "--split": asked != SPLIT,
+                "--split": chosen != SPLIT,
             }
         )
-        room("PIL", "annotate")
-        from hsfiq.cli.full_demo import run as full_demo
-
-        full_demo.run(folder or FULL_FOLDER, port, seed, opens=not no_open)
+        run_full(folder or FULL_FOLDER, port, seed, opens=not no_open)
         return
     if no_open:
-        raise UnreadableInput("--no-open", "opens nothing anyway", "it goes with --full")
-    if answers is None and asked != SPLIT:
-        raise UnreadableInput("--split", "the served study asks val", "add --answers N")
+        raise UnreadableInput("--no-open", "needs --full", "leave it out, or give --full")
+    if answers is None and chosen != SPLIT:
+        raise UnreadableInput("--split", f"the served study has split {SPLIT}", "add --answers N")
     if answers is not None and participants is not None:
         raise UnreadableInput("--participants", "does not go with --answers", "leave one out")
-    room("PIL", "annotate")
     folder = folder or FOLDER
     if answers is not None:
-        write(ctx, folder, answers, seed, asked)
+        write(ctx, folder, answers, seed, chosen)
     else:
         serve(ctx, folder, port, seed, participants, simulated=simulated)
 
 
 def chosen_split(name: str) -> Split:
-    """The split of this name.
+    """Return the split of this name.
 
     Raises:
         UnreadableInput: the catalogue has none.
     """
     from hsfiq.drawn.triplets import SPLITS
 
-    asked = next((known for known in SPLITS if known == name), None)
-    if asked is None:
-        raise UnreadableInput(
-            "--split", f"the catalogue has no split {name!r}", f"there are {', '.join(SPLITS)}"
-        )
-    return asked
+    for split in SPLITS:
+        if split == name:
+            return split
+    raise UnreadableInput("--split", f"no split is called {name!r}", f"name {', '.join(SPLITS)}")
 
 
 def require_alone(given: dict[str, bool]) -> None:
-    """Refuse the options that say otherwise than --full.
+    """Refuse options that do not go with --full.
 
     Raises:
         UnreadableInput: one of them was given.
     """
-    for option, is_there in given.items():
-        if is_there:
+    for option, is_given in given.items():
+        if is_given:
             raise UnreadableInput(option, "does not go with --full", "leave one out")
 
 
-def opened(ctx: typer.Context, folder: Path) -> tuple[Database, Study | None]:
-    """The database in the folder, both made where they are not there, and its study if any.
+# --------------------------------------------------------------------------------- one study
+
+
+def open_folder(ctx: typer.Context, folder: Path) -> tuple[Database, Study | None]:
+    """Open the folder's database, making both if needed; return it and its study, if any.
 
     Raises:
-        UnreadableInput: the folder is none.
+        UnreadableInput: it is not a folder.
     """
-    from hsfiq import demo as demo_room
     from hsfiq.db.engine import open_database
+    from hsfiq.demo.folder import database_url
+    from hsfiq.demo.study import find_study
 
     if folder.exists() and not folder.is_dir():
-        raise UnreadableInput(str(folder), "is there and is no folder")
+        raise UnreadableInput(str(folder), "exists and is not a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    database = open_database(demo_room.database_url(folder))
+    database = open_database(database_url(folder))
     ctx.call_on_close(database.close)
     with database.reading() as session:
-        return database, demo_room.demo_study(session)
+        return database, find_study(session)
 
 
 def write(ctx: typer.Context, folder: Path, answers: int, seed: int, split: Split) -> None:
     """Write a study that simulated annotators have answered.
 
     Raises:
-        UnreadableInput: the folder holds a demo, or is none.
+        UnreadableInput: the folder holds a demo, or is not a folder.
     """
-    from hsfiq import demo as demo_room
+    from hsfiq.demo.folder import database_url
 
-    database, there = opened(ctx, folder)
-    if there is not None:
+    with requires("annotate"):
+        from hsfiq.demo.simulated_answers import make_answered_study
+    database, study = open_folder(ctx, folder)
+    if study is not None:
         raise UnreadableInput(str(folder), "holds a demo already", "name another with --dir")
-    track = progress("annotators")
-    demo_room.make_answered_study(database, folder, answers, seed, track, split)
-    url = demo_room.database_url(folder)
+    make_answered_study(database, folder, answers, seed, progress("annotators"), split)
+    url = database_url(folder)
     typer.echo(f"{url}: {answers:,} answers by simulated annotators (seed {seed})")
 
 
@@ -178,34 +176,96 @@ def serve(
     *,
     simulated: bool,
 ) -> None:
-    """Serve the study in the folder, or one that is made now.
+    """Serve the study in the folder, which is made if needed.
 
     Raises:
-        UnreadableInput: the study there is for others, or was to have room for as many as it has;
-            the folder is none, or the port is taken.
+        UnreadableInput: the study has other annotators, or its size is fixed already; the folder is
+            not a folder, or the port is taken.
     """
-    from hsfiq import demo as demo_room
+    from hsfiq.demo.folder import database_url
 
-    database, there = opened(ctx, folder)
-    if there is not None and (there.origin == "simulated") != simulated:
+    with requires("annotate"):
+        from hsfiq.annotate import app
+        from hsfiq.demo.study import SERVED_PARTICIPANTS, make_study, served_design
+    database, study = open_folder(ctx, folder)
+    if study is not None and (study.origin == "simulated") != simulated:
         raise UnreadableInput(
             str(folder),
-            f"holds a demo whose answers are {there.origin}",
+            f"holds a demo whose answers are {study.origin}",
             "name another with --dir, or see --simulated",
         )
-    if there is not None and participants is not None:
+    if study is not None and participants is not None:
         raise UnreadableInput(
             "--participants",
-            f"the study in {folder} has its room already",
+            f"the study in {folder} has its size already",
             "leave it out, or name another --dir",
         )
-    app = room("hsfiq.annotate.app", "annotate")
-    app.listening(HOST, port).close()  # a taken port is said before the drawing begins
-    if there is None:
+    app.listening(HOST, port).close()  # reports a taken port before the catalogue is drawn
+    if study is None:
         typer.echo("drawing the catalogue ...", err=True)
-        design = demo_room.served_design(seed)
-        n_participants = participants or demo_room.SERVED_PARTICIPANTS
-        demo_room.make_study(database, folder, design, n_participants, simulated=simulated)
-    url = demo_room.database_url(folder)
+        n_participants = participants or SERVED_PARTICIPANTS
+        make_study(database, folder, served_design(seed), n_participants, simulated=simulated)
+    url = database_url(folder)
     typer.echo(f"the demo is at http://{HOST}:{port} (its database is {url}); Ctrl-C stops it")
     app.serve(database, host=HOST, port=port)
+
+
+# ------------------------------------------------------------------------------ the whole loop
+
+
+def run_full(folder: Path, port: int, seed: int, *, opens: bool) -> None:
+    """Run the whole loop and open the report.
+
+    Args:
+        folder: takes everything; missing or empty.
+        port: of the served study.
+        seed: of all draws.
+        opens: whether to open the report in the browser.
+
+    Raises:
+        UnreadableInput: the folder holds something, the port is taken, or the seed is out of range.
+        HsfiqError: a package is not installed.
+        StepFailed: a command failed.
+    """
+    from hsfiq.demo.loop import run_loop, wrap
+    from hsfiq.demo.steps import REPORT, STANDARD, loop_steps
+
+    require_ready(folder, port, seed)
+    introduction = (
+        "The whole loop on a catalogue of drawn garments, in some minutes. Each step is a "
+        f"command that you can type yourself; all of its output is in {folder}. The annotators "
+        "are simulated: they stand in for people."
+    )
+    typer.echo(wrap(introduction))
+    steps = loop_steps(folder, port, seed, STANDARD)
+    run_loop(steps, folder, port, typer.echo, partial(typer.echo, err=True))
+    if opens:
+        webbrowser.open((folder / REPORT / "report.html").resolve().as_uri())
+
+
+def require_ready(folder: Path, port: int, seed: int) -> None:
+    """Check everything that would make a later step fail.
+
+    Raises:
+        UnreadableInput: the folder holds something, the port is taken, or training does not accept
+            the seed, although commands that only draw do.
+        HsfiqError: a package is not installed.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UnreadableInput(str(folder), "exists and is not a folder", "name another --dir")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UnreadableInput(str(folder), "is not empty", "name another --dir")
+    with requires("model"):
+        for package in ("torch", "safetensors"):
+            import_module(package)
+        from hsfiq.model.recipes.values import RANGES
+    least, most = RANGES["seed"]
+    if not least <= seed <= most:
+        raise UnreadableInput(
+            "--seed", f"{seed} is not from {least} to {most}, as training needs", "name another"
+        )
+    with requires("analysis"):
+        import_module("hsfiq.analysis.reports.report")
+    with requires("annotate"):
+        from hsfiq.annotate import app
+    app.listening(HOST, port).close()

@@ -17,13 +17,15 @@ from sqlalchemy import func, select
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hsfiq import cli, demo
+from hsfiq import cli
 from hsfiq.collect import participants
 from hsfiq.collect.responses import latest_response
 from hsfiq.collect.steps import load_question, shown_sets
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, head_revision, open_database
 from hsfiq.db.tables import CheckAnswer, Dataset, Form, Participant, Query, Question
+from hsfiq.demo.simulated_answers import utility_of
+from hsfiq.demo.study import make_study, served_design
 from hsfiq.drawn import DrawnTriplet, SimulatedAnnotator
 from hsfiq.drawn.reading import read
 from hsfiq.releases import Filters, build
@@ -43,10 +45,10 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, dict[int, Dr
     """A small study on the drawn catalogue for simulated annotators, and the truth behind it."""
     place = Place(tmp_path_factory.mktemp("drawn"))
     database = open_database(place.url)
-    design = replace(demo.served_design(0), questions_per_form=SIZE // 2, reason_every=2)
+    design = replace(served_design(0), questions_per_form=SIZE // 2, reason_every=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "GARMENTS_PER_CATEGORY", 7)
-        truth = demo.make_study(database, place.folder, design, PEOPLE, simulated=True)
+        patch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 7)
+        truth = make_study(database, place.folder, design, PEOPLE, simulated=True)
     database.close()
     cache_of(place).mkdir()
     return place, truth
@@ -188,7 +190,7 @@ def test_who_has_neither_noise_nor_bias_prefers_the_truly_better_set(
         for row in stored(study):
             question = load_question(session, row.question_id)
             query, triplet = question.pair.query, drawn[1][question.pair.query_id]
-            one, other = (demo.utility_of(triplet, shown) for shown in shown_sets(question))
+            one, other = (utility_of(triplet, shown) for shown in shown_sets(question))
             if one != other and len(read(query.text, triplet.reference)) == 1:
                 n_exact += 1
                 assert row.preferred == (1 if one > other else 2)

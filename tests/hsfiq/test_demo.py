@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, func, make_url, select
 
-from hsfiq import demo
 from hsfiq.collect import participants
 from hsfiq.collect.steps import load_question, shown_sets, steps_of
 from hsfiq.db.engine import Database, head_revision, open_database
@@ -28,6 +27,9 @@ from hsfiq.db.tables import (
     System,
     Triplet,
 )
+from hsfiq.demo.folder import DATABASE_FILE, IMAGE_FOLDER, database_url, sqlite_url
+from hsfiq.demo.simulated_answers import START, make_answered_study
+from hsfiq.demo.study import SERVED_PARTICIPANTS, find_study, make_study, served_design
 from hsfiq.drawn import SYSTEMS, garment_of
 from hsfiq.drawn.triplets import SPLITS, Split, target_split
 from hsfiq.releases import Filters, Release, build
@@ -51,13 +53,13 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small catalogue, whose pictures are not drawn."""
-    monkeypatch.setattr(demo, "GARMENTS_PER_CATEGORY", 40)
-    monkeypatch.setattr(demo, "write_images", lambda *_: None)
+    monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 40)
+    monkeypatch.setattr("hsfiq.demo.study.write_images", lambda *_: None)
 
 
 def study_of(database: Database) -> Study:
     with database.reading() as session:
-        study = demo.demo_study(session)
+        study = find_study(session)
     assert study is not None
     return study
 
@@ -69,7 +71,7 @@ def count(database: Database, table: type) -> int:
 
 def release_of(database: Database, kind: str = "hp") -> Release:
     with database.reading() as session:
-        study = demo.demo_study(session)
+        study = find_study(session)
         assert study is not None
         return build(session, study, kind, Filters(), schema_revision=head_revision())  # type: ignore[arg-type]
 
@@ -78,11 +80,11 @@ def release_of(database: Database, kind: str = "hp") -> Release:
 def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """Five hundred answers by simulated annotators, their pictures undrawn."""
     folder = tmp_path_factory.mktemp("answered")
-    database = open_database(demo.database_url(folder))
+    database = open_database(database_url(folder))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "write_images", lambda *_: None)
-        patch.setattr(demo, "GARMENTS_PER_CATEGORY", 40)
-        demo.make_answered_study(database, folder, 500, 3)
+        patch.setattr("hsfiq.demo.study.write_images", lambda *_: None)
+        patch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 40)
+        make_answered_study(database, folder, 500, 3)
     yield database
     database.close()
 
@@ -93,20 +95,20 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 def test_the_served_study_has_room_and_pictures(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(demo, "GARMENTS_PER_CATEGORY", 20)
-    database = open_database(demo.database_url(tmp_path))
-    design = replace(demo.served_design(4), questions_per_form=2)
-    truth = demo.make_study(database, tmp_path, design, 3, simulated=False)
+    monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 20)
+    database = open_database(database_url(tmp_path))
+    design = replace(served_design(4), questions_per_form=2)
+    truth = make_study(database, tmp_path, design, 3, simulated=False)
     study = study_of(database)
     assert (study.status, study.origin, study.k) == ("open", "collected", 5)
     with database.writing() as session:
-        participant = participants.enrol(session, study.id, now=demo.START)
+        participant = participants.enrol(session, study.id, now=START)
         question = load_question(session, steps_of(session, participant).steps[0].question_id)
         assert question.pair.query_id in truth
         shown = [member.image for one in shown_sets(question) for member in one.images]
         names = [image.name for image in (*shown, question.pair.query.triplet.reference)]
     for name in names:
-        (picture,) = (tmp_path / demo.IMAGE_FOLDER).rglob(f"{name}.*")
+        (picture,) = (tmp_path / IMAGE_FOLDER).rglob(f"{name}.*")
         assert picture.stat().st_size > 500
     database.close()
 
@@ -115,7 +117,7 @@ def test_the_demos_database_lies_in_its_own_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HSFIQ_DATABASE_URL", "sqlite:////elsewhere/other.db")
-    assert demo.database_url(tmp_path) == f"sqlite:///{tmp_path / 'hsfiq.db'}"
+    assert database_url(tmp_path) == f"sqlite:///{tmp_path / 'hsfiq.db'}"
 
 
 ODD_NAMES = (
@@ -134,8 +136,8 @@ ODD_NAMES = (
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_url_names_the_file_that_it_was_made_for(name: str, tmp_path: Path) -> None:
-    file = tmp_path / name / demo.DATABASE_FILE
-    assert make_url(demo.sqlite_url(file)) == URL.create("sqlite", database=str(file))
+    file = tmp_path / name / DATABASE_FILE
+    assert make_url(sqlite_url(file)) == URL.create("sqlite", database=str(file))
 
 
 @pytest.mark.usefixtures("unseen")
@@ -149,23 +151,23 @@ def test_the_database_lies_in_the_folder_whatever_its_name(
         assert (ran.code, ran.err) == (0, "")
         url = ran.out.partition(": 1 answers")[0]
         assert "drawn" in hsfiq("study", "list", "--database", url).out
-        assert (tmp_path / name / demo.DATABASE_FILE).stat().st_size > 0
+        assert (tmp_path / name / DATABASE_FILE).stat().st_size > 0
     assert {path.name for path in tmp_path.iterdir()} == set(names)
 
 
 @pytest.mark.usefixtures("unseen")
 def test_a_study_that_is_there_has_its_room(tmp_path: Path) -> None:
-    database = open_database(demo.database_url(tmp_path))
-    demo.make_study(database, tmp_path, demo.served_design(4), 3, simulated=False)
+    database = open_database(database_url(tmp_path))
+    make_study(database, tmp_path, served_design(4), 3, simulated=False)
     database.close()
-    before = dump(tmp_path / demo.DATABASE_FILE)
+    before = dump(tmp_path / DATABASE_FILE)
     command = hsfiq("demo", "--dir", tmp_path, "--participants", "5")
     said = (
-        f"--participants: the study in {tmp_path} has its room already; "
+        f"--participants: the study in {tmp_path} has its size already; "
         "leave it out, or name another --dir"
     )
     assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {said}\n")
-    assert dump(tmp_path / demo.DATABASE_FILE) == before
+    assert dump(tmp_path / DATABASE_FILE) == before
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_a_study_that_is_there_has_its_room(tmp_path: Path) -> None:
             ("--participants", "5", "--answers", "3"),
             "--participants: does not go with --answers; leave one out",
         ),
-        (("--no-open",), "--no-open: opens nothing anyway; it goes with --full"),
+        (("--no-open",), "--no-open: needs --full; leave it out, or give --full"),
     ],
 )
 def test_options_that_do_not_go_together(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
@@ -185,7 +187,7 @@ def test_options_that_do_not_go_together(tmp_path: Path, words: tuple[str, ...],
 
 
 def test_its_help_names_the_room_that_is_made_by_default() -> None:
-    assert f"for N visitors [{demo.SERVED_PARTICIPANTS}]" in " ".join(
+    assert f"for N participants [{SERVED_PARTICIPANTS}]" in " ".join(
         hsfiq("demo", "--help").out.split()
     )
 
@@ -198,7 +200,7 @@ def test_its_help_names_the_room_that_is_made_by_default() -> None:
 def test_exactly_so_many_answers_are_given(
     database: Database, tmp_path: Path, n_answers: int
 ) -> None:
-    demo.make_answered_study(database, tmp_path, n_answers, seed=1)
+    make_answered_study(database, tmp_path, n_answers, seed=1)
     assert count(database, Response) == n_answers
     assert count(database, Participant) == -(-n_answers // 50)
     assert study_of(database).status == "closed"
@@ -220,11 +222,11 @@ def test_five_hundred_answers_are_ten_whole_participants(answered: Database) -> 
 
 @pytest.mark.usefixtures("unseen")
 def test_a_seed_gives_the_same_rows_on_any_database(database: Database, tmp_path: Path) -> None:
-    demo.make_answered_study(database, tmp_path / "one", 60, seed=7)
+    make_answered_study(database, tmp_path / "one", 60, seed=7)
     again = open_database(f"sqlite:///{tmp_path / 'again.db'}")
-    demo.make_answered_study(again, tmp_path / "another", 60, seed=7)
+    make_answered_study(again, tmp_path / "another", 60, seed=7)
     other = open_database(f"sqlite:///{tmp_path / 'other.db'}")
-    demo.make_answered_study(other, tmp_path / "other", 60, seed=8)
+    make_answered_study(other, tmp_path / "other", 60, seed=8)
     for kind in ("hs", "hp"):
         assert release_of(database, kind).files == release_of(again, kind).files
         assert release_of(database, kind).content_sha256 != release_of(other, kind).content_sha256
@@ -285,7 +287,7 @@ def test_answers_come_through_the_same_doors_as_peoples(answered: Database) -> N
         assert row.served_at is not None
         assert row.first_interaction_at is not None
         assert row.submitted_at is not None
-        assert demo.START <= row.served_at < row.first_interaction_at < row.submitted_at
+        assert START <= row.served_at < row.first_interaction_at < row.submitted_at
         assert row.active_seconds is not None
         assert row.active_seconds > 0
     assert 0 < sum(row.irrelevant for row in rows) < 150
@@ -306,7 +308,7 @@ def test_each_query_has_two_systems_and_a_truth(answered: Database) -> None:
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.usefixtures("unseen")
 def test_a_splits_targets_are_its_own(database: Database, tmp_path: Path, split: Split) -> None:
-    demo.make_answered_study(database, tmp_path, 55, seed=2, split=split)
+    make_answered_study(database, tmp_path, 55, seed=2, split=split)
     with database.reading() as session:
         triplets = session.scalars(select(Triplet)).all()
         targets = {triplet.target.name for triplet in triplets if triplet.target is not None}
@@ -332,7 +334,7 @@ def test_the_command_asks_held_out_combinations(tmp_path: Path) -> None:
         )
     )
     assert (command.code, command.err) == (0, "")
-    database = open_database(demo.database_url(tmp_path / "held-out"))
+    database = open_database(database_url(tmp_path / "held-out"))
     with database.reading() as session:
         targets = [triplet.target for triplet in session.scalars(select(Triplet))]
         assert all(target is not None and garment_of(target.name).held_out for target in targets)
@@ -345,9 +347,9 @@ def test_the_command_asks_held_out_combinations(tmp_path: Path) -> None:
     [
         (
             ("--answers", "3", "--split", "tset"),
-            "--split: the catalogue has no split 'tset'; there are train, val, test",
+            "--split: no split is called 'tset'; name train, val, test",
         ),
-        (("--split", "test"), "--split: the served study asks val; add --answers N"),
+        (("--split", "test"), "--split: the served study has split val; add --answers N"),
     ],
 )
 def test_splits_that_cannot_be_asked(tmp_path: Path, words: tuple[str, ...], said: str) -> None:

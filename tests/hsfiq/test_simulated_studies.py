@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq import demo
 from hsfiq.db.engine import Database, open_database
+from hsfiq.demo.folder import database_url
+from hsfiq.demo.study import make_study, served_design
 from tests.hsfiq.samples import hsfiq, on_sqlite
 from tests.studies import make_queries
 
@@ -62,13 +63,13 @@ def test_a_simulated_study_is_run_as_others_are_until_it_is_closed() -> None:
 def test_a_demo_is_served_to_those_whom_it_was_made_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, simulated: bool
 ) -> None:
-    monkeypatch.setattr(demo, "GARMENTS_PER_CATEGORY", 10)
-    monkeypatch.setattr(demo, "write_images", lambda *_: None)
+    monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 10)
+    monkeypatch.setattr("hsfiq.demo.study.write_images", lambda *_: None)
     folder = tmp_path / "demo"
     folder.mkdir()
-    database = open_database(demo.database_url(folder))
-    design = replace(demo.served_design(0), questions_per_form=2)
-    demo.make_study(database, folder, design, 3, simulated=simulated)
+    database = open_database(database_url(folder))
+    design = replace(served_design(0), questions_per_form=2)
+    make_study(database, folder, design, 3, simulated=simulated)
     database.close()
     refused = hsfiq("demo", "--dir", "demo", *([] if simulated else ["--simulated"]))
     origin = "simulated" if simulated else "collected"

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from hsfiq import demo
 from hsfiq.model.data.sources import drawn as draw
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import TokenSource
@@ -47,5 +46,5 @@ def answered(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Answered
     """A release with a third of its triplets held out, and a scorer to retrain."""
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "GARMENTS_PER_CATEGORY", 80)
+        patch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 80)
         return make_answered(tmp_path_factory.mktemp("answered"), drawn)

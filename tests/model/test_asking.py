@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from hsfiq.active.candidates import Candidate, Candidates, PossibleSet
-from hsfiq.demo import NAME, database_url
+from hsfiq.demo.folder import database_url
+from hsfiq.demo.study import NAME
 from hsfiq.drawn import catalogue, generator
 from hsfiq.drawn.draw import write_images
 from hsfiq.errors import UnreadableInput

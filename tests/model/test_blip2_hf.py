@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from transformers import Blip2Config
 
-from hsfiq import demo
+from hsfiq.demo.folder import database_url
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.model import encoders
 from hsfiq.model.checkpoints import files as checkpoints
@@ -310,9 +310,9 @@ def test_it_is_trained_stopped_and_gone_on_with(
 def test_the_commands_train_and_score(
     drawn: Drawn, converted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "GARMENTS_PER_CATEGORY", 40)
+    monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 40)
     assert hsfiq("demo", "--answers", "25", "--dir", tmp_path / "demo").code == 0
-    url, release = demo.database_url(tmp_path / "demo"), tmp_path / "hp"
+    url, release = database_url(tmp_path / "demo"), tmp_path / "hp"
     assert hsfiq("export", "--release", "hp", "--out", release, "--database", url).code == 0
     values = [word for key, it in VALUES.items() for word in ("--set", f"{key}={it}")]
     out = tmp_path / "run"

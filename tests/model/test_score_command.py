@@ -22,8 +22,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hsfiq import __version__, demo
+from hsfiq import __version__
 from hsfiq import atomic_files as whole_files
+from hsfiq.demo.folder import database_url
 from hsfiq.model.checkpoints import files as checkpoints
 from hsfiq.model.data.texts import normalise
 from hsfiq.model.features.images import open_image
@@ -75,9 +76,9 @@ def loop(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Loop:
     for name, seed in (("run", "7"), ("other", "8")):
         assert hsfiq(*options(drawn, folder / name, *brief, "--set", f"seed={seed}")).code == 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "GARMENTS_PER_CATEGORY", 80)
+        patch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 80)
         assert hsfiq("demo", "--answers", "50", "--dir", folder / "demo").code == 0
-    url = demo.database_url(folder / "demo")
+    url = database_url(folder / "demo")
     release = folder / "released" / "hp"
     assert hsfiq("export", "--release", "hp", "--out", release, "--database", url).code == 0
     return Loop(

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq import demo
+from hsfiq.demo.folder import database_url
 from hsfiq.model.checkpoints.files import Checkpoint
 from hsfiq.model.data.triplets import TrainingData
 from hsfiq.model.preference.inputs import Where
@@ -50,7 +50,7 @@ def make_answered(folder: Path, drawn: Drawn) -> Answered:
     assert hsfiq("demo", "--answers", "150", "--dir", folder / "demo").code == 0
     release = folder / "hp"
     command = hsfiq(
-        "export", "--database", demo.database_url(folder / "demo"), "--release", "hp",
+        "export", "--database", database_url(folder / "demo"), "--release", "hp",
         "--out", release, "--split", "triplet", "--test-share", "0.33",
     )  # fmt: skip
     assert command.code == 0

@@ -1,7 +1,7 @@
-"""The processes of `hsfiq demo --full`: commands run to their end, and a server beside them.
+"""The processes of `hsfiq demo --full`: commands that run to their end, and a server beside them.
 
-None of them outlives us: not when another fails, nor when we are told to end, be it twice. They
-stay in our group of processes, so that Ctrl-C and the end of a terminal reach them as well.
+None outlives us, neither after a failure nor after one or more signals. All stay in our process
+group, so that Ctrl-C and the closing of the terminal reach them too.
 """
 
 from __future__ import annotations
@@ -15,71 +15,70 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from hsfiq.cli.full_demo.signals import Signals
+from hsfiq.demo.signals import Signals
 from hsfiq.simulate.browser import Browser, Refusal
 
-PATIENCE = 300.0
-"""Seconds for which a server that has been started may draw its catalogue before it answers."""
+START_SECONDS = 300.0
+"""How long a started server may draw its catalogue before it answers."""
 
-AFTER_INTERRUPT = 5.0
-"""Seconds for which a command may put the terminal in order after Ctrl-C, which it hears too."""
+INTERRUPT_SECONDS = 5.0
+"""How long a command may clean up after Ctrl-C, which it receives too, before it is terminated."""
 
-GRACE = 10.0
-"""Seconds for which a process that was told to end may take to do so."""
+TERMINATE_SECONDS = 10.0
+"""How long a terminated process may clean up before it is killed."""
 
-LOOKED_EVERY = 0.2
-"""Seconds between two looks at a process, and at whether we are told to end."""
+POLL_SECONDS = 0.2
 
-ANSWERS_WITHIN = 5.0
-"""Seconds after which a page that was asked for counts as missing."""
+PAGE_SECONDS = 5.0
+"""How long a page may take before it counts as missing."""
 
 
 def run_to_end(command: Sequence[str], signals: Signals) -> int:
-    """Run a command, which writes straight to our terminal; its exit code.
+    """Run a command, which writes straight to the terminal; return its exit code.
 
     Raises:
-        KeyboardInterrupt: we were told to end; the command has ended, too.
+        KeyboardInterrupt: a signal was received; the command has ended, too.
     """
     process = subprocess.Popen(command)  # noqa: S603 (ours)
     try:
         exit_code = None
         while exit_code is None:
             with suppress(subprocess.TimeoutExpired):
-                exit_code = process.wait(LOOKED_EVERY)
+                exit_code = process.wait(POLL_SECONDS)
             signals.heed()
         return exit_code
     finally:
-        if signals.came is signal.SIGINT:
+        if signals.received is signal.SIGINT:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(AFTER_INTERRUPT)
+                process.wait(INTERRUPT_SECONDS)
         end(process)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Tell a process to end, and see to it; nothing is done where it has ended."""
+    """Terminate a process and wait for its end; kill it if it takes too long."""
     if process.poll() is not None:
         return
     process.terminate()
     try:
-        process.wait(GRACE)
+        process.wait(TERMINATE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 
 
 class Server:
-    """A server as a process of its own, which does not outlive the block.
+    """A server in its own process, which is ended with the block.
 
     Attributes:
-        address: where it answers.
+        address: its URL.
     """
 
     def __init__(self, address: str, log: Path, signals: Signals) -> None:
-        """Make ready to start one.
+        """Describe a server.
 
         Args:
-            address: where it will answer.
-            log: takes what it prints.
+            address: its URL.
+            log: the file for its output.
             signals: heeded while it starts.
         """
         self.address = address
@@ -94,31 +93,31 @@ class Server:
         self.stop()
 
     def start(self, command: Sequence[str]) -> str | None:
-        """Start it and wait until its first page is there.
+        """Start it and wait for its first page.
 
         Returns:
-            Why it does not serve, in a line; None where it does.
+            Why it does not answer; None if it does.
 
         Raises:
-            KeyboardInterrupt: we were told to end.
+            KeyboardInterrupt: a signal was received.
         """
         if self.answers():
-            return f"{self.address} is served by something else"
+            return f"another program answers at {self.address}"
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 (ours)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             self._signals.heed()
             if self.exit_code is not None:
-                return self.said()
+                return self.output()
             if self.answers():
                 return None
-            time.sleep(LOOKED_EVERY)
-        return f"{self.address} has not answered for {PATIENCE:.0f} seconds"
+            time.sleep(POLL_SECONDS)
+        return f"{self.address} has not answered for {START_SECONDS:.0f} seconds"
 
     def stop(self) -> None:
-        """End it; nothing is done where none runs."""
+        """End it, if it runs."""
         if self._process is not None:
             end(self._process)
 
@@ -128,8 +127,8 @@ class Server:
         return None if self._process is None else self._process.poll()
 
     def answers(self) -> bool:
-        """Whether something at the address answers with a page."""
-        browser = Browser(self.address, timeout=ANSWERS_WITHIN)
+        """Return whether any server at the address answers with a page."""
+        browser = Browser(self.address, timeout=PAGE_SECONDS)
         try:
             browser.get("/")
         except (Refusal, OSError, http.client.HTTPException):
@@ -138,7 +137,7 @@ class Server:
             browser.close()
         return True
 
-    def said(self) -> str:
-        """How it ended, and what it printed."""
+    def output(self) -> str:
+        """Return its exit code and what it printed."""
         printed = self._log.read_text(encoding="utf-8", errors="replace").strip()
-        return f"the server has ended with exit code {self.exit_code} and said:\n{printed}"
+        return f"the server has ended with exit code {self.exit_code} and printed:\n{printed}"

@@ -1,0 +1,20 @@
+"""The demo's folder: its database and its images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DATABASE_FILE, IMAGE_FOLDER = "hsfiq.db", "images"
+
+
+def database_url(folder: Path) -> str:
+    """Return the URL of the demo's own database, whatever HSFIQ_DATABASE_URL says."""
+    return sqlite_url((folder / DATABASE_FILE).resolve())
+
+
+def sqlite_url(file: Path) -> str:
+    """Return the URL of a SQLite file.
+
+    In a URL, `?` ends the path and `%` starts an escape; all other characters stay as they are.
+    """
+    return "sqlite:///" + str(file).replace("%", "%25").replace("?", "%3F")

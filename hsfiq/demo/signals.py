@@ -1,0 +1,54 @@
+"""Signals that end `hsfiq demo --full`, handled only at chosen places.
+
+An interruption anywhere could hit between the start of a process and its registration, or while
+another process is being ended.
+"""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Any, Self
+
+ENDING = tuple(
+    signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""Ctrl-C, termination, and the closing of the terminal on platforms that signal it."""
+
+
+class Signals:
+    """Within the block, signals that would end the process are kept until `heed` is called.
+
+    Signals that are ignored already, as by `nohup`, stay ignored.
+
+    Attributes:
+        received: the first such signal; later ones change nothing.
+    """
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._handlers: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._handlers[number] = signal.signal(number, self._keep)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        if kind is None:
+            self.heed()
+
+    def _keep(self, number: int, _: FrameType | None) -> None:
+        self.received = self.received or signal.Signals(number)
+
+    def heed(self) -> None:
+        """End as after Ctrl-C if a signal has been received.
+
+        Raises:
+            KeyboardInterrupt: one has.
+        """
+        if self.received is not None:
+            raise KeyboardInterrupt

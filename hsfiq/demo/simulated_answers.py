@@ -1,0 +1,117 @@
+"""A study of the demo, answered by simulated annotators through the same functions as by people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from pathlib import Path
+from random import Random
+
+from sqlalchemy.orm import Session
+
+from hsfiq.collect import participants
+from hsfiq.collect.checks import answer_check
+from hsfiq.collect.responses import submit
+from hsfiq.collect.steps import load_question, mark_served, shown_sets, steps_of
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Check, Participant, RetrievedSet
+from hsfiq.demo.study import SPLIT, find_study, make_study
+from hsfiq.drawn import (
+    DrawnTriplet,
+    SimulatedAnnotator,
+    draw_annotators,
+    garment_of,
+    generator,
+    set_utility,
+)
+from hsfiq.drawn.triplets import Split
+from hsfiq.errors import UnreadableInput
+from hsfiq.records import Answer, Times
+from hsfiq.study.config import Design
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+"""When simulated annotators begin: a fixed time, so that a seed gives the same study."""
+
+Track = Callable[[Sequence[SimulatedAnnotator]], Iterable[SimulatedAnnotator]]
+
+
+def make_answered_study(
+    database: Database,
+    folder: Path,
+    n_answers: int,
+    seed: int,
+    track: Track = iter,
+    split: Split = SPLIT,
+) -> None:
+    """Make a finished study of exactly `n_answers` answers by simulated annotators.
+
+    The design is the papers': two forms of 25 questions each. The last annotator stops early
+    if the number is not a multiple of 50.
+    """
+    design = Design(seed=seed)
+    size = design.questions_per_form * design.forms_per_participant
+    n_participants = ceil(n_answers / size)
+    triplets = make_study(database, folder, design, n_participants, simulated=True, split=split)
+    annotators = draw_annotators(generator(seed, "annotators"), n_participants)
+    with database.writing() as session:
+        study = find_study(session)
+        if study is None:
+            raise UnreadableInput(str(folder), "the demo's study is missing")
+        left = n_answers
+        for number, annotator in enumerate(track(annotators)):
+            now = START + timedelta(hours=number)
+            participant = participants.enrol(session, study.id, now=now)
+            participants.consent(participant, now=now)
+            rng = generator(seed, "answers", participant.name)
+            left -= answer_all(session, participant, annotator, rng, triplets, now, left)
+        study.status = "closed"
+
+
+def answer_all(
+    session: Session,
+    participant: Participant,
+    annotator: SimulatedAnnotator,
+    rng: Random,
+    triplets: dict[int, DrawnTriplet],
+    now: datetime,
+    most: int,
+) -> int:
+    """Answer up to `most` questions of a participant; return how many were answered."""
+    answered = 0
+    for step in steps_of(session, participant).steps:
+        if answered == most:
+            break
+        if step.check_id is not None:
+            expected = session.get_one(Check, step.check_id).expected or ""
+            answer_check(session, participant, step.check_id, expected, now=now)
+            continue
+        served_at = mark_served(session, step.question_id, now)
+        question = load_question(session, step.question_id)
+        triplet = triplets[question.pair.query_id]
+        utilities = [utility_of(triplet, retrieved) for retrieved in shown_sets(question)]
+        answer = annotator.answer(rng, utilities[0], utilities[1])
+        now = served_at + timedelta(seconds=answer.times.active_seconds or 0.0)
+        submit(
+            session,
+            participant,
+            step.question_id,
+            with_times(answer, served_at, now),
+            expected_revision=0,
+            submit_key="simulated",
+        )
+        answered += 1
+    return answered
+
+
+def with_times(answer: Answer, served_at: datetime, submitted_at: datetime) -> Answer:
+    """Return the answer with the times that its seconds imply."""
+    seconds = answer.times.active_seconds or 0.0
+    first_interaction_at = served_at + timedelta(seconds=seconds / 2)
+    return replace(answer, times=Times(served_at, first_interaction_at, submitted_at, seconds))
+
+
+def utility_of(triplet: DrawnTriplet, retrieved: RetrievedSet) -> float:
+    """Return the utility of a retrieved set, from its garments' attributes alone."""
+    return set_utility(triplet, [garment_of(member.image.name) for member in retrieved.images])

@@ -1,0 +1,160 @@
+"""The demo's study: queries and ranked lists drawn from the catalogue, and its design."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Study
+from hsfiq.demo.folder import IMAGE_FOLDER
+from hsfiq.drawn import SYSTEMS, DrawnTriplet, Garment, catalogue, corpus, draw_split, generator
+from hsfiq.drawn.draw import write_images
+from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
+from hsfiq.drawn.triplets import Split
+from hsfiq.ids import REVERSED
+from hsfiq.importing import dataset_named, import_runs, import_source
+from hsfiq.importing.queries import QueryFinder
+from hsfiq.readers.sources import Source
+from hsfiq.study.config import Design, Presentation, Queries, StudyConfig
+from hsfiq.study.design import draw_study
+
+NAME = "drawn"
+SPLIT: Final[Split] = "val"
+
+GARMENTS_PER_CATEGORY = 160
+"""Enough for varied sets; studies that need more triplets draw more."""
+
+TITLE, SIMULATED_TITLE = (
+    "Which shop understood you?",
+    "Drawn catalogue, answered by simulated annotators",
+)
+
+SERVED_PARTICIPANTS = 12
+"""How many participants the study that `hsfiq demo` serves is designed for, by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnQuery:
+    """A triplet of the catalogue, with its captions in one of the two orders."""
+
+    triplet: DrawnTriplet
+    is_reversed: bool
+
+    @property
+    def query_id(self) -> str:
+        """The outside id."""
+        return self.triplet.external_id + (REVERSED if self.is_reversed else "")
+
+
+def find_study(session: Session) -> Study | None:
+    """Return the demo's study in this database, if any."""
+    return session.scalars(select(Study).where(Study.name == NAME)).one_or_none()
+
+
+def served_design(seed: int) -> Design:
+    """Return the papers' design with shorter forms, which take some minutes."""
+    return Design(questions_per_form=10, seed=seed)
+
+
+def draw_catalogue(seed: int, per_category: int) -> tuple[Garment, ...]:
+    """Draw enough garments for this many queries of each category."""
+    n_garments = min(PER_CATEGORY, max(GARMENTS_PER_CATEGORY, per_category // 2))
+    return catalogue(generator(seed, "catalogue"), n_garments)
+
+
+def queries_per_category(design: Design, n_participants: int) -> int:
+    """Return how many queries of each category the participants need, who stay in one category."""
+    size = design.questions_per_form * design.forms_per_participant
+    return ceil(n_participants / len(CATEGORIES)) * size
+
+
+def make_study(
+    database: Database,
+    folder: Path,
+    design: Design,
+    n_participants: int,
+    *,
+    simulated: bool,
+    split: Split = SPLIT,
+) -> dict[int, DrawnTriplet]:
+    """Draw the catalogue, its images and a study.
+
+    Args:
+        database: stores the study.
+        folder: takes the images.
+        design: of the study.
+        n_participants: how many the study has forms for.
+        simulated: whether its answers will come from simulated annotators.
+        split: of the queries' triplets; `test` has attribute combinations that training never has.
+
+    Returns:
+        The triplet of each query, by the query's database key.
+
+    Raises:
+        CatalogueTooSmall: the catalogue has too few triplets.
+    """
+    per_category = queries_per_category(design, n_participants)
+    garments = draw_catalogue(design.seed, per_category)
+    queries = draw_queries(design.seed, garments, per_category, split)
+    write_images(garments, folder / IMAGE_FOLDER)
+    with database.writing() as session:
+        keys = store_queries(session, folder, garments, queries, design.seed)
+        config = StudyConfig(
+            study=Presentation(name=NAME, title=SIMULATED_TITLE if simulated else TITLE),
+            design=design,
+            queries=Queries(dataset=NAME),
+        )
+        draw_study(session, config, keys, origin="simulated" if simulated else "collected")
+    return {key: query.triplet for key, query in zip(keys, queries, strict=True)}
+
+
+def draw_queries(
+    seed: int, garments: Sequence[Garment], per_category: int, split: Split = SPLIT
+) -> list[DrawnQuery]:
+    """Draw triplets of each category; each gives one query, its captions in either order."""
+    triplets = [
+        triplet
+        for category in CATEGORIES
+        for triplet in draw_split(
+            generator(seed, "triplets", category), garments, category, split, per_category
+        )
+    ]
+    order = generator(seed, "caption order")
+    return [DrawnQuery(triplet, order.random() < 0.5) for triplet in triplets]
+
+
+def store_queries(
+    session: Session,
+    folder: Path,
+    garments: Sequence[Garment],
+    queries: Sequence[DrawnQuery],
+    seed: int,
+) -> list[int]:
+    """Import the triplets and the four systems' lists; return the queries' database keys."""
+    dataset = dataset_named(session, NAME, folder / IMAGE_FOLDER)
+    lists = []
+    for category in CATEGORIES:
+        candidates = corpus(garments, category)
+        of_category = [query for query in queries if query.triplet.category == category]
+        source = Source(
+            path=folder,
+            corpus=f"{category}.{queries[0].triplet.split}",
+            images=tuple(garment.image_id for garment in candidates),
+            triplets=tuple(query.triplet.record() for query in of_category),
+        )
+        import_source(session, dataset, source)
+        lists += [
+            (str(folder), system.rank(query.triplet, candidates, seed, query_id=query.query_id))
+            for query in of_category
+            for system in SYSTEMS
+        ]
+    import_runs(session, dataset, lists)
+    finder = QueryFinder(session, dataset)
+    return [finder.by_id(query.query_id, str(folder)) for query in queries]
