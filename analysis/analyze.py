@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from hsfiq.analysis.data.metrics import Metric, MetricValues
 from hsfiq.analysis.data.parts import PARTS
 from hsfiq.analysis.data.provenance import training_notes
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_values import JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.sensitivity.sensitivity import Sensitivity, sensitivity
 from hsfiq.analysis.statistics.categories import Categories, categories
@@ -26,14 +29,6 @@ from hsfiq.analysis.statistics.position import PositionBias, position_bias
 from hsfiq.analysis.statistics.preference import PreferenceRates, Rate, given_tie, preference_rates
 from hsfiq.analysis.systems.systems import Systems, systems
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pandas as pd
-
-    from hsfiq.analysis.data.metrics import Metric
-    from hsfiq.analysis.data.release import Release
-
 CHOSEN_PAIRS = (
     "the pairs were chosen for what their answers would teach a scorer that was unsure of them: "
     "agreement on them is not agreement in general"
@@ -45,7 +40,7 @@ MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
-class ReleaseSummary:
+class ReleaseSummary(JsonRecord):
     """What was analysed.
 
     Attributes:
@@ -98,13 +93,9 @@ class ReleaseSummary:
             f"{self.n_questions:,} of {self.n_questions_in_all:,} questions"
         )
 
-    def to_json(self) -> dict[str, object]:
-        """Return the attributes by name."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
-class MissingSets:
+class MissingSets(JsonRecord):
     """The sets for which a metric has no value.
 
     Attributes:
@@ -115,13 +106,9 @@ class MissingSets:
     n: int
     first: tuple[str, ...]
 
-    def to_json(self) -> dict[str, object]:
-        """Return {"n", "first"}."""
-        return {"n": self.n, "first": list(self.first)}
-
 
 @dataclass(frozen=True)
-class MetricAnalysis:
+class MetricAnalysis(JsonRecord):
     """How one metric agrees with people.
 
     Attributes:
@@ -148,21 +135,21 @@ class MetricAnalysis:
         """Return the metric's part of the analysis."""
         rates = self.preference.to_json()
         if self.given_tie:
-            rates["given_tie"] = {name: rate.to_json() for name, rate in self.given_tie.items()}
+            rates["given_tie"] = json_value(self.given_tie)
         return {
             "normality": self.normality.to_json(),
             "spearman": self.spearman.to_json(),
             "within_participant": self.within.to_json(),
             "preference_rate": rates,
             "pairs": self.preference.pairs_to_json(),
-            "pairwise_accuracy": {name: each.to_json() for name, each in self.pairwise.items()},
+            "pairwise_accuracy": json_value(self.pairwise),
             "margin": self.margins.to_json(),
             "missing": self.missing.to_json(),
         }
 
 
 @dataclass(frozen=True)
-class Details:
+class Details(JsonRecord):
     """The details behind the main figures.
 
     Attributes:
@@ -179,13 +166,9 @@ class Details:
     ceiling: Ceiling
     sensitivity: Sensitivity
 
-    def to_json(self) -> dict[str, object]:
-        """Return the five by name."""
-        return {name: each.to_json() for name, each in vars(self).items()}
-
 
 @dataclass(frozen=True)
-class Analysis:
+class Analysis(JsonRecord):
     """The figures of one release, in full precision; undefined ones are NaN beside a reason.
 
     Attributes:
@@ -214,8 +197,8 @@ class Analysis:
             "notes": list(self.notes),
             "human_score": {"normality": self.human_score.to_json()},
             "position_bias": self.position_bias.to_json(),
-            "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
-            "comparisons": [comparison.to_json() for comparison in self.comparisons],
+            "metrics": json_value(self.metrics),
+            "comparisons": json_value(self.comparisons),
             **({} if self.details is None else self.details.to_json()),
         }
 
@@ -230,7 +213,6 @@ def analyze(
     """Measure how well metrics agree with people.
 
     Args:
-        release: a release; it may be empty.
         metrics: the metrics; one that comes twice counts once. With two or more, each also gets
             its preference rate where another one ties, and every two are compared.
         bootstrap: the resamples for all intervals; by default of the release's participants.
@@ -257,15 +239,8 @@ def analyze(
     )
 
 
-def details(
-    release: Release, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
-) -> Details:
+def details(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Details:
     """Compute the details behind the main figures of a release.
-
-    Args:
-        release: a release; it may be empty.
-        values: each metric's values by name, indexed by set_id, NaN where a set has none.
-        bootstrap: the resamples for all intervals.
 
     Raises:
         AnalysisError: a scores file with a system's name does not fit the release.
@@ -280,7 +255,7 @@ def details(
 
 
 def _analyze_metric(
-    release: Release, name: str, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
+    release: Release, name: str, values: MetricValues, bootstrap: Bootstrap
 ) -> MetricAnalysis:
     own = values[name]
     preferences = release.preferences

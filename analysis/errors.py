@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 class AnalysisError(Exception):
-    """Data or a metric name that cannot be used as it is; the command line exits with 2."""
+    """Data or a metric name that cannot be used as it is; the command line exits with 2.
+
+    Attributes:
+        where: the file and the place in it, or the option.
+        what: what is wrong there.
+        remedy: how to fix it, unless `what` makes that plain.
+    """
 
     exit_code = 2
 
     def __init__(self, where: Path | str, what: str, remedy: str = "") -> None:
-        """Join the parts into one line: `where: what; remedy`.
-
-        Args:
-            where: the file and the place in it, or the option.
-            what: what is wrong there.
-            remedy: how to fix it, unless `what` makes that plain.
-        """
         super().__init__(f"{where}: {what}" + (f"; {remedy}" if remedy else ""))
         self.where = str(where)
         self.what = what
@@ -28,20 +24,12 @@ class AnalysisError(Exception):
 
 
 class NothingToAnalyse(AnalysisError):
-    """There is no answer of the kind that was asked for; the command line exits with 1."""
+    """There is no answer of the requested kind; the command line exits with 1."""
 
     exit_code = 1
 
 
 def first_few(names: list[str], limit: int = 3) -> str:
-    """List the first names and say how many more there are.
-
-    Args:
-        names: ids, in the order in which they are to be named.
-        limit: how many are written out.
-
-    Returns:
-        "a, b, c and 7 more".
-    """
+    """Write the first names and count the rest: "a, b, c and 7 more"."""
     shown = ", ".join(names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

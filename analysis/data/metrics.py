@@ -1,4 +1,4 @@
-"""Metrics by name: value objects that are written, parsed, compared and used as keys.
+"""Metrics by name: value objects that are parsed, printed, compared and used as keys.
 
 `parse_metric(str(metric)) == metric` for every metric.
 """
@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.data.scores import RECALL, read_scores
 from hsfiq.analysis.errors import AnalysisError
 
-if TYPE_CHECKING:
-    from hsfiq.analysis.data.release import Release
+MetricValues = Mapping[str, "pd.Series[float]"]
+"""By metric name, its values, indexed by set_id, NaN where a set has none."""
 
 SCORERS = ("cirqrs", "qure")
-"""Names under which the project's own scorers usually write their scores."""
+"""The usual metric names of the project's own scorers."""
 
 
 @dataclass(frozen=True, order=True)
@@ -40,16 +41,13 @@ class Recall:
         return f"recall@{self.k}"
 
     def values(self, release: Release) -> pd.Series[float]:
-        """Count the metric from the sets.
-
-        Args:
-            release: n sets of at least k images.
+        """Compute the metric from the n sets of a release.
 
         Returns:
-            (n,) of 0.0 and 1.0, indexed by set_id; NaN where the query has no target.
+            (n,) of 0.0 and 1.0, indexed by set_id; NaN if the query has no target.
 
         Raises:
-            AnalysisError: the sets hold fewer than k images.
+            AnalysisError: a set has fewer than k images.
         """
         smallest = smallest_set(release)
         if smallest is not None and self.k > smallest:
@@ -58,21 +56,21 @@ class Recall:
                 f"needs {self.k} images, but release {release.name} has sets of {smallest}",
                 f"ask for recall@{smallest} or below",
             )
-        targets = release.queries.set_index("query_id")["target_id"]
-        wanted = release.sets["query_id"].map(targets)
+        target_of = release.queries.set_index("query_id")["target_id"]
+        targets = release.sets["query_id"].map(target_of)
         hits = [
             math.nan if pd.isna(target) else float(target in list(images[: self.k]))
-            for target, images in zip(wanted, release.sets["image_ids"], strict=True)
+            for target, images in zip(targets, release.sets["image_ids"], strict=True)
         ]
         return pd.Series(hits, index=release.sets["set_id"].astype(str).tolist(), dtype="float64")
 
 
 @dataclass(frozen=True, order=True)
 class ScoreColumn:
-    """A metric that a scores file of the same name holds, one number per set.
+    """A metric read from the scores file of the same name, one number per set.
 
     Raises:
-        AnalysisError: the name is empty, or one that is counted from the sets.
+        AnalysisError: the name is empty, or that of a metric computed from the sets.
     """
 
     name: str
@@ -87,30 +85,25 @@ class ScoreColumn:
         return self.name
 
     def values(self, release: Release) -> pd.Series[float]:
-        """Read the metric from its scores file.
-
-        Args:
-            release: n sets.
+        """Read the metric for the n sets of a release.
 
         Returns:
             (n,) float64, indexed by set_id; NaN where the file has no score for a set. The file
-            may have scores for the sets of other parts.
+            may also score sets of other parts of the release.
 
         Raises:
-            AnalysisError: no file bears the name, or the file does not fit the release.
+            AnalysisError: no file has the name, or the file does not fit the release.
         """
         if self.name in release.scores:
             scores = read_scores(release.scores[self.name], release.whole.sets)
             return scores.reindex(release.sets["set_id"].astype(str).tolist())
         known = ", ".join(known_metrics(release)) or "none"
         if self.name in SCORERS:
-            command = (
-                f"hsfiq score {shlex.quote(str(release.folder))} --scorer CKPT --name {self.name}"
-            )
+            folder = shlex.quote(str(release.folder))
             raise AnalysisError(
                 self.name,
                 f"release {release.name} has no such scores (known: {known})",
-                f"`{command}` makes them",
+                f"`hsfiq score {folder} --scorer CKPT --name {self.name}` makes them",
             )
         raise AnalysisError(
             self.name,
@@ -123,13 +116,9 @@ Metric = Recall | ScoreColumn
 
 
 def parse_metric(name: str) -> Metric:
-    """Read a metric's name.
+    """Parse a metric's name: `recall@k` (in any case) or the name of a scores file.
 
-    Args:
-        name: `recall@k` (in any case) or the name of a scores file.
-
-    Returns:
-        The metric. Whether a release has it shows when its values are asked for.
+    Whether a release has the metric is checked when its values are read.
 
     Raises:
         AnalysisError: the name is empty, or `recall@` is not followed by a whole number from 1.
@@ -144,25 +133,11 @@ def parse_metric(name: str) -> Metric:
 
 
 def known_metrics(release: Release) -> list[str]:
-    """List the names of the metrics that a release can be analysed with.
-
-    Args:
-        release: a release.
-
-    Returns:
-        recall@1 to recall@k, k being the size of its smallest set, then its scores files' names.
-    """
+    """List recall@1 to recall@k, k being the size of the smallest set, and the scores files."""
     recalls = [str(Recall(k)) for k in range(1, (smallest_set(release) or 0) + 1)]
     return [*recalls, *release.scores]
 
 
 def smallest_set(release: Release) -> int | None:
-    """Count the images of the smallest set.
-
-    Args:
-        release: a release.
-
-    Returns:
-        The count; None for a release without sets.
-    """
+    """Count the images of the smallest set; None for a release without sets."""
     return min((len(images) for images in release.sets["image_ids"]), default=None)

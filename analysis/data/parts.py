@@ -6,15 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from hsfiq.analysis.data.release import column_problem, read_table
+import pandas as pd
+
+from hsfiq.analysis.data.release import Release, column_problem, read_table
 from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse, first_few
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from hsfiq.analysis.data.release import Release
 
 SPLITS = "splits.parquet"
 TEST = "test"

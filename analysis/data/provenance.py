@@ -7,15 +7,11 @@ releases that the scorer was retrained on.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from hsfiq.analysis.data.parts import TEST, has_split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.data.release import Release
 
 
 def training_notes(release: Release, metrics: Sequence[str]) -> tuple[str, ...]:

@@ -11,17 +11,15 @@ Columns used (a release has more):
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pandas as pd
 
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.errors import AnalysisError, first_few
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 COLUMNS = {
     "preferences": (

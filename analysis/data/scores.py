@@ -1,4 +1,4 @@
-"""Scores files: what a scorer gave each retrieved set, or each image of it (design section 4.9).
+"""Scores files: a scorer's score of each retrieved set, or of each of its images.
 
 `RELEASE.scores/<name>.parquet` beside a release, or any Parquet, CSV or JSONL file, with the
 columns `set_id, score`, or `set_id, image_id, score`. The file's name is the metric's.
@@ -10,33 +10,24 @@ import csv
 import json
 import math
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from hsfiq.analysis.errors import AnalysisError, first_few
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-FORMATS = (".parquet", ".csv", ".jsonl")
-PER_IMAGE = ".images"  # `<name>.images.parquet` keeps what `<name>.parquet` was averaged from
+PER_IMAGE = ".images"  # `<name>.images.parquet` has the image scores behind `<name>.parquet`
 NO_SCORE = {"", "nan", "null"}
 RECALL = re.compile(r"recall@(.*)", re.IGNORECASE | re.DOTALL)
-"""Names that are counted from the sets themselves, so that no scores file may bear them."""
+"""Names of metrics computed from the sets themselves; no scores file may have one."""
+
+Row = dict[str, object]
 
 
 def scores_folder(release_folder: Path) -> Path:
-    """Say where the scores of a release lie: in `RELEASE.scores`, beside it.
-
-    Args:
-        release_folder: the release, by any path that leads to it.
-
-    Returns:
-        The folder's path, whether or not it exists.
-    """
+    """The folder of a release's scores files, `RELEASE.scores` beside it, even if it is missing."""
     real = release_folder.resolve()
     return real.with_name(f"{real.name}.scores")
 
@@ -45,36 +36,36 @@ def find_scores(release_folder: Path, extra_files: Sequence[Path] = ()) -> dict[
     """Find the scores files of a release.
 
     Args:
-        release_folder: the release; `RELEASE.scores/` is looked into where it exists.
-        extra_files: further files; each gives the metric of its own name.
+        release_folder: the release; `RELEASE.scores/` is searched if it exists.
+        extra_files: further files; each is the metric of its name.
 
     Returns:
-        Metric name -> file, sorted by name. No file is read here.
+        Metric name -> file, sorted by name. No file is read.
 
     Raises:
-        AnalysisError: an extra file does not exist or has no known ending, or two files bear one
-            name.
+        AnalysisError: an extra file does not exist or has an unknown ending, or two files have the
+            same name.
     """
-    kept = sorted(scores_folder(release_folder).glob("*.parquet"))
-    found = {path.stem: path for path in kept if not path.stem.endswith(PER_IMAGE)}
+    stored = sorted(scores_folder(release_folder).glob("*.parquet"))
+    files = {path.stem: path for path in stored if not path.stem.endswith(PER_IMAGE)}
     for path in extra_files:
         name = _metric_name(path)
-        if name in found and not found[name].samefile(path):
-            raise AnalysisError(path, f"{found[name]} already gives {name}", "rename one of them")
-        found[name] = path
-    for name, path in found.items():
+        if name in files and not files[name].samefile(path):
+            raise AnalysisError(path, f"{files[name]} already gives {name}", "rename one of them")
+        files[name] = path
+    for name, path in files.items():
         if RECALL.fullmatch(name):
             raise AnalysisError(
                 path, f"{name} is counted from the sets, not read from a file", "rename the file"
             )
-    return dict(sorted(found.items()))
+    return dict(sorted(files.items()))
 
 
 def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
     """Read one scores file.
 
-    Where it gives scores per image, a set's score is the mean over its images (CIRQRS eq. 7), and
-    a set with an unscored image has none.
+    If it has scores per image, a set's score is the mean over its images (CIRQRS eq. 7), and a set
+    with an unscored image has none.
 
     Args:
         path: the file: `set_id, score` or `set_id, image_id, score`.
@@ -85,39 +76,38 @@ def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
         has no score.
 
     Raises:
-        AnalysisError: the file cannot be read, or a row names an unknown set or image, comes
-            twice, or holds no finite number; the message says where.
+        AnalysisError: the file cannot be read, or a row has an unknown set or image, comes twice,
+            or has no finite number; the error names the row.
     """
     scores: dict[tuple[str, ...], float] = {}
     ids = [str(set_id) for set_id in sets["set_id"]]
     images = dict(zip(ids, (tuple(map(str, names)) for names in sets["image_ids"]), strict=True))
     for place, row in _rows(path):
-        key = _key(row, images, f"{path}, {place}")
+        where = f"{path}, {place}"
+        key = _key(row, images, where)
         if key in scores:
-            raise AnalysisError(f"{path}, {place}", f"{' '.join(key)} comes twice", "keep one row")
-        scores[key] = _number(row.get("score"), f"{path}, {place}")
+            raise AnalysisError(where, f"{' '.join(key)} comes twice", "keep one row")
+        scores[key] = _number(row.get("score"), where)
     if any(len(key) > 1 for key in scores):
-        means = {
-            set_id: fmean(scores.get((set_id, image), math.nan) for image in names)
-            for set_id, names in images.items()
-        }
-        return pd.Series(means, index=ids, dtype="float64", name="score")
-    values = [scores.get((set_id,), math.nan) for set_id in ids]
+        values = [
+            fmean(scores.get((set_id, image), math.nan) for image in images[set_id])
+            for set_id in ids
+        ]
+    else:
+        values = [scores.get((set_id,), math.nan) for set_id in ids]
     return pd.Series(values, index=ids, dtype="float64", name="score")
 
 
 def _metric_name(path: Path) -> str:
-    if path.suffix not in FORMATS:
-        raise AnalysisError(path, "is no scores file", f"its name must end in {', '.join(FORMATS)}")
+    if path.suffix not in READERS:
+        raise AnalysisError(path, "is no scores file", f"its name must end in {', '.join(READERS)}")
     if not path.is_file():
         raise AnalysisError(path, "no such file")
     return path.stem.removesuffix(PER_IMAGE)
 
 
-def _key(
-    row: Mapping[str, object], images: Mapping[str, Sequence[str]], where: str
-) -> tuple[str, ...]:
-    """Name what a row scores: (set_id,) or (set_id, image_id), both known to the release."""
+def _key(row: Row, images: Mapping[str, Sequence[str]], where: str) -> tuple[str, ...]:
+    """What a row scores: (set_id,) or (set_id, image_id), both known to the release."""
     set_id = row.get("set_id")
     if not isinstance(set_id, str) or set_id not in images:
         raise AnalysisError(
@@ -136,7 +126,7 @@ def _key(
 
 
 def _number(value: object, where: str) -> float:
-    """Read a score; null and NaN mean that there is none."""
+    """Parse a score; null and NaN mean that there is none."""
     if value is None or (isinstance(value, str) and value.strip().lower() in NO_SCORE):
         return math.nan
     try:
@@ -150,30 +140,29 @@ def _number(value: object, where: str) -> float:
     return number
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the rows of a file with their places, all of the same columns."""
-    readers = {".parquet": _parquet_rows, ".csv": _csv_rows, ".jsonl": _jsonl_rows}
+def _rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a file with their places; all must have the same columns."""
     per_image: bool | None = None
     try:
-        for place, row in readers[path.suffix](path):
+        for place, row in READERS[path.suffix](path):
             per_image = "image_id" in row if per_image is None else per_image
-            wanted = ("set_id", "image_id", "score") if per_image else ("set_id", "score")
-            missing = [name for name in wanted if name not in row]
+            columns = ("set_id", "image_id", "score") if per_image else ("set_id", "score")
+            missing = [name for name in columns if name not in row]
             if missing or ("image_id" in row) != per_image:
                 what = f"no {', '.join(missing)}" if missing else "image_id, which rows before lack"
-                raise AnalysisError(f"{path}, {place}", what, f"columns are {', '.join(wanted)}")
+                raise AnalysisError(f"{path}, {place}", what, f"columns are {', '.join(columns)}")
             yield place, row
     except (OSError, ValueError, csv.Error) as error:
         raise AnalysisError(path, f"cannot be read ({' '.join(str(error).split())})") from error
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
+def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
     frame = pd.read_parquet(path)
     for number, record in enumerate(frame.to_dict("records"), start=1):
         yield f"row {number}", {str(name): value for name, value in record.items()}
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
+def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
     with path.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines)
         for row in reader:
@@ -184,7 +173,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
             yield f"line {reader.line_num}", dict(row)
 
 
-def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
+def _jsonl_rows(path: Path) -> Iterator[tuple[str, Row]]:
     with path.open(encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -196,3 +185,6 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
             if not isinstance(row, dict):
                 raise AnalysisError(f"{path}, line {number}", "is no JSON object")
             yield f"line {number}", row
+
+
+READERS = {".parquet": _parquet_rows, ".csv": _csv_rows, ".jsonl": _jsonl_rows}

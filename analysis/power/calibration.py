@@ -1,38 +1,33 @@
-"""Finding the slopes that give simulated studies a population's rho and accuracy.
+"""Calibration: the slopes that give simulated studies a population's rho and accuracy.
 
-Cutting impressions and metrics into levels weakens what they have in common, so each slope is
-found by halving an interval on one large simulated study, always of the same random numbers.
+Cutting impressions and metrics into levels weakens their association, so each slope is found by
+bisection on one large simulated study, always with the same random numbers.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from math import sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.power.population import Population
 from hsfiq.analysis.power.simulated_studies import SimulatedStudy, Slopes, draw_study
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hsfiq.analysis.power.population import Population
-
 SIZE = (4000, 10)  # participants and questions of the large study
-HALVINGS = 14
+BISECTIONS = 14
 
 
-def calibrated(population: Population, seed: int) -> Slopes:
+def calibrate(population: Population, seed: int) -> Slopes:
     """Find the slopes for a population.
 
-    The slope within queries follows from the pairwise accuracy and that between them from rho. A
-    metric cannot explain more than sets of a query have in common: where that would be needed, rho
-    goes before the accuracy.
+    The slope within queries follows from the pairwise accuracy, and the slope between queries from
+    rho. A metric cannot explain more than the sets of a query have in common: if that would be
+    needed, rho takes precedence over the accuracy.
 
     Args:
-        population: its rho and tie_half are sought.
+        population: its rho and tie_half are matched.
         seed: of the large study.
 
     Raises:
@@ -50,40 +45,40 @@ def calibrated(population: Population, seed: int) -> Slopes:
 
     part = _solve(lambda share: study(Slopes(share, 0, 0)).same_query(), population.metric_query)
     both = (1 + population.between_metrics) / 2
-    left = 1 - population.participant - population.query - population.shared
-    most = sqrt(left * both / max(1 - part, 1e-9))
-    none = Slopes(part, 0.0, 0.0)
-    within = _solve(lambda slope: tie_half(replace(none, within=slope)), population.tie_half, most)
-    most_query = sqrt(population.query * both / part) if part > 0 else 0.0
-    found = replace(none, within=within)
-    query = _solve(lambda slope: rho(replace(found, query=slope)), population.rho, most_query)
-    found = replace(found, query=query)
-    if abs(query) == most_query:
-        within = _solve(lambda slope: rho(replace(found, within=slope)), population.rho, most)
-        found = replace(found, within=within)
-        if abs(within) == most:
+    remaining = 1 - population.participant - population.query - population.shared
+    max_within = sqrt(remaining * both / max(1 - part, 1e-9))
+    max_query = sqrt(population.query * both / part) if part > 0 else 0.0
+    within = _solve(
+        lambda slope: tie_half(Slopes(part, 0.0, slope)), population.tie_half, max_within
+    )
+    query = _solve(lambda slope: rho(Slopes(part, slope, within)), population.rho, max_query)
+    slopes = Slopes(part, query, within)
+    if abs(query) == max_query:
+        within = _solve(lambda slope: rho(Slopes(part, query, slope)), population.rho, max_within)
+        slopes = Slopes(part, query, within)
+        if abs(within) == max_within:
             raise AnalysisError(
                 "population",
                 f"rho = {population.rho:.3f} is out of reach with these shares of variance",
-                f"it comes to {rho(found):.3f} at most",
+                f"it comes to {rho(slopes):.3f} at most",
             )
-    return found
+    return slopes
 
 
-def _solve(figure: Callable[[float], float], wanted: float, most: float | None = None) -> float:
-    """Find where a rising figure has the wanted value; the nearest end where it has it nowhere.
+def _solve(statistic: Callable[[float], float], target: float, limit: float | None = None) -> float:
+    """Find where an increasing statistic has the target value, or the nearer end if nowhere.
 
     Args:
-        figure: of a number from -most to most; from 0 to 1 where most is None.
-        wanted: the value.
-        most: the ends.
+        statistic: of a number from -limit to limit; from 0 to 1 if limit is None.
+        target: its value.
+        limit: the ends.
     """
-    low, high = (0.0, 1.0) if most is None else (-most, most)
-    if wanted <= figure(low):
+    low, high = (0.0, 1.0) if limit is None else (-limit, limit)
+    if target <= statistic(low):
         return low
-    if wanted >= figure(high):
+    if target >= statistic(high):
         return high
-    for _ in range(HALVINGS):
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if figure(middle) < wanted else (low, middle)
+        low, high = (middle, high) if statistic(middle) < target else (low, middle)
     return (low + high) / 2

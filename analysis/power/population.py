@@ -1,61 +1,58 @@
-"""What simulated studies are drawn from: how people's impressions of sets vary, and why.
+"""The population that simulated studies are drawn from: the variance components of impressions.
 
 An impression is a normal variable of variance 1, the sum of independent parts: the participant's
 leniency, what all sets of a query have in common, what all who judge a set have in common, what
-the metric sees, and the rest. A score is the impression cut at the shares of the scores; the
-preferred set is the one with the larger impression. Participants differ in how far they follow the
-metric too: that makes fifty answers by one of them worth less than fifty by fifty.
+the metric measures, and the rest. A score is the impression cut at the shares of the scores; the
+preferred set is the one with the larger impression. Participants also differ in how closely they
+follow the metric, which makes fifty answers by one of them worth less than fifty by fifty.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.json_values import JsonRecord
 from hsfiq.analysis.statistics.agreement import set_units
 from hsfiq.analysis.statistics.correlation import spearman, with_values
 from hsfiq.analysis.statistics.preference import preference_rates
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.data.release import Release
-
 FEW_VALUES = 20
-"""A metric of at most so many values is simulated with their shares, and so with its ties."""
+"""A metric with at most this many values is simulated with their shares, and so with ties."""
 ASSUMED_BETWEEN = 0.5
-"""The correlation of two metrics that both see something, where only one is known."""
+"""The correlation of two metrics if only one is known."""
 ASSUMED_SHARED = 0.2
-"""What people agree on beyond a metric, where too few of them judged the same sets to tell."""
+"""What people agree on beyond a metric, if too few of them judged the same sets to measure it."""
 NO_RELEASE = "ask without --from"
-LEAST_SHARED = 30  # sets judged by several people
+MIN_SHARED = 30  # sets judged by several people
 
 
 @dataclass(frozen=True)
-class Population:
+class Population(JsonRecord):
     """What a simulated study is drawn from.
 
     Attributes:
         rho: Spearman's rho of each metric with the scores, all sets pooled.
         tie_half: the share of pairs whose higher set is preferred, metric ties counted half.
         participant: the share of an impression's variance that is leniency.
-        query: the share that the sets of one query have in common, whether a metric sees it or not.
+        query: the share that the sets of one query have in common, measured by a metric or not.
         shared: the share, beyond that and the metric, on which all who judge a set agree; it
-            matters only where several people judge the same questions.
+            matters only if several people judge the same questions.
         slope_spread: the standard deviation, over participants, of the slope of their impressions
             on a metric of variance 1.
         metric_query: the correlation of a metric's values of the two sets of one query.
-        between_metrics: the correlation of the two metrics that are compared.
+        between_metrics: the correlation of the two compared metrics.
         scores: the shares of the scores, lowest first; they sum to 1.
-        values: the shares of the metric's values, lowest first; none for one without ties.
+        values: the shares of the metric's values, lowest first; empty for a metric without ties.
         source: where these come from, in words.
 
     Raises:
-        AnalysisError: a share lies outside [0, 1], or the shares add up to more than there is.
+        AnalysisError: a share is outside [0, 1], or the shares add up to 1 or more.
     """
 
     rho: float
@@ -82,10 +79,6 @@ class Population:
         ):
             raise AnalysisError("population", "impossible correlations")
 
-    def to_json(self) -> dict[str, object]:
-        """Return all of it by the attributes' names."""
-        return {**vars(self), "scores": list(self.scores), "values": list(self.values)}
-
 
 PUBLISHED = Population(
     rho=0.42,
@@ -104,10 +97,10 @@ PUBLISHED = Population(
         "between_metrics: assumed"
     ),
 )
-"""What is taken where no release is named."""
+"""The default."""
 
 
-def population_of(
+def estimate_population(
     release: Release, values: pd.Series[float], other: pd.Series[float] | None = None
 ) -> Population:
     """Estimate a population from a release, by the method of moments on the scores as numbers.
@@ -115,23 +108,20 @@ def population_of(
     Participants: one-way analysis of variance. Queries: the covariance of a question's two scores
     within participants. Shared: the covariance of different people's scores of the same set, where
     people judged the same. Slopes: the variance of the participants' own least-squares slopes less
-    what sampling alone makes of them. Parts that come out below 0 are 0.
+    their sampling variance. Negative estimates are 0.
 
     Args:
         release: a release with scores by 2 participants or more.
-        values: a metric, indexed by set_id; sets with NaN are left out.
-        other: a second one, whose correlation with the first is taken over.
-
-    Returns:
-        The population.
+        values: a metric, indexed by set_id; sets with NaN are excluded.
+        other: a second one, for `between_metrics`.
 
     Raises:
         AnalysisError: the release is too small, or its scores or the metric are all the same.
     """
-    found = spearman(release.sets, values)
-    if found.reason is not None or found.n_clusters < 2:
-        what = found.reason or "all scores are by one participant"
-        raise AnalysisError(release.folder, f"gives no variances ({what})", NO_RELEASE)
+    correlation = spearman(release.sets, values)
+    if correlation.reason is not None or correlation.n_clusters < 2:
+        reason = correlation.reason or "all scores are by one participant"
+        raise AnalysisError(release.folder, f"gives no variances ({reason})", NO_RELEASE)
     rate = preference_rates(release.preferences, values).tie_half
     if rate.reason is not None:
         raise AnalysisError(release.folder, f"gives no accuracy ({rate.reason})", NO_RELEASE)
@@ -141,20 +131,21 @@ def population_of(
         column = table[name].astype("float64")
         table[name] = (column - column.mean()) / column.std(ddof=0)
     participant = between_share(table)
-    own_means = table.groupby("participant_id")["score"].transform("mean")
-    n_own = table.groupby("participant_id")["score"].transform("size")
-    table["left"] = table["score"] - own_means
-    # A deviation from a mean of n scores is too small by the mean's own error.
-    error = float((table["left"] ** 2 / (n_own - 1).clip(lower=1)).mean())
+    own = table.groupby("participant_id")["score"]
+    table["deviation"] = table["score"] - own.transform("mean")
+    # A deviation from a mean of n scores is too small by the error of the mean.
+    n_own = own.transform("size")
+    error = float((table["deviation"] ** 2 / (n_own - 1).clip(lower=1)).mean())
     metric_query = max(0.0, _mean_product(table, "question_id", "value"))
-    follows = float((table["score"] * table["value"]).mean()) ** 2
-    query = max(0.0, _mean_product(table, "question_id", "left") + error)
-    by_others = table[same_by_others(table)].drop_duplicates(["unit", "participant_id"])
+    explained = float((table["score"] * table["value"]).mean()) ** 2
+    query = max(0.0, _mean_product(table, "question_id", "deviation") + error)
+    n_judges = table.groupby("unit")["participant_id"].transform("nunique")
+    by_others = table[n_judges > 1].drop_duplicates(["unit", "participant_id"])
     shared = ASSUMED_SHARED
-    if by_others["unit"].nunique() >= LEAST_SHARED:
-        shared = max(0.0, _mean_product(by_others, "unit", "left") - query - follows)
+    if by_others["unit"].nunique() >= MIN_SHARED:
+        shared = max(0.0, _mean_product(by_others, "unit", "deviation") - query - explained)
     return Population(
-        rho=found.rho,
+        rho=correlation.rho,
         tie_half=rate.rate,
         participant=participant,
         query=query,
@@ -205,11 +196,6 @@ def slope_spread(table: pd.DataFrame) -> float:
     return float(np.sqrt(max(0.0, float(slopes.var()) - sampling)))
 
 
-def same_by_others(table: pd.DataFrame) -> pd.Series[bool]:
-    """Say of each judged set whether somebody else judged the same one (`unit`)."""
-    return table.groupby("unit")["participant_id"].transform("nunique") > 1
-
-
 def _mean_product(table: pd.DataFrame, group: str, column: str) -> float:
     """The mean product of two different rows of one group, over all such pairs."""
     groups = table.groupby(group)[column]
@@ -220,11 +206,10 @@ def _mean_product(table: pd.DataFrame, group: str, column: str) -> float:
 
 
 def _between(values: pd.Series[float], other: pd.Series[float]) -> float:
-    together = pd.DataFrame({"one": values, "two": other}).dropna()
-    found = float(together["one"].corr(together["two"], method="spearman"))
-    return ASSUMED_BETWEEN if np.isnan(found) else float(np.clip(found, 0.0, 0.99))
+    rho = float(values.corr(other, method="spearman"))
+    return ASSUMED_BETWEEN if np.isnan(rho) else float(np.clip(rho, 0.0, 0.99))
 
 
-def _shares(values: NDArray[np.float64], most: int) -> tuple[float, ...]:
+def _shares(values: NDArray[np.float64], max_values: int) -> tuple[float, ...]:
     counts = np.unique(values, return_counts=True)[1]
-    return tuple((counts / counts.sum()).tolist()) if len(counts) <= most else ()
+    return tuple((counts / counts.sum()).tolist()) if len(counts) <= max_values else ()

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
+from hsfiq.analysis.power.population import Population
 from hsfiq.analysis.statistics.preference import tie_half
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.power.population import Population
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """How impressions follow each of two metrics of variance 1, a metric being a sum of two parts.
+    """How impressions follow each of two metrics of variance 1; a metric is a sum of two parts.
 
     Attributes:
         query_part: the share of a metric's variance that the sets of one query have in common,
@@ -33,7 +29,7 @@ class Slopes:
     within: float
 
     def explained(self, between_metrics: float) -> tuple[float, float]:
-        """The variance of an impression that the query parts explain, and that the rests do."""
+        """The variance of an impression explained by the query parts, and by the other parts."""
         both = 2 / (1 + between_metrics)
         return (
             both * self.query_part * self.query**2,
@@ -68,10 +64,10 @@ class SimulatedStudy:
         scores = _centred_ranks(self.scores)
         ranks = np.stack([_centred_ranks(metric) for metric in self.metrics])
         with np.errstate(invalid="ignore"):
-            found: NDArray[np.float64] = (ranks @ scores) / np.sqrt(
+            rhos: NDArray[np.float64] = (ranks @ scores) / np.sqrt(
                 (ranks**2).sum(axis=1) * (scores**2).sum()
             )
-        return found
+        return rhos
 
     def tie_halves(self) -> NDArray[np.float64]:
         """The pairwise accuracy of each metric, its ties counted half: (2,)."""
@@ -97,14 +93,14 @@ def draw_study(
 
     Args:
         population: what it is drawn from.
-        slopes: which the population's figures ask for (see `calibrated`).
+        slopes: calibrated for the population (see `calibrate`).
         size: how many participants, and how many questions for each.
         overlap: how many participants in a row answer the same questions.
         rng: the generator.
     """
     people, questions = size
     common = population.between_metrics
-    group = np.arange(people) // overlap  # of those who answer the same questions
+    group = np.arange(people) // overlap  # each answers the same questions
 
     def shared(sets: int) -> NDArray[np.float64]:
         return rng.standard_normal((group[-1] + 1, questions, sets))[group]

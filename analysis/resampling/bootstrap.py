@@ -7,23 +7,18 @@ counts. All statistics of a release use the same resamples, so differences betwe
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import sparse
 
+from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.resampling.interval import percentile_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.resampling.interval import ConfidenceInterval, percentile_interval
 
 Unit = Literal["participant", "triplet", "participant-triplet", "row"]
 Correction = Literal["none", "t"]

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from hsfiq.analysis.json_values import UNDEFINED, json_number
-from hsfiq.analysis.resampling.interval import ConfidenceInterval, with_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(JsonRecord):
     """An estimate from a release.
 
     Attributes:
@@ -34,10 +29,6 @@ class Estimate:
     n: int
     ci: ConfidenceInterval | None = None
     reason: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return {"value", "n", "ci", "ci_method"} and the reason, if any."""
-        return with_interval({"value": json_number(self.value), "n": self.n}, self.ci, self.reason)
 
 
 def group_means(
@@ -54,7 +45,6 @@ def group_means(
         values: (n,), finite.
         groups: (n,) the name of each row's group.
         names: the groups to be averaged.
-        bootstrap: for the intervals.
 
     Returns:
         By name, the mean; NaN, with a reason, for an empty group.

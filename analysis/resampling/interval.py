@@ -6,17 +6,15 @@ In JSON a statistic has `"ci": [low, high]` beside `"ci_method": {"level", "meth
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
-from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number, with_reason
 
 LEVEL = 0.95
 TAIL = (1 - LEVEL) / 2
@@ -26,7 +24,7 @@ MOST_UNDEFINED = 0.05
 
 
 @dataclass(frozen=True)
-class ConfidenceInterval:
+class ConfidenceInterval(JsonRecord):
     """A confidence interval by resampling.
 
     Attributes:
@@ -66,7 +64,7 @@ class ConfidenceInterval:
 
 
 def with_interval(
-    fields: dict[str, object], interval: ConfidenceInterval | None, reason: str | None
+    fields: Mapping[str, object], interval: ConfidenceInterval | None, reason: str | None
 ) -> dict[str, object]:
     """Add the interval of a statistic to its JSON object.
 

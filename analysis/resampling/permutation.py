@@ -14,19 +14,15 @@ needs no ranking and no correlation, only a product of its swaps with what each 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
-from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 PERMUTATIONS = 9_999
 BLOCK_SIZE = 2**20  # units held in memory at once
@@ -57,7 +53,7 @@ class Swaps:
 
 
 @dataclass(frozen=True)
-class GroupedTest:
+class GroupedTest(JsonRecord):
     """The difference of two metrics' rank correlations within groups, averaged over the groups.
 
     Attributes:
@@ -76,12 +72,6 @@ class GroupedTest:
     n_permutations: int
     seed: int
     reason: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the attributes by name, and the reason, if any."""
-        fields = dict(vars(self))
-        fields |= {"difference": json_number(self.difference), "p": json_number(self.p)}
-        return with_reason(fields, fields.pop("reason"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,18 +9,13 @@ resample then costs the same for a million rows as for a thousand.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from scipy import sparse
 
-from hsfiq.analysis.resampling.bootstrap import indicator_matrix
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, indicator_matrix
 
 FEW_CELLS = 0.25
 """Up to this many distinct pairs of values per row, the pairs are counted instead of the rows."""
@@ -34,7 +29,6 @@ def resampled_spearman(
     """Spearman's rho of each resample, computed the fastest way; all ways give the same result.
 
     Args:
-        bootstrap: the resamples.
         rows: (n, ...) with `participant_id` and `query_id`.
         x: (n,), finite.
         y: (n,), finite.

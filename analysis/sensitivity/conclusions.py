@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from hsfiq.analysis.data.answers import metric_difference
+from hsfiq.analysis.data.metrics import MetricValues
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_values import JsonRecord
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.correlation import resampled_rho, spearman, with_values
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 Statistic = Literal["rho", "tie_half"]
 Verdict = Literal["above", "below", "unclear", "undefined"]
@@ -30,7 +28,7 @@ CHANCE: dict[Statistic, float] = {"rho": 0.0, "tie_half": 0.5}
 
 
 @dataclass(frozen=True)
-class Conclusions:
+class Conclusions(JsonRecord):
     """The conclusions from some answers.
 
     Attributes:
@@ -74,15 +72,11 @@ class Conclusions:
         return tuple(changes)
 
 
-def conclude(
-    release: Release, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
-) -> Conclusions:
+def conclude(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Conclusions:
     """Draw the conclusions from a release.
 
     Args:
         release: a release, or a subset of the resampled one; it may be empty.
-        values: each metric's values by name, indexed by set_id, NaN where a set has none.
-        bootstrap: the resamples.
     """
     estimates: dict[Statistic, dict[str, Estimate]] = {each: {} for each in STATISTICS}
     verdicts: dict[Statistic, dict[str, Verdict]] = {each: {} for each in STATISTICS}
@@ -108,7 +102,6 @@ def resampled_statistic(
         statistic: `rho`, over the sets, or `tie_half`, over the questions.
         release: a release, or a subset of the resampled one.
         values: the metric, indexed by set_id, NaN where a set has none.
-        bootstrap: the resamples.
 
     Returns:
         The (n, ...) rows that it comes from, and (n_resamples,), NaN where undefined.
@@ -128,7 +121,6 @@ def winner(resampled: Mapping[str, NDArray[np.float64]], bootstrap: Bootstrap) -
 
     Args:
         resampled: by metric, its statistic in each resample.
-        bootstrap: the resamples.
 
     Returns:
         Its name; None for fewer than two metrics, or if no metric's differences from all others

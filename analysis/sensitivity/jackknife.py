@@ -5,28 +5,23 @@ It shows whether a conclusion depends on a single person.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
+from hsfiq.analysis.data.metrics import MetricValues
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import BLOCK_SIZE, Bootstrap
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS, Statistic, resampled_statistic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.data.release import Release
 
 UNDEFINED_REASON = "undefined whoever is left out"
 
 
 @dataclass(frozen=True)
-class JackknifeRange:
+class JackknifeRange(JsonRecord):
     """The smallest and the largest value of a figure.
 
     Attributes:
@@ -34,26 +29,18 @@ class JackknifeRange:
         high: the largest.
         low_without: who is excluded for the smallest.
         high_without: who is excluded for the largest.
+        reason: why low and high are NaN.
     """
 
     low: float
     high: float
     low_without: str
     high_without: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return {"low", "high", "low_without", "high_without"}, or nulls beside a reason."""
-        fields: dict[str, object] = {
-            "low": json_number(self.low),
-            "high": json_number(self.high),
-            "low_without": self.low_without,
-            "high_without": self.high_without,
-        }
-        return with_reason(fields, UNDEFINED_REASON if np.isnan(self.low) else None)
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
-class Jackknife:
+class Jackknife(JsonRecord):
     """What happens when one participant is excluded.
 
     Attributes:
@@ -69,13 +56,14 @@ class Jackknife:
 
     def to_json(self) -> dict[str, object]:
         """Return {"n_participants", statistic: {"best", "metrics": {name: range}}}."""
-        fields: dict[str, object] = {"n_participants": self.n_participants}
-        for statistic in STATISTICS:
-            fields[statistic] = {
+        by_statistic: dict[str, object] = {
+            statistic: {
                 "best": list(self.best[statistic]),
-                "metrics": {name: each.to_json() for name, each in self.ranges[statistic].items()},
+                "metrics": json_value(self.ranges[statistic]),
             }
-        return fields
+            for statistic in STATISTICS
+        }
+        return {"n_participants": self.n_participants, **by_statistic}
 
 
 class _LeaveOneOut(Bootstrap):
@@ -90,12 +78,8 @@ class _LeaveOneOut(Bootstrap):
             yield [block]
 
 
-def jackknife(release: Release, values: Mapping[str, pd.Series[float]]) -> Jackknife:
+def jackknife(release: Release, values: MetricValues) -> Jackknife:
     """Measure each metric with each participant excluded in turn.
-
-    Args:
-        release: a release; it may be empty.
-        values: each metric's values by name, indexed by set_id, NaN where a set has none.
 
     Returns:
         The ranges; NaN, with a reason, if a figure is undefined whoever is excluded.
@@ -126,7 +110,7 @@ def jackknife(release: Release, values: Mapping[str, pd.Series[float]]) -> Jackk
 
 def _range(without_each: NDArray[np.float64], people: Sequence[str]) -> JackknifeRange:
     if np.isnan(without_each).all():
-        return JackknifeRange(UNDEFINED, UNDEFINED, "", "")
+        return JackknifeRange(UNDEFINED, UNDEFINED, "", "", UNDEFINED_REASON)
     low, high = int(np.nanargmin(without_each)), int(np.nanargmax(without_each))
     return JackknifeRange(
         float(without_each[low]), float(without_each[high]), people[low], people[high]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from hsfiq.analysis.data.answers import contradicts, optional_column
+from hsfiq.analysis.data.metrics import MetricValues
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_values import JsonRecord, json_value
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.sensitivity.conclusions import Conclusions, conclude
 from hsfiq.analysis.sensitivity.jackknife import Jackknife, jackknife
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import pandas as pd
-
-    from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 MIN_SECONDS = 5.0
 """Too short to look at ten images and read a text."""
@@ -25,7 +23,7 @@ ALL_ANSWERS, ALL_RULES = "as it is", "all together"
 
 
 @dataclass(frozen=True)
-class FilteredConclusions:
+class FilteredConclusions(JsonRecord):
     """The conclusions without some of the answers.
 
     Attributes:
@@ -62,7 +60,7 @@ class FilteredConclusions:
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(JsonRecord):
     """The sensitivity table of a release.
 
     Attributes:
@@ -76,14 +74,14 @@ class Sensitivity:
     def to_json(self) -> dict[str, object]:
         """Return {"rows", "one_participant_left_out"}."""
         return {
-            "rows": [row.to_json() for row in self.rows],
+            "rows": json_value(self.rows),
             "one_participant_left_out": self.jackknife.to_json(),
         }
 
 
 def sensitivity(
     release: Release,
-    values: Mapping[str, pd.Series[float]],
+    values: MetricValues,
     bootstrap: Bootstrap,
     *,
     min_seconds: float = MIN_SECONDS,
@@ -92,8 +90,6 @@ def sensitivity(
     """Draw the conclusions again without answers that may be doubted.
 
     Args:
-        release: a release; it may be empty.
-        values: each metric's values by name, indexed by set_id, NaN where a set has none.
         bootstrap: the resamples, the same under every rule.
         min_seconds: one rule excludes answers that took less active time.
         practice: another excludes so many first questions of each participant.
@@ -150,7 +146,7 @@ def _without(
     release: Release,
     dropped: pd.Series[bool],
     rule: str,
-    values: Mapping[str, pd.Series[float]],
+    values: MetricValues,
     bootstrap: Bootstrap,
     base: Conclusions,
 ) -> FilteredConclusions:

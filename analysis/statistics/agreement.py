@@ -8,17 +8,15 @@ were shown (`preference_ratings`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import evalica
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.interval import percentiles
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Level = Literal["nominal", "ordinal"]
 
@@ -26,7 +24,7 @@ BLOCK_SIZE = 250  # resamples held in memory at once
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(JsonRecord):
     """Krippendorff's alpha: 1 is full agreement, 0 that of chance, below 0 less than chance.
 
     Attributes:
@@ -44,12 +42,6 @@ class Agreement:
     n_ratings: int
     n_clusters: int
     reason: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return {"alpha", "ci", "n_units", "n_ratings", "n_clusters"} and the reason, if any."""
-        fields = dict(vars(self))
-        fields |= {"alpha": json_number(self.alpha), "ci": [json_number(end) for end in self.ci]}
-        return with_reason(fields, fields.pop("reason"))
 
 
 def set_units(sets: pd.DataFrame) -> pd.Series[int]:

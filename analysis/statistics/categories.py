@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from hsfiq.analysis.data.metrics import MetricValues
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_values import JsonRecord, json_value
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.correlation import Correlation, spearman
 from hsfiq.analysis.statistics.position import PositionBias, position_bias
 from hsfiq.analysis.statistics.preference import PreferenceRates, preference_rates
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
-
-    from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 BETWEEN = "each participant judged one category: a difference may as well be one of people"
 WITHIN = "participants judged several categories, so these are compared within people too"
 
 
 @dataclass(frozen=True)
-class CategoryFigures:
+class CategoryFigures(JsonRecord):
     """The figures of one category.
 
     Attributes:
@@ -56,7 +52,7 @@ class CategoryFigures:
 
 
 @dataclass(frozen=True)
-class Categories:
+class Categories(JsonRecord):
     """The categories of a release.
 
     Attributes:
@@ -73,20 +69,15 @@ class Categories:
         """Return {"categories", "note"}, or null categories beside the reason."""
         if self.reason is not None:
             return {"categories": None, "reason": self.reason}
-        fields: dict[str, object] = {
-            "categories": {name: each.to_json() for name, each in self.figures.items()}
-        }
+        fields = {"categories": json_value(self.figures)}
         return fields if self.note is None else {**fields, "note": self.note}
 
 
-def categories(
-    release: Release, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
-) -> Categories:
+def categories(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Categories:
     """Measure each category of a release.
 
     Args:
         release: a release; its queries may have a `category`.
-        values: each metric's values by name, indexed by set_id, NaN where a set has none.
         bootstrap: gives the settings; each category resamples its own clusters.
 
     Returns:
@@ -107,9 +98,7 @@ def categories(
     )
 
 
-def _figures(
-    category: Release, values: Mapping[str, pd.Series[float]], settings: Bootstrap
-) -> CategoryFigures:
+def _figures(category: Release, values: MetricValues, settings: Bootstrap) -> CategoryFigures:
     bootstrap = settings.for_release(category)
     preferences = category.preferences
     return CategoryFigures(

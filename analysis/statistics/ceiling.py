@@ -6,12 +6,16 @@ each person's own answers as if it were a metric. No metric can be expected to d
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from hsfiq.analysis.data.metrics import MetricValues
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_values import JsonRecord, json_value
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.agreement import (
     Agreement,
     agreement,
@@ -22,15 +26,9 @@ from hsfiq.analysis.statistics.agreement import (
 from hsfiq.analysis.statistics.correlation import Correlation, spearman
 from hsfiq.analysis.statistics.preference import Rate, preference_rates
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
-
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(JsonRecord):
     """How well a predictor agrees with answers about sets that several people judged.
 
     Attributes:
@@ -41,13 +39,9 @@ class Prediction:
     spearman: Correlation
     tie_half: Rate
 
-    def to_json(self) -> dict[str, object]:
-        """Return {"spearman", "tie_half"}."""
-        return {"spearman": self.spearman.to_json(), "tie_half": self.tie_half.to_json()}
-
 
 @dataclass(frozen=True)
-class Ceiling:
+class Ceiling(JsonRecord):
     """What people reach, and what metrics reach on the same sets.
 
     Attributes:
@@ -72,20 +66,16 @@ class Ceiling:
             "n_sets": self.n_sets,
             "n_participants": self.n_participants,
             "people": self.people.to_json(),
-            "metrics": {name: each.to_json() for name, each in self.metrics.items()},
+            "metrics": json_value(self.metrics),
             "alpha": {"scores": self.scores.to_json(), "preferences": self.preferences.to_json()},
         }
 
 
-def ceiling(
-    release: Release, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
-) -> Ceiling:
+def ceiling(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Ceiling:
     """Measure the human ceiling of a release.
 
     Args:
         release: a release; it may be empty, or have no set that two people judged.
-        values: each metric's values by name, indexed by set_id, NaN where a set has none.
-        bootstrap: for the intervals.
 
     Returns:
         The ceiling; NaN, with reasons, if nothing was judged by two people.

@@ -10,37 +10,31 @@ participants it has little power: with n of them no p is below 2 / 2^n.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hsfiq.analysis.data.answers import metric_difference
-from hsfiq.analysis.json_values import UNDEFINED, json_number
-from hsfiq.analysis.resampling.bootstrap import ratio
-from hsfiq.analysis.resampling.interval import with_interval
+from hsfiq.analysis.data.metrics import MetricValues
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, ratio
+from hsfiq.analysis.resampling.interval import ConfidenceInterval, with_interval
 from hsfiq.analysis.resampling.permutation import Swaps, cluster_sums, holm, p_value, standard_ranks
 from hsfiq.analysis.resampling.spearman import resampled_spearman
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.correlation import why_undefined
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 MIN_PARTICIPANTS = 2
 STATISTICS = ("spearman", "tie_half", "symmetric")
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(JsonRecord):
     """A statistic of one metric minus that of another.
 
     Attributes:
@@ -81,7 +75,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(JsonRecord):
     """The differences between two metrics.
 
     Attributes:
@@ -106,16 +100,13 @@ class Comparison:
 
 def compare_all(
     release: Release,
-    values: Mapping[str, pd.Series[float]],
+    values: MetricValues,
     bootstrap: Bootstrap,
     swaps: Swaps | None = None,
 ) -> list[Comparison]:
     """Compare every two metrics.
 
     Args:
-        release: a release.
-        values: each metric's values by its name, indexed by set_id, NaN where a set has none.
-        bootstrap: of the release.
         swaps: the permutations; by default 9,999 with the seed of `bootstrap`.
 
     Returns:
@@ -154,7 +145,6 @@ class _Comparer:
         set_values: each metric's values, in the order of `sets`.
         differences: each metric's values of set 1 minus those of set 2, in the order of
             `preferences`.
-        bootstrap: for the intervals.
         swaps: for the tests.
         cache: the resampled correlations, by metric and rows: a metric that has a value for every
             set is resampled once for all comparisons.
@@ -162,8 +152,8 @@ class _Comparer:
 
     sets: pd.DataFrame
     preferences: pd.DataFrame
-    set_values: Mapping[str, pd.Series[float]]
-    differences: Mapping[str, pd.Series[float]]
+    set_values: MetricValues
+    differences: MetricValues
     bootstrap: Bootstrap
     swaps: Swaps
     cache: dict[tuple[str, bytes], NDArray[np.float64]] = field(default_factory=dict)

@@ -9,27 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import atanh, sqrt, tanh
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
-from hsfiq.analysis.json_values import UNDEFINED, json_number
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.interval import LEVEL, with_interval
+from hsfiq.analysis.resampling.interval import LEVEL, ConfidenceInterval, with_interval
 from hsfiq.analysis.resampling.spearman import resampled_spearman
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 MIN_SETS = 3  # the p-value has n - 2 degrees of freedom
 
 
 @dataclass(frozen=True)
-class Correlation:
+class Correlation(JsonRecord):
     """Spearman's rho, all sets pooled.
 
     Attributes:
@@ -50,17 +45,6 @@ class Correlation:
     ci: ConfidenceInterval | None = None
     independent_ci: tuple[float, float] = (UNDEFINED, UNDEFINED)
 
-    def to_json(self) -> dict[str, object]:
-        """Return {"rho", "p", "n", "n_clusters", "independent_ci"}, the interval, the reason."""
-        fields: dict[str, object] = {
-            "rho": json_number(self.rho),
-            "p": json_number(self.p),
-            "n": self.n,
-            "n_clusters": self.n_clusters,
-            "independent_ci": [json_number(end) for end in self.independent_ci],
-        }
-        return with_interval(fields, self.ci, self.reason)
-
 
 def spearman(
     sets: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap | None = None
@@ -70,7 +54,6 @@ def spearman(
     Args:
         sets: (n, ...) with `set_id`, `score`, `participant_id` and, for the bootstrap, `query_id`.
         values: the metric, indexed by set_id; sets with NaN are excluded.
-        bootstrap: for the interval; without it there is none.
 
     Returns:
         rho and p; both NaN, with a reason, for fewer than 3 sets or if a variable is constant.
@@ -127,7 +110,7 @@ def bonett_wright(rho: float, n: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class WithinParticipant:
+class WithinParticipant(JsonRecord):
     """Spearman's rho within participants, computed in two ways.
 
     Attributes:
@@ -152,11 +135,8 @@ class WithinParticipant:
 
     def to_json(self) -> dict[str, object]:
         """Return {"mean": {"rho", "n_participants"}, "centred": {"rho", "n"}} with intervals."""
-        mean: dict[str, object] = {
-            "rho": json_number(self.mean),
-            "n_participants": self.n_participants,
-        }
-        centred: dict[str, object] = {"rho": json_number(self.centred), "n": self.n}
+        mean = {"rho": json_number(self.mean), "n_participants": self.n_participants}
+        centred = {"rho": json_number(self.centred), "n": self.n}
         return {
             "mean": with_interval(mean, self.mean_ci, self.mean_reason),
             "centred": with_interval(centred, self.centred_ci, self.centred_reason),
@@ -171,7 +151,6 @@ def within_participant(
     Args:
         sets: (n, ...) with `set_id`, `score`, `participant_id` and, for the bootstrap, `query_id`.
         values: the metric, indexed by set_id; sets with NaN are excluded.
-        bootstrap: for the intervals; without it there are none.
 
     Returns:
         Both coefficients; NaN, with a reason, if no participant has a rho of their own (3 sets,

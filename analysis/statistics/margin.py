@@ -8,28 +8,23 @@ apart their two scores, the clearer the pair, and the worse an error of the metr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from hsfiq.analysis.data.answers import metric_difference
-from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
-from hsfiq.analysis.resampling.interval import with_interval
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
 from hsfiq.analysis.statistics import preference
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 BINS = 5
 
 
 @dataclass(frozen=True)
-class MarginBin:
+class MarginBin(JsonRecord):
     """The pairs with a margin between two values, both included.
 
     Attributes:
@@ -46,14 +41,9 @@ class MarginBin:
     ci: ConfidenceInterval
     n: int
 
-    def to_json(self) -> dict[str, object]:
-        """Return {"low", "high", "accuracy", "n", "ci", "ci_method"}."""
-        fields = {name: getattr(self, name) for name in ("low", "high", "accuracy", "n")}
-        return with_interval(fields, self.ci, None)
-
 
 @dataclass(frozen=True)
-class Trend:
+class Trend(JsonRecord):
     """Whether accuracy rises with the margin: Spearman's rho of margin and being right, by pair.
 
     Attributes:
@@ -66,13 +56,9 @@ class Trend:
     ci: ConfidenceInterval
     reason: str | None = None
 
-    def to_json(self) -> dict[str, object]:
-        """Return {"rho", "ci", "ci_method"} and the reason, if any."""
-        return with_interval({"rho": json_number(self.rho)}, self.ci, self.reason)
-
 
 @dataclass(frozen=True)
-class AccuracyByMargin:
+class AccuracyByMargin(JsonRecord):
     """Accuracy in bins of increasing margin.
 
     Attributes:
@@ -87,18 +73,9 @@ class AccuracyByMargin:
     n: int
     reason: str | None = None
 
-    def to_json(self) -> dict[str, object]:
-        """Return {"bins", "trend", "n"} and the reason, if any."""
-        fields: dict[str, object] = {
-            "bins": [each.to_json() for each in self.bins],
-            "trend": self.trend.to_json(),
-            "n": self.n,
-        }
-        return with_reason(fields, self.reason)
-
 
 @dataclass(frozen=True)
-class Margins:
+class Margins(JsonRecord):
     """Accuracy by the difference between the two sets, for the metric and for people.
 
     Attributes:
@@ -110,10 +87,6 @@ class Margins:
     by_metric: AccuracyByMargin
     by_score: AccuracyByMargin
 
-    def to_json(self) -> dict[str, object]:
-        """Return {"by_metric", "by_score"}."""
-        return {"by_metric": self.by_metric.to_json(), "by_score": self.by_score.to_json()}
-
 
 def margins(preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap) -> Margins:
     """Measure how a metric's accuracy depends on the margin.
@@ -122,7 +95,6 @@ def margins(preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Boot
         preferences: (n_questions, ...) with `set_1`, `set_2`, `participant_id`, `query_id`,
             `preferred` (1, 2, 0 = tie), `score_1` and `score_2`.
         values: the metric, indexed by set_id, NaN where a set has none.
-        bootstrap: of the release.
 
     Returns:
         The accuracies, over the pairs of the symmetric rate (`preference.symmetric`).

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import pandas as pd
 import pingouin
 
-from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
-
-if TYPE_CHECKING:
-    import pandas as pd
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number, with_reason
 
 SHAPIRO_MAX = 5_000
 """Beyond this N scipy's p of Shapiro-Wilk (Royston 1995, AS R94) is an extrapolation."""
@@ -41,7 +38,7 @@ class SecondTest:
 
 
 @dataclass(frozen=True)
-class Normality:
+class Normality(JsonRecord):
     """The result of Shapiro-Wilk (1965) on one variable.
 
     Attributes:

@@ -13,27 +13,22 @@ reported as in-sample.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hsfiq.analysis.data.answers import metric_difference
-from hsfiq.analysis.json_values import UNDEFINED, json_number, with_reason
-from hsfiq.analysis.resampling.interval import with_interval
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, with_reason
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 MAX_FOLDS = 5
 MIN_FOLDS = 2
 
 
 @dataclass(frozen=True)
-class PairwiseAccuracy:
+class PairwiseAccuracy(JsonRecord):
     """acc_eq of one metric, against one human relation of the pairs.
 
     Attributes:
@@ -64,20 +59,13 @@ class PairwiseAccuracy:
 
     def to_json(self) -> dict[str, object]:
         """Return {"accuracy", "ci", "ci_method", "epsilons", "in_sample", ...}."""
-        in_sample: dict[str, object] = {
-            "accuracy": json_number(self.in_sample),
-            "epsilon": json_number(self.in_sample_epsilon),
+        fields = super().to_json()
+        in_sample = {
+            "accuracy": fields["in_sample"],
+            "epsilon": fields.pop("in_sample_epsilon"),
         }
-        fields: dict[str, object] = {
-            "accuracy": json_number(self.accuracy),
-            "epsilons": list(self.epsilons),
-            "in_sample": with_reason(in_sample, self.reason if self.n == 0 else None),
-            "uncalibrated": json_number(self.uncalibrated),
-            "n": self.n,
-            "human_ties": self.human_ties,
-            "metric_ties": self.metric_ties,
-        }
-        return with_interval(fields, self.ci, self.reason)
+        fields["in_sample"] = with_reason(in_sample, self.reason if self.n == 0 else None)
+        return fields
 
 
 @dataclass(frozen=True, eq=False)

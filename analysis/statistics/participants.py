@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,14 +14,11 @@ from hsfiq.analysis.data.answers import (
     metric_difference,
     optional_column,
 )
-from hsfiq.analysis.json_values import json_number, with_reason
+from hsfiq.analysis.data.metrics import MetricValues
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_values import JsonRecord, json_number, with_reason
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.correlation import MIN_SETS, participant_rhos, with_values
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hsfiq.analysis.data.release import Release
 
 MIN_Z = 3.5
 """Modified z-scores above this are outliers (Iglewicz and Hoaglin 1993)."""
@@ -38,7 +35,7 @@ WHY_UNDEFINED = {
 
 
 @dataclass(frozen=True)
-class Outlier:
+class Outlier(JsonRecord):
     """A participant who is an outlier in one figure.
 
     Attributes:
@@ -55,13 +52,9 @@ class Outlier:
     median: float
     z: float
 
-    def to_json(self) -> dict[str, object]:
-        """Return the attributes by name."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True, eq=False)
-class Participants:
+class Participants(JsonRecord):
     """How each participant answered.
 
     Attributes:
@@ -98,12 +91,8 @@ class Participants:
         }
 
 
-def participants(release: Release, values: Mapping[str, pd.Series[float]]) -> Participants:
+def participants(release: Release, values: MetricValues) -> Participants:
     """Describe each participant of a release.
-
-    Args:
-        release: a release; it may be empty.
-        values: each metric's values by name, indexed by set_id, NaN where a set has none.
 
     Returns:
         The figures and their outliers; nobody is excluded.

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
-from hsfiq.analysis.json_values import UNDEFINED, json_number
-from hsfiq.analysis.resampling.interval import with_interval
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
 from hsfiq.analysis.statistics import preference
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 
 @dataclass(frozen=True)
-class PositionBias:
+class PositionBias(JsonRecord):
     """P(set 1 preferred) against one half.
 
     Attributes:
@@ -44,18 +39,6 @@ class PositionBias:
     ci: ConfidenceInterval | None = None
     reason: str | None = None
 
-    def to_json(self) -> dict[str, object]:
-        """Return the attributes by name, the interval and the reason, if any."""
-        fields: dict[str, object] = {
-            "rate": json_number(self.rate),
-            "n": self.n,
-            "p": json_number(self.p),
-            "human_ties": self.human_ties,
-            "p_clustered": json_number(self.p_clustered),
-            "n_participants": self.n_participants,
-        }
-        return with_interval(fields, self.ci, self.reason)
-
 
 def position_bias(preferences: pd.DataFrame, bootstrap: Bootstrap | None = None) -> PositionBias:
     """Measure the position bias of a release.
@@ -63,7 +46,6 @@ def position_bias(preferences: pd.DataFrame, bootstrap: Bootstrap | None = None)
     Args:
         preferences: (n, ...) with `participant_id`, `preferred` (1, 2, or 0 for a human tie) and,
             for the bootstrap, `query_id`.
-        bootstrap: for the interval; without it there is none.
 
     Returns:
         Rate and p-values; NaN, with a reason, if no question has a preference.

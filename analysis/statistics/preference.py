@@ -10,23 +10,17 @@ P(set 1 preferred), which a metric without any information reaches too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from hsfiq.analysis.data.answers import has_preference, metric_difference
-from hsfiq.analysis.json_values import UNDEFINED, json_number
-from hsfiq.analysis.resampling.interval import with_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 CONDITIONS = {
     "ge": "m(set 1) >= m(set 2)",
@@ -115,7 +109,7 @@ def usable_pairs(
 
 
 @dataclass(frozen=True)
-class Rate:
+class Rate(JsonRecord):
     """A preference rate.
 
     Attributes:
@@ -132,18 +126,9 @@ class Rate:
     reason: str | None = None
     ci: ConfidenceInterval | None = None
 
-    def to_json(self) -> dict[str, object]:
-        """Return {"rate", "n", "coverage"}, the interval and the reason, if any."""
-        fields: dict[str, object] = {
-            "rate": json_number(self.rate),
-            "n": self.n,
-            "coverage": json_number(self.coverage),
-        }
-        return with_interval(fields, self.ci, self.reason)
-
 
 @dataclass(frozen=True)
-class PreferenceRates:
+class PreferenceRates(JsonRecord):
     """The preference rates of one metric m, over the pairs with a preference and both values.
 
     Attributes:
@@ -168,17 +153,12 @@ class PreferenceRates:
 
     def to_json(self) -> dict[str, object]:
         """Return the rates by name; `pairs_to_json` has the counts."""
-        rates: dict[str, Rate] = {name: getattr(self, name) for name in RATES}
-        return {name: rate.to_json() for name, rate in rates.items()}
+        return {name: json_value(getattr(self, name)) for name in RATES}
 
     def pairs_to_json(self) -> dict[str, object]:
         """Return how many pairs were used, and how many were excluded and why."""
-        return {
-            "n": self.base_rate.n,
-            "metric_ties": self.metric_ties,
-            "human_ties": self.human_ties,
-            "missing": self.missing,
-        }
+        counts = {name: vars(self)[name] for name in ("metric_ties", "human_ties", "missing")}
+        return {"n": self.base_rate.n, **counts}
 
 
 def preference_rates(
@@ -190,7 +170,6 @@ def preference_rates(
         preferences: (n_questions, ...) with `set_1`, `set_2`, `preferred` (1, 2, 0 = tie) and, for
             the bootstrap, `participant_id` and `query_id`.
         values: the metric, indexed by set_id, NaN where a set has none.
-        bootstrap: for the intervals; without it there are none.
 
     Returns:
         The rates; NaN, with a reason, if no pair fulfils a rate's condition.
@@ -231,7 +210,6 @@ def given_tie(
         preferences: as for `preference_rates`.
         values: the metric m, indexed by set_id, NaN where a set has none.
         other: the second metric, likewise; pairs where it has no value are no ties.
-        bootstrap: for the interval; without it there is none.
 
     Returns:
         The rate; NaN, with a reason, if no pair fulfils the condition.

@@ -8,21 +8,16 @@ otherwise the likelihood has no maximum.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import evalica
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from hsfiq.analysis.errors import first_few
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 TOLERANCE = 1e-9  # of the fit
 MAX_STEPS = 10_000
@@ -63,7 +58,6 @@ def resampled_wins(
     Args:
         rows: (n, ...) with `participant_id` and `query_id`.
         first, second, share, n_systems: see `count_wins`.
-        bootstrap: the resamples.
 
     Returns:
         (n_resamples, n_systems, n_systems).

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from hsfiq.analysis.json_values import UNDEFINED, json_number
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.resampling.interval import ConfidenceInterval, with_interval
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
 from hsfiq.analysis.systems.bradley_terry import (
     EQUAL,
     count_wins,
@@ -20,14 +23,6 @@ from hsfiq.analysis.systems.bradley_terry import (
     resampled_wins,
     why_undefined,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +43,7 @@ class Strengths:
 
 
 @dataclass(frozen=True)
-class OrderAgreement:
+class OrderAgreement(JsonRecord):
     """How well two orders of the systems agree.
 
     Attributes:
@@ -65,15 +60,6 @@ class OrderAgreement:
     swapped: tuple[tuple[str, str], ...] = ()
     reason: str | None = None
 
-    def to_json(self) -> dict[str, object]:
-        """Return {"tau", "n_systems", "swapped", "ci", "ci_method"} and the reason, if any."""
-        fields: dict[str, object] = {
-            "tau": json_number(self.tau),
-            "n_systems": self.n_systems,
-            "swapped": [list(pair) for pair in self.swapped],
-        }
-        return with_interval(fields, self.ci, self.reason)
-
 
 def strengths(
     rows: pd.DataFrame, share: NDArray[np.float64], names: Sequence[str], bootstrap: Bootstrap
@@ -83,8 +69,6 @@ def strengths(
     Args:
         rows: (n, ...) with the system numbers `first` and `second`, `participant_id`, `query_id`.
         share: (n,) 1 if `first` was preferred, 0 if `second` was, 0.5 for a tie.
-        names: the systems'.
-        bootstrap: the resamples.
 
     Returns:
         The strengths; NaN, with a reason, if some systems were never compared or never lost.
@@ -117,8 +101,6 @@ def order_agreement(
     Args:
         human: the strengths by people's preferences.
         predicted: those by the metric's preferences, of the same systems and resamples.
-        names: the systems'.
-        bootstrap: the resamples.
 
     Returns:
         The agreement; NaN, with a reason, if strengths are undefined or all are equal.

@@ -5,30 +5,26 @@ Everything is undefined if a release does not name its systems (the published on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.data.answers import metric_difference
-from hsfiq.analysis.data.metrics import ScoreColumn
-from hsfiq.analysis.json_values import UNDEFINED
+from hsfiq.analysis.data.metrics import MetricValues, ScoreColumn
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
 from hsfiq.analysis.statistics.preference import Rate, preference_rates
 from hsfiq.analysis.systems.ranking import OrderAgreement, Strengths, order_agreement, strengths
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 NO_SYSTEMS = "the release names no systems"
 
 
 @dataclass(frozen=True)
-class SystemFigures:
+class SystemFigures(JsonRecord):
     """How people rate one system.
 
     Attributes:
@@ -45,13 +41,9 @@ class SystemFigures:
     mean_score: Estimate
     own_similarity: Rate
 
-    def to_json(self) -> dict[str, object]:
-        """Return the four by name."""
-        return _to_json(vars(self))
-
 
 @dataclass(frozen=True)
-class SystemsByMetric:
+class SystemsByMetric(JsonRecord):
     """How one metric rates the systems.
 
     Attributes:
@@ -67,18 +59,9 @@ class SystemsByMetric:
     strength: Mapping[str, Estimate]
     order: OrderAgreement
 
-    def to_json(self) -> dict[str, object]:
-        """Return the four by name."""
-        return {
-            "set_score": _to_json(self.set_score),
-            "by_category": {name: _to_json(each) for name, each in self.by_category.items()},
-            "strength": _to_json(self.strength),
-            "order": self.order.to_json(),
-        }
-
 
 @dataclass(frozen=True)
-class Systems:
+class Systems(JsonRecord):
     """The systems of a release.
 
     Attributes:
@@ -99,21 +82,17 @@ class Systems:
             return {"k": self.k, "systems": None, "metrics": None, "reason": self.reason}
         fields: dict[str, object] = {
             "k": self.k,
-            "systems": _to_json(self.figures),
-            "metrics": _to_json(self.metrics),
+            "systems": json_value(self.figures),
+            "metrics": json_value(self.metrics),
         }
         return fields if self.k is not None else {**fields, "reason": "the sets differ in size"}
 
 
-def systems(
-    release: Release, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
-) -> Systems:
+def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Systems:
     """Measure the systems of a release.
 
     Args:
         release: a release; it may be empty, or name no systems.
-        values: each metric's values by name, indexed by set_id, NaN where a set has none.
-        bootstrap: for the intervals.
 
     Returns:
         The systems' figures, or the reason why there are none.
@@ -156,7 +135,6 @@ def compared_systems(preferences: pd.DataFrame, names: list[str]) -> pd.DataFram
 
     Args:
         preferences: (n_questions, ...) with `system_1` and `system_2`, null where unknown.
-        names: the systems.
 
     Returns:
         Those questions, with the systems' numbers as `first` and `second`.
@@ -174,8 +152,6 @@ def win_rates(
 
     Args:
         compared: what `compared_systems` returned.
-        names: the systems.
-        bootstrap: for the intervals.
 
     Returns:
         By system, its win rate over its comparisons; NaN, with a reason, if it has none.
@@ -194,7 +170,6 @@ def own_similarity(release: Release, name: str, bootstrap: Bootstrap) -> Rate:
         release: the release; a scores file with the system's name has its similarity for both sets
             of each question, not only for its own.
         name: the system's.
-        bootstrap: for the interval.
 
     Returns:
         The rate; NaN, with a reason, without such a file.
@@ -242,9 +217,3 @@ def _means(
 ) -> dict[str, Estimate]:
     values, of = sets[column].to_numpy(np.float64), sets["system"].to_numpy(object)
     return group_means(sets, values, of, names, bootstrap)
-
-
-def _to_json(
-    results: Mapping[str, Estimate | Rate | SystemFigures | SystemsByMetric],
-) -> dict[str, object]:
-    return {name: each.to_json() for name, each in results.items()}

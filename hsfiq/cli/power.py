@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.cli.common import JsonOption, print_result, room
+from hsfiq.cli.common import JsonOption, print_result, requires
+from hsfiq.errors import UnreadableInput
 
-STATISTICS = ("rho", "tie_half")
+if TYPE_CHECKING:
+    from hsfiq.analysis.power.population import Population
+    from hsfiq.analysis.power.power import Power
 
 
 def register(app: typer.Typer) -> None:
@@ -55,73 +58,75 @@ def power(
     seed: Annotated[int, typer.Option(metavar="N", help="Draws the simulated studies.", min=0)] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how exact a study would be, by simulating it, and how many participants it needs."""
-    simulation = room("hsfiq.analysis.power.power", "analysis")
-    result = simulation.power(
-        population_of(release, metric, scores),
-        participants=participants or simulation.PARTICIPANTS,
-        questions=questions or simulation.QUESTIONS,
-        overlap=overlap,
-        width=width,
-        difference=difference,
-        seed=seed,
-    ).to_json()
-    print_result(result, as_text(result), as_json=as_json)
+    """Say how precise a study would be, by simulating it, and how many participants it needs."""
+    with requires("analysis"):
+        from hsfiq.analysis.power.power import PARTICIPANTS, QUESTIONS
+        from hsfiq.analysis.power.power import power as simulate_power
+
+        result = simulate_power(
+            choose_population(release, metric, scores),
+            participants=participants or PARTICIPANTS,
+            questions=questions or QUESTIONS,
+            overlap=overlap,
+            width=width,
+            difference=difference,
+            seed=seed,
+        )
+    print_result(result.to_json(), as_text(result), as_json=as_json)
 
 
-def population_of(
+def choose_population(
     release: Path | None, metric: list[str] | None, scores: list[Path] | None
-) -> object:
+) -> Population:
     """The population of a release's answers, or the published one.
 
     Raises:
-        UnreadableInput: options are given that need a release, or more than two metrics.
+        UnreadableInput: an option needs a release, or there are more than two metrics.
     """
-    from hsfiq.errors import UnreadableInput
+    from hsfiq.analysis.data.metrics import parse_metric
+    from hsfiq.analysis.data.release import read_release
+    from hsfiq.analysis.power.population import PUBLISHED, estimate_population
 
-    populations = room("hsfiq.analysis.power.population", "analysis")
     if release is None:
         if metric or scores:
             raise UnreadableInput("--metric", "needs a release", "name one with --from RELEASE")
-        return populations.PUBLISHED
-    wanted = metric or ["recall@5"]
-    if len(wanted) > 2:
-        raise UnreadableInput("--metric", f"{len(wanted)} metrics", "name one or two")
-    data = room("hsfiq.analysis.data.release", "analysis").read_release(release, scores or [])
-    parse = room("hsfiq.analysis.data.metrics", "analysis").parse_metric
-    return populations.population_of(data, *(parse(name).values(data) for name in wanted))
+        return PUBLISHED
+    names = metric or ["recall@5"]
+    if len(names) > 2:
+        raise UnreadableInput("--metric", f"{len(names)} metrics", "name one or two")
+    data = read_release(release, scores or [])
+    return estimate_population(data, *(parse_metric(name).values(data) for name in names))
 
 
-def as_text(result: dict[str, Any]) -> str:
-    """The table of sizes and what is needed, for a person."""
-    population = result["population"]
+def as_text(result: Power) -> str:
+    """Format the sizes, and the participants needed, as a table."""
     lines = [
-        f"{result['n_studies']} studies of each size simulated, seed {result['seed']}",
-        f"participants for each question: {result['overlap']}",
-        *wrap(f"variances: {population['source']}", width=100, subsequent_indent="  "),
+        f"{result.n_studies} studies of each size simulated, seed {result.seed}",
+        f"participants for each question: {result.overlap}",
+        *wrap(f"variances: {result.population.source}", width=100, subsequent_indent="  "),
         "",
         f"{'':>14}{'':>11}{'width of the 95% interval':>28}{'detectable difference':>28}",
         f"{'participants':>14}{'questions':>11}" + f"{'rho':>14}{'tie_half':>14}" * 2,
     ]
-    lines += [
-        f"{size['participants']:>14}{size['questions']:>11}"
-        + "".join(
-            f"{size[name][figure]:>14.4f}"
-            for figure in ("width", "difference")
-            for name in STATISTICS
-        )
-        for size in result["sizes"]
-    ]
-    for needed in result["needed"]:
-        lines.append("")
-        lines.append(f"with {needed['questions']} questions each, participants needed")
-        for figure in ("width", "difference"):
-            counts = ", ".join(f"{needed[f'for_{figure}'][name]:,} ({name})" for name in STATISTICS)
-            lines.append(f"  for a {figure} of {result[figure]:g}: {counts}")
-    means = ", ".join(f"{name} {result['sizes'][-1][name]['mean']:.3f}" for name in STATISTICS)
+    for size in result.sizes:
+        columns = [each.width for each in size.precision.values()]
+        columns += [each.difference for each in size.precision.values()]
+        figures = "".join(f"{column:>14.4f}" for column in columns)
+        lines.append(f"{size.participants:>14}{size.questions:>11}{figures}")
+    for needed in result.needed:
+        lines += ["", f"with {needed.questions} questions each, participants needed"]
+        for target, value, counts in (
+            ("width", result.width, needed.for_width),
+            ("difference", result.difference, needed.for_difference),
+        ):
+            listed = ", ".join(f"{n:,} ({name})" for name, n in counts.items())
+            lines.append(f"  for a {target} of {value:g}: {listed}")
+    means = ", ".join(
+        f"{name} {each.mean:.3f}" for name, each in result.sizes[-1].precision.items()
+    )
     return "\n".join([*lines, "", f"{FOOTNOTE}\nmeans in the largest size: {means}"])
 
 
 FOOTNOTE = """\
-width: what a right interval spans, 2 x 1.96 standard deviations over the simulated studies.
+width: of a valid interval, 2 x 1.96 standard deviations over the simulated studies.
 detectable difference: of two metrics on the same sets, with a power of 80% at 5%."""

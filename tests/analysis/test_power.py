@@ -9,14 +9,14 @@ import pytest
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.power.calibration import SIZE, calibrated
+from hsfiq.analysis.power.calibration import SIZE, calibrate
 from hsfiq.analysis.power.population import (
     ASSUMED_BETWEEN,
     ASSUMED_SHARED,
     PUBLISHED,
-    population_of,
+    estimate_population,
 )
-from hsfiq.analysis.power.power import DETECTED, power
+from hsfiq.analysis.power.power import DETECTABLE, power
 from hsfiq.analysis.power.simulated_studies import SimulatedStudy, Slopes, draw_study
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.correlation import spearman
@@ -62,7 +62,7 @@ def as_release(study: SimulatedStudy, overlap: int = 1) -> tuple[Release, list[p
 )
 def test_simulated_studies_have_the_populations_figures(population: object) -> None:
     assert isinstance(population, type(PUBLISHED))
-    study = draw_study(population, calibrated(population, 0), SIZE, 1, np.random.default_rng(7))
+    study = draw_study(population, calibrate(population, 0), SIZE, 1, np.random.default_rng(7))
     assert study.rhos() == pytest.approx([population.rho] * 2, abs=0.02)
     assert study.tie_halves() == pytest.approx([population.tie_half] * 2, abs=0.01)
     assert study.same_query() == pytest.approx(population.metric_query, abs=0.02)
@@ -86,9 +86,9 @@ def test_what_is_measured_is_what_the_analysis_gives() -> None:
 
 
 def test_a_population_is_found_again() -> None:
-    drawn = draw_study(LIKELY, calibrated(LIKELY, 0), (300, 30), 3, np.random.default_rng(1))
+    drawn = draw_study(LIKELY, calibrate(LIKELY, 0), (300, 30), 3, np.random.default_rng(1))
     release, metrics = as_release(drawn, overlap=3)
-    found = population_of(release, *metrics)
+    found = estimate_population(release, *metrics)
     assert found.rho == pytest.approx(LIKELY.rho, abs=0.03)
     assert found.tie_half == pytest.approx(LIKELY.tie_half, abs=0.02)
     # Scores in five steps keep nine tenths of what the impressions share.
@@ -104,7 +104,7 @@ def test_a_population_is_found_again() -> None:
 def test_widths_are_those_of_clustered_intervals() -> None:
     """The width by simulation is the mean width of the intervals that such studies get."""
     expected = power(LIKELY, participants=(30,), questions=(15,), n_studies=150).sizes[0]
-    slopes = calibrated(LIKELY, 0)
+    slopes = calibrate(LIKELY, 0)
     widths = []
     for seed in range(12):
         rng = np.random.default_rng((seed, 9))
@@ -116,12 +116,12 @@ def test_widths_are_those_of_clustered_intervals() -> None:
         assert rate is not None
         widths.append((rho.high - rho.low, rate.high - rate.low))
     for name, width in zip(("rho", "tie_half"), np.mean(widths, axis=0), strict=True):
-        assert expected.exactness[name].width == pytest.approx(width, rel=0.2)
+        assert expected.precision[name].width == pytest.approx(width, rel=0.2)
 
 
 def test_more_answers_tell_more() -> None:
     found = power(LIKELY, participants=(10, 40), questions=(10, 30), n_studies=60)
-    size = {(each.participants, each.questions): each.exactness for each in found.sizes}
+    size = {(each.participants, each.questions): each.precision for each in found.sizes}
     for name in ("rho", "tie_half"):
         assert size[10, 10][name].width > size[40, 10][name].width > size[40, 30][name].width
         assert size[10, 10][name].difference > size[40, 30][name].difference
@@ -133,12 +133,12 @@ def test_what_is_needed_reaches_the_wanted_width() -> None:
     wanted = 0.12
     needed = power(LIKELY, **SMALL, width=wanted).needed[0].for_width["rho"]
     there = power(LIKELY, participants=(needed,), questions=(10,), n_studies=60, seed=1)
-    assert there.sizes[0].exactness["rho"].width == pytest.approx(wanted, rel=0.25)
+    assert there.sizes[0].precision["rho"].width == pytest.approx(wanted, rel=0.25)
 
 
 def test_the_detectable_difference_is_detected_as_often_as_said() -> None:
     # 1.96 + 0.84 standard errors apart, four in five estimates lie beyond 1.96.
-    assert pytest.approx(1.959964 + 0.841621, abs=1e-5) == DETECTED
+    assert pytest.approx(1.959964 + 0.841621, abs=1e-5) == DETECTABLE
 
 
 def test_the_same_seed_gives_the_same() -> None:
@@ -166,7 +166,7 @@ def test_populations_that_cannot_be() -> None:
     with pytest.raises(AnalysisError, match="impossible correlations"):
         replace(PUBLISHED, rho=1.0)
     with pytest.raises(AnalysisError, match="out of reach"):
-        calibrated(replace(PUBLISHED, participant=0.5, rho=0.9), 0)
+        calibrate(replace(PUBLISHED, participant=0.5, rho=0.9), 0)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_populations_that_cannot_be() -> None:
 def test_releases_without_variances(study: list[Question]) -> None:
     release = make_release(study)
     with pytest.raises(AnalysisError, match="gives no variances"):
-        population_of(release, values_of(study))
+        estimate_population(release, values_of(study))
 
 
 @pytest.mark.shared
@@ -186,7 +186,7 @@ def test_releases_without_variances(study: list[Question]) -> None:
 )
 def test_the_defaults_are_the_published_answers() -> None:
     release = make_release(read_published(ANSWERS))
-    found = population_of(release, Recall(5).values(release))
+    found = estimate_population(release, Recall(5).values(release))
     for name in ("participant", "query", "slope_spread", "metric_query"):
         assert round(getattr(found, name), 4) == getattr(PUBLISHED, name)
     assert found.scores == PUBLISHED.scores
@@ -194,4 +194,4 @@ def test_the_defaults_are_the_published_answers() -> None:
     size = power(found, participants=(40,), questions=(50,), n_studies=60).sizes[0]
     ci = spearman(release.sets, Recall(5).values(release), Bootstrap.of_release(release)).ci
     assert ci is not None
-    assert size.exactness["rho"].width == pytest.approx(ci.high - ci.low, rel=0.25)
+    assert size.precision["rho"].width == pytest.approx(ci.high - ci.low, rel=0.25)
