@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hsfiq.analysis.power.population import Population
-from hsfiq.analysis.statistics.preference import tie_half
+from hsfiq.analysis.statistics import preference
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class SimulatedStudy:
         """The pairwise accuracy of each metric, its ties counted half: (2,)."""
         difference = self.metrics[..., 0] - self.metrics[..., 1]
         first = np.broadcast_to(self.first, difference.shape)
-        rates: NDArray[np.float64] = tie_half(difference, first).hits.mean(axis=(1, 2))
+        rates: NDArray[np.float64] = preference.tie_half(difference, first).hits.mean(axis=(1, 2))
         return rates
 
     def same_query(self) -> float:

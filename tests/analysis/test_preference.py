@@ -10,6 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.analysis.data.metrics import Recall
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.power.population import PUBLISHED
+from hsfiq.analysis.power.simulated_studies import Slopes, draw_study
+from hsfiq.analysis.resampling.permutation import Swaps
+from hsfiq.analysis.sensitivity.conclusions import conclude
+from hsfiq.analysis.sensitivity.jackknife import jackknife
+from hsfiq.analysis.statistics import preference
+from hsfiq.analysis.statistics.compare import compare_all
+from hsfiq.analysis.statistics.margin import margins
+from hsfiq.analysis.statistics.participants import participants
 from hsfiq.analysis.statistics.preference import (
     RATES,
     PreferenceRates,
@@ -218,3 +228,37 @@ def test_a_rate_of_nothing_has_no_interval() -> None:
     assert rates.tie_half.ci is not None
     assert (rates.tie_half.ci.low, rates.tie_half.ci.high) == (0.5, 0.5)
     assert rates.tie_half.ci.note
+
+
+def always_wrong(difference: np.ndarray, set_1_preferred: np.ndarray) -> preference.RateTerms:
+    """Another definition of a rate: 0 of all pairs."""
+    return preference.RateTerms(np.zeros(difference.shape), np.ones(difference.shape, dtype=bool))
+
+
+def test_every_statistic_uses_the_one_definition_of_its_rate(
+    drawn: tuple[Release, pd.Series], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replacing the definitions in `preference` changes all statistics that are made of them."""
+    release, utilities = drawn
+    preferences, bootstrap = release.preferences, bootstrap_of(release, 20)
+    for name in ("ge", "gt", "symmetric", "tie_half"):
+        monkeypatch.setattr(preference, name, always_wrong)
+    rates = preference_rates(preferences, utilities, bootstrap)
+    for name in ("ge", "gt", "symmetric", "tie_half", "ge_swapped", "gt_swapped"):
+        assert figures(getattr(rates, name)) == (0.0, len(preferences))
+    tied = pd.Series(1.0, index=utilities.index)
+    assert given_tie(preferences, utilities, tied, bootstrap).rate == 0
+    by_margin = margins(preferences, utilities, bootstrap).by_metric
+    assert by_margin.n == len(preferences)
+    assert {each.accuracy for each in by_margin.bins} == {0.0}
+    (comparison,) = compare_all(release, {"a": utilities, "b": tied}, bootstrap, Swaps(9))
+    for name in ("symmetric", "tie_half"):
+        assert getattr(comparison, name).difference == 0
+    own = participants(release, {"m": utilities}).by_metric["m"]["tie_half"]
+    assert set(own) == {0.0}
+    conclusions = conclude(release, {"m": utilities}, bootstrap)
+    assert conclusions.estimates["tie_half"]["m"].ci == rates.tie_half.ci
+    excluded = jackknife(release, {"m": utilities}).ranges["tie_half"]["m"]
+    assert (excluded.low, excluded.high) == (0.0, 0.0)
+    study = draw_study(PUBLISHED, Slopes(0.3, 0.2, 0.4), (4, 5), 1, np.random.default_rng(0))
+    assert study.tie_halves() == pytest.approx([0, 0])
