@@ -138,19 +138,9 @@ def interval_chart(
     colours: Sequence[str] = COLOURS,
     margin: float = 1.2,
 ) -> Chart:
-    """A chart of intervals.
+    """A chart of `draw_intervals`, with a dashed reference line at a value with a label.
 
-    Args:
-        name: see `Chart`, also for title, caption and alt.
-        title: what it shows.
-        caption: what it tells.
-        alt: its description.
-        rows: see `draw_intervals`, also for series and colours.
-        series: the figures.
-        x_label: the label of the horizontal axis.
-        reference: the value and the label of a dashed line.
-        colours: one for each series.
-        margin: the height in inches of everything but the rows.
+    `margin` is the height in inches of everything but the rows.
     """
 
     def paint(figure: Figure) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import number_cell, number_text
-from hsfiq.analysis.reports.document import Chart, Column, Row, Section, Table
+from hsfiq.analysis.reports.document import Chart, Row, Section, Table
+from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.statistics.margin import BINS
 
 if TYPE_CHECKING:
@@ -33,23 +34,7 @@ def _accuracy_table(analysis: Analysis) -> Table:
         for name, metric in analysis.metrics.items()
         for human, accuracy in metric.pairwise.items()
     )
-    columns = (
-        Column("metric", "Metric"),
-        Column("human", "Human relation"),
-        Column("acc_eq", "acc_eq", "acc_eq"),
-        Column("uncalibrated", "Epsilon 0"),
-        Column("in_sample", "In-sample"),
-        Column("pairs", "Pairs"),
-        Column("human_ties", "Human ties"),
-        Column("metric_ties", "Metric ties"),
-    )
-    note = (
-        "acc_eq chooses epsilon on other participants; in-sample chooses it on the evaluated pairs "
-        "themselves, which is optimistic. A metric that always ties has an accuracy of human ties "
-        "/ pairs. If annotators must choose a set, there are no human ties and every metric tie "
-        "counts as wrong."
-    )
-    return Table("pairwise_accuracy", "Pairwise accuracy with ties", columns, rows, note)
+    return table("pairwise_accuracy", rows)
 
 
 def _accuracy_row(name: str, human: str, accuracy: PairwiseAccuracy) -> Row:
@@ -142,15 +127,7 @@ def _margin_table(analysis: Analysis) -> Table:
         )
         for row in _margin_rows(name, side, margin)
     )
-    columns = (
-        Column("metric", "Metric"),
-        Column("side", "Difference in"),
-        Column("low", "From"),
-        Column("high", "To"),
-        Column("accuracy", "Accuracy", "margin"),
-        Column("pairs", "Pairs"),
-    )
-    return Table("margin", "Accuracy by margin", columns, rows)
+    return table("margin", rows)
 
 
 def _margin_rows(name: str, side: str, margin: AccuracyByMargin) -> Iterator[Row]:

@@ -14,7 +14,8 @@ from hsfiq.analysis.reports.cells import (
     number_text,
     p_cell,
 )
-from hsfiq.analysis.reports.document import Chart, Column, NumberCell, Section, Table
+from hsfiq.analysis.reports.document import Chart, NumberCell, Section, Table
+from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.reports.sections.distribution import (
     distribution_chart,
     distribution_table,
@@ -59,22 +60,7 @@ def _spearman_table(analysis: Analysis) -> Table:
         )
         for (name, correlation), cell in zip(correlations.items(), cells, strict=True)
     )
-    columns = (
-        Column("metric", "Metric"),
-        Column("rho", "Statistic", "spearman"),
-        Column("p", "P-value", "independent"),
-        Column("independent", "Assuming independence", "independent"),
-        Column("n_sets", "Sets"),
-        Column("n_participants", "Participants"),
-    )
-    return Table(
-        "table2_spearman",
-        "Spearman correlation between the human score and each metric (as CIRQRS Table 2)",
-        columns,
-        rows,
-        "The first interval resamples whole clusters. The p-value and the second interval assume "
-        "independent sets, but sets scored by the same person are not independent.",
-    )
+    return table("table2_spearman", rows)
 
 
 def _spearman_chart(analysis: Analysis) -> Chart:
@@ -145,11 +131,4 @@ def _within_table(analysis: Analysis) -> Table:
         )
         for name, within in results.items()
     )
-    columns = (
-        Column("metric", "Metric"),
-        Column("own", "Mean of the participants' rhos", "within"),
-        Column("n_participants", "Participants"),
-        Column("centred", "Rho of centred scores", "within"),
-    )
-    note = "Neither is affected by some participants giving higher scores than others."
-    return Table("within_participant", "Correlation within participants", columns, rows, note)
+    return table("within_participant", rows)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports.cells import DASH, estimate_cell
-from hsfiq.analysis.reports.document import Column, Section, Table
+from hsfiq.analysis.reports.document import Section
+from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.reports.sections.caveats import sentence
 
 if TYPE_CHECKING:
@@ -29,15 +30,5 @@ def categories_section(categories: Categories) -> Section:
         for category, figures in categories.figures.items()
         for metric, rho in figures.spearman.items()
     )
-    columns = (
-        Column("category", "Category"),
-        Column("metric", "Metric"),
-        Column("questions", "Questions"),
-        Column("n_participants", "Participants"),
-        Column("rho", "rho", "spearman"),
-        Column("symmetric", "Symmetric", "symmetric"),
-        Column("tie_half", "tie_half", "tie_half"),
-    )
     note = sentence(categories.note) if categories.note else None
-    table = Table("categories", "Main figures by category", columns, rows, note)
-    return Section("categories", "Categories", (table,))
+    return Section("categories", "Categories", (table("categories", rows, note=note),))

@@ -76,13 +76,11 @@ def _notes(analysis: Analysis) -> Iterator[Caveat]:
 
 def _simulated(analysis: Analysis) -> Iterator[Caveat]:
     if analysis.release.simulated:
-        yield (
-            "Simulated answers",
-            (
-                "The answers come from simulated annotators. Every figure describes the "
-                "simulation, not what people think."
-            ),
+        text = (
+            "The answers come from simulated annotators. Every figure describes the "
+            "simulation, not what people think."
         )
+        yield "Simulated answers", text
 
 
 def _data(release: Release, analysis: Analysis) -> Iterator[Caveat]:
@@ -112,21 +110,17 @@ def _n_triplets(release: Release) -> int | None:
 def _few_participants(analysis: Analysis) -> Iterator[Caveat]:
     n = analysis.release.n_participants
     if n < 2:
-        yield (
-            "One participant",
-            (
-                "With a single participant, the variation between people is unknown: there are no "
-                "intervals, and the figures do not generalise to other people."
-            ),
+        text = (
+            "With a single participant, the variation between people is unknown: there are no "
+            "intervals, and the figures do not generalise to other people."
         )
+        yield "One participant", text
     elif n < FEW_CLUSTERS:
-        yield (
-            "Few participants",
-            (
-                f"{n} participants are few: intervals that resample participants tend to be too "
-                "short. The true uncertainty is at least as large as shown."
-            ),
+        text = (
+            f"{n} participants are few: intervals that resample participants tend to be too "
+            "short. The true uncertainty is at least as large as shown."
         )
+        yield "Few participants", text
 
 
 def _exclusions(release: Release) -> Iterator[Caveat]:
@@ -169,13 +163,11 @@ def _base_rate(release: Release, analysis: Analysis) -> Iterator[Caveat]:
     yield "The base rate is not 0.5" if is_biased else "The base rate", text
     if bias.human_ties:
         questions = "question" if bias.human_ties == 1 else "questions"
-        yield (
-            "Human ties",
-            (
-                f"In {bias.human_ties:,} {questions} neither set was preferred; preference rates "
-                "exclude them."
-            ),
+        text = (
+            f"In {bias.human_ties:,} {questions} neither set was preferred; preference rates "
+            "exclude them."
         )
+        yield "Human ties", text
 
 
 def _rules(analysis: Analysis) -> Iterator[Caveat]:
@@ -187,15 +179,13 @@ def _rules(analysis: Analysis) -> Iterator[Caveat]:
         if defined and max(defined) - min(defined) >= 0.01:
             ranges.append(f"{name} from {number_text(min(defined))} to {number_text(max(defined))}")
     if ranges:
-        yield (
-            "Preference rates depend on the rule",
-            (
-                "The published rules consider only set 1 and differ in using > or >=. Depending on "
-                "that choice, and on which set is called set 1, the same answers give different "
-                f"rates: {'; '.join(ranges)}. Report the symmetric rate with its coverage, or "
-                "tie_half."
-            ),
+        text = (
+            "The published rules consider only set 1 and differ in using > or >=. Depending on "
+            "that choice, and on which set is called set 1, the same answers give different "
+            f"rates: {'; '.join(ranges)}. Report the symmetric rate with its coverage, or "
+            "tie_half."
         )
+        yield "Preference rates depend on the rule", text
 
 
 def _metric_ties(analysis: Analysis) -> Iterator[Caveat]:
@@ -216,13 +206,11 @@ def _missing(analysis: Analysis) -> Iterator[Caveat]:
             examples = ", ".join(missing.first) + (
                 ", ..." if missing.n > len(missing.first) else ""
             )
-            yield (
-                f"{name} is incomplete",
-                (
-                    f"It has no value for {missing.n:,} of {analysis.release.n_sets:,} sets "
-                    f"({examples}); its figures exclude them."
-                ),
+            text = (
+                f"It has no value for {missing.n:,} of {analysis.release.n_sets:,} sets "
+                f"({examples}); its figures exclude them."
             )
+            yield f"{name} is incomplete", text
 
 
 def _dependent_evidence(release: Release) -> Iterator[Caveat]:
@@ -231,38 +219,32 @@ def _dependent_evidence(release: Release) -> Iterator[Caveat]:
     n = int(decided.sum())
     if n:
         agree = number_text(1 - int(contradicts(answers).sum()) / n, "percent")
-        yield (
-            "Preferences and scores are not independent evidence",
-            (
-                f"Of {n:,} pairs with a preference and two different scores, {agree} prefer the "
-                "higher score: the same person gave both. A metric that agrees with the scores "
-                "will also agree with the preferences, which is no further evidence for it."
-            ),
+        text = (
+            f"Of {n:,} pairs with a preference and two different scores, {agree} prefer the "
+            "higher score: the same person gave both. A metric that agrees with the scores "
+            "will also agree with the preferences, which is no further evidence for it."
         )
+        yield "Preferences and scores are not independent evidence", text
 
 
 def _overlap(analysis: Analysis, details: Details) -> Iterator[Caveat]:
     ceiling, n_sets = details.ceiling, analysis.release.n_sets
     if isnan(ceiling.scores.alpha):
         count = f"Only {ceiling.n_sets:,}" if ceiling.n_sets else "None"
-        yield (
-            "Inter-annotator agreement is unknown",
-            (
-                f"{count} of {n_sets:,} sets {'was' if ceiling.n_sets < 2 else 'were'} scored by "
-                "two people, so neither inter-annotator agreement nor the best result that a "
-                "metric could reach can be estimated."
-            ),
+        text = (
+            f"{count} of {n_sets:,} sets {'was' if ceiling.n_sets < 2 else 'were'} scored by "
+            "two people, so neither inter-annotator agreement nor the best result that a "
+            "metric could reach can be estimated."
         )
+        yield "Inter-annotator agreement is unknown", text
     else:
-        yield (
-            "Overlap between annotators",
-            (
-                f"{ceiling.n_sets:,} of {n_sets:,} sets were scored by more than one person. On "
-                "these sets, inter-annotator agreement (Krippendorff's alpha of the scores "
-                f"{number_text(ceiling.scores.alpha)}) and how well annotators predict each other "
-                "can be estimated."
-            ),
+        text = (
+            f"{ceiling.n_sets:,} of {n_sets:,} sets were scored by more than one person. On "
+            "these sets, inter-annotator agreement (Krippendorff's alpha of the scores "
+            f"{number_text(ceiling.scores.alpha)}) and how well annotators predict each other "
+            "can be estimated."
         )
+        yield "Overlap between annotators", text
 
 
 def _categories(details: Details) -> Iterator[Caveat]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import difference_cell, number_text, p_cell
-from hsfiq.analysis.reports.document import Chart, Column, Row, Section, Table
+from hsfiq.analysis.reports.document import Chart, Section, Table
+from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.statistics.compare import STATISTICS
 
 if TYPE_CHECKING:
@@ -27,35 +28,24 @@ def comparison_section(comparisons: Sequence[Comparison]) -> Section:
 
 
 def _table(comparisons: Sequence[Comparison]) -> Table:
-    rows: list[Row] = []
-    for comparison in comparisons:
-        for statistic in STATISTICS:
-            difference = getattr(comparison, statistic)
-            rows.append(
-                (
-                    comparison.metric,
-                    comparison.other,
-                    NAMES[statistic],
-                    difference_cell(difference),
-                    p_cell(difference.p, difference.reason),
-                    p_cell(difference.p_holm, difference.reason),
-                    difference.n,
-                )
-            )
-    columns = (
-        Column("metric", "Metric"),
-        Column("other", "Minus"),
-        Column("statistic", "Statistic"),
-        Column("difference", "Difference", "difference"),
-        Column("p", "P-value", "difference"),
-        Column("p_holm", "Holm p", "difference"),
-        Column("rows", "Rows"),
+    differences = (
+        (comparison, name, getattr(comparison, name))
+        for comparison in comparisons
+        for name in STATISTICS
     )
-    note = (
-        "Marks refer to the Holm-adjusted p-value. A difference without a mark is not evidence of "
-        "equality."
+    rows = (
+        (
+            comparison.metric,
+            comparison.other,
+            NAMES[name],
+            difference_cell(difference),
+            p_cell(difference.p, difference.reason),
+            p_cell(difference.p_holm, difference.reason),
+            difference.n,
+        )
+        for comparison, name, difference in differences
     )
-    return Table("comparisons", "Paired differences between metrics", columns, tuple(rows), note)
+    return table("comparisons", rows)
 
 
 def _chart(comparisons: Sequence[Comparison]) -> Chart:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import DASH, estimate_cell, number_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import Cell, Chart, Column, Row, Table
+from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.statistics.normality import SHAPIRO_MAX
 
 if TYPE_CHECKING:
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from hsfiq.analysis.analyze import Analysis
     from hsfiq.analysis.reports.score_distribution import ScoreDistribution, ValuesAtScore
     from hsfiq.analysis.statistics.normality import Normality
-
-NORMALITY_NOTE = (
-    "Scores with few levels are never normally distributed, so rejecting normality tells nothing "
-    "new. Ranks are correlated because the scores are ordinal."
-)
 
 
 def distribution_chart(distribution: ScoreDistribution) -> Chart:
@@ -107,16 +103,8 @@ def normality_table(analysis: Analysis) -> Table:
     variables = {"human score": analysis.human_score} | {
         name: metric.normality for name, metric in analysis.metrics.items()
     }
-    columns = (
-        Column("variable", "Variable"),
-        Column("W", "Shapiro-Wilk W", "normality"),
-        Column("p", "P-value", "normality"),
-        Column("K2", "K2", "normality"),
-        Column("K2_p", "P-value of K2", "normality"),
-        Column("n", "Values"),
-    )
     rows = tuple(_normality_row(name, result) for name, result in variables.items())
-    return Table("normality", "Normality", columns, rows, NORMALITY_NOTE)
+    return table("normality", rows)
 
 
 def _normality_row(name: str, result: Normality) -> Row:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
-from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
-from hsfiq.analysis.reports.document import Block, Column, Section, Table
+from hsfiq.analysis.reports.document import Block, Section
+from hsfiq.analysis.reports.layout import read_toml, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,12 +23,7 @@ class Method(NamedTuple):
     source: str
 
 
-def _read_methods() -> tuple[Method, ...]:
-    text = (files("hsfiq.analysis.reports.sections") / "methods.toml").read_text(encoding="utf-8")
-    return tuple(Method(**method) for method in tomllib.loads(text)["methods"])
-
-
-METHODS = _read_methods()
+METHODS = tuple(Method(**method) for method in read_toml("methods.toml")["methods"])
 METHOD_NUMBERS = {method.key: number for number, method in enumerate(METHODS, 1)}
 """The note number of each method."""
 
@@ -39,12 +33,6 @@ def methods_section(bootstrap: Bootstrap, comparisons: Sequence[Comparison]) -> 
     rows = tuple(
         (str(number), method.name, method.formula, method.source)
         for number, method in enumerate(METHODS, 1)
-    )
-    columns = (
-        Column("number", "Note"),
-        Column("figure", "Figure"),
-        Column("formula", "Formula"),
-        Column("source", "Source"),
     )
     blocks: list[Block] = [_intervals(bootstrap)]
     if comparisons:
@@ -59,7 +47,7 @@ def methods_section(bootstrap: Bootstrap, comparisons: Sequence[Comparison]) -> 
             "clusters, method and seed. An undefined figure is a dash here and null in JSON, "
             "always with a reason."
         ),
-        Table("methods", "How each figure is computed", columns, rows),
+        table("methods", rows),
     ]
     return Section("methods", "Methods", tuple(blocks))
 

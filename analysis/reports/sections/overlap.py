@@ -6,7 +6,8 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports.cells import estimate_cell, number_text
-from hsfiq.analysis.reports.document import Column, NumberCell, Section, Table
+from hsfiq.analysis.reports.document import NumberCell, Section, Table
+from hsfiq.analysis.reports.layout import table
 
 if TYPE_CHECKING:
     from hsfiq.analysis.statistics.ceiling import Ceiling
@@ -33,12 +34,7 @@ def _table(ceiling: Ceiling) -> Table:
         (name, estimate_cell(figures.spearman), estimate_cell(figures.tie_half))
         for name, figures in predictors.items()
     )
-    columns = (
-        Column("by", "Predicted by"),
-        Column("rho", "rho", "ceiling"),
-        Column("tie_half", "tie_half", "ceiling"),
-    )
-    return Table("ceiling", "The human ceiling", columns, rows)
+    return table("ceiling", rows)
 
 
 def _comparison(ceiling: Ceiling) -> str:
@@ -71,10 +67,4 @@ def _alpha_table(ceiling: Ceiling) -> Table:
         )
         for name, agreement in agreements.items()
     )
-    columns = (
-        Column("of", "Agreement in"),
-        Column("alpha", "Alpha", "alpha"),
-        Column("units", "Units"),
-        Column("ratings", "Ratings"),
-    )
-    return Table("alpha", "Krippendorff's alpha", columns, rows)
+    return table("alpha", rows)

@@ -9,6 +9,7 @@ import numpy as np
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import number_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import Chart, Column, NumberCell, Row, Section, Style, Table
+from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.statistics.participants import WHY_UNDEFINED
 
 if TYPE_CHECKING:
@@ -56,22 +57,13 @@ def participants_section(bias: PositionBias, participants: Participants) -> Sect
 
 
 def _bias_table(bias: PositionBias) -> Table:
-    columns = (
-        Column("rate", "P(set 1 preferred)", "position"),
-        Column("p", "Binomial p", "position"),
-        Column("p_clustered", "Sign-flip p", "position"),
-        Column("questions", "Questions"),
-        Column("n_participants", "Participants"),
-        Column("human_ties", "Human ties excluded"),
-    )
     row = (
         number_cell(bias.rate, bias.reason, n=bias.n, ci=bias.ci),
         p_cell(bias.p, bias.reason),
         p_cell(bias.p_clustered, bias.reason),
         *(bias.n, bias.n_participants, bias.human_ties),
     )
-    note = "The binomial test assumes independent answers; the sign-flip test does not."
-    return Table("position_bias", "Position bias", columns, (row,), note)
+    return table("position_bias", (row,))
 
 
 def _chart(participants: Participants) -> Chart:
@@ -171,30 +163,27 @@ def _outliers_table(participants: Participants) -> Table:
         )
         for outlier in participants.outliers
     )
-    columns = (
-        Column("participant", "Participant"),
-        Column("figure", "Figure"),
-        Column("value", "Value"),
-        Column("median", "Median"),
-        Column("z", "Modified z", "outliers"),
-    )
-    return Table("outliers", "Outliers (listed, not excluded)", columns, rows)
+    return table("outliers", rows)
 
 
 def _participants_table(participants: Participants) -> Table:
-    table, by_metric = participants.table, participants.by_metric
+    answers, by_metric = participants.table, participants.by_metric
     rows: list[Row] = [
         (
             str(participant),
-            int(table.loc[participant, "n"]),
-            *(_cell(name, float(table.loc[participant, name])) for name in FIGURES if name != "n"),
+            int(answers.loc[participant, "n"]),
+            *(
+                _cell(name, float(answers.loc[participant, name]))
+                for name in FIGURES
+                if name != "n"
+            ),
             *(
                 _cell(name, float(figures.loc[participant, name]))
                 for figures in by_metric.values()
                 for name in ("rho", "tie_half")
             ),
         )
-        for participant in table.index
+        for participant in answers.index
     ]
     columns = (
         Column("participant", "Participant"),

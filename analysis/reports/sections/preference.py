@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import estimate_cell, mark_best, number_cell, number_text
-from hsfiq.analysis.reports.document import Block, Chart, Column, Section, Table
+from hsfiq.analysis.reports.document import Block, Chart, Section, Table
+from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.reports.rules import RULES, SOURCES, base_rates, rates_by_rule
 
 if TYPE_CHECKING:
@@ -38,18 +39,7 @@ def _preference_table(rates: Mapping[str, PreferenceRates]) -> Table:
         (name, cell, estimate_cell(metric.base_rate))
         for (name, metric), cell in zip(rates.items(), cells, strict=True)
     )
-    columns = (
-        Column("metric", "Metric"),
-        Column("ge", "Preference rate", "ge"),
-        Column("base_rate", "Base rate", "base_rate"),
-    )
-    return Table(
-        "table3_preference_rate",
-        "Preference rate of each metric (as CIRQRS Table 3)",
-        columns,
-        rows,
-        "A preference rate is meaningful only in comparison with its base rate.",
-    )
+    return table("table3_preference_rate", rows)
 
 
 def _rules_table(rates: Mapping[str, PreferenceRates]) -> Table:
@@ -65,21 +55,13 @@ def _rules_table(rates: Mapping[str, PreferenceRates]) -> Table:
         for name, metric in rates.items()
         for rule, rate in rates_by_rule(metric).items()
     )
-    columns = (
-        Column("metric", "Metric"),
-        Column("rule", "Rule", "symmetric"),
-        Column("rate", "Rate"),
-        Column("pairs", "Pairs"),
-        Column("coverage", "Coverage", "coverage"),
-        Column("base_rate", "Base rate", "base_rate"),
-    )
     counts = "; ".join(
         f"{name}: {metric.metric_ties:,} metric ties among {metric.base_rate.n:,} pairs; excluded: "
         f"{metric.human_ties:,} human ties and {metric.missing:,} pairs without a value"
         for name, metric in rates.items()
     )
     note = f"{counts}." if counts else None
-    return Table("rules", "Every rule applied to the same answers", columns, rows, note)
+    return table("rules", rows, note=note)
 
 
 def _rules_chart(rates: Mapping[str, PreferenceRates]) -> Chart:
@@ -154,10 +136,4 @@ def _given_tie_table(analysis: Analysis) -> Table:
         for name, metric in analysis.metrics.items()
         for other, rate in metric.given_tie.items()
     )
-    columns = (
-        Column("metric", "Metric"),
-        Column("other", "Tying metric"),
-        Column("gt", "gt", "given_tie"),
-        Column("coverage", "Coverage", "coverage"),
-    )
-    return Table("given_tie", "Pairs on which another metric ties (CIRQRS eq. 9)", columns, rows)
+    return table("given_tie", rows)

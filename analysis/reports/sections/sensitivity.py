@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import DASH, estimate_cell, number_cell
 from hsfiq.analysis.reports.document import Block, Chart, Column, NumberCell, Row, Section, Table
+from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.sensitivity.conclusions import CHANCE, STATISTICS
 from hsfiq.analysis.sensitivity.jackknife import UNDEFINED_REASON
 
@@ -112,12 +113,4 @@ def _leave_one_out_table(sensitivity: Sensitivity) -> Table:
             low, high = (number_cell(bound, reason) for bound in (bounds.low, bounds.high))
             without = (bounds.low_without or DASH, bounds.high_without or DASH)
             rows.append((statistic, metric, low, without[0], high, without[1]))
-    columns = (
-        Column("statistic", "Statistic"),
-        Column("metric", "Metric"),
-        Column("low", "Lowest", "left_out"),
-        Column("low_without", "Without"),
-        Column("high", "Highest", "left_out"),
-        Column("high_without", "Without"),
-    )
-    return Table("left_out", "Leaving out one participant at a time", columns, tuple(rows))
+    return table("left_out", rows)

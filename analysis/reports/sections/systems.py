@@ -16,6 +16,7 @@ from hsfiq.analysis.reports.cells import (
     number_text,
 )
 from hsfiq.analysis.reports.document import Chart, Column, Row, Section, Table
+from hsfiq.analysis.reports.layout import table
 
 if TYPE_CHECKING:
     from hsfiq.analysis.systems.ranking import OrderAgreement
@@ -119,12 +120,7 @@ def _order_table(systems: Systems) -> Table:
         (metric, number_cell(order.tau, order.reason, ci=order.ci), _reversed_pairs(order))
         for metric, order in orders.items()
     )
-    columns = (
-        Column("metric", "Metric"),
-        Column("tau", "Kendall's tau with people", "order"),
-        Column("swapped", "Reversed pairs (better according to people first)"),
-    )
-    return Table("systems_order", "Agreement of rankings", columns, rows)
+    return table("systems_order", rows)
 
 
 def _reversed_pairs(order: OrderAgreement) -> str:

@@ -1,0 +1,29 @@
+"""Tables with the captions and columns of tables.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from hsfiq.analysis.reports.document import Column, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hsfiq.analysis.reports.document import Row
+
+
+def read_toml(name: str) -> dict[str, Any]:
+    """A TOML file of this package."""
+    return tomllib.loads((files("hsfiq.analysis.reports") / name).read_text(encoding="utf-8"))
+
+
+LAYOUTS = read_toml("tables.toml")
+
+
+def table(name: str, rows: Iterable[Row], *, note: str | None = None) -> Table:
+    """A table with the caption, the columns and, unless given here, the note of tables.toml."""
+    layout = LAYOUTS[name]
+    columns = tuple(Column(*column) for column in layout["columns"])
+    return Table(name, layout["caption"], columns, tuple(rows), note or layout.get("note"))
