@@ -28,6 +28,11 @@ $(VENV)/.dev: $(BIN)/python $(INPUTS)
 	$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.test $(VENV)/.annotate
 
+# Node.js only checks the question page's JavaScript.
+node_modules/.installed: package.json package-lock.json
+	npm ci --silent --no-audit --no-fund
+	@touch $@
+
 demo: $(VENV)/.annotate  ## Serve a ready study at http://127.0.0.1:7860
 	$(BIN)/hsfiq demo $(ARGS)
 
@@ -44,11 +49,12 @@ test-lavis:  ## Run the tests of the BLIP-2 encoder, with LAVIS (Python 3.11)
 	venv=$$($(LAVIS)) && "$$venv/bin/python" -m pytest -c tests/lavis/pytest.ini \
 		--confcutdir tests/lavis tests/lavis $(ARGS)
 
-lint: $(VENV)/.dev  ## Check style, types and import contracts
+lint: $(VENV)/.dev node_modules/.installed  ## Check style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	npm run --silent lint
 
 docs: $(VENV)/.dev  ## Write the reference of the commands (docs/cli.md) and of the Python API (build/api)
 	$(BIN)/python -m hsfiq.cli.reference > docs/cli.md
@@ -69,4 +75,4 @@ bench-setup: .venv-potato/bin/potato  ## Install what the benchmarks compare wit
 	.venv-potato/bin/python -m pip --disable-pip-version-check install --quiet potato-annotation==2.12.1
 
 clean:  ## Remove what these targets built; keeps all data
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from hsfiq.annotate import handlers as study
 from hsfiq.annotate.cookies import required_participant, token_in
 from hsfiq.annotate.enrolment import add_arrivals
-from hsfiq.annotate.gradio_page import look, question_page
+from hsfiq.annotate.gradio_page import add_page_modules, look, question_page
 from hsfiq.annotate.handlers import HandedOn, Site
 from hsfiq.annotate.images import image_response
 from hsfiq.annotate.owner.mount import add_owner
@@ -61,6 +61,7 @@ def plain_app(site: Site) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     add_arrivals(app, site)
     add_study_routes(app, site)
+    add_page_modules(app)
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(InvalidRecord, refused)
     return app

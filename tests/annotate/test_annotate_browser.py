@@ -190,7 +190,7 @@ def test_nothing_needs_scrolling_on_a_desktop(
         "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
     )
     assert size == [width, height]
-    for part in (".reference .frame", ".wish", ".frame", ".option", ".button.next"):
+    for part in (".reference .frame", ".user-text", ".frame", ".option", ".button.next"):
         for found in page.locator(part).all():
             box = found.bounding_box()
             assert box, part

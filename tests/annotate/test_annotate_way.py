@@ -233,7 +233,7 @@ def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: 
     seen = set()
     for number in (1, 2, 3, 4):
         expect(page.locator(".count")).to_have_text(f"{number} / 4")
-        seen.add(page.locator(".wish").text_content())
+        seen.add(page.locator(".user-text").text_content())
         assert page.locator(".wish *").count() == 0
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width == 1280

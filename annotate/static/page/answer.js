@@ -1,0 +1,175 @@
+// The answer being given: what is chosen, what is missing, and the time taken.
+import { find, findAll, root } from "./dom.js";
+import { readDraft, writeDraft } from "./draft.js";
+import { clearNotice } from "./notice.js";
+import { isWaiting } from "./server.js";
+import { currentStudy, judgedView } from "./state.js";
+import { t } from "./text.js";
+
+/** @typedef {import("../protocol").EarlierAnswer} Values */
+/** @typedef {import("../protocol").AnswerPayload} AnswerPayload */
+/** @typedef {import("./state.js").JudgedView} JudgedView */
+/** @typedef {keyof Values} Field */
+
+/**
+ * @typedef {object} Answer
+ * @property {JudgedView} view the question
+ * @property {Values} values what is chosen
+ * @property {Values} saved what the server has stored
+ * @property {string} submitKey the same for every attempt to send the same values
+ * @property {number} active seconds on this question before `visibleSince`
+ * @property {number | null} firstChoiceAt ms since the epoch
+ * @property {number | null} visibleSince ms since the epoch; null while the page is hidden
+ */
+
+/** @type {Values} */
+const EMPTY = { score_1: null, score_2: null, preferred: null, irrelevant: false, reason: "" };
+const RADIO_FIELDS = /** @type {const} */ (["score_1", "score_2", "preferred"]);
+
+/** @type {Answer | null} */
+let answer = null;
+let isMissingShown = false;
+
+/** Forget the answer when the page is built anew. */
+export function resetAnswer() {
+  answer = null;
+}
+
+export function currentAnswer() {
+  if (!answer) throw new Error("no question is shown");
+  return answer;
+}
+
+/** @param {JudgedView} view */
+export function startAnswer(view) {
+  const draft = readDraft(view.assignment) ?? {};
+  const saved = { ...EMPTY, ...view.earlier };
+  answer = {
+    view,
+    values: { ...saved, ...draft.values },
+    saved,
+    submitKey: draft.submitKey ?? newKey(),
+    active: draft.active ?? 0,
+    firstChoiceAt: draft.first ?? null,
+    visibleSince: document.hidden ? null : Date.now(),
+  };
+  for (const element of findAll(".unanswered")) element.classList.remove("unanswered");
+  fillInputs();
+}
+
+/** A random key; `crypto.randomUUID` does not exist on plain http. */
+function newKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function fillInputs() {
+  const { values } = currentAnswer();
+  for (const field of RADIO_FIELDS) {
+    for (const input of root.querySelectorAll(`input[name="${field}"]`)) {
+      if (input instanceof HTMLInputElement) input.checked = input.value === String(values[field]);
+    }
+  }
+  find(".irrelevant", HTMLInputElement).checked = values.irrelevant;
+  const reason = find("#hsfiq-reason", HTMLTextAreaElement);
+  if (reason.value !== values.reason) reason.value = values.reason;
+  refreshButtons();
+}
+
+/**
+ * Choose a value for one field of the answer.
+ * @template {Field} F
+ * @param {F} field
+ * @param {Values[F]} value
+ */
+export function choose(field, value) {
+  if (!judgedView()) return;
+  if (isWaiting()) return fillInputs(); // the values being sent stay as they are
+  const current = currentAnswer();
+  current.values[field] = value;
+  current.firstChoiceAt ??= Date.now();
+  root.querySelector(`[data-field="${field}"]`)?.classList.remove("unanswered");
+  // These are other values than those of a failed attempt, so they get a key of their own.
+  current.submitKey = newKey();
+  saveDraft();
+  fillInputs();
+}
+
+function refreshButtons() {
+  const { values, view } = currentAnswer();
+  const isComplete = missingFields().length === 0;
+  const isReasonGiven = values.reason.trim() !== "";
+  const isReasonNeeded = view.reason_asked && !isReasonGiven;
+  find(".next").setAttribute("aria-disabled", String(!isComplete));
+  find(".reason-label").textContent = t(
+    isReasonGiven ? "reason_given" : isReasonNeeded ? "reason_required" : "reason",
+  );
+  find(".reason-prompt").textContent = t(view.reason_asked ? "reason_prompt_required" : "reason_prompt");
+  find(".reason").classList.toggle("asked", isReasonNeeded);
+  if (isComplete && isMissingShown) {
+    isMissingShown = false;
+    clearNotice();
+  }
+}
+
+/** @returns {Field[]} the fields without which the answer cannot be sent */
+export function missingFields() {
+  const { values, view } = currentAnswer();
+  /** @type {Field[]} */
+  const fields = RADIO_FIELDS.filter((field) => values[field] === null);
+  const isTooShort = values.reason.trim().length < currentStudy().shortest_reason;
+  return view.reason_asked && isTooShort ? [...fields, "reason"] : fields;
+}
+
+/**
+ * Mark the fields that are missing.
+ * @param {Field[]} fields
+ */
+export function markMissing(fields) {
+  for (const field of fields) find(`[data-field="${field}"]`).classList.add("unanswered");
+  isMissingShown = true;
+}
+
+export function isChanged() {
+  const { values, saved } = currentAnswer();
+  return [...RADIO_FIELDS, /** @type {const} */ ("irrelevant"), /** @type {const} */ ("reason")].some(
+    (field) => saved[field] !== values[field],
+  );
+}
+
+export function saveDraft() {
+  if (!answer || !judgedView()) return;
+  const { view, values, submitKey, firstChoiceAt } = answer;
+  writeDraft(view.assignment, { values, submitKey, active: activeSeconds(), first: firstChoiceAt });
+}
+
+/** Seconds on this question while the page was visible. */
+function activeSeconds() {
+  const { active, visibleSince } = currentAnswer();
+  return active + (visibleSince === null ? 0 : secondsSince(visibleSince));
+}
+
+/** @param {number} start ms since the epoch; a clock set back gives 0 */
+const secondsSince = (start) => Math.max(0, (Date.now() - start) / 1000);
+
+/** Count time only while the page is visible. */
+export function onVisibilityChange() {
+  if (!answer) return;
+  answer.active = activeSeconds();
+  answer.visibleSince = document.hidden ? null : Date.now();
+  if (document.hidden) saveDraft();
+}
+
+/** @returns {AnswerPayload} */
+export function answerPayload() {
+  const { values, firstChoiceAt } = currentAnswer();
+  return {
+    score_1: Number(values.score_1),
+    score_2: Number(values.score_2),
+    preferred: Number(values.preferred),
+    irrelevant: values.irrelevant,
+    reason: values.reason.trim() || null,
+    active_seconds: activeSeconds(),
+    seconds_since_first_interaction: firstChoiceAt === null ? null : secondsSince(firstChoiceAt),
+  };
+}

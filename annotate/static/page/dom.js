@@ -1,0 +1,64 @@
+// Finding and making elements. All text from data is set as text, never as HTML.
+
+/** The page's outermost element. @type {HTMLElement} */
+export let root;
+
+/** @param {HTMLElement} element the component that holds the page */
+export function setRoot(element) {
+  root = /** @type {HTMLElement} */ (element.querySelector(".page"));
+}
+
+/**
+ * The first element on the page that matches the selector.
+ * @template {HTMLElement} [T=HTMLElement]
+ * @param {string} selector
+ * @param {new () => T} [type]
+ * @returns {T}
+ */
+export function find(selector, type) {
+  const element = root.querySelector(selector);
+  if (!(element instanceof (type ?? HTMLElement))) throw new Error(`no ${selector} on the page`);
+  return /** @type {T} */ (element);
+}
+
+/**
+ * @param {string} selector
+ * @returns {NodeListOf<HTMLElement>}
+ */
+export const findAll = (selector) => root.querySelectorAll(selector);
+
+/**
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {string} [className]
+ * @param {string} [text]
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
+export function make(tag, className, text) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+/**
+ * A button that does not submit a form.
+ * @param {string} className
+ * @param {string} [text]
+ */
+export function makeButton(className, text) {
+  const button = make("button", className, text);
+  button.type = "button";
+  return button;
+}
+
+/** Move the focus to the page itself, so that Enter presses no button. */
+export const focusPage = () => find(".main").focus({ preventScroll: true });
+
+/**
+ * Let an element take the keyboard's focus if its text is too long for it and scrolls.
+ * @param {HTMLElement} element
+ */
+export function focusIfScrolling(element) {
+  element.tabIndex = element.scrollHeight > element.clientHeight + 1 ? 0 : -1;
+}

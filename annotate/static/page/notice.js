@@ -1,0 +1,36 @@
+// The line above the buttons, and what screen readers announce.
+import { find } from "./dom.js";
+
+/**
+ * @typedef {object} NoticeOptions
+ * @property {string} [label] text of the button
+ * @property {() => void} [action] what the button does; without it there is no button
+ * @property {boolean} [isInfo] information rather than a warning
+ */
+
+/**
+ * Show one line and announce it.
+ * @param {string} text
+ * @param {NoticeOptions} [options]
+ */
+export function notify(text, { label = "", action, isInfo = false } = {}) {
+  const notice = find(".notice");
+  notice.hidden = !text;
+  notice.classList.toggle("info", isInfo);
+  find(".notice-text").textContent = text;
+  const button = find(".notice-action");
+  button.hidden = !action;
+  button.textContent = label;
+  button.onclick = action ?? null;
+  find(".live").textContent = text;
+}
+
+export const clearNotice = () => notify("");
+
+/**
+ * Announce a text before the notice that is shown.
+ * @param {string} text
+ */
+export function announce(text) {
+  find(".live").textContent = `${text} ${find(".notice-text").textContent}`.trim();
+}

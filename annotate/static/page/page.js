@@ -1,0 +1,102 @@
+// The question page: `start` brings the Gradio component to life.
+import { choose, onVisibilityChange, resetAnswer, saveDraft } from "./answer.js";
+import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
+import { find, findAll, focusPage, root, setRoot } from "./dom.js";
+import { isTextField, onKeyDown } from "./keyboard.js";
+import { onView } from "./server.js";
+import { finishPractice, sendConsent, sendSum } from "./stages.js";
+import { resetState } from "./state.js";
+import { back, goTo, skip } from "./submit.js";
+import { next, open, show } from "./views.js";
+import { pageZoom } from "./zoom.js";
+
+/** @typedef {import("../protocol").Opening | import("../protocol").FailedOpening | null} OpeningValue */
+
+let listeners = new AbortController();
+
+/**
+ * @param {HTMLElement} element the component
+ * @param {{ value: OpeningValue }} props its properties
+ * @param {(name: "value", callback: () => void) => void} watch calls back when a property changes
+ */
+export function start(element, props, watch) {
+  listeners.abort(); // Gradio may build the component anew: only the newest listens
+  listeners = new AbortController();
+  setRoot(element);
+  resetState();
+  resetAnswer();
+  onView(show);
+  listenToButtons();
+  listenToDialogs();
+  const { signal } = listeners;
+  root.addEventListener("change", onChange, { signal });
+  root.addEventListener("click", onClick, { signal });
+  document.addEventListener("keydown", onKeyDown, { signal });
+  document.addEventListener("visibilitychange", onVisibilityChange, { signal });
+  window.addEventListener("pagehide", saveDraft, { signal });
+  watch("value", () => open(props.value));
+  open(props.value);
+}
+
+function listenToButtons() {
+  onPress(".next", next);
+  onPress(".back", back);
+  onPress(".skip", skip);
+  onPress(".go-back", back);
+  onPress(".try-again", () => goTo(null));
+  onPress(".reason", toggleReason);
+  onPress(".reason-close", closeReason);
+  onPress(".agree", () => sendConsent(true));
+  onPress(".decline", () => sendConsent(false));
+  onPress(".begin", finishPractice);
+  onPress(".open-guidelines", openGuidelines);
+  onPress(".zoom .earlier", () => pageZoom(-1));
+  onPress(".zoom .later", () => pageZoom(1));
+  find(".check", HTMLFormElement).onsubmit = (event) => {
+    event.preventDefault();
+    sendSum();
+  };
+  const reason = find("#hsfiq-reason", HTMLTextAreaElement);
+  reason.oninput = () => choose("reason", reason.value);
+}
+
+/**
+ * @param {string} selector
+ * @param {() => void} action
+ */
+function onPress(selector, action) {
+  find(selector).addEventListener("click", action, { signal: listeners.signal });
+}
+
+function listenToDialogs() {
+  for (const dialog of findAll("dialog")) {
+    if (!(dialog instanceof HTMLDialogElement)) continue;
+    dialog.querySelector(".close")?.addEventListener("click", () => dialog.close());
+    dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+    // This event comes a moment after the dialog has closed: somebody may already be writing.
+    dialog.addEventListener("close", () => {
+      if (!isTextField(document.activeElement)) focusPage();
+    });
+  }
+}
+
+/** @param {Event} event */
+function onChange(event) {
+  const input = event.target;
+  if (!(input instanceof HTMLInputElement)) return;
+  if (input.type === "radio") {
+    choose(/** @type {"score_1" | "score_2" | "preferred"} */ (input.name), Number(input.value));
+  } else if (input.matches(".irrelevant")) {
+    choose("irrelevant", input.checked);
+  }
+}
+
+/**
+ * After a click the focus returns to the page, or Enter would press the same button again.
+ * @param {MouseEvent} event
+ */
+function onClick(event) {
+  const button = event.target instanceof Element ? event.target.closest("button") : null;
+  const isMouse = event.detail > 0;
+  if (button && isMouse && !button.closest("dialog, form") && find(".reason-panel").hidden) focusPage();
+}

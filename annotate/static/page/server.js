@@ -1,0 +1,110 @@
+// Requests to the server. Whatever fails, no choice is lost: the page shows a new view only if the
+// server has sent it.
+import { root } from "./dom.js";
+import { notify } from "./notice.js";
+import { setView } from "./state.js";
+import { t } from "./text.js";
+
+/** @typedef {import("../protocol").View} View */
+/** @typedef {import("../protocol").ErrorReply} ErrorReply */
+
+const TIMEOUT_MS = 20_000;
+
+class Refusal extends Error {
+  /**
+   * @param {number} status
+   * @param {Partial<ErrorReply>} reply
+   */
+  constructor(status, reply) {
+    super(reply.error ?? String(status));
+    this.status = status;
+    this.isReassigned = reply.handed_on ?? false;
+  }
+}
+
+let isBusy = false;
+/** @type {(view: View) => void} */
+let showView;
+
+/**
+ * Say which function shows the views that the server sends.
+ * @param {(view: View) => void} show
+ */
+export function onView(show) {
+  showView = show;
+  isBusy = false;
+}
+
+export const isWaiting = () => isBusy;
+
+/**
+ * GET the path, or POST the payload to it.
+ * @param {string} path relative to the root of the app
+ * @param {object} [payload]
+ * @returns {Promise<any>} the reply, as protocol.d.ts describes it
+ */
+export async function ask(path, payload) {
+  const response = await fetch(`../${path}`, {
+    method: payload ? "POST" : "GET",
+    headers: { Accept: "application/json", ...(payload && { "Content-Type": "application/json" }) },
+    body: payload ? JSON.stringify(payload) : null,
+    cache: "no-store",
+    credentials: "same-origin",
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  });
+  const reply = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Refusal(response.status, reply);
+  return reply;
+}
+
+/**
+ * Ask the server for a view and show it. A call while another is in progress does nothing.
+ * @param {() => Promise<View | null>} request null leaves the page as it is
+ * @param {() => void} retry what "Try again" does
+ */
+export async function showReply(request, retry) {
+  if (isBusy) return;
+  setBusy(true);
+  try {
+    const view = await request();
+    if (view) showView(view);
+  } catch (error) {
+    await explain(error, retry);
+  } finally {
+    setBusy(false);
+  }
+}
+
+/** @param {boolean} busy */
+function setBusy(busy) {
+  isBusy = busy;
+  root.classList.toggle("busy", busy);
+}
+
+/**
+ * @param {unknown} error
+ * @param {() => void} retry
+ */
+async function explain(error, retry) {
+  const again = { label: t("retry"), action: retry };
+  if (!(error instanceof Refusal)) return notify(t("offline"), again);
+  if (error.status === 401) return showNoAccess();
+  if (error.status >= 500) return notify(t("server_error"), again);
+  if (![403, 409, 410].includes(error.status)) {
+    return notify(t("refused", { reason: error.message }), again);
+  }
+  // The page is out of date: load the current view; never write the answer to another question.
+  try {
+    showView(await ask("question"));
+    if (error.isReassigned) notify(t("question_reassigned"));
+    else if (error.status !== 410) notify(t(error.status === 409 ? "answered_elsewhere" : "out_of_date"));
+  } catch (second) {
+    if (second instanceof Refusal) notify(t("refused", { reason: second.message }));
+    else notify(t("offline"), again);
+  }
+}
+
+export function showNoAccess() {
+  setView(null);
+  root.dataset.step = "no-access";
+}

@@ -1,0 +1,158 @@
+// The steps around the questions: consent, practice, arithmetic checks, thanks.
+import { currentAnswer } from "./answer.js";
+import { openGuidelinesOnce, textElements } from "./dialogs.js";
+import { find, make, makeButton } from "./dom.js";
+import { removeDraft } from "./draft.js";
+import { announce, notify } from "./notice.js";
+import { showJudged, showPosition } from "./question.js";
+import { ask, showReply } from "./server.js";
+import { currentView, setName } from "./state.js";
+import { fill, t, texts } from "./text.js";
+
+/** @typedef {import("../protocol").Completion} Completion */
+
+/** @param {import("../protocol").ConsentView} view */
+export function showConsent(view) {
+  showHeader("", "");
+  announce(t("consent_title"));
+  find(".consent-text").replaceChildren(...textElements(view.text));
+}
+
+/** @param {boolean} agrees */
+export function sendConsent(agrees) {
+  showReply(() => ask("consent", { agrees }), () => sendConsent(agrees));
+}
+
+/** @param {import("../protocol").PracticeView} view */
+export function showPractice(view) {
+  find(".count").textContent = t("practice");
+  showJudged(view, t("practice_position"));
+  notify(t("practice_hint"), { isInfo: true });
+  announce(t("practice_position"));
+  openGuidelinesOnce();
+}
+
+/**
+ * Explain the practice question. The answer to it stays in this tab.
+ * @param {import("../protocol").PracticeView} view
+ */
+export function showFeedback(view) {
+  const { score_1, score_2, preferred } = currentAnswer().values;
+  const difference = Number(score_1) - Number(score_2);
+  const isExpected = preferred === view.better && (view.better === 1 ? difference > 0 : difference < 0);
+  const names = { set_1: setName(1), set_2: setName(2) };
+  find(".feedback-title").textContent = t(isExpected ? "practice_correct" : "practice_incorrect");
+  find(".feedback-text").replaceChildren(
+    ...texts.practice_explanation.map((text) => make("p", "", fill(text, names))),
+  );
+  find(".feedback", HTMLDialogElement).showModal();
+  find(".feedback .begin").focus();
+}
+
+export function finishPractice() {
+  find(".feedback", HTMLDialogElement).close();
+  showReply(async () => {
+    const view = await ask("practice", {});
+    removeDraft("practice");
+    return view;
+  }, finishPractice);
+}
+
+/** @param {import("../protocol").CheckView} view */
+export function showCheck(view) {
+  showHeader(t("check_title"), t("count", { number: view.answered, total: view.total }));
+  find(".sum label").textContent = t("check_prompt", { sum: view.prompt });
+  find(".sum-note").textContent = "";
+  const input = sumInput();
+  input.value = "";
+  input.focus();
+}
+
+const sumInput = () => find("#hsfiq-sum", HTMLInputElement);
+
+export function sendSum() {
+  const view = currentView();
+  if (view?.step !== "check") return;
+  const given = sumInput().value.trim();
+  if (!given) {
+    find(".sum-note").textContent = t("check_empty");
+    return;
+  }
+  showReply(async () => {
+    /** @type {import("../protocol").CheckReply} */
+    const reply = await ask("check", { assignment: view.assignment, given });
+    if (reply.passed) return reply.view;
+    find(".sum-note").textContent = t("check_wrong");
+    sumInput().select();
+    sumInput().focus();
+    return null;
+  }, sendSum);
+}
+
+/** @param {import("../protocol").DoneView} view */
+export function showDone(view) {
+  showHeader("", t("finished", view));
+  const lines = [t(view.minutes ? "totals_time" : "totals", view)];
+  if (view.passed_on) lines.push(t("some_reassigned"));
+  const totals = lines.join(" ");
+  find(".totals").textContent = totals;
+  find(".go-back").hidden = !view.back;
+  fillCompletion(find(".done .completion"), view);
+  announce(`${t("thanks")} ${totals}`);
+}
+
+/** @param {import("../protocol").FarewellView} view */
+export function showFarewell(view) {
+  const [title = "", text = ""] = texts.farewell[view.kind];
+  showHeader("", view.answered ? t("finished", view) : "");
+  find(".farewell-title").textContent = title;
+  find(".farewell-text").textContent = text;
+  find(".try-again").hidden = view.kind !== "paused";
+  fillCompletion(find(".farewell .completion"), view);
+  announce(`${title} ${text}`);
+}
+
+/**
+ * The code that a recruitment platform asks for, and the link back to it.
+ * @param {HTMLElement} container
+ * @param {Completion} completion
+ */
+function fillCompletion(container, { code, url }) {
+  container.replaceChildren(...(code ? [codeLine(code)] : []), ...(url ? [finishLine(url)] : []));
+}
+
+/** @param {string} code */
+function codeLine(code) {
+  const line = make("p", "code");
+  const copy = makeButton("button small", t("copy"));
+  copy.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(code);
+      copy.textContent = t("copied");
+      announce(t("copied"));
+    } catch {
+      /* without permission, the code can still be selected */
+    }
+  });
+  line.append(make("span", "label", t("completion_code")), make("strong", "", code), copy);
+  return line;
+}
+
+/** @param {string} url */
+function finishLine(url) {
+  const line = make("p");
+  const link = make("a", "button primary", t("finish"));
+  link.href = url;
+  link.rel = "noreferrer";
+  line.append(link);
+  return line;
+}
+
+/**
+ * @param {string} position
+ * @param {string} count
+ */
+function showHeader(position, count) {
+  showPosition(position);
+  find(".count").textContent = count;
+}

@@ -1,0 +1,50 @@
+// Sending answers and moving between questions.
+import { answerPayload, currentAnswer, saveDraft } from "./answer.js";
+import { removeDraft } from "./draft.js";
+import { ask, showReply } from "./server.js";
+import { currentView } from "./state.js";
+
+/** @typedef {import("../protocol").SubmitPayload} SubmitPayload */
+/** @typedef {import("../protocol").SkipPayload} SkipPayload */
+
+/** @param {() => void} retry */
+export function submitAnswer(retry) {
+  const { view, submitKey } = currentAnswer();
+  send({ assignment: view.assignment, submit_key: submitKey, answer: answerPayload() }, retry);
+}
+
+export function skip() {
+  const { view, submitKey } = currentAnswer();
+  // A skip after a failed attempt to send an answer must not pass for that attempt.
+  send({ assignment: view.assignment, submit_key: `${submitKey}-skip`, skip: true }, skip);
+}
+
+/**
+ * The page moves on only once the server has stored the answer.
+ * @param {SubmitPayload | SkipPayload} payload
+ * @param {() => void} retry
+ */
+function send(payload, retry) {
+  showReply(async () => {
+    /** @type {import("../protocol").SubmitReply} */
+    const reply = await ask("submit", payload);
+    if (!Number.isInteger(reply.revision)) throw new Error("no acknowledgement");
+    removeDraft(payload.assignment);
+    return reply.view;
+  }, retry);
+}
+
+/**
+ * Show the question with this number, or the current step.
+ * @param {number | null} number
+ */
+export function goTo(number) {
+  saveDraft();
+  showReply(() => ask(number === null ? "question" : `question/${number}`), () => goTo(number));
+}
+
+/** Go back one question, if there is one. */
+export function back() {
+  const number = currentView()?.back;
+  if (number) goTo(number);
+}

@@ -1,0 +1,116 @@
+// The viewer of enlarged images: one set beside the reference, or the reference alone.
+import { find, focusIfScrolling, make, makeButton } from "./dom.js";
+import { judgedView, setName } from "./state.js";
+import { t } from "./text.js";
+
+const REFERENCE = 0;
+
+/** Which image is shown: set 1 or 2 (0: the reference) and the index in it. */
+const shown = { side: 1, index: 0 };
+
+/** @param {string} token */
+export const imageAddress = (token) => `../image/${token}`;
+
+/**
+ * What an image is called for those who do not see it.
+ * @param {number} index
+ * @param {number} total
+ * @param {number} side
+ */
+export const imageName = (index, total, side) =>
+  side === REFERENCE ? t("original") : t("image_of", { number: index + 1, total, set: setName(side) });
+
+/** The images that the viewer pages through. */
+function zoomImages() {
+  const view = judgedView();
+  if (!view) return [];
+  return shown.side === REFERENCE ? [view.reference] : (view.sets[shown.side - 1] ?? []);
+}
+
+/**
+ * @param {number} side
+ * @param {number} index
+ */
+export function openZoom(side, index) {
+  const view = judgedView();
+  if (!view) return;
+  Object.assign(shown, { side, index });
+  const reference = find(".zoom-reference");
+  reference.hidden = side === REFERENCE;
+  if (!view.reference.missing) showFull(find(".zoom-reference img", HTMLImageElement), view.reference.token);
+  fillStrip();
+  pageZoom(0);
+  const title = find(".zoom-title");
+  title.textContent = view.text;
+  const dialog = find(".zoom", HTMLDialogElement);
+  if (!dialog.open) {
+    dialog.showModal();
+    find(".zoom .close").focus();
+  }
+  focusIfScrolling(title);
+}
+
+/**
+ * Show the thumbnail at once, and the full image when it has loaded.
+ * @param {HTMLImageElement} picture
+ * @param {string} token
+ */
+function showFull(picture, token) {
+  picture.dataset.token = token;
+  picture.src = imageAddress(token);
+  const full = new Image();
+  full.addEventListener("load", () => {
+    if (picture.dataset.token === token) picture.src = full.src;
+  });
+  full.src = `${imageAddress(token)}/full`;
+}
+
+function fillStrip() {
+  const images = zoomImages();
+  const isSet = images.length > 1;
+  find(".zoom-strip").replaceChildren(...(isSet ? images.map(thumbnail) : []));
+  for (const selector of [".zoom .earlier", ".zoom .later"]) find(selector).hidden = !isSet;
+}
+
+/**
+ * @param {import("../protocol").ImageView} image
+ * @param {number} index
+ * @param {unknown[]} images
+ */
+function thumbnail(image, index, images) {
+  const button = makeButton("thumb");
+  button.setAttribute("aria-label", imageName(index, images.length, shown.side));
+  if (!image.missing) {
+    const picture = make("img");
+    picture.alt = "";
+    picture.src = imageAddress(image.token);
+    button.append(picture);
+  }
+  button.addEventListener("click", () => pageZoom(index - shown.index));
+  return button;
+}
+
+/**
+ * Show the image this many places on, in a circle.
+ * @param {number} step
+ */
+export function pageZoom(step) {
+  const images = zoomImages();
+  shown.index = (shown.index + step + images.length) % images.length;
+  const image = images[shown.index];
+  if (!image) return;
+  const name = imageName(shown.index, images.length, shown.side);
+  const picture = find(".zoom-image img", HTMLImageElement);
+  picture.hidden = image.missing;
+  if (!image.missing) showFull(picture, image.token);
+  picture.alt = name;
+  find(".zoom-image figcaption").textContent = image.missing ? `${name}: ${t("image_missing")}` : name;
+  [...find(".zoom-strip").children].forEach((thumb, index) =>
+    thumb.setAttribute("aria-current", String(index === shown.index)),
+  );
+}
+
+/** Show the other set's image at the same index. */
+export function switchSet() {
+  if (shown.side !== REFERENCE) openZoom(3 - shown.side, shown.index);
+}
