@@ -58,7 +58,7 @@ lint: $(VENV)/.dev node_modules/.installed  ## Check style, types and import con
 
 docs: $(VENV)/.dev  ## Write the reference of the commands (docs/cli.md) and of the Python API (build/api)
 	$(BIN)/python -m hsfiq.cli.reference > docs/cli.md
-	$(BIN)/python -W ignore -m pdoc --docformat google --output-directory build/api hsfiq '!hsfiq.model.encoders.qformer'
+	$(BIN)/python -W ignore -m pdoc --docformat google --output-directory build/api hsfiq '!hsfiq.model.encoders.lavis.model'
 
 screenshots: $(VENV)/.test  ## Take screenshots of the pages for docs/
 	$(BIN)/python -m docs.screenshots

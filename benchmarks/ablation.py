@@ -43,7 +43,8 @@ from benchmarks.ablation_trials import (
 )
 from benchmarks.agreement import interval
 from hsfiq.model.evaluation.drawn import Split
-from hsfiq.model.recipes.recipe import DRAWN, SIZED, Strategy
+from hsfiq.model.recipes.recipe import DRAWN
+from hsfiq.model.recipes.values import SIZED, Strategy
 
 STRATEGIES: tuple[Strategy, ...] = ("corpus", "top-k", "after-target", "cirqrs", "qure")
 KS = (1, 10, 50)

@@ -20,18 +20,19 @@ from hsfiq.analysis.data.release import read_release
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
 from hsfiq.demo.folder import IMAGE_FOLDER, database_url
-from hsfiq.model.checkpoints import files as checkpoints
-from hsfiq.model.data import sources
-from hsfiq.model.evaluation import loaded_scorer as at_work
+from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model.data import datasets
 from hsfiq.model.evaluation.benchmark import Answers, Benchmark
 from hsfiq.model.evaluation.drawn import Catalogue, Split, drawn
 from hsfiq.model.evaluation.figures import target_of
 from hsfiq.model.evaluation.scorer_run import answers_from_scorer
-from hsfiq.model.recipes.recipe import SIZED, Recipe, Strategy, on_drawn, recipe
-from hsfiq.model.runtime.distributed import World
+from hsfiq.model.recipes.recipe import Recipe, on_drawn, recipe
+from hsfiq.model.recipes.values import SIZED, Strategy
+from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scoring import run as score_run
-from hsfiq.model.training.callbacks import Watcher
-from hsfiq.model.training.run import Where, run
+from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.run import run
 
 SPLITS: tuple[Split, ...] = ("val", "test")
 RECIPE = "cirqrs-fashioniq"
@@ -138,9 +139,9 @@ def one_thread() -> None:
 
 def draw_catalogue(folder: Path, trial: Trial) -> None:
     """Draw the pictures of the catalogue that a trial's seed gives, held-out ones too."""
-    size = sources.drawn_size(trial.limit)
-    garments, _ = sources.draw_dataset(trial.recipe.seed, *size)
-    sources.draw_pictures(garments, folder / PICTURES)
+    size = datasets.drawn_size(trial.limit)
+    garments, _ = datasets.draw_dataset(trial.recipe.seed, *size)
+    datasets.draw_pictures(garments, folder / PICTURES)
 
 
 def simulate(folder: Path, seed: int, split: Split, answers: int) -> None:
@@ -165,37 +166,31 @@ def study_folder(folder: Path, seed: int, split: Split) -> Path:
 def train(folder: Path, trial: Trial) -> Trained:
     """Train, rank the queries of each split, and score the studies of the same seed."""
     made, cache = trial.recipe, folder / FEATURES
-    size = sources.drawn_size(trial.limit)
-    data = sources.drawn(folder / PICTURES, made.seed, *size, made.pool)
+    size = datasets.drawn_size(trial.limit)
+    data = datasets.drawn(folder / PICTURES, made.seed, *size, made.pool)
     out = folder / "runs" / f"{trial.name}-{trial.seed}"
-    run(made, data, Where(out, cache), World(CPU), Watcher())
+    run(made, data, out, ScorerPaths(cache=cache), Distributed(CPU), Callback())
     for split in SPLITS:
         score(study_folder(folder, trial.seed, split), out, cache, trial.name)
-    catalogue = Catalogue(*sources.draw_dataset(made.seed, *size))
-    where = at_work.Where(out, folder / PICTURES, cache)
+    catalogue = Catalogue(*datasets.draw_dataset(made.seed, *size))
+    paths = ScorerPaths(out, folder / PICTURES, cache=cache)
     progress = checkpoints.read(out / "last.json").about["progress"]
     return Trained(
         curve=[line["val"]["mean"] for line in progress["epochs"]],
         sizes=[line["mean_size"] for line in progress["definitions"]],
-        lists={split: ranked(drawn(catalogue, split), where) for split in SPLITS},
+        lists={split: ranked(drawn(catalogue, split), paths) for split in SPLITS},
     )
 
 
 def score(study: Path, scorer: Path, cache: Path, name: str) -> None:
     """Score every set of a study's release, under this name."""
-    where = score_run.Where(
-        release=study / "hp",
-        scores=study / "hp.scores",
-        checkpoint=scorer,
-        cache=cache,
-        images=study / "study" / IMAGE_FOLDER,
-    )
-    score_run.score(where, name, CPU, Watcher())
+    paths = ScorerPaths(scorer, study / "study" / IMAGE_FOLDER, cache=cache)
+    score_run.score(study / "hp", name, paths, CPU, Callback())
 
 
-def ranked(benchmark: Benchmark, where: at_work.Where) -> Lists:
+def ranked(benchmark: Benchmark, paths: ScorerPaths) -> Lists:
     """Rank every query's candidates."""
-    answers = answers_from_scorer(benchmark, where, CPU, Watcher()).answers
+    answers = answers_from_scorer(benchmark, paths, CPU, Callback()).answers
     return target_ranks(benchmark, answers)
 
 

@@ -21,7 +21,7 @@ import torch
 
 from hsfiq.model.evaluation.ranking import TopK, scored_blocks
 from hsfiq.model.scorer.inference import CHUNK
-from hsfiq.model.scorer.relevance import relevance
+from hsfiq.model.scorer.scorer import relevance
 
 if TYPE_CHECKING:
     from collections.abc import Callable

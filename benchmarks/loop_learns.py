@@ -30,14 +30,14 @@ from benchmarks.agreement import hsfiq
 from benchmarks.held_out import Held, agreement_of, difference_of, measured
 from benchmarks.loop_asking import asked, comparison
 from hsfiq.demo.folder import IMAGE_FOLDER, database_url
-from hsfiq.model.data.sources import CATALOGUE, read
+from hsfiq.model.data.datasets import CATALOGUE, read_training_data
 from hsfiq.model.data.triplets import TrainingData
-from hsfiq.model.preference import inputs
 from hsfiq.model.preference.retrain import retrain
 from hsfiq.model.preference.settings import Settings
 from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.scoring.run import Where, score
-from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.scoring.run import score
+from hsfiq.model.training.callbacks import Callback
 from hsfiq.releases.splits import verify_no_leak
 
 METRICS = ("recall@5", "before", "after")
@@ -161,7 +161,7 @@ def loop(seed: int, plan: Plan) -> Loop:
             release = make_release(folder, command, seed, plan)
             training.result()
         recipe = load_scorer(folder / "init", None, CPU).recipe
-        triplets = read(recipe, None, folder / CATALOGUE, plan.limit)
+        triplets = read_training_data(recipe, None, folder / CATALOGUE, plan.limit)
         room = Room(folder, plan, triplets)
         learned = {size: room.learned(release, size) for size in plan.sizes}
         return Loop(learned, room.asked(command, release, seed) if plan.ask else None)
@@ -221,13 +221,15 @@ class Room:
     def retrain(self, release: Path, init: Path, out: Path) -> None:
         """Retrain a scorer, as `hsfiq train preference` does."""
         settings = Settings.for_encoder("tiny").with_values(self.plan.values)
-        where = inputs.Where(out, release, init, self.cache, self.images)
-        retrain(where, settings, self.triplets, CPU, Watcher())
+        retrain(release, out, self.paths(init), settings, self.triplets, CPU, Callback())
 
     def score(self, release: Path, checkpoint: Path, name: str) -> None:
         """Score a release, as `hsfiq score` does."""
-        scores = release.with_name(f"{release.name}.scores")
-        score(Where(release, scores, checkpoint, self.cache, self.images), name, CPU, Watcher())
+        score(release, name, self.paths(checkpoint), CPU, Callback())
+
+    def paths(self, checkpoint: Path) -> ScorerPaths:
+        """The paths of a scorer of this loop."""
+        return ScorerPaths(checkpoint, self.images, cache=self.cache)
 
     @property
     def cache(self) -> Path:

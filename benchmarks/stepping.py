@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 from torch.overrides import TorchFunctionMode
 
-from hsfiq.model.encoders.architectures import ARCHITECTURES, Architecture
-from hsfiq.model.encoders.blip2 import Blip2
+from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES, Architecture
+from hsfiq.model.encoders.lavis.encoder import Blip2
 from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.scorer.relevance import paired_relevance
+from hsfiq.model.scorer.scorer import paired_relevance
 
 SIDES = ("theirs", "ours")
 """In the order in which they step: theirs fills the cache and leaves gradients to compare with."""

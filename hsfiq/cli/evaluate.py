@@ -11,19 +11,23 @@ import typer
 
 from hsfiq.cli.common import JsonOption, existing_folder, print_result
 from hsfiq.cli.evaluate_scorer import (
-    CacheOption,
-    DeviceOption,
     ImagesOption,
     OutOption,
     ScorerOption,
     Scoring,
-    WeightsOption,
     about_scorer,
     chosen,
     drawn_benchmark,
     judged_by_scorer,
     ranked_by_scorer,
     with_scorer,
+)
+from hsfiq.cli.scorer_options import (
+    CacheOption,
+    DeviceOption,
+    ScorerOptions,
+    WeightsOption,
+    images_option,
 )
 from hsfiq.errors import UnreadableInput
 
@@ -153,10 +157,7 @@ def drawn(
         Literal["val", "test"],
         typer.Option(help="What training validates on, or combinations that it never shows."),
     ] = "val",
-    images: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The pictures; else in the scorer's own folder."),
-    ] = None,
+    images: Annotated[Path | None, images_option("in the scorer's own folder")] = None,
     weights: WeightsOption = None,
     cache: CacheOption = None,
     device: DeviceOption = None,
@@ -166,7 +167,8 @@ def drawn(
 ) -> None:
     """Recall@1/5/10/50 on the drawn catalogue that the scorer was trained on."""
     asked, folder, notes = drawn_benchmark(split, scorer, images)
-    scoring = with_scorer(run or (), Scoring(scorer, folder, weights, cache, device, out))
+    options = ScorerOptions(scorer, folder, weights, cache, device)
+    scoring = with_scorer(run or (), Scoring(options, out))
     report(asked, run or (), scoring, None, notes, allow_missing=allow_missing, as_json=as_json)
 
 
@@ -247,7 +249,9 @@ def lists_given(
     if scoring is not None and not files:
         found = ranked_by_scorer(asked, scoring, allow_missing=allow_missing)
         said = about_scorer(found.loaded, found.missing)
-        return Given(found.benchmark, found.answers, found.notes, str(scoring.scorer), said)
+        return Given(
+            found.benchmark, found.answers, found.notes, str(scoring.options.checkpoint), said
+        )
     from hsfiq.model.evaluation.answers import match
     from hsfiq.readers.submissions import read_run
 

@@ -11,12 +11,12 @@ import typer
 
 from hsfiq.cli.common import existing_folder, room
 from hsfiq.cli.images import image_root
+from hsfiq.cli.scorer_options import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.model.evaluation.benchmark import Answers, Benchmark
     from hsfiq.model.evaluation.drawn import Split as DrawnSplit
-    from hsfiq.model.evaluation.loaded_scorer import Where
     from hsfiq.model.evaluation.results import Evaluation
     from hsfiq.model.evaluation.scorer_run import Retrieved
     from hsfiq.model.scorer.loading import Loaded
@@ -25,18 +25,7 @@ ScorerOption = Annotated[
     Path | None,
     typer.Option(metavar="CKPT", help="Ranks the corpus itself; beside --run: its CIRQRS@k."),
 ]
-ImagesOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="The images, where not in --data's folder.")
-]
-WeightsOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="BLIP-2's published files; else $HSFIQ_WEIGHTS.")
-]
-CacheOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE.")
-]
-DeviceOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
-]
+ImagesOption = Annotated[Path | None, images_option("in --data's folder")]
 OutOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.", dir_okay=False),
@@ -45,13 +34,9 @@ OutOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """A scorer and what goes with it."""
+    """A scorer with its options, and the file that its ranked lists are written to."""
 
-    scorer: Path
-    images: Path
-    weights: Path | None
-    cache: Path | None
-    device: str | None
+    options: ScorerOptions
     out: Path | None
 
 
@@ -71,9 +56,8 @@ def chosen(
         UnreadableInput: neither a run nor a scorer, options that go with neither, no images.
     """
     if scorer is not None:
-        return with_scorer(
-            runs, Scoring(scorer, images or image_root(data), weights, cache, device, out)
-        )
+        options = ScorerOptions(scorer, images or image_root(data), weights, cache, device)
+        return with_scorer(runs, Scoring(options, out))
     if not runs:
         raise UnreadableInput(
             "--run", "there is nothing to evaluate", "name ranked lists, or a --scorer"
@@ -114,8 +98,8 @@ def drawn_benchmark(
 ) -> tuple[Benchmark, Path, tuple[str, ...]]:
     """A split of the catalogue that a scorer was trained on, its pictures' folder, and notes."""
     room("torch", "model")
-    from hsfiq.model.checkpoints import files as checkpoints
-    from hsfiq.model.data.sources import CATALOGUE, draw_pictures
+    from hsfiq.model.checkpoints import checkpoint as checkpoints
+    from hsfiq.model.data.datasets import CATALOGUE, draw_pictures
     from hsfiq.model.evaluation.drawn import catalogue_of, drawn
     from hsfiq.model.recipes.recipe import Recipe
 
@@ -133,11 +117,9 @@ def ranked_by_scorer(benchmark: Benchmark, scoring: Scoring, *, allow_missing: b
     from hsfiq.model.evaluation.scorer_run import answers_from_scorer, write_run
     from hsfiq.model.runtime.distributed import device_of
 
-    device = device_of(scoring.device, 0)
+    paths, device = scoring.options.paths(), device_of(scoring.options.device)
     with TrainingBar(0, typer.echo) as bar:
-        found = answers_from_scorer(
-            benchmark, places(scoring), device, bar, allow_missing=allow_missing
-        )
+        found = answers_from_scorer(benchmark, paths, device, bar, allow_missing=allow_missing)
     if scoring.out is not None:
         write_run(scoring.out, found, found.loaded.recipe.name)
     return found
@@ -157,9 +139,9 @@ def judged_by_scorer(
     from hsfiq.model.runtime.distributed import device_of
 
     wanted = images_of_lists(evaluation.benchmark.parts, answers)
-    device = device_of(scoring.device, 0)
+    paths, device = scoring.options.paths(), device_of(scoring.options.device)
     with TrainingBar(0, typer.echo) as bar:
-        at_work = set_to_work(places(scoring), wanted, device, bar, allow_missing=allow_missing)
+        at_work = set_to_work(paths, wanted, device, bar, allow_missing=allow_missing)
     judged = with_cirqrs(evaluation, answers, at_work)
     noted = replace(judged, notes=(*judged.notes, *missing_notes(at_work)))
     return noted, about_scorer(at_work.loaded, said_of_missing(at_work))
@@ -172,11 +154,3 @@ def about_scorer(loaded: Loaded, missing: dict[str, Any]) -> dict[str, Any]:
         "scorer": {"checkpoint": str(checkpoint.path), "sha256": checkpoint.sha256}
     }
     return said | ({"missing": missing} if missing else {})
-
-
-def places(scoring: Scoring) -> Where:
-    """The folders of an evaluation."""
-    from hsfiq.model.evaluation.loaded_scorer import Where
-    from hsfiq.model.features.cache import default_root
-
-    return Where(scoring.scorer, scoring.images, scoring.cache or default_root(), scoring.weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -20,6 +20,13 @@ from hsfiq.cli.common import (
     open_chosen,
     print_result,
     room,
+)
+from hsfiq.cli.scorer_options import (
+    CacheOption,
+    DeviceOption,
+    ScorerOptions,
+    WeightsOption,
+    images_option,
 )
 from hsfiq.errors import UnreadableInput
 
@@ -67,21 +74,10 @@ def next_(
         bool,
         typer.Option("--simulated", help="With CONFIG.toml: for `hsfiq simulate`, not for people."),
     ] = False,
-    images: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The images; else where the database has them."),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="BLIP-2's published files; else $HSFIQ_WEIGHTS."),
-    ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE."),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
-    ] = None,
+    images: Annotated[Path | None, images_option("where the database has them")] = None,
+    weights: WeightsOption = None,
+    cache: CacheOption = None,
+    device: DeviceOption = None,
     study: StudyOption = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
@@ -119,23 +115,13 @@ def next_(
     balanced(possible.found.pairs, n, min, drawing(seed))
     unsure = None
     if scorer:
-        machine = Machine(images or possible.images, weights, cache, device)
-        unsure = uncertainty_of(tuple(scorer), possible.found, seed, machine)
+        options = ScorerOptions(None, images or possible.images, weights, cache, device)
+        unsure = uncertainty_of(scorer, possible.found, seed, options)
     choice = choose(possible.found, unsure, n, strategy, seed)
     status = "draft" if draft else "open"
     stored = store_study(opened, wanted, choice.pairs, choice.sets, choice.about, status=status)
     result = stored.facts() | choice.facts(possible.found)
     print_result(result, as_text(result), as_json=as_json)
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Where a scorer finds what it needs."""
-
-    images: Path | None
-    weights: Path | None
-    cache: Path | None
-    device: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,18 +164,17 @@ class Choice:
 
 
 def uncertainty_of(
-    checkpoints: tuple[Path, ...], found: Candidates, seed: int, machine: Machine
+    checkpoints: Sequence[Path], found: Candidates, seed: int, options: ScorerOptions
 ) -> Uncertainty:
     """What the scorers are unsure about."""
     room("torch", "model")
     from hsfiq.cli.training_bar import TrainingBar
-    from hsfiq.model.active.run import Where, uncertainty
-    from hsfiq.model.features.cache import default_root
+    from hsfiq.model.active.run import uncertainty
     from hsfiq.model.runtime.distributed import device_of
 
-    where = Where(checkpoints, machine.cache or default_root(), machine.images, machine.weights)
+    paths, device = options.paths(), device_of(options.device)
     with TrainingBar(0, lambda line: typer.echo(line, err=True)) as bar:
-        return uncertainty(where, found, seed, device_of(machine.device, 0), bar)
+        return uncertainty(checkpoints, paths, found, seed, device, bar)
 
 
 def choose(

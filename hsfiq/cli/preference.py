@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from hsfiq.cli.common import existing_folder, print_result, requires
+from hsfiq.cli.scorer_options import ScorerOptions
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
@@ -26,15 +27,11 @@ class Asked:
     """The options of `hsfiq train` that a retraining takes."""
 
     release: Path | None
-    init: Path | None
     out: Path
     data: str | None
-    images: Path | None
-    weights: Path | None
     values: Mapping[str, str]
     limit: int | None
-    cache: Path | None
-    device: str | None
+    scorer: ScorerOptions
 
 
 def retrain_scorer(asked: Asked, *, no_cache: bool, as_json: bool) -> None:
@@ -45,7 +42,10 @@ def retrain_scorer(asked: Asked, *, no_cache: bool, as_json: bool) -> None:
     """
     if no_cache:
         raise UnreadableInput("--no-cache", f"does not go with {NAME}", "leave it out")
-    release, init = required(asked.release, "--release"), required(asked.init, "--init")
+    release, init = (
+        required(asked.release, "--release"),
+        required(asked.scorer.checkpoint, "--init"),
+    )
     existing_folder(release)
     if asked.data not in (None, DRAWN):
         existing_folder(Path(str(asked.data)))
@@ -53,9 +53,7 @@ def retrain_scorer(asked: Asked, *, no_cache: bool, as_json: bool) -> None:
         raise UnreadableInput("torchrun", f"{NAME} trains in one process", "start hsfiq alone")
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
-        from hsfiq.model.checkpoints import files as checkpoints
-        from hsfiq.model.features.cache import default_root
-        from hsfiq.model.preference.inputs import Where
+        from hsfiq.model.checkpoints import checkpoint as checkpoints
         from hsfiq.model.preference.retrain import retrain, summary
         from hsfiq.model.preference.settings import Settings
         from hsfiq.model.recipes.recipe import Recipe
@@ -64,17 +62,10 @@ def retrain_scorer(asked: Asked, *, no_cache: bool, as_json: bool) -> None:
     checkpoint = checkpoints.read(init)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
     settings = Settings.for_encoder(recipe.encoder).with_values(asked.values)
-    where = Where(
-        out=asked.out,
-        release=release,
-        init=init,
-        cache=asked.cache or default_root(),
-        images=asked.images,
-        weights=asked.weights,
-    )
+    paths, device = asked.scorer.paths(), device_of(asked.scorer.device)
     triplets = None if asked.data is None else triplets_of(asked, asked.data, recipe)
     with TrainingBar(0, lambda line: typer.echo(line, err=True)) as bar:
-        retrained = retrain(where, settings, triplets, device_of(asked.device, 0), bar)
+        retrained = retrain(release, asked.out, paths, settings, triplets, device, bar)
     result = summary(retrained)
     print_result(result, as_text(result), as_json=as_json)
 
@@ -92,11 +83,11 @@ def required(path: Path | None, option: str) -> Path:
 
 def triplets_of(asked: Asked, data: str, recipe: Recipe) -> TrainingData:
     """The triplets of `--data`, of the dataset that the scorer was first trained on."""
-    from hsfiq.model.data.sources import CATALOGUE, read
+    from hsfiq.model.data.datasets import CATALOGUE, read_training_data
 
     if data == DRAWN:
-        return read(recipe, None, asked.out / CATALOGUE, asked.limit)
-    return read(recipe, Path(data), asked.images, asked.limit)
+        return read_training_data(recipe, None, asked.out / CATALOGUE, asked.limit)
+    return read_training_data(recipe, Path(data), asked.scorer.images, asked.limit)
 
 
 def as_text(result: dict[str, Any]) -> str:

@@ -8,7 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from hsfiq.cli.common import JsonOption, existing_folder, print_result, room
+from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires
+from hsfiq.cli.scorer_options import (
+    CacheOption,
+    DeviceOption,
+    ScorerOptions,
+    WeightsOption,
+    images_option,
+)
 from hsfiq.errors import UnreadableInput
 
 
@@ -25,21 +32,10 @@ def score(
     name: Annotated[
         str, typer.Option(metavar="NAME", help="The metric's, for hsfiq analyze --metric.")
     ] = "cirqrs",
-    images: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The images; else images/ in RELEASE or here."),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="BLIP-2's published files; else $HSFIQ_WEIGHTS."),
-    ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE."),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
-    ] = None,
+    images: Annotated[Path | None, images_option("images/ in RELEASE or here")] = None,
+    weights: WeightsOption = None,
+    cache: CacheOption = None,
+    device: DeviceOption = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace another scorer's scores.")
     ] = False,
@@ -48,25 +44,15 @@ def score(
     """Score every retrieved set of a release, into RELEASE.scores beside it."""
     existing_folder(release)
     check_name(name)
-    room("torch", "model")
-    from hsfiq.cli.training_bar import TrainingBar
-    from hsfiq.model.features.cache import default_root
-    from hsfiq.model.runtime.distributed import device_of
-    from hsfiq.model.scoring.run import Where
-    from hsfiq.model.scoring.run import score as score_release
-
-    real = release.resolve()
-    where = Where(
-        release=release,
-        scores=real.with_name(f"{real.name}.scores"),
-        checkpoint=scorer,
-        cache=cache or default_root(),
-        images=images,
-        weights=weights,
-    )
+    with requires("model"):
+        from hsfiq.cli.training_bar import TrainingBar
+        from hsfiq.model.runtime.distributed import device_of
+        from hsfiq.model.scoring import run
+    options = ScorerOptions(scorer, images, weights, cache, device)
     with TrainingBar(0, typer.echo) as bar:
-        said = score_release(where, name, device_of(device, 0), bar, force=force)
-    print_result(said, as_text(said, where.scores / f"{name}.parquet", release), as_json=as_json)
+        said = run.score(release, name, options.paths(), device_of(device), bar, force=force)
+    path = run.scores_folder(release) / f"{name}.parquet"
+    print_result(said, as_text(said, path, release), as_json=as_json)
 
 
 def check_name(name: str) -> None:

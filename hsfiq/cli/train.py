@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hsfiq.cli import preference
-from hsfiq.cli.common import JsonOption, existing_folder, print_result, room
+from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires
+from hsfiq.cli.scorer_options import (
+    CacheOption,
+    DeviceOption,
+    ScorerOptions,
+    WeightsOption,
+    images_option,
+)
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
@@ -30,109 +37,90 @@ def train(
         typer.Argument(
             metavar="RECIPE",
             help="cirqrs-fashioniq, cirqrs-cirr, qure-fashioniq, qure-cirr (PAPERS.md), or "
-            "preference: --init's scorer, on the answers of --release.",
+            "preference: retrain --init's scorer on the answers of --release.",
         ),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", help="The run's folder; the same command goes on with a stopped run."
+            metavar="DIR", help="The run's folder; the same command resumes a stopped run."
         ),
     ],
     data: Annotated[
         str | None,
         typer.Option(
             metavar="DIR|drawn",
-            help="FashionIQ's or CIRR's folder, or the catalogue; for preference, what recall is "
-            "measured on and --set mix=W mixes in.",
+            help="FashionIQ's or CIRR's folder, or the catalogue; for preference, the triplets "
+            "to measure recall on and to mix in with --set mix=W.",
         ),
     ] = None,
     init: Annotated[
         Path | None, typer.Option(metavar="CKPT", help="A checkpoint to start from.")
     ] = None,
     release: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Whose answers preference trains on.")
+        Path | None, typer.Option(metavar="DIR", help="The release that preference trains on.")
     ] = None,
-    images: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The images, where not in --data's folder.")
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="BLIP-2's published files; else $HSFIQ_WEIGHTS."),
-    ] = None,
+    images: Annotated[Path | None, images_option("in --data's folder")] = None,
+    weights: WeightsOption = None,
     values: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another value of the recipe's; several."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Another value for the recipe; repeatable."
+        ),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(metavar="N", min=20, help="About N triplets only: a try before the night."),
+        typer.Option(metavar="N", min=20, help="About N triplets only, for a trial run."),
     ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE."),
-    ] = None,
+    cache: CacheOption = None,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Run the image encoder at every step instead.")
     ] = False,
-    device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
-    ] = None,
+    device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a scorer; `torchrun -m hsfiq train ...` shares it out among processes."""
+    """Train a scorer; `torchrun -m hsfiq train ...` shares the work among processes."""
     if cache is not None and no_cache:
         raise UnreadableInput("--cache", "does not go with --no-cache", "leave one out")
+    options = ScorerOptions(init, images, weights, cache, device)
     if recipe == preference.NAME:
-        asked = preference.Asked(
-            release, init, out, data, images, weights, pairs_of(values or []), limit, cache, device
-        )
+        asked = preference.Asked(release, out, data, pairs_of(values or []), limit, options)
         preference.retrain_scorer(asked, no_cache=no_cache, as_json=as_json)
         return
     data = required_data(recipe, data, release)
-    chosen, replaced = chosen_recipe(recipe, data, pairs_of(values or []))
-    if data != DRAWN:
-        existing_folder(Path(data))
-    room("torch", "model")
-    from hsfiq.cli.training_bar import TrainingBar
-    from hsfiq.model.data.sources import CATALOGUE, read
-    from hsfiq.model.data.triplets import missing_lines
-    from hsfiq.model.features.cache import default_root
-    from hsfiq.model.runtime.distributed import joined
-    from hsfiq.model.training.run import Where, run
+    chosen, changes = chosen_recipe(recipe, data, pairs_of(values or []))
+    folder = None if data == DRAWN else existing_folder(Path(data))
+    with requires("model"):
+        from hsfiq.cli.training_bar import TrainingBar
+        from hsfiq.model.data.datasets import CATALOGUE, read_training_data
+        from hsfiq.model.data.triplets import missing_lines
+        from hsfiq.model.runtime.distributed import join_processes
+        from hsfiq.model.training.run import run
 
-    with joined(device) as world:
-        say = partial(typer.echo, err=True) if world.is_first else silent
-        for line in replaced:
-            say(line)
-        if not world.is_first:
-            world.wait()  # for the first to have drawn the pictures
-        folder = None if data == DRAWN else Path(data)
-        triplets = read(
-            chosen, folder, images or (out / CATALOGUE if folder is None else None), limit
-        )
-        if world.is_first:
-            world.wait()
+    with join_processes(device) as distributed:
+        echo = partial(typer.echo, err=True) if distributed.is_first else no_output
+        for line in changes:
+            echo(line)
+        pictures = images or (out / CATALOGUE if folder is None else None)
+        with distributed.first_process_first():  # it draws the catalogue's pictures
+            triplets = read_training_data(chosen, folder, pictures, limit)
         for line in missing_lines(triplets):
-            say(line)
-        where = Where(out, None if no_cache else cache or default_root(), weights, init)
-        with TrainingBar(chosen.epochs, say, speaks=world.is_first) as bar:
-            checkpoint = run(chosen, triplets, where, world, bar)
-        if world.is_first:
+            echo(line)
+        with TrainingBar(chosen.epochs, echo, is_visible=distributed.is_first) as bar:
+            checkpoint = run(
+                chosen, triplets, out, options.paths(), distributed, bar, cached=not no_cache
+            )
+        if distributed.is_first:
             result = summary(checkpoint.about, checkpoint.path, checkpoint.sha256)
             print_result(result, as_text(result), as_json=as_json)
 
 
-def silent(_: str) -> None:
-    """What the other processes say."""
+def no_output(_: str) -> None:
+    """Print nothing: only the first process prints."""
 
 
 def required_data(recipe: str, data: str | None, release: Path | None) -> str:
-    """What a recipe of the papers is trained on.
-
-    Raises:
-        UnreadableInput: it was not named, or a release was.
-    """
+    """The value of `--data`, which the papers' recipes need and `preference` alone goes without."""
     if release is not None:
         raise UnreadableInput("--release", f"does not go with {recipe}", "preference reads it")
     if data is None:
@@ -141,11 +129,7 @@ def required_data(recipe: str, data: str | None, release: Path | None) -> str:
 
 
 def pairs_of(values: Sequence[str]) -> dict[str, str]:
-    """The values of `--set`, by key.
-
-    Raises:
-        UnreadableInput: one is no KEY=VALUE.
-    """
+    """The values of `--set` by key; UnreadableInput unless each is KEY=VALUE."""
     pairs = {}
     for value in values:
         key, sign, text = value.partition("=")
@@ -156,10 +140,10 @@ def pairs_of(values: Sequence[str]) -> dict[str, str]:
 
 
 def chosen_recipe(name: str, data: str, pairs: Mapping[str, str]) -> tuple[Recipe, list[str]]:
-    """The recipe with the values asked for, and lines that say what the catalogue changed in it.
+    """The recipe with the given values, and a line for each value that the catalogue changes.
 
     Raises:
-        UnreadableInput: no such recipe, key or value.
+        UnreadableInput: an unknown recipe or key, or a wrong value.
     """
     from hsfiq.model.recipes.recipe import changes, on_drawn, recipe
 
@@ -167,16 +151,16 @@ def chosen_recipe(name: str, data: str, pairs: Mapping[str, str]) -> tuple[Recip
     if data != DRAWN:
         return stated.with_values(pairs), []
     chosen = on_drawn(stated).with_values(pairs)
-    replaced = [
-        f"on the drawn catalogue {key} is {now} instead of {was}"
-        for key, (was, now) in changes(stated, chosen).items()
+    lines = [
+        f"on the drawn catalogue {key} is {new} instead of {old}"
+        for key, (old, new) in changes(stated, chosen).items()
         if key != "dataset"
     ]
-    return chosen, replaced
+    return chosen, lines
 
 
 def summary(about: dict[str, Any], path: Path, sha256: str) -> dict[str, Any]:
-    """What came out: the best checkpoint and its epoch's line."""
+    """The result: the best checkpoint and its epoch's figures."""
     progress = about["progress"]
     best = progress["epochs"][-1]
     return {
@@ -195,7 +179,7 @@ def summary(about: dict[str, Any], path: Path, sha256: str) -> dict[str, Any]:
 
 
 def as_text(result: dict[str, Any]) -> str:
-    """The summary for a person."""
+    """The result as text."""
     recalls = ", ".join(f"{k} {v:.4f}" for k, v in result["val"].items() if k != "mean")
     return (
         f"best epoch {result['epoch']}: loss {result['loss']:.4f}, accuracy of pairs "

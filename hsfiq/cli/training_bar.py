@@ -1,4 +1,4 @@
-"""What a person sees of a training run: a live bar on a terminal, a line an epoch elsewhere."""
+"""The progress of a training run: a live bar on a terminal, elsewhere one line per epoch."""
 
 from __future__ import annotations
 
@@ -19,32 +19,34 @@ from rich.progress import (
 
 from hsfiq.model.data.triplets import TrainingData, missing_lines
 from hsfiq.model.negatives.redefinition import Definition
-from hsfiq.model.training.callbacks import Step, Watcher
-from hsfiq.model.training.folder import Progress as RunProgress
+from hsfiq.model.training.callbacks import Callback, Step
+from hsfiq.model.training.run_folder import Progress as RunProgress
 
 RECENT = 0.9
-"""Of the running means' weight on what was before the last step."""
+"""The weight of the earlier steps in the running means."""
 
 NAMED = 5
-"""Unreadable images that are named on the terminal."""
+"""The most unreadable images that are named on the terminal."""
 
 
-class TrainingBar(Watcher):
-    """Loss, accuracy of pairs, size of the negative sets and time left."""
+class TrainingBar(Callback):
+    """Shows the loss, the accuracy of pairs, the size of the negative sets and the time left."""
 
-    def __init__(self, epochs: int, say: Callable[[str], None], *, speaks: bool = True) -> None:
-        """Follow a run of so many epochs.
+    def __init__(
+        self, epochs: int, echo: Callable[[str], None], *, is_visible: bool = True
+    ) -> None:
+        """Follow a run.
 
         Args:
             epochs: of the whole run.
-            say: writes a line that stays.
-            speaks: whether this process is the one that does.
+            echo: prints a line that stays.
+            is_visible: whether this process shows the bar.
         """
         console = Console(stderr=True)
-        self._live = speaks and sys.stderr.isatty()
-        # What is in brackets in a file's name is no markup.
-        aloud = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-        self._say: Callable[[str], None] = aloud if self._live else say
+        self._live = is_visible and sys.stderr.isatty()
+        # Brackets in a file's name are not markup.
+        above_bar = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        self._echo: Callable[[str], None] = above_bar if self._live else echo
         self._epochs = epochs
         self._negatives = 0.0
         self._means: tuple[float, float] | None = None
@@ -67,37 +69,37 @@ class TrainingBar(Watcher):
         self._bar.stop()
 
     def caching(self, done: int, n: int) -> None:
-        """Images whose features were computed."""
+        """Show how many images have their features."""
         self._show(f"features of {n:,} images", done, n)
 
     def unreadable(self, reasons: Mapping[str, str], left: TrainingData) -> None:
-        """The first reasons, and what is left out."""
+        """Print the first reasons, and how much is left out."""
         for reason in list(reasons.values())[:NAMED]:
-            self._say(reason)
+            self._echo(reason)
         if len(reasons) > NAMED:
-            self._say(f"and {len(reasons) - NAMED:,} images more that cannot be read")
+            self._echo(f"and {len(reasons) - NAMED:,} more images that cannot be read")
         for line in missing_lines(left):
-            self._say(line)
+            self._echo(line)
 
     def started(self, progress: RunProgress, n_steps: int) -> None:
-        """Steps of the whole run."""
+        """Show the steps of the whole run."""
         if progress.epoch or progress.step:
-            self._say(f"going on at epoch {progress.epoch}, step {progress.step}")
+            self._echo(f"resuming at epoch {progress.epoch}, step {progress.step}")
         done = progress.epoch * n_steps + progress.step
         self._show("training", done, self._epochs * n_steps)
 
     def defined(self, definition: Definition) -> None:
-        """How large the negative sets are now."""
-        about = definition.to_json()
-        self._negatives = about["mean_size"]
-        fell_back = f", {about['n_fell_back']:,} fell back" if about["n_fell_back"] else ""
-        self._say(
-            f"epoch {about['epoch']}: negatives are {about['rule']}; "
-            f"{about['mean_size']:.1f} a query on average{fell_back}"
+        """Print how large the negative sets are."""
+        line = definition.to_json()
+        self._negatives = line["mean_size"]
+        fell_back = f", {line['n_fell_back']:,} fell back" if line["n_fell_back"] else ""
+        self._echo(
+            f"epoch {line['epoch']}: negatives are {line['rule']}; "
+            f"{line['mean_size']:.1f} per query on average{fell_back}"
         )
 
     def stepped(self, step: Step) -> None:
-        """Running means, and where the run is."""
+        """Show running means and the place in the run."""
         if self._means is None:
             self._means = (step.loss, step.accuracy)
         loss, accuracy = (
@@ -105,23 +107,25 @@ class TrainingBar(Watcher):
             for mean, new in zip(self._means, (step.loss, step.accuracy), strict=True)
         )
         self._means = (loss, accuracy)
-        what = (
+        description = (
             f"epoch {step.epoch} loss {loss:.4f} accuracy {accuracy:.3f} "
             f"negatives {self._negatives:.0f}"
         )
-        self._show(what, step.epoch * step.n_steps + step.index + 1, self._epochs * step.n_steps)
+        self._show(
+            description, step.epoch * step.n_steps + step.index + 1, self._epochs * step.n_steps
+        )
 
     def ended(self, epoch: dict[str, Any]) -> None:
-        """The epoch's line."""
+        """Print the epoch's figures."""
         recalls = ", ".join(f"{k} {v:.4f}" for k, v in epoch["val"].items() if k != "mean")
-        self._say(
+        self._echo(
             f"epoch {epoch['epoch']}: loss {epoch['loss']:.4f}, accuracy of pairs "
             f"{epoch['accuracy']:.4f}, {recalls}"
         )
 
-    def _show(self, what: str, done: int, n: int) -> None:
+    def _show(self, description: str, done: int, n: int) -> None:
         if self._task is None or self._bar.tasks[0].total != n:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
-            self._task = self._bar.add_task(what, total=n)
-        self._bar.update(self._task, description=what, completed=done)
+            self._task = self._bar.add_task(description, total=n)
+        self._bar.update(self._task, description=description, completed=done)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.cli.common import JsonOption, print_result, room
+from hsfiq.cli.common import JsonOption, print_result, requires
 from hsfiq.errors import UnreadableInput
+
+if TYPE_CHECKING:
+    from hsfiq.model.checkpoints.checkpoint import Checkpoint
 
 app = typer.Typer(
     help="BLIP-2's weights between LAVIS' layout and transformers'.", no_args_is_help=True
@@ -29,27 +32,25 @@ def convert(
             help="LAVIS' files, a folder of transformers', or a run of either's encoder.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to be made.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The new folder.")],
     model: Annotated[
         str, typer.Option(metavar="NAME", help="Of LAVIS' files: blip2-vitg or blip2-coco.")
     ] = "blip2-vitg",
     as_json: JsonOption = False,
 ) -> None:
-    """Convert to the other layout: the same numbers, whole or not at all."""
-    room("torch", "model")
+    """Convert to the other layout: the same numbers, completely or not at all."""
+    with requires("model"):
+        from hsfiq.model.encoders.hf import convert_checkpoint, convert_weights
+        from hsfiq.model.encoders.lavis.encoder import architecture_named
     if not source.exists():
         raise UnreadableInput(str(source), "there is no such file or folder")
     if source.is_file() or any((source / name).is_file() for name in ("best.json", "last.json")):
-        result = converted_run(source, out)
+        result = converted(convert_checkpoint.convert(source, out))
     elif (source / "config.json").is_file():
-        from hsfiq.model.encoders.hf.files import hf_to_lavis
-
-        result = {"from": "transformers", "to": "LAVIS", "model": hf_to_lavis(source, out).name}
+        architecture = convert_weights.hf_to_lavis(source, out)
+        result = {"from": "transformers", "to": "LAVIS", "model": architecture.name}
     else:
-        from hsfiq.model.encoders.blip2 import find
-        from hsfiq.model.encoders.hf.files import lavis_to_hf
-
-        lavis_to_hf(find(model), source, out)
+        convert_weights.lavis_to_hf(architecture_named(model), source, out)
         result = {"from": "LAVIS", "to": "transformers", "model": model}
     text = (
         f"{out}: {result['model']}, from the layout of {result['from']} to that of {result['to']}"
@@ -57,11 +58,8 @@ def convert(
     print_result({"out": str(out), **result}, text, as_json=as_json)
 
 
-def converted_run(source: Path, out: Path) -> dict[str, Any]:
-    """Convert a trained scorer's checkpoint."""
-    from hsfiq.model.encoders.hf.checkpoints import convert
-
-    checkpoint = convert(source, out)
+def converted(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The result of converting a trained scorer's checkpoint."""
     encoder = checkpoint.about["encoder"]["name"]
     to_hf = encoder == "blip2-hf"
     return {

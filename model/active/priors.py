@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints.files import ANSWER_MODEL
+from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL
 from hsfiq.model.preference.response_model import N_THRESHOLDS
 from hsfiq.model.scorer.loading import Loaded
 

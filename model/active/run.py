@@ -17,25 +17,9 @@ from hsfiq.model.active.priors import Laws, laws_of
 from hsfiq.model.active.uncertainty import RATE, opinions
 from hsfiq.model.runtime.seeds import generator
 from hsfiq.model.scorer.loading import Loaded, load_scorer
+from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scoring.run import encoded, pictures_in
-from hsfiq.model.training.callbacks import Watcher
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """What a choice of pairs reads.
-
-    Attributes:
-        checkpoints: of one scorer, or of several as an ensemble.
-        cache: the feature cache's folder.
-        images: the folder of the images; None where nobody knows it.
-        weights: of BLIP-2's published files; the usual ones if None.
-    """
-
-    checkpoints: tuple[Path, ...]
-    cache: Path
-    images: Path | None = None
-    weights: Path | None = None
+from hsfiq.model.training.callbacks import Callback
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +48,36 @@ class Uncertainty:
 
 
 def uncertainty(
-    where: Where, found: Candidates, seed: int, device: torch.device, watcher: Watcher
+    checkpoints: Sequence[Path],
+    paths: ScorerPaths,
+    found: Candidates,
+    seed: int,
+    device: torch.device,
+    callback: Callback,
 ) -> Uncertainty:
     """Let the scorers say what they think of every candidate.
 
     Args:
-        where: checkpoints and folders.
+        checkpoints: of one scorer, or of several as an ensemble.
+        paths: of images, weights and cache.
         found: what could be asked.
         seed: of the dropout.
         device: computes.
-        watcher: is told of the images encoded.
+        callback: is told of the images encoded.
 
     Raises:
         UnreadableInput: no checkpoint, no images, a checkpoint named twice, or scorers of which
             some were retrained on answers and some were not.
     """
-    scorers = [load_scorer(path, where.weights, device) for path in where.checkpoints]
+    scorers = [load_scorer(path, paths.weights, device) for path in checkpoints]
     require_distinct(scorers)
     laws = [laws_of(it) for it in scorers]
     require_one_kind(scorers, laws)
     wanted = {image for it in found.sets for image in (it.reference, *it.images)}
     nowhere = ("images", "the database does not say where they are")
     there = set(wanted)
-    with pictures_in(where.images, wanted, nowhere) as files:
-        at_work = [encoded(it, files, where.cache, device, watcher) for it in scorers]
+    with pictures_in(paths.images, wanted, nowhere) as files:
+        at_work = [encoded(it, files, paths.cache, device, callback) for it in scorers]
         for _, readable in at_work:
             there &= readable
     sets, pairs = with_images(found, there)

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from hsfiq.active.candidates import PossibleSet
 from hsfiq.model.data.texts import normalise
-from hsfiq.model.encoders.protocol import Pooling
+from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.relevance import paired_relevance
+from hsfiq.model.scorer.scorer import paired_relevance
 from hsfiq.model.scoring.release_scores import numbered
 
 SAMPLES = 16

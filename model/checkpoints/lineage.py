@@ -1,23 +1,27 @@
-"""What a scorer has learned from besides triplets: the releases of all its retrainings."""
+"""The releases that a scorer was retrained on, over all its retrainings."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hsfiq.model.checkpoints.files import Checkpoint
+from hsfiq.model.checkpoints.checkpoint import Checkpoint
 
 EARLIER_RELEASES = "earlier_releases"
-"""Where a checkpoint tells of those that the scorer it started from was retrained on."""
+"""The key for the releases that the initial scorer had been retrained on."""
 
 
 def trained_on(checkpoint: Checkpoint) -> list[dict[str, Any]]:
     """The releases that a scorer was retrained on, each once, oldest first.
 
     Returns:
-        Of each {"name", "version", "content_sha256"}; nothing for a scorer of triplets alone.
+        {"name", "version", "content_sha256"} of each; empty for a scorer of triplets alone.
     """
     earlier = checkpoint.about.get(EARLIER_RELEASES)
     sources = [*(earlier if isinstance(earlier, list) else ()), checkpoint.about.get("release")]
-    keys = ("name", "version", "content_sha256")
-    found = [{key: it.get(key) for key in keys} for it in sources if isinstance(it, dict)]
-    return [it for i, it in enumerate(found) if it not in found[:i]]
+    releases: list[dict[str, Any]] = []
+    for source in sources:
+        if isinstance(source, dict):
+            release = {key: source.get(key) for key in ("name", "version", "content_sha256")}
+            if release not in releases:
+                releases.append(release)
+    return releases

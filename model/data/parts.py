@@ -1,4 +1,4 @@
-"""Where triplets meet the image files: what is there is kept, what is not is named."""
+"""Restricting triplets to the images that exist, and recording what is left out."""
 
 from __future__ import annotations
 
@@ -15,60 +15,50 @@ SPLITS = ("train", "val")
 
 
 def part_of(name: str, train: Source, val: Source, rule: PoolRule) -> Part:
-    """Take the two splits of one category together.
-
-    Raises:
-        UnreadableInput: a triplet has no target.
-    """
-    trained = examples_of(train, name)
-    pool = train.images if rule == "corpus" else tuple(it.target for it in trained)
-    return Part(name, trained, examples_of(val, name), distinct(pool), distinct(val.images))
+    """Combine the two splits of one category; UnreadableInput if a triplet has no target."""
+    examples = examples_of(train, name)
+    pool = train.images if rule == "corpus" else tuple(example.target for example in examples)
+    return Part(name, examples, examples_of(val, name), distinct(pool), distinct(val.images))
 
 
 def examples_of(source: Source, pool: str) -> tuple[Example, ...]:
-    """The triplets of one captions file, each with its target.
-
-    Raises:
-        UnreadableInput: one has none.
-    """
+    """The triplets of one captions file; UnreadableInput if one has no target."""
     examples = []
-    for it in source.triplets:
-        if it.target is None:
+    for triplet in source.triplets:
+        if triplet.target is None:
             raise UnreadableInput(
                 str(source.path),
-                f"triplet {it.external_id} has no target",
-                "training and validation need one for each",
+                f"triplet {triplet.external_id} has no target",
+                "training and validation need a target for each triplet",
             )
-        examples.append(Example(it.external_id, it.reference, it.target, it.captions, pool))
+        examples.append(
+            Example(triplet.external_id, triplet.reference, triplet.target, triplet.captions, pool)
+        )
     return tuple(examples)
 
 
 def with_images(name: str, parts: Sequence[Part], folder: Path) -> TrainingData:
-    """Keep what the images in `folder` allow, and name the rest.
+    """Restrict the parts to the images in a folder, and record what is left out.
 
     Raises:
-        UnreadableInput: no triplet of one split is left, or a pool or corpus has one image only.
+        UnreadableInput: a split has no triplet left, or a pool or corpus fewer than two images.
     """
     files = ImageFolder(folder)
     wanted = distinct(image for part in parts for image in part.images())
-    found = {image: path for image in wanted if (path := files.find(image)) is not None}
-    return with_files(name, parts, found, str(folder))
+    images = {image: path for image in wanted if (path := files.find(image)) is not None}
+    return with_files(name, parts, images, str(folder))
 
 
 def without(data: TrainingData, images: Container[str]) -> TrainingData:
-    """The same data, less some of its images.
-
-    Raises:
-        UnreadableInput: as `with_images`.
-    """
+    """The same data without some of its images; raises as `with_images`."""
     left = {image: path for image, path in data.images.items() if image not in images}
-    return with_files(data.name, data.whole, left, data.name)
+    return with_files(data.name, data.parts, left, data.name)
 
 
 def first_of(data: TrainingData, n: int) -> TrainingData:
-    """The first triplets of each part, about n to train with, and the candidates they name."""
-    each = -(-n // len(data.whole))
-    parts = [first_of_part(part, each) for part in data.whole]
+    """The first triplets of each part, about n for training, and the candidates that they name."""
+    n_each = -(-n // len(data.parts))
+    parts = [first_of_part(part, n_each) for part in data.parts]
     return with_files(data.name, parts, data.images, data.name)
 
 
@@ -84,15 +74,15 @@ def first_of_part(part: Part, n: int) -> Part:
 
 def named_by(examples: Sequence[Example]) -> set[str]:
     """References and targets."""
-    return {image for it in examples for image in (it.reference, it.target)}
+    return {image for example in examples for image in (example.reference, example.target)}
 
 
 def with_files(
     name: str, parts: Sequence[Part], images: dict[str, Path], where: str
 ) -> TrainingData:
-    """Keep what these image files, by image id, allow; `where` is for messages."""
+    """Restrict the parts to these image files, by image id; `where` is for messages."""
     wanted = distinct(image for part in parts for image in part.images())
-    kept = [what_is_there(part, images) for part in parts]
+    kept = [available_part(part, images) for part in parts]
     train = tuple(example for part in kept for example in part.train)
     val = tuple(example for part in kept for example in part.val)
     for split, left in zip(SPLITS, (train, val), strict=True):
@@ -103,12 +93,12 @@ def with_files(
                 f"({len(images):,} of {len(wanted):,} images found)",
                 "name the images' folder with --images",
             )
-    left_over = {*train, *val}
+    remaining = {*train, *val}
     return TrainingData(
         name=name,
         train=train,
         val=val,
-        # Nobody asks for the candidates of a category of which no triplet is left.
+        # A category without any triplet needs no candidates.
         pools={part.name: part.pool for part in kept if part.train},
         corpora={part.name: part.corpus for part in kept if part.val},
         images=images,
@@ -117,17 +107,21 @@ def with_files(
             example.triplet_id
             for part in parts
             for example in (*part.train, *part.val)
-            if example not in left_over
+            if example not in remaining
         ),
         incomplete=tuple(incomplete_of(parts, kept)),
-        whole=tuple(parts),
+        parts=tuple(parts),
     )
 
 
-def what_is_there(part: Part, images: Container[str]) -> Part:
-    """The part without the images that are missing and the triplets that name them."""
+def available_part(part: Part, images: Container[str]) -> Part:
+    """The part without missing images and the triplets that name them."""
     train, val = (
-        tuple(it for it in examples if it.reference in images and it.target in images)
+        tuple(
+            example
+            for example in examples
+            if example.reference in images and example.target in images
+        )
         for examples in (part.train, part.val)
     )
     pool, corpus = (
@@ -138,9 +132,9 @@ def what_is_there(part: Part, images: Container[str]) -> Part:
 
 
 def incomplete_of(parts: Sequence[Part], kept: Sequence[Part]) -> Iterator[Incomplete]:
-    """The pools and corpora of which images are missing."""
-    for whole, left in zip(parts, kept, strict=True):
-        if len(left.pool) < len(whole.pool):
-            yield Incomplete("pool", whole.name, len(left.pool), len(whole.pool))
-        if len(left.corpus) < len(whole.corpus):
-            yield Incomplete("corpus", whole.name, len(left.corpus), len(whole.corpus))
+    """The pools and corpora that lack images."""
+    for part, left in zip(parts, kept, strict=True):
+        if len(left.pool) < len(part.pool):
+            yield Incomplete("pool", part.name, len(left.pool), len(part.pool))
+        if len(left.corpus) < len(part.corpus):
+            yield Incomplete("corpus", part.name, len(left.corpus), len(part.corpus))

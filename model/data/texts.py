@@ -1,7 +1,7 @@
-"""Texts as the encoders read them, and how a triplet's captions become one.
+"""How a triplet's captions become the text that the encoder reads.
 
-Joining and cleaning are two steps: `normalise(mining_text(captions))` is what a query is asked
-with, in mining, validation and scoring; `normalise(training_text(...))` what it is trained with.
+Joining and cleaning are two steps: `normalise(mining_text(captions))` is the text of a query in
+mining, validation and scoring; `normalise(training_text(...))` is its text in training.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ _ENDS = ".?, "
 
 
 def normalise(text: str) -> str:
-    """Clean a text as LAVIS' `blip_caption` processor does, CoSMo's escapes decoded before.
+    """Clean a text as LAVIS' `blip_caption` processor does, after decoding CoSMo's escapes.
 
-    Lower case, some punctuation made blanks, runs of blanks made one, 50 words at most.
+    Lower case, some punctuation replaced by blanks, single blanks, 50 words at most.
     """
-    apart = _SEPARATORS.sub(" ", decode(text).lower())
-    words = _BLANKS.sub(" ", apart).rstrip("\n").strip(" ").split(" ")
+    separated = _SEPARATORS.sub(" ", decode(text).lower())
+    words = _BLANKS.sub(" ", separated).rstrip("\n").strip(" ").split(" ")
     return " ".join(words[:MAX_WORDS])
 
 
 def mining_text(captions: Sequence[str]) -> str:
-    """The text that a triplet's query has wherever nothing may be left to chance.
+    """The deterministic text of a triplet's query.
 
     Args:
-        captions: FashionIQ's two, which are joined as "C1 and c2" (CLIP4Cir, SPRC, QuRe): both
-            without '.', '?', ',' and blanks at their ends, the first capitalised. CIRR's one is
-            taken as it is.
+        captions: FashionIQ's two are joined as "C1 and c2" (CLIP4Cir, SPRC, QuRe), both stripped of
+            '.', '?', ',' and blanks, the first capitalised. CIRR's one is left unchanged.
 
     Raises:
         ValueError: neither one nor two captions.
@@ -47,28 +46,28 @@ def mining_text(captions: Sequence[str]) -> str:
 
 
 def training_text(captions: Sequence[str], rule: CaptionRule, u: float) -> str:
-    """The text that a triplet is trained with this time.
+    """The text of a triplet for one training step.
 
     Args:
-        captions: one (CIRR), which every rule leaves as it is, or two (FashionIQ).
-        rule: `four-way` takes "C1 and c2", "C2 and c1", "C1" or "C2", each a quarter of the time.
+        captions: one (CIRR), which every rule leaves unchanged, or two (FashionIQ).
+        rule: `four-way` takes "C1 and c2", "C2 and c1", "C1" or "C2" with equal probability.
         u: uniform in [0, 1), drawn by the caller.
 
     Raises:
         ValueError: neither one nor two captions, or `u` outside [0, 1).
     """
     if not 0 <= u < 1:
-        raise ValueError(f"u is drawn from [0, 1), not {u}")
+        raise ValueError(f"u must be in [0, 1), not {u}")
     if rule == "joined" or len(captions) == 1:
         return mining_text(captions)
     first, second = _two(captions)
-    ways = (
+    texts = (
         f"{first.capitalize()} and {second}",
         f"{second.capitalize()} and {first}",
         first.capitalize(),
         second.capitalize(),
     )
-    return ways[int(4 * u)]
+    return texts[int(4 * u)]
 
 
 def _two(captions: Sequence[str]) -> tuple[str, str]:

@@ -1,12 +1,12 @@
-"""What a training run reads: triplets, the candidates they are held against, and image files.
+"""What a training run reads: triplets, their candidates, and image files.
 
-Images may be absent, as they mostly are in copies of FashionIQ. Nothing that lacks them is left
-out silently: the record names it, `missing_lines` and `missing_text` say it.
+Images may be missing, as in most copies of FashionIQ. `TrainingData` records everything that is
+left out for them, and `missing_lines` and `missing_text` report it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,7 +18,7 @@ MISSING_FILE = "missing_images.txt"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A triplet with its target known; `pool` names its candidates, in training and validation."""
+    """A triplet with a known target; `pool` names its candidates in training or validation."""
 
     triplet_id: str
     reference: str
@@ -31,15 +31,15 @@ class Example:
 class Incomplete:
     """A training pool or a validation corpus of which some images are missing."""
 
-    what: Literal["pool", "corpus"]
+    kind: Literal["pool", "corpus"]
     name: str
-    n_found: int
-    n_whole: int
+    n_available: int
+    n_images: int
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What shares one pool and one corpus, before its images are looked for."""
+    """The triplets that share one pool and one corpus, whether or not their images exist."""
 
     name: str
     train: tuple[Example, ...]
@@ -48,7 +48,7 @@ class Part:
     corpus: tuple[str, ...]
 
     def images(self) -> Iterable[str]:
-        """Every image that is named, some more than once."""
+        """Every image, some more than once."""
         for example in (*self.train, *self.val):
             yield from (example.reference, example.target)
         yield from self.pool
@@ -57,12 +57,20 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """The triplets that are trained on and those that choose the best epoch.
+    """The triplets for training and those that select the best epoch.
 
-    `pools` hold the candidates of training negatives, `corpora` those of validation, by the same
-    names (FashionIQ: its categories); each image once, in the order of its file. `images` are
-    the files of all images named here. `missing` are the images without a file, `dropped` the
-    triplets left out for them, `whole` is all that there was before.
+    Attributes:
+        name: of the dataset.
+        train: the training triplets.
+        val: the validation triplets.
+        pools: the candidates of training negatives by name (FashionIQ: its categories), each image
+            once, in the order of its file.
+        corpora: the candidates of validation, by the same names.
+        images: the files of all these images.
+        missing: the images without a file.
+        dropped: the triplets left out for them.
+        incomplete: the pools and corpora that lack images.
+        parts: everything, before images were left out.
 
     Raises:
         UnreadableInput: a target is not among its candidates, or these are fewer than two.
@@ -77,33 +85,33 @@ class TrainingData:
     missing: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     incomplete: tuple[Incomplete, ...] = ()
-    whole: tuple[Part, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         self._check("pool", self.train, self.pools)
         self._check("corpus", self.val, self.corpora)
 
     def _check(
-        self, what: str, examples: Iterable[Example], candidates: dict[str, tuple[str, ...]]
+        self, kind: str, examples: Iterable[Example], candidates: dict[str, tuple[str, ...]]
     ) -> None:
         members = {name: set(images) for name, images in candidates.items()}
         for name, images in members.items():
             if len(images) < 2:
                 raise UnreadableInput(
-                    f"{self.name}: {what} {name!r}",
-                    f"holds {len(images)}, but a target needs another image beside it",
+                    f"{self.name}: {kind} {name!r}",
+                    f"has {len(images)} images, but a target needs at least one other",
                     "put the missing images in place",
                 )
         for example in examples:
             if example.target not in members.get(example.pool, ()):
                 raise UnreadableInput(
                     f"{self.name}: triplet {example.triplet_id}",
-                    f"its target {example.target!r} is not in the {what} {example.pool!r}",
+                    f"its target {example.target!r} is not in the {kind} {example.pool!r}",
                 )
 
 
 def missing_lines(data: TrainingData) -> tuple[str, ...]:
-    """What to tell a person about missing images; nothing where none is missing."""
+    """The report on missing images for the terminal; empty if none is missing."""
     if not data.missing:
         return ()
     n_images = len(data.images) + len(data.missing)
@@ -114,15 +122,15 @@ def missing_lines(data: TrainingData) -> tuple[str, ...]:
     )
     lines = [first]
     for part in data.incomplete:
-        line = f"{part.what} {part.name}: {part.n_found:,} of {part.n_whole:,} images"
-        if part.what == "corpus":
+        line = f"{part.kind} {part.name}: {part.n_available:,} of {part.n_images:,} images"
+        if part.kind == "corpus":
             line += "; recall on it is not comparable with published figures"
         lines.append(line)
     return tuple(lines)
 
 
 def missing_text(data: TrainingData) -> str:
-    """The text of `missing_images.txt`: an id a line, images before triplets."""
+    """The content of `missing_images.txt`: one id per line, images before triplets."""
     return "\n".join(
         (
             f"# images without a file: {len(data.missing)}",
@@ -134,6 +142,14 @@ def missing_text(data: TrainingData) -> str:
     )
 
 
+def rows_by_pool(examples: Sequence[Example]) -> dict[str, list[int]]:
+    """The rows of the examples of each pool."""
+    rows: dict[str, list[int]] = {}
+    for row, example in enumerate(examples):
+        rows.setdefault(example.pool, []).append(row)
+    return rows
+
+
 def distinct(names: Iterable[str]) -> tuple[str, ...]:
-    """Each name once, where it came first."""
+    """Each name once, at its first place."""
     return tuple(dict.fromkeys(names))

@@ -1,9 +1,9 @@
-"""How an image becomes pixels: pad, resize, crop, normalise.
+"""Turning an image into pixels: pad, resize, crop, normalise.
 
-Padding is CLIP4Cir's TargetPad, which both papers' code follows: an image whose sides differ by
-`pad_ratio` or more gets bars of zeros on its short side until the ratio is about that. They are
-added before the image becomes RGB, there as here: black, but for a palette's first colour (mode P)
-and white where zero is no ink (mode CMYK).
+Padding is CLIP4Cir's TargetPad, as in both papers' code: an image whose sides have a ratio of
+`pad_ratio` or more gets bars of zeros on its short side until the ratio is about that. As there,
+they are added before the conversion to RGB: black, except a palette's first colour (mode P) and
+white in mode CMYK, where zero means no ink.
 """
 
 from __future__ import annotations
@@ -21,11 +21,7 @@ CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """The settings, and with them the function: `preprocessing(image)`.
-
-    Raises:
-        ValueError: a size or ratio that no image can have.
-    """
+    """The settings of the preprocessing; call it with an image. ValueError for values below 1."""
 
     size: int = 224
     pad_ratio: float = 1.25
@@ -34,7 +30,7 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if self.size < 1 or not self.pad_ratio >= 1:
-            raise ValueError(f"a size is 1 or more, a ratio of sides too: {self}")
+            raise ValueError(f"size and pad_ratio must be 1 or more: {self}")
 
     def __call__(self, image: Image.Image) -> Tensor:
         """Prepare one image.
@@ -43,20 +39,20 @@ class Preprocessing:
             [3, size, size] float32, normalised.
         """
         square = crop_to_square(to_rgb(target_pad(image, self.pad_ratio)), self.size)
-        # In NumPy: many threads prepare images at once, and torch would start threads in each.
+        # NumPy, because many threads prepare images at once and torch would start threads in each.
         pixels = np.array(square, dtype=np.float32) / np.float32(255)  # [size, size, 3]
-        mean, std = (np.array(each, dtype=np.float32) for each in (self.mean, self.std))
+        mean, std = (np.array(values, dtype=np.float32) for values in (self.mean, self.std))
         normal = (pixels - mean) / std
         return torch.from_numpy(np.ascontiguousarray(normal.transpose(2, 0, 1)))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Drop transparency, as `convert("RGB")` does, without its warning for some palettes."""
+    """Convert as `convert("RGB")` does, without its warning for some palettes."""
     return (image.convert("RGBA") if image.mode == "P" else image).convert("RGB")
 
 
 def target_pad(image: Image.Image, ratio: float) -> Image.Image:
-    """Pad the short side with zeros where the sides' ratio is `ratio` or more (CLIP4Cir)."""
+    """Pad the short side with zeros if the sides' ratio is `ratio` or more (CLIP4Cir)."""
     width, height = image.size
     if max(width, height) / min(width, height) < ratio:
         return image
@@ -68,8 +64,8 @@ def target_pad(image: Image.Image, ratio: float) -> Image.Image:
 def crop_to_square(image: Image.Image, size: int) -> Image.Image:
     """Resize the shorter side to `size`, bicubic, and cut the middle square out."""
     shorter = min(image.size)
-    # The longer side is cut, not rounded: so torchvision's Resize(int) has it.
-    wide, high = (size * side // shorter for side in image.size)
-    resized = image.resize((wide, high), Image.Resampling.BICUBIC)
-    left, top = round((wide - size) / 2), round((high - size) / 2)
+    # The longer side is rounded down, as in torchvision's Resize(int).
+    width, height = (size * side // shorter for side in image.size)
+    resized = image.resize((width, height), Image.Resampling.BICUBIC)
+    left, top = round((width - size) / 2), round((height - size) / 2)
     return resized.crop((left, top, left + size, top + size))

@@ -1,37 +1,35 @@
-"""What a scorer needs of its encoder, whichever it is.
+"""What a scorer needs of its encoder.
 
 The image encoder is frozen and its tokens depend on the image alone, so they are computed once and
-kept (`model.features.cache`). What follows it is trained: `query` and `gallery` read tokens, never
-pixels.
+kept (`hsfiq.model.features.cache`). The part after it is trained: `query` and `gallery` read
+tokens, never pixels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 from torch import Tensor, nn
 
 from hsfiq.model.encoders.preprocessing import Preprocessing
 
-Pooling = Literal["max", "mean"]
-
 
 class Encoder(Protocol):
-    """A `torch.nn.Module` of this shape. Letters: B batch, P image tokens, W their width,
-    L token vectors of an image in the gallery, D dimensions.
+    """A `torch.nn.Module` with these members; only its trained parameters require gradients.
 
-    Only the parameters that are trained require gradients.
-    """  # noqa: D205
+    Letters in shapes: B batch, P image tokens, W their width, L vectors of an image in the gallery,
+    D dimensions.
+    """
 
     name: str
-    """Under which `hsfiq.model.encoders.build` makes it again: `tiny`, `blip2-vitL`."""
+    """The name for `hsfiq.model.encoders.registry.build_encoder`: `tiny`, `blip2-vitL`."""
     preprocessing: Preprocessing
-    """How an image becomes the pixels that `image_tokens` takes."""
+    """Turns an image into the pixels that `image_tokens` takes."""
     tokens_shape: tuple[int, int]
     """(P, W)."""
     temperature: nn.Parameter
-    """Scores are divided by it in training (QuRe eq. 1): 0.07 at the start; learned in BLIP-2."""
+    """Training divides scores by it (QuRe eq. 1): 0.07 at the start; learned in BLIP-2."""
 
     def frozen_id(self) -> str:
         """The sha256 of every weight and setting that `image_tokens` depends on."""
@@ -46,5 +44,5 @@ class Encoder(Protocol):
         ...
 
     def gallery(self, tokens: Tensor) -> Tensor:
-        """Project images to what queries are compared with: [B, P, W] -> [B, L, D], length 1."""
+        """Project images to the vectors that queries are compared with: [B, P, W] -> [B, L, D]."""
         ...

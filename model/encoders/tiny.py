@@ -1,12 +1,13 @@
-"""A small encoder of the same kind as BLIP-2's, trained from nothing on a CPU in minutes.
+"""A small encoder with BLIP-2's structure, trained from scratch on a CPU in minutes.
 
-Its frozen image encoder has no weights: a token is a patch's colour, contrast and texture. What is
-trained has BLIP-2's shape (arXiv 2301.12597, section 3.1): learned query tokens that read the
-image, and the text by self-attention, and two projections.
+Its frozen image encoder has no weights: a token is a patch's colour, contrast and texture. The
+trained part has BLIP-2's structure (arXiv 2301.12597, section 3.1): learned query tokens that read
+the image, self-attention between them and the text, and two projections.
 
-They read the image linearly, with weights that start small. Large ones see mostly colour and
-outline, which fill most patches, and go on so: a neckline or a logo, which fill few, would hardly
-be learned. From small ones, the first steps of AdamW go as far in every patch.
+The query tokens read the image linearly, with weights that start small. Large initial weights
+respond mostly to colour and outline, which fill most patches, and training keeps them there: it
+would hardly learn a neckline or a logo, which fill few. From small weights, the first steps of
+AdamW change every patch equally.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from zlib import crc32
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 -- the field's name for it
+from torch.nn import functional as F  # noqa: N812 -- the usual name
 
 from hsfiq.model.encoders.preprocessing import Preprocessing
 
@@ -30,32 +31,32 @@ N_PATCHES, PATCH_WIDTH = (SIZE // PATCH) ** 2, 6 + PATCH * (PATCH // 2 + 1)
 WIDTH, HEADS = 64, 4
 N_QUERIES = 8
 READ_SCALE = 0.5
-"""Of what is read of an image, beside the query tokens; it goes into how fast that is learned."""
+"""The weight of what is read from an image, which also sets how fast that is learned."""
 SMALL = 0.01
-"""Of the usual size, the weights that read the image at the start."""
+"""The initial scale of the weights that read the image, relative to the usual one."""
 DIM = 128
 N_WORDS = 4096
 MAX_WORDS = 32
 
 TEMPERATURE = 0.07
-"""Not trained: at the rate that weights drawn at random need, it would fall to nothing in an epoch,
-and every margin would look large enough."""
+"""Not trained: at the learning rate that random weights need, it would collapse within an epoch,
+and every margin would be large."""
 
 _WORD = re.compile(r"[a-z0-9/'-]+")
 
 
 class Tiny(nn.Module):
-    """The `tiny` encoder; see `model.encoders.protocol.Encoder` for what each method takes."""
+    """The `tiny` encoder; `hsfiq.model.encoders.protocol.Encoder` describes the methods."""
 
     name = NAME
     preprocessing = Preprocessing(size=SIZE, pad_ratio=1.25)
     tokens_shape = (N_PATCHES, PATCH_WIDTH)
 
     def __init__(self, generator: torch.Generator) -> None:
-        """Draw the weights; the same state of the generator gives the same."""
+        """Draw the weights from a generator."""
         super().__init__()
         self.temperature = nn.Parameter(torch.tensor(TEMPERATURE), requires_grad=False)
-        # Garments hang in the middle of the picture: each place has weights of its own.
+        # Garments are in the middle of the picture, so each patch position has its own weights.
         self.patches = nn.Parameter(torch.zeros(N_PATCHES, WIDTH, PATCH_WIDTH))
         self.query_tokens = nn.Parameter(torch.zeros(N_QUERIES, WIDTH))
         self.words = nn.Embedding(N_WORDS, WIDTH, padding_idx=0)
@@ -66,24 +67,24 @@ class Tiny(nn.Module):
         draw_weights(self, generator)
         with torch.no_grad():
             self.patches.mul_(SMALL)
-        # A query starts as its reference: what the text changes is all there is to learn.
+        # A query starts as its reference, so that only the text's effect has to be learned.
         self.text_proj.load_state_dict(self.vision_proj.state_dict())
 
     def frozen_id(self) -> str:
-        """No weights: the tokens depend on the patches' size and on how they are described."""
-        said = f"colour, contrast and texture of {PATCH} x {PATCH} pixels"
-        return sha256(said.encode()).hexdigest()
+        """No weights: the tokens depend on the patch size and on the features alone."""
+        features = f"colour, contrast and texture of {PATCH} x {PATCH} pixels"
+        return sha256(features.encode()).hexdigest()
 
     @torch.no_grad()
     def image_tokens(self, pixels: Tensor) -> Tensor:
-        """Describe patches: mean and spread of each colour, and the Fourier magnitudes of grey."""
+        """Describe patches: mean and deviation of each colour, Fourier magnitudes of grey."""
         patches = F.unfold(pixels, PATCH, stride=PATCH).transpose(1, 2)  # [B, P, 3 * 12 * 12]
         patches = patches.reshape(len(pixels), N_PATCHES, 3, PATCH, PATCH)
         colour, contrast = patches.mean((-1, -2)), patches.std((-1, -2))  # [B, P, 3]
         grey = patches.mean(dim=2)  # [B, P, 12, 12]
         waves = torch.fft.rfft2(grey - grey.mean((-1, -2), keepdim=True), norm="ortho")
         texture = torch.log1p(4 * waves.abs()).flatten(-2)  # [B, P, 12 * 7]
-        # A strong pattern must not drown a faint one, nor the paper's grain look like one.
+        # Compress the range: a strong pattern must not hide a faint one, nor noise look like one.
         texture = 3 * texture / (3 + texture.norm(dim=-1, keepdim=True))
         return torch.cat([colour, contrast, texture], dim=-1)  # [B, P, W]
 
@@ -105,7 +106,7 @@ class Tiny(nn.Module):
 
 
 class Layer(nn.Module):
-    """Queries read each other and the words, then pass through an MLP."""
+    """A transformer layer: queries attend to each other and the words, then an MLP."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +122,7 @@ class Layer(nn.Module):
         Args:
             queries: [B, L, width].
             words: [B, T, width].
-            present: [B, T], False where there is no word.
+            present: [B, T], False for padding.
         """
         normal = self.norm_attention(torch.cat([queries, words], dim=1))  # [B, L + T, width]
         seen = torch.cat([present.new_ones(len(queries), N_QUERIES), present], dim=1)  # [B, L + T]
@@ -138,12 +139,12 @@ class Attention(nn.Module):
         self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
     def forward(self, states: Tensor, context: Tensor, mask: Tensor) -> Tensor:
-        """States attend to a context.
+        """Let states attend to a context.
 
         Args:
             states: [B, S, width].
             context: [B, C, width].
-            mask: False where a context is not to be seen, broadcast to [B, heads, S, C].
+            mask: False for contexts to be ignored, broadcast to [B, heads, S, C].
 
         Returns:
             [B, S, width].
@@ -161,9 +162,9 @@ def heads(states: Tensor) -> Tensor:
 
 
 def word_ids(texts: Sequence[str]) -> Tensor:
-    """Each text's words as their hashes 1 to N_WORDS - 1, filled up with 0: [B, T].
+    """Each text's words as hashes from 1 to N_WORDS - 1, padded with 0: [B, T].
 
-    Hashing needs no vocabulary, so a checkpoint reads words that its training never saw.
+    Hashing needs no vocabulary, so a checkpoint can read words that its training never saw.
     """
     rows = [
         [1 + crc32(word.encode()) % (N_WORDS - 1) for word in _WORD.findall(text.lower())]
@@ -171,12 +172,12 @@ def word_ids(texts: Sequence[str]) -> Tensor:
     ]
     length = min(max(map(len, rows), default=0), MAX_WORDS)
     filled = [(row + [0] * length)[:length] for row in rows]
-    # Without a word in them, nothing says that these are whole numbers.
+    # The dtype and shape are explicit for texts without any word.
     return torch.tensor(filled, dtype=torch.int64).reshape(len(rows), length)
 
 
 def draw_weights(module: nn.Module, generator: torch.Generator) -> None:
-    """Draw every weight matrix anew from one generator: normal, variance 1 / its last dimension."""
+    """Draw every weight matrix from a normal distribution of variance 1 / its last dimension."""
     for name, parameter in module.named_parameters():
         if parameter.dim() > 1:
             nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5, generator=generator)

@@ -1,6 +1,6 @@
 """The drawn catalogue's triplets as a benchmark: those that validate a training, and unseen ones.
 
-`val` is what `model.data.sources.drawn` validates on, against the garments that training may show.
+`val` is what `model.data.datasets.drawn` validates on, against the garments that training may show.
 `test` asks for held-out combinations, against the whole catalogue.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from hsfiq.drawn import DrawnTriplet, Garment, corpus
 from hsfiq.drawn.garments import CATEGORIES
+from hsfiq.model.data.datasets import VALIDATION, draw_dataset, drawn_parts, drawn_size, shown_of
 from hsfiq.model.data.parts import with_files
-from hsfiq.model.data.sources import VALIDATION, draw_dataset, drawn_parts, drawn_size, shown_of
 from hsfiq.model.data.texts import mining_text
 from hsfiq.model.evaluation.benchmark import Benchmark, Corpus, Part, Query
 from hsfiq.model.recipes.recipe import Recipe

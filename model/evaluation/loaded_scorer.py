@@ -16,29 +16,13 @@ import torch
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import Loaded, load_scorer
+from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scoring.run import encoded, existing
-from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.training.callbacks import Callback
 from hsfiq.text import first_few
 
 NAMED = 20
 """Missing images that a result names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """The places of an evaluation.
-
-    Attributes:
-        checkpoint: the scorer's.
-        images: the folder of the images, in whatever layout.
-        cache: the feature cache's.
-        weights: of BLIP-2's published files; the usual one if None.
-    """
-
-    checkpoint: Path
-    images: Path
-    cache: Path
-    weights: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,32 +48,33 @@ class AtWork:
 
 
 def set_to_work(
-    where: Where,
+    paths: ScorerPaths,
     wanted: Collection[str],
     device: torch.device,
-    watcher: Watcher,
+    callback: Callback,
     *,
     allow_missing: bool,
 ) -> AtWork:
     """Load a scorer and compute the tokens of images.
 
     Args:
-        where: the places.
+        paths: of the scorer's checkpoint, images, weights and cache.
         wanted: images.
         device: computes.
-        watcher: is told of the images encoded.
+        callback: is told of the images encoded.
         allow_missing: whether to go without the images that are missing or unreadable.
 
     Raises:
         UnreadableInput: no checkpoint, no folder, or missing images; nothing is encoded then.
     """
-    loaded = load_scorer(where.checkpoint, where.weights, device)
-    files = existing(where.images, wanted)
+    loaded = load_scorer(paths.required("checkpoint"), paths.weights, device)
+    folder = paths.required("images")
+    files = existing(folder, wanted)
     if not allow_missing:
-        refuse_missing(wanted, files, where.images)
-    inference, there = encoded(loaded, files, where.cache, device, watcher)
+        refuse_missing(wanted, files, folder)
+    inference, there = encoded(loaded, files, paths.cache, device, callback)
     if not allow_missing:
-        refuse_missing(wanted, there, where.images)
+        refuse_missing(wanted, there, folder)
     return AtWork(loaded, inference, frozenset(wanted), frozenset(there))
 
 

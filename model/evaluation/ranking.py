@@ -1,7 +1,7 @@
 """The best images of a large corpus for many queries, from a stream of its projected images.
 
 Neither all scores nor all images are ever held: beside a chunk of the corpus there are the k best
-so far of each query. Images of the same score are ranked as `model.scorer.relevance.target_ranks`
+so far of each query. Images of the same score are ranked as `model.scorer.ranks.target_ranks`
 does, the earlier in the corpus first, so a ranking does not depend on the chunks.
 """
 
@@ -14,8 +14,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hsfiq.model.encoders.protocol import Pooling
-from hsfiq.model.scorer.relevance import relevance, require_columns, require_finite
+from hsfiq.model.recipes.values import Pooling
+from hsfiq.model.scorer.ranks import require_columns, require_finite
+from hsfiq.model.scorer.scorer import relevance
 
 QUERIES = 512
 """Scored at once against a chunk."""

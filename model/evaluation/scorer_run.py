@@ -16,7 +16,6 @@ from hsfiq.model.data.texts import normalise
 from hsfiq.model.evaluation.benchmark import Answers, Benchmark, Part, Query
 from hsfiq.model.evaluation.loaded_scorer import (
     AtWork,
-    Where,
     missing_notes,
     said_of_missing,
     set_to_work,
@@ -24,8 +23,9 @@ from hsfiq.model.evaluation.loaded_scorer import (
 from hsfiq.model.evaluation.ranking import Picked, TopK, scored_blocks
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import Loaded
+from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scoring.release_scores import numbered
-from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.training.callbacks import Callback
 
 DEPTH = 50
 """Images of a list: as many as the largest k of any benchmark."""
@@ -54,9 +54,9 @@ class Retrieved:
 
 def answers_from_scorer(
     benchmark: Benchmark,
-    where: Where,
+    paths: ScorerPaths,
     device: torch.device,
-    watcher: Watcher,
+    callback: Callback,
     *,
     depth: int = DEPTH,
     allow_missing: bool = False,
@@ -65,9 +65,9 @@ def answers_from_scorer(
 
     Args:
         benchmark: whose corpora are known.
-        where: the places.
+        paths: of the scorer's checkpoint, images, weights and cache.
         device: computes.
-        watcher: is told of the images encoded.
+        callback: is told of the images encoded.
         depth: length of a list, where the corpus has as many.
         allow_missing: whether to go without the images that are missing or unreadable. Missing
             candidates are not ranked then, and queries whose reference is missing have no list.
@@ -76,8 +76,10 @@ def answers_from_scorer(
         UnreadableInput: no checkpoint, no images, missing ones, a corpus that is not known.
         Diverged: the scorer gives numbers that are none.
     """
-    at_work = set_to_work(where, images_of(benchmark), device, watcher, allow_missing=allow_missing)
-    present = only_present(benchmark, at_work.there, where.images)
+    at_work = set_to_work(
+        paths, images_of(benchmark), device, callback, allow_missing=allow_missing
+    )
+    present = only_present(benchmark, at_work.there, paths.required("images"))
     answers, scores = {}, {}
     for part in present.parts:
         answers[part.name], scores[part.name] = retrieve(

@@ -1,8 +1,8 @@
 """The feature cache: the tokens of every image, computed once and kept.
 
-A frozen encoder gives an image the same tokens for ever. FashionIQ's 74,381 images at ViT-L are
-257 x 1024 numbers each, 39 GB in fp16: a big file, mapped into memory, appended to and never
-rewritten (`hsfiq.model.features.files`).
+A frozen encoder always gives an image the same tokens. For FashionIQ's 74,381 images and ViT-L,
+257 x 1024 numbers each, they take 39 GB in fp16: a file that is mapped into memory and only
+appended to (`hsfiq.model.features.token_files`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,16 @@ from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.protocol import Encoder
-from hsfiq.model.features.contents import ContentMemo
-from hsfiq.model.features.files import Appender, TokenFiles
+from hsfiq.model.features.content_hashes import ContentMemo
 from hsfiq.model.features.images import Prepared, prepare_all
 from hsfiq.model.features.layout import Layout
+from hsfiq.model.features.token_files import Appender, TokenFiles
+
+TOKENS_DTYPE = torch.float16
+"""The dtype that tokens are stored in: the published code's image encoder computes in it."""
+
+ENCODER_BATCH = 32
+"""Images encoded at once."""
 
 
 def default_root() -> Path:
@@ -35,23 +41,26 @@ def default_root() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """What filling did: the four add up to the images asked for."""
+    """The result of filling; the three counts and `unreadable` add up to the images.
+
+    Attributes:
+        n_computed: contents encoded now.
+        n_found: images whose content had its tokens already.
+        n_shared: images with the same content as one computed now.
+        unreadable: why an image has no tokens, in one line, by image id.
+    """
 
     n_computed: int
-    """Contents encoded now."""
     n_found: int
-    """Images whose content had its tokens already."""
     n_shared: int
-    """Images of the same content as one computed now."""
     unreadable: dict[str, str]
-    """Why an image has no tokens, in one line, by image id."""
 
 
 class FeatureCache:
-    """The tokens of images, under `root`, for one encoder, its preprocessing and a dtype.
+    """The tokens of images for one encoder, its preprocessing and a dtype.
 
-    Images are known by what they hold: the same picture under two ids is kept once, and a file
-    with other content is another picture. An id means what the last `fill` found under it.
+    Tokens are stored by content: the same picture under two ids is stored once, and a changed file
+    is another picture. An id refers to the content that the last `fill` found under it.
     """
 
     def __init__(self, files: TokenFiles, encoder: Encoder, memo: ContentMemo) -> None:
@@ -61,17 +70,17 @@ class FeatureCache:
         self._row_of: dict[str, int] = {}
 
     @classmethod
-    def open(cls, root: Path, encoder: Encoder, dtype: torch.dtype) -> FeatureCache:
-        """Open the cache, absent or not; nothing is written before `fill`.
+    def open(cls, root: Path, encoder: Encoder, dtype: torch.dtype = TOKENS_DTYPE) -> FeatureCache:
+        """Open the cache, which need not exist; only `fill` writes.
 
         Args:
-            root: holds the caches of all settings, each in a folder of its own.
-            encoder: its `image_tokens` computes what is missing.
+            root: holds a folder for each layout.
+            encoder: its `image_tokens` computes missing tokens.
             dtype: of the stored tokens: float16, bfloat16 or, for exactness, float32.
 
         Raises:
             UnreadableInput: the files are truncated, or not of this cache.
-            HsfiqError: tokens are not stored in this dtype.
+            HsfiqError: tokens cannot be stored in this dtype.
         """
         layout = Layout.of(encoder, dtype)
         files = TokenFiles(root / layout.key, layout)
@@ -79,34 +88,35 @@ class FeatureCache:
 
     @property
     def folder(self) -> Path:
-        """Where the tokens lie."""
+        """The folder of the tokens."""
         return self._files.folder
 
     def fill(
         self,
         images: Mapping[str, Path],
         *,
-        batch: int,
         device: torch.device,
-        workers: int,
+        batch: int = ENCODER_BATCH,
+        workers: int | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> CacheReport:
         """Compute the tokens that are missing; afterwards `tokens` knows these images.
 
-        Where another process fills the same cache, this waits for it and takes over its rows. A
-        process may be killed at any time: the next computes only what is still missing.
+        While another process fills the same cache, this waits and then uses its rows. After a kill
+        at any time, the next process computes only what is still missing.
 
         Args:
             images: files by image id.
-            batch: images encoded at once.
             device: where the encoder is.
-            workers: threads that read, decode and preprocess.
-            on_progress: called after every batch with the contents done and those to do.
+            batch: images encoded at once.
+            workers: threads that read, decode and preprocess; one for each CPU if None.
+            on_progress: called after every batch with the number of contents done and to do.
 
         Raises:
-            UnreadableInput: there is no room on the disk for what is missing (nothing is written
-                then), the folder cannot be written, or tokens do not fit the dtype.
+            UnreadableInput: the disk has no room for the missing tokens (then nothing is written),
+                the folder cannot be written, or tokens do not fit the dtype.
         """
+        workers = workers or os.cpu_count() or 1
         contents = self._memo.read(images, workers=workers)
         paths = {content: images[image_id] for image_id, content in contents.sha256.items()}
         self._files.refresh()
@@ -122,32 +132,20 @@ class FeatureCache:
                     broken |= failed
                     if on_progress is not None:
                         on_progress(done, len(to_do))
-        unreadable = contents.unreadable | self._take_in(contents.sha256, images, broken)
+        unreadable = contents.unreadable | self._assign_rows(contents.sha256, images, broken)
         n_found = sum(content in known for content in contents.sha256.values())
         n_computed = sum(c in self._files.row_of and c not in known for c in paths)
         n_shared = len(images) - len(unreadable) - n_found - n_computed
         return CacheReport(n_computed, n_found, n_shared, unreadable)
 
-    def rows(self, image_ids: Sequence[str]) -> Tensor:
-        """Find images' rows.
-
-        Returns:
-            [B] int64.
-
-        Raises:
-            UnreadableInput: the last `fill` that had this image found no tokens for it, or none
-                had it.
-        """
-        return torch.tensor([self._row(image_id) for image_id in image_ids], dtype=torch.int64)
-
     def tokens(self, image_ids: Sequence[str]) -> Tensor:
-        """Read images' tokens, in any order, as often as they are named.
+        """Read images' tokens, in any order and with repetitions.
 
         Returns:
-            [B, P, W] in the stored dtype: a copy, the caller's own.
+            [B, P, W] in the stored dtype: a copy.
 
         Raises:
-            UnreadableInput: as `rows`.
+            UnreadableInput: the last `fill` with this image found no tokens for it, or none had it.
         """
         return self._files.read([self._row(image_id) for image_id in image_ids])
 
@@ -155,19 +153,19 @@ class FeatureCache:
         row = self._row_of.get(image_id)
         if row is None:
             raise UnreadableInput(
-                f"image {image_id}", "has no tokens", "is its file there, and a whole image?"
+                f"image {image_id}", "has no tokens", "is its file there, and a complete image?"
             )
         return row
 
     def _missing(self, paths: Mapping[str, Path]) -> dict[str, Path]:
-        """What has no row yet, of files by content."""
+        """The files, by content, that have no row yet."""
         return {
             content: path for content, path in paths.items() if content not in self._files.row_of
         }
 
     def _check_room(self, n_rows: int) -> None:
-        there = next(folder for folder in self.folder.parents if folder.is_dir())
-        needed, free = self._files.bytes_needed(n_rows), shutil.disk_usage(there).free
+        existing = next(folder for folder in self.folder.parents if folder.is_dir())
+        needed, free = self._files.bytes_needed(n_rows), shutil.disk_usage(existing).free
         if n_rows and needed > free:
             raise UnreadableInput(
                 str(self.folder),
@@ -184,19 +182,19 @@ class FeatureCache:
         device: torch.device,
         workers: int,
     ) -> Iterator[tuple[int, dict[str, str]]]:
-        """Append rows; yields after every batch how many are done, and why some have no row."""
+        """Append rows; yields after every batch the number done and the reasons of failures."""
         prepared = prepare_all(
             paths, self._encoder.preprocessing, workers=workers, ahead=2 * batch + workers
         )
         done = 0
         with closing(prepared):
-            while several := list(islice(prepared, batch)):
-                whole = [image for image in several if image.pixels is not None]
-                if whole:
-                    tokens = self._encode(whole, device)
-                    appender.append([image.sha256 for image in whole], tokens)
-                done += len(several)
-                yield done, {image.sha256: image.reason for image in several if image.reason}
+            while images := list(islice(prepared, batch)):
+                readable = [image for image in images if image.pixels is not None]
+                if readable:
+                    tokens = self._encode(readable, device)
+                    appender.append([image.sha256 for image in readable], tokens)
+                done += len(images)
+                yield done, {image.sha256: image.reason for image in images if image.reason}
 
     def _encode(self, images: Sequence[Prepared], device: torch.device) -> Tensor:
         """Encode images: [B, P, W] in the stored dtype, on `device`."""
@@ -205,7 +203,7 @@ class FeatureCache:
         with torch.inference_mode():
             exact = self._encoder.image_tokens(pixels.to(device))  # [B, P, W]
             stored = exact.to(layout.dtype)
-            # The largest fits where all do; found several times faster than by asking each.
+            # Checking the largest alone is several times faster than checking all.
             flat = exact.flatten(1)  # [B, P * W]
             largest = torch.maximum(flat.amax(dim=1), -flat.amin(dim=1))  # [B], NaN stays NaN
             fits = torch.isfinite(largest.to(layout.dtype)).tolist()
@@ -219,15 +217,15 @@ class FeatureCache:
             if not fit:
                 raise UnreadableInput(
                     str(image.path),
-                    f"{layout.encoder} gives tokens that are no numbers (NaN or infinite)",
+                    f"{layout.encoder} gives tokens that are NaN or infinite",
                     "check the encoder's weights and precision",
                 )
         return stored
 
-    def _take_in(
+    def _assign_rows(
         self, contents: Mapping[str, str], images: Mapping[str, Path], broken: Mapping[str, str]
     ) -> dict[str, str]:
-        """Let ids mean what was found under them; returns why some mean nothing."""
+        """Assign to each id the row of its content; returns why some have none."""
         unreadable = {}
         for image_id in images:
             self._row_of.pop(image_id, None)

@@ -1,7 +1,7 @@
-"""Image files become pictures, or one line that says why not.
+"""Reading image files in parallel and preprocessing them for the encoder.
 
-A picture is taken as its file stores it: an EXIF orientation is left alone, as the published code
-does (`PIL.Image.open` and nothing more), so that tokens are those of the papers.
+An EXIF orientation is not applied, as in the published code (`PIL.Image.open` and nothing more), so
+that tokens equal those of the papers.
 """
 
 from __future__ import annotations
@@ -33,15 +33,19 @@ def open_image(path: Path) -> Image.Image:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An image on its way to the encoder."""
+    """A preprocessed image.
+
+    Attributes:
+        path: of its file.
+        sha256: of the expected content.
+        pixels: [3, size, size]; None if the file is unreadable.
+        reason: why it is unreadable, in one line.
+    """
 
     path: Path
     sha256: str
-    """Of the content it was expected to have."""
     pixels: Tensor | None
-    """[3, size, size], None where the file is unreadable."""
     reason: str = ""
-    """Why it is unreadable, in one line."""
 
 
 def prepare_all(
@@ -50,11 +54,11 @@ def prepare_all(
     """Read, decode and preprocess files in parallel, in order.
 
     Args:
-        files: where each content lies, by its sha256. A file that no longer has this content
-            comes out as unreadable.
-        preprocessing: makes pixels of a picture.
-        workers: threads; Pillow decodes and resizes without holding Python's lock.
-        ahead: how many images are in the making or wait to be taken, at most: it bounds memory.
+        files: by the sha256 of their content. A file that no longer has this content counts as
+            unreadable.
+        preprocessing: turns an image into pixels.
+        workers: threads; Pillow decodes and resizes without holding Python's global lock.
+        ahead: the most images in progress or waiting, which bounds memory.
     """
     with ThreadPoolExecutor(workers) as pool:
         pending: deque[Future[Prepared]] = deque()

@@ -1,4 +1,4 @@
-"""What a feature cache holds: the settings that its tokens depend on."""
+"""The settings that a feature cache's tokens depend on."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.encoders.protocol import Encoder
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
-"""What tokens are stored in, by the names of the options."""
+"""The dtypes that tokens may be stored in."""
 
 _VERSION = 1
-"""Raised whenever the same settings come to mean other pixels or other files."""
+"""Increase it when the same settings give other pixels or other files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Rows of P x W numbers, and whose numbers they are."""
+    """Rows of P x W numbers and the settings that they were computed with.
+
+    Attributes:
+        encoder: its name, for people; `frozen_id` identifies its weights.
+        frozen_id: the sha256 of the image encoder.
+        preprocessing: of its images.
+        dtype: of the stored tokens.
+        shape: (P, W).
+    """
 
     encoder: str
-    """Its name, for people: its weights are in `frozen_id`."""
     frozen_id: str
     preprocessing: Preprocessing
     dtype: torch.dtype
     shape: tuple[int, int]
-    """(P, W)."""
 
     @classmethod
     def of(cls, encoder: Encoder, dtype: torch.dtype) -> Layout:
-        """Read the settings from an encoder.
-
-        Raises:
-            HsfiqError: tokens are not stored in this dtype.
-        """
+        """The layout for an encoder; HsfiqError if tokens cannot be stored in this dtype."""
         if dtype not in DTYPES.values():
             raise HsfiqError(f"tokens are stored as one of {', '.join(DTYPES)}, not as {dtype}")
         frozen_id, shape = encoder.frozen_id(), encoder.tokens_shape
@@ -51,13 +53,13 @@ class Layout:
 
     @property
     def key(self) -> str:
-        """The name of the folder: other settings, other folder."""
+        """The name of the folder, different for different settings."""
         settings = {name: value for name, value in self.about().items() if name != "encoder"}
         text = json.dumps(settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def about(self) -> dict[str, Any]:
-        """The settings as JSON takes them."""
+        """The settings as a JSON object."""
         return {
             "version": _VERSION,
             "encoder": self.encoder,

@@ -1,4 +1,4 @@
-"""Where training and scoring take an image's tokens from: the cache, or the encoder every time."""
+"""The sources of an image's tokens: the cache, or the encoder each time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class TokenSource(Protocol):
     """Gives images' tokens: a filled `FeatureCache`, or `EncodedTokens`."""
 
     def tokens(self, image_ids: Sequence[str]) -> Tensor:
-        """Give images' tokens, without gradients.
+        """The tokens of images, without gradients.
 
         Returns:
-            [B, P, W], on whichever device and in whichever dtype they come in.
+            [B, P, W], on any device and in any dtype.
 
         Raises:
             UnreadableInput: an image has no tokens.
@@ -30,11 +30,10 @@ class TokenSource(Protocol):
 
 
 class EncodedTokens:
-    """Tokens that are computed from the image files whenever they are asked for.
+    """Tokens computed from the image files at every call: the slow reference for the cache.
 
-    Slow and obvious: what a cache must equal. Encoders may round differently in batches of
-    other sizes, so the two are the same to the bit where the batches are, or where the encoder
-    does not mind.
+    Encoders may round differently in batches of other sizes, so the two agree to the bit if the
+    batches do, or if the encoder's results do not depend on them.
     """
 
     def __init__(
@@ -49,8 +48,8 @@ class EncodedTokens:
         Args:
             encoder: on `device`.
             images: files by image id.
-            dtype: what a cache would store: tokens are rounded to it.
-            device: where the encoder is, and the tokens will be.
+            dtype: that tokens are rounded to, as in a cache.
+            device: of the encoder and the tokens.
         """
         self._encoder = encoder
         self._images = images

@@ -1,30 +1,26 @@
 """The steep score drops below the target, and the images between two of them (QuRe eq. 5-7).
 
-An interval of the ranking is an interval of scores, so what a set needs is two scores: they come
-from sorted values. Sorting values alone is many times cheaper than sorting places with them.
+An interval of the ranking is an interval of scores, so two scores define a set. They come from
+sorted values: sorting values alone is many times cheaper than an argsort.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from torch import Tensor
 
 _STEEPEST = 4
-"""Drops looked at before all are sorted: nearly every query is settled within them."""
+"""Drops tried before sorting all of them: enough for nearly every query."""
 
 
 def between_drops(scores: Tensor, target_scores: Tensor, *, apart: int) -> Tensor:
     """The images between two steep drops below the target.
 
-    Drops are those between neighbours in the ranking that both score below the target; the drop
-    from the target to the first below it is none (QuRe eq. 6). Taken from the steepest on, of equal
-    ones the higher ranked first, the set lies between the first two successive ones whose places
-    differ by more than `apart`: 0 is the paper's rule, the two steepest; the authors' code has 1.
-    A drop of zero parts no images and bounds no set.
+    A drop lies between neighbours in the ranking that both score below the target; the one from
+    the target to the first below it does not count (QuRe eq. 6). Drops are ordered from the
+    steepest on, equal ones by rank. The set lies between the first two successive drops whose
+    places differ by more than `apart`: 0 is the paper's rule, the two steepest; the authors' code
+    has 1. A drop of zero does not bound a set.
 
     Args:
         scores: [B, N], finite.
@@ -32,12 +28,12 @@ def between_drops(scores: Tensor, target_scores: Tensor, *, apart: int) -> Tenso
         apart: 0 or more.
 
     Returns:
-        [B, N] bool; a row is empty where no two drops qualify.
+        [B, N] bool; a row is empty if no two drops qualify.
     """
     costs = -scores  # [B, N]
-    _sort(costs)  # the best first
+    _sort(costs)  # best first
     first = torch.searchsorted(costs, -target_scores, right=True)  # [B, 1], first below the target
-    # The target and what is above it join the first below it, so that nothing drops there.
+    # Raise the target and everything above it to the first score below it: no drop there counts.
     costs.clamp_(min=costs.gather(1, first.clamp(max=costs.shape[1] - 1)))
     drops = costs[:, 1:] - costs[:, :-1]  # [B, N - 1]
     upper, lower = _pair(drops, apart)  # [B, 1] each
@@ -47,7 +43,7 @@ def between_drops(scores: Tensor, target_scores: Tensor, *, apart: int) -> Tenso
 
 
 def _pair(drops: Tensor, apart: int) -> tuple[Tensor, Tensor]:
-    """The places of the two drops, [B, 1] each, the higher ranked first; the same where none."""
+    """The places of the two drops, [B, 1] each, higher rank first; equal if none qualify."""
     pair, settled = _successive(drops, _steepest(drops), apart)  # [B, 2], [B]
     rows = (~settled).nonzero().squeeze(1)  # [b]
     if rows.numel():
@@ -57,38 +53,35 @@ def _pair(drops: Tensor, apart: int) -> tuple[Tensor, Tensor]:
 
 
 def _successive(drops: Tensor, ordered: Tensor, apart: int) -> tuple[Tensor, Tensor]:
-    """The first two successive drops that qualify, [B, 2], and whether that is settled, [B].
+    """The first two successive drops that qualify, [B, 2], and whether that is certain, [B].
 
     Args:
         drops: [B, N - 1].
         ordered: [B, n] places of the n steepest drops, from the steepest on.
-        apart: how far apart the places must be, and more.
+        apart: the places must differ by more than this.
     """
     steep = drops.gather(1, ordered) > 0  # [B, n]
     gaps = (ordered[:, 1:] - ordered[:, :-1]).abs()  # [B, n - 1]
     fits = (gaps > apart) & steep[:, 1:]  # [B, n - 1]
-    # A column that always fits makes "none" a place of its own, and n = 1 an ordinary case.
-    found = torch.nn.functional.pad(fits, (0, 1), value=True).int().argmax(dim=1, keepdim=True)
+    # A last column that always fits stands for "none", and makes n = 1 an ordinary case.
+    first = torch.nn.functional.pad(fits, (0, 1), value=True).int().argmax(dim=1, keepdim=True)
     doubled = torch.cat([ordered, ordered[:, -1:]], dim=1)  # [B, n + 1]
-    pair = torch.cat([doubled.gather(1, found), doubled.gather(1, found + 1)], dim=1)  # [B, 2]
+    pair = torch.cat([doubled.gather(1, first), doubled.gather(1, first + 1)], dim=1)  # [B, 2]
     return pair, fits.any(dim=1) | ~steep[:, -1]
 
 
 def _steepest(drops: Tensor) -> Tensor:
-    """The places of the few steepest drops, of equal ones the higher ranked first: [B, n]."""
-    left = drops.clone()  # [B, N - 1]
+    """The places of the few steepest drops, equal ones by rank: [B, n]."""
+    remaining = drops.clone()  # [B, N - 1]
     places = []
     for _ in range(min(_STEEPEST, drops.shape[1])):
-        places.append(_first_largest(left))  # [B, 1]
-        left.scatter_(1, places[-1], -1)
+        places.append(_first_largest(remaining))  # [B, 1]
+        remaining.scatter_(1, places[-1], -1)
     return torch.cat(places, dim=1)
 
 
 def _sort(values: Tensor) -> None:
-    """Sort each row [B, N] in place, ascending.
-
-    On a CPU NumPy sorts float32 several times as fast as torch.
-    """
+    """Sort each row [B, N] in place, ascending; on a CPU NumPy is several times faster."""
     if values.device.type == "cpu":
         values.numpy().sort(axis=1)
     else:
@@ -96,7 +89,7 @@ def _sort(values: Tensor) -> None:
 
 
 def _first_largest(values: Tensor) -> Tensor:
-    """The place of each row's largest, the first of equal ones: [B, 1]. NumPy again is faster."""
+    """The place of each row's largest value, the first if several are equal: [B, 1]."""
     if values.device.type == "cpu":
         return torch.from_numpy(values.numpy().argmax(axis=1, keepdims=True))
     return values.argmax(dim=1, keepdim=True)

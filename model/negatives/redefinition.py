@@ -1,9 +1,8 @@
-"""The negatives of a period of epochs: drawn for every query when the sets are defined anew."""
+"""The negatives of a period of epochs: drawn for every query when the sets are (re)defined."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +10,12 @@ import torch
 from torch import Tensor
 
 from hsfiq.model.data.texts import mining_text, normalise
-from hsfiq.model.data.triplets import Example, TrainingData
-from hsfiq.model.negatives.mining import draw_negatives
+from hsfiq.model.data.triplets import TrainingData, rows_by_pool
+from hsfiq.model.negatives.mining import Drawn, draw_from_corpus, draw_negatives
 from hsfiq.model.negatives.rules import NegativeRule
-from hsfiq.model.recipes.recipe import SIZED, Recipe
-from hsfiq.model.runtime.distributed import World
+from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.recipes.values import SIZED
+from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.seeds import generator
 from hsfiq.model.scorer.inference import Inference
 
@@ -25,15 +25,15 @@ CHUNK = 512
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One definition of all queries' negative sets, and what was drawn from them.
+    """One definition of all queries' negative sets, and the negatives drawn from them.
 
     Attributes:
         epoch: before which the sets were defined.
         rule: in words.
-        columns: [Q, T] int32: a negative for each query and each of the T epochs that it is for, as
+        columns: [Q, T] int32: a negative for each query and each of the T epochs of the period, as
             a column of the query's pool.
         sizes: [Q] int32, of the sets.
-        n_fell_back: queries for which the strategy found no set.
+        n_fell_back: queries for which the strategy gave no set.
     """
 
     epoch: int
@@ -43,11 +43,11 @@ class Definition:
     n_fell_back: int
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps of it; `from_tensors` takes it up with the history's line."""
+        """The part that a checkpoint keeps as tensors; see `from_tensors`."""
         return {"negatives.columns": self.columns, "negatives.sizes": self.sizes}
 
     def to_json(self) -> dict[str, Any]:
-        """The history's line of it: how large the sets were (QuRe Figure 5)."""
+        """The line of the run's history: how large the sets were (QuRe Figure 5)."""
         sizes = self.sizes.double()
         return {
             "epoch": self.epoch,
@@ -62,7 +62,7 @@ class Definition:
 
 
 def from_tensors(tensors: Mapping[str, Tensor], line: Mapping[str, Any]) -> Definition:
-    """The definition that a checkpoint kept."""
+    """The definition that a checkpoint kept: its tensors and the history's line."""
     return Definition(
         epoch=line["epoch"],
         rule=line["rule"],
@@ -74,15 +74,15 @@ def from_tensors(tensors: Mapping[str, Tensor], line: Mapping[str, Any]) -> Defi
 
 def rule_at(recipe: Recipe, epoch: int) -> NegativeRule:
     """The rule in force in an epoch: the whole pool in the first period, then the strategy's."""
-    times = sum(defined <= epoch for defined in recipe.definitions)
-    if times == 0:
+    n_definitions = sum(defined <= epoch for defined in recipe.definitions)
+    if n_definitions == 0:
         return NegativeRule("corpus")
     rule = NegativeRule(
         recipe.strategy,
         k=recipe.n_neg if recipe.strategy in SIZED else None,
         threshold=recipe.threshold if recipe.strategy == "qure-code" else None,
     )
-    return rule.redefined(times - 1)
+    return rule.redefined(n_definitions - 1)
 
 
 def defined_at(recipe: Recipe, epoch: int) -> int:
@@ -91,64 +91,63 @@ def defined_at(recipe: Recipe, epoch: int) -> int:
 
 
 def define(
-    data: TrainingData, recipe: Recipe, epoch: int, inference: Inference, world: World
+    data: TrainingData, recipe: Recipe, epoch: int, inference: Inference, distributed: Distributed
 ) -> Definition:
-    """Define every query's negative set with the scorer as it stands, and draw from it.
+    """Define every query's negative set with the current scorer, and draw from it.
 
     Raises:
-        UnreadableInput: the scorer gives scores that are no numbers.
+        UnreadableInput: a score is not finite.
     """
     rule = rule_at(recipe, epoch)
-    uniforms = torch.rand(
-        len(data.train),
-        min(recipe.period, recipe.epochs - epoch),
-        generator=generator(recipe.seed, "negatives", epoch),
-    )  # [Q, T]
-    columns = torch.zeros_like(uniforms, dtype=torch.int32)  # [Q, T]
-    sizes = torch.zeros(len(data.train), dtype=torch.int32)  # [Q]
-    fell_back = torch.zeros(len(data.train), dtype=torch.int32)  # [Q]
-    for pool, places in by_pool(data.train).items():
-        mine = world.share(places)
-        drawn = draw_negatives(
-            *_encoded(data, pool, places, rule, inference, world),
-            rule=rule,
-            uniforms=uniforms[mine],
-            pooling=recipe.pooling,
-            chunk=CHUNK,
-        )
-        n = len(places)
-        columns[places] = world.together(drawn.columns.to(world.device), n).cpu()
-        sizes[places] = world.together(drawn.sizes.to(world.device), n).cpu()
-        fell_back[places] = world.together(drawn.fell_back.int().to(world.device), n).cpu()
+    n, device = len(data.train), distributed.device
+    period = min(recipe.period, recipe.epochs - epoch)
+    draws = generator(recipe.seed, "negatives", epoch)
+    uniforms = torch.rand(n, period, generator=draws)  # [Q, T]
+    columns = torch.zeros(n, period, dtype=torch.int32)  # [Q, T]
+    sizes = torch.zeros(n, dtype=torch.int32)  # [Q]
+    fell_back = torch.zeros(n, dtype=torch.int32)  # [Q]
+    for pool, pool_rows in rows_by_pool(data.train).items():
+        rows = torch.tensor(pool_rows)  # [q]
+        uniform = uniforms[distributed.share(rows)]
+        drawn = draw(data, pool, pool_rows, rule, uniform, recipe, inference, distributed)
+        for whole, part in (
+            (columns, drawn.columns),
+            (sizes, drawn.sizes),
+            (fell_back, drawn.fell_back.int()),
+        ):
+            whole[rows] = distributed.gather(part.to(device), len(rows)).cpu()
     return Definition(epoch, str(rule), columns, sizes, int(fell_back.sum()))
 
 
-def _encoded(
+def draw(
     data: TrainingData,
     pool: str,
-    places: Tensor,
+    rows: list[int],
     rule: NegativeRule,
+    uniforms: Tensor,
+    recipe: Recipe,
     inference: Inference,
-    world: World,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """This process's queries, the whole pool and the queries' targets, as mining takes them."""
+    distributed: Distributed,
+) -> Drawn:
+    """Draw negatives for this process's share of a pool's queries; `uniforms` are the share's."""
     images = data.pools[pool]
     column = {image: i for i, image in enumerate(images)}
-    examples = [data.train[i] for i in places.tolist()]
-    targets = torch.tensor([column[it.target] for it in examples], device=world.device)
+    examples = [data.train[row] for row in rows]
+    targets = torch.tensor(
+        [column[example.target] for example in examples], device=distributed.device
+    )  # [q]
     if rule.strategy == "corpus":  # nothing is scored
-        nothing = torch.empty(len(world.share(targets)), 0, device=world.device)
-        gallery = torch.empty(len(images), 0, 0, device=world.device)
-        return nothing, gallery, world.share(targets)
+        return draw_from_corpus(len(images), distributed.share(targets), uniforms)
     queries = inference.queries(
-        [it.reference for it in examples], [normalise(mining_text(it.captions)) for it in examples]
+        [example.reference for example in examples],
+        [normalise(mining_text(example.captions)) for example in examples],
+    )  # [q, D]
+    return draw_negatives(
+        distributed.share(queries),
+        inference.gallery(images),  # [N, L, D]
+        distributed.share(targets),
+        rule,
+        uniforms,
+        recipe.pooling,
+        chunk=CHUNK,
     )
-    return world.share(queries), inference.gallery(images), world.share(targets)
-
-
-def by_pool(examples: Sequence[Example]) -> dict[str, Tensor]:
-    """The places of the examples of each pool."""
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, example in enumerate(examples):
-        places[example.pool].append(place)
-    return {pool: torch.tensor(those) for pool, those in places.items()}

@@ -1,32 +1,28 @@
 """Which images may be a query's negative: the strategies of CIRQRS and QuRe.
 
-Sets are defined by scores, never by the order in which a sort leaves equal ones; where a number of
-images is asked for and equal scores straddle the last place, the earlier in the pool come first.
-The pool is what the scores cover: if a reference is in it (CIRR's pool: all training images), it
-may be a negative, as in both papers.
+Sets are defined by scores, never by the order in which a sort leaves equal ones. If a set has a
+fixed size and equal scores straddle its last place, the images earlier in the pool are taken. A
+reference in the pool (CIRR's pool: all training images) may be a negative, as in both papers.
 
-Where a strategy finds no image the query falls back to all that score below the target; where none
-does, to everything but the target. The papers name no such case, the published code breaks on it.
+If a strategy gives no image, the query falls back to all images scored below the target, and if
+there are none, to everything but the target. The papers do not mention this case, and the published
+code fails on it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Final, get_args
 
 import torch
+from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.negatives.drops import between_drops
-from hsfiq.model.scorer.relevance import require_columns, require_finite
+from hsfiq.model.recipes.values import SIZED, Strategy
+from hsfiq.model.scorer.ranks import require_columns, require_finite
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Strategy = Literal["corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code"]
-
-_SIZED = ("top-k", "after-target", "cirqrs")
-_SAID = {
+DESCRIPTIONS: Final[dict[Strategy, str]] = {
     "corpus": "everything but the target",
     "top-k": "the {k} best scored but the target",
     "after-target": "the {k} best scored below the target",
@@ -39,7 +35,7 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True)
 class NegativeRule:
-    """A strategy and its numbers; `str` says what it is.
+    """A strategy and its numbers; `str` describes it.
 
     Attributes:
         strategy: `corpus` everything but the target; `top-k` the k best scored but the target;
@@ -51,7 +47,7 @@ class NegativeRule:
             that order, until a pair lies more than `threshold` places apart (published: 1).
 
     Raises:
-        UnreadableInput: an unknown strategy, a number that it lacks or has no use for.
+        UnreadableInput: an unknown strategy, a missing number or one that it does not use.
     """
 
     strategy: Strategy
@@ -64,21 +60,21 @@ class NegativeRule:
             raise UnreadableInput(
                 f"negatives {self.strategy!r}", "unknown", f"one of {', '.join(known)}"
             )
-        self._require("k", self.k, wanted=self.strategy in _SIZED)
+        self._require("k", self.k, wanted=self.strategy in SIZED)
         self._require("threshold", self.threshold, wanted=self.strategy == "qure-code")
 
     def _require(self, name: str, number: int | None, *, wanted: bool) -> None:
         where = f"negatives {self.strategy!r}"
         if not wanted and number is not None:
-            raise UnreadableInput(where, f"has no use for {name} = {number}", f"leave {name} out")
+            raise UnreadableInput(where, f"does not use {name} = {number}", f"leave {name} out")
         if wanted and (number is None or number < 1):
             raise UnreadableInput(where, f"{name} = {number}", f"give {name}, 1 or more")
 
     def __str__(self) -> str:
-        return _SAID[self.strategy].format(k=self.k, threshold=self.threshold)
+        return DESCRIPTIONS[self.strategy].format(k=self.k, threshold=self.threshold)
 
     def redefined(self, times: int) -> NegativeRule:
-        """The rule at the `times`-th redefinition, 0 being the first definition after the warm-up.
+        """The rule at the `times`-th redefinition; 0 is the first definition after the warm-up.
 
         Only `cirqrs` changes: k, k // 2, k // 4, ..., never below 1 (FashionIQ 50, 25, 12, 6).
         """
@@ -97,11 +93,11 @@ def negative_mask(scores: Tensor, targets: Tensor, rule: NegativeRule) -> tuple[
         rule: which images.
 
     Returns:
-        Whether the image is in the query's set [B, N], never empty; and whether the query fell
-        back, as said above [B].
+        [B, N] bool, whether the image is in the query's set, never empty; and [B] bool, whether
+        the query fell back.
 
     Raises:
-        UnreadableInput: a pool of one image, a target outside it, a score that is no number.
+        UnreadableInput: a pool of one image, a target outside it, a score that is not a number.
     """
     require_pool(scores.shape[1])
     require_columns(targets, scores.shape[1], "target")
@@ -114,28 +110,24 @@ def negative_mask(scores: Tensor, targets: Tensor, rule: NegativeRule) -> tuple[
     return mask, fell_back
 
 
-def require_pool(images: int) -> None:
-    """Refuse a pool without a second image.
-
-    Raises:
-        UnreadableInput: there is nothing to draw.
-    """
-    if images < 2:
+def require_pool(n_images: int) -> None:
+    """Check that a pool has a second image to draw, else raise UnreadableInput."""
+    if n_images < 2:
         raise UnreadableInput(
             "pool of images",
-            f"has {images}, so no negative can be drawn beside the target",
+            f"has {n_images}, so no negative can be drawn beside the target",
             "give a pool of two images or more",
         )
 
 
 def _defined(scores: Tensor, targets: Tensor, rule: NegativeRule) -> Tensor:
-    """[B, N] and [B] -> [B, N], empty rows where the strategy finds none."""
+    """[B, N] and [B] -> [B, N]; a row is empty if the strategy gives no image."""
     if rule.strategy == "corpus":
         return _others(scores, targets)
     if rule.strategy == "top-k":
         return _best(scores, _others(scores, targets), rule.k or 0)
     target_scores = scores.gather(1, targets.unsqueeze(1))  # [B, 1]
-    if rule.strategy in _SIZED:
+    if rule.strategy in SIZED:
         return _best(scores, scores < target_scores, rule.k or 0)
     return between_drops(scores, target_scores, apart=rule.threshold or 0)
 
@@ -147,13 +139,13 @@ def _others(scores: Tensor, targets: Tensor) -> Tensor:
 
 
 def _best(scores: Tensor, eligible: Tensor, k: int) -> Tensor:
-    """The k best of the eligible, or all of them where they are fewer: [B, N]."""
+    """The k best of the eligible images, or all if there are fewer: [B, N]."""
     ranked = scores.masked_fill(~eligible, -torch.inf)  # [B, N]
     last = ranked.topk(min(k, scores.shape[1]), dim=1).values[:, -1:]  # [B, 1]
     above = ranked > last  # [B, N]
     level = eligible & (ranked == last)  # [B, N]
-    room = k - above.sum(dim=1, keepdim=True)  # [B, 1]
-    return above | (level & (level.cumsum(dim=1) <= room))
+    free = k - above.sum(dim=1, keepdim=True)  # [B, 1]
+    return above | (level & (level.cumsum(dim=1) <= free))
 
 
 def _fallback(scores: Tensor, targets: Tensor) -> Tensor:

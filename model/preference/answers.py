@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from hsfiq.errors import NothingToDo, UnreadableInput
-from hsfiq.model.checkpoints.files import sha256_of
+from hsfiq.model.checkpoints.checkpoint import sha256_of
 from hsfiq.model.preference.response_model import AnswerTensors
 from hsfiq.records import contradicts
 from hsfiq.releases.manifest import MANIFEST, read_manifest

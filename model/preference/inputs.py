@@ -15,35 +15,13 @@ from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.preference.answers import Question, ReleaseAnswers, with_images
 from hsfiq.model.preference.settings import Settings
-from hsfiq.model.runtime.distributed import World
+from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.seeds import generator
 from hsfiq.model.scorer.loading import Loaded
-from hsfiq.model.scoring import run as score_run
+from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scoring.run import pictures
-from hsfiq.model.training import run as training_run
-from hsfiq.model.training.callbacks import Watcher
-from hsfiq.model.training.run import ENCODER_BATCH, TOKENS_DTYPE
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """The folders of a retraining.
-
-    Attributes:
-        out: its own.
-        release: the release to train on.
-        init: the checkpoint to start from.
-        cache: the feature cache's.
-        images: of the release; None for the usual folders, or the drawn catalogue's own pictures.
-        weights: of BLIP-2's published files; the usual one if None.
-    """
-
-    out: Path
-    release: Path
-    init: Path
-    cache: Path
-    images: Path | None = None
-    weights: Path | None = None
+from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.run import tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +98,13 @@ class Inputs:
 
 
 def prepare_inputs(
-    where: Where,
+    release: Path,
+    paths: ScorerPaths,
     answers: ReleaseAnswers,
     loaded: Loaded,
     data: TrainingData | None,
     device: torch.device,
-    watcher: Watcher,
+    callback: Callback,
 ) -> Inputs:
     """Find the images and compute the tokens that the cache lacks.
 
@@ -136,30 +115,20 @@ def prepare_inputs(
     encoder = loaded.scorer.encoder
     train, test = answers.part("train"), answers.part("test")
     sets = [released for question in (*train, *test) for released in question.sets]
-    folders = score_run.Where(
-        where.release, where.out, where.init, where.cache, where.images, where.weights
-    )
-    tokens = FeatureCache.open(where.cache, encoder, TOKENS_DTYPE)
-    with pictures(sets, folders) as files:
-        report = tokens.fill(
-            files, batch=ENCODER_BATCH, device=device, workers=1, on_progress=watcher.caching
-        )
+    tokens = FeatureCache.open(paths.cache, encoder)
+    with pictures(sets, release, paths.images) as files:
+        report = tokens.fill(files, device=device, on_progress=callback.caching)
         available = files.keys() - report.unreadable.keys()
     complete, incomplete = with_images(train, available)
     complete_test, incomplete_test = with_images(test, available)
     if not complete:
         raise NothingToDo(
-            f"{where.release}: no training question has all its images; name their folder with "
-            "--images"
+            f"{release}: no training question has all its images; name their folder with --images"
         )
     triplets = None
     if data is not None:
-        source, kept = training_run.tokens_of(
-            without_held_out(data, answers),
-            encoder,
-            training_run.Where(where.out, where.cache),
-            World(device),
-            watcher,
+        source, kept = tokens_of(
+            without_held_out(data, answers), encoder, paths.cache, Distributed(device), callback
         )
         triplets = Triplets(kept, source)
     return Inputs(complete, complete_test, incomplete + incomplete_test, tokens, triplets)

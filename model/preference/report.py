@@ -16,7 +16,7 @@ from hsfiq.model.preference.inputs import Inputs
 from hsfiq.model.preference.response_model import AnswerModel
 from hsfiq.model.preference.training_loop import Retrained, set_scores
 from hsfiq.model.recipes.recipe import Recipe
-from hsfiq.model.runtime.distributed import World
+from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import Loaded
 from hsfiq.model.training.validation import ranks
@@ -44,10 +44,10 @@ def score_held_out(
     """Score everything that the report needs; `inference` is of the questions' images."""
     target_ranks: dict[str, Tensor] = {}
     if inputs.triplets is not None:
-        world = World(loaded.scorer.encoder.temperature.device)
+        distributed = Distributed(loaded.scorer.encoder.temperature.device)
         target_ranks = ranks(
             inputs.triplets.data,
-            Inference(loaded.scorer, inputs.triplets.tokens, world, dtype),
+            Inference(loaded.scorer, inputs.triplets.tokens, distributed, dtype),
             loaded.recipe.pooling,
             without_reference=loaded.recipe.dataset == "cirr",
         )

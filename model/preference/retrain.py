@@ -14,8 +14,8 @@ import torch
 
 from hsfiq.atomic_files import write_whole
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints import files as checkpoints
-from hsfiq.model.checkpoints.files import ANSWER_MODEL, LAST, Checkpoint, to_json
+from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL, LAST, Checkpoint, to_json
 from hsfiq.model.checkpoints.lineage import EARLIER_RELEASES, trained_on
 from hsfiq.model.data.triplets import TrainingData
 from hsfiq.model.preference.answers import (
@@ -25,36 +25,41 @@ from hsfiq.model.preference.answers import (
     read_answers,
     reliability_weights,
 )
-from hsfiq.model.preference.inputs import Where, prepare_inputs
+from hsfiq.model.preference.inputs import prepare_inputs
 from hsfiq.model.preference.model_card import earlier_release_notes, model_card
 from hsfiq.model.preference.report import report_agreement, report_retrieval, score_held_out
 from hsfiq.model.preference.settings import NAME, Settings
 from hsfiq.model.preference.training_loop import Retrained, Retraining
-from hsfiq.model.runtime.distributed import World
+from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.loading import Loaded, load_scorer
+from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scorer.scorer import trained_parameters
 from hsfiq.model.scoring.run import arithmetic
-from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.training.callbacks import Callback
 from hsfiq.model.training.run import ABOUT, content_sha256, jsonable
 
 REPORT, CARD = "report.json", "MODEL_CARD.md"
 
 
 def retrain(
-    where: Where,
+    release: Path,
+    out: Path,
+    paths: ScorerPaths,
     settings: Settings,
     data: TrainingData | None,
     device: torch.device,
-    watcher: Watcher,
+    callback: Callback,
 ) -> Checkpoint:
     """Retrain a scorer, unless the folder holds the same retraining.
 
     Args:
-        where: the folders.
+        release: the release to train on.
+        out: the retraining's own folder.
+        paths: of the checkpoint to start from, images, weights and cache.
         settings: every value.
         data: triplets to measure recall on, and to mix in if the settings say so; or None.
         device: computes.
-        watcher: is told of the images encoded.
+        callback: is told of the images encoded.
 
     Returns:
         The checkpoint; `report.json` and the other files are beside it.
@@ -67,16 +72,16 @@ def retrain(
     """
     if settings.mix and data is None:
         raise UnreadableInput("mix", "needs triplets to mix in", "give --data")
-    answers = read_answers(where.release)
-    loaded = load_scorer(where.init, where.weights, device)
+    answers = read_answers(release)
+    loaded = load_scorer(paths.required("checkpoint"), paths.weights, device)
     provenance = provenance_of(answers, loaded, settings, data)
-    earlier = same_retraining(where.out, provenance)
+    earlier = same_retraining(out, provenance)
     if earlier is not None:
         return earlier
-    inputs = prepare_inputs(where, answers, loaded, data, device, watcher)
+    inputs = prepare_inputs(release, paths, answers, loaded, data, device, callback)
     weights = {question.participant: 1.0 for question in inputs.train}
     if settings.reliability == "on":
-        weights = reliability_weights(inputs.train, dropped_contradictions(where.release))
+        weights = reliability_weights(inputs.train, dropped_contradictions(release))
     dtype = arithmetic(loaded.recipe, device)
     retraining = Retraining(
         loaded.scorer,
@@ -85,7 +90,7 @@ def retrain(
         inputs.train,
         answer_tensors(inputs.train, weights),
         inputs.tokens,
-        World(device),
+        Distributed(device),
         dtype,
         inputs.triplets,
     )
@@ -99,10 +104,10 @@ def retrain(
         "n_left_out": len(inputs.left_out),
         "left_out": inputs.left_out,
         "epochs": retrained.epochs,
-        **report_agreement(where.release, answers, inputs, before, after, retrained, settings.seed),
+        **report_agreement(release, answers, inputs, before, after, retrained, settings.seed),
         **report_retrieval(loaded.recipe, before, after, settings.seed),
     }
-    return write(where.out, provenance, loaded, retrained, report)
+    return write(out, provenance, loaded, retrained, report)
 
 
 def provenance_of(

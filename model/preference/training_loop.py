@@ -26,11 +26,15 @@ from hsfiq.model.preference.response_model import AnswerModel, AnswerTensors, fi
 from hsfiq.model.preference.settings import Settings
 from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.model.runtime.diagnosis import Diverged, require_finite
-from hsfiq.model.runtime.distributed import World
+from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.seeds import generator, seed_for
 from hsfiq.model.scorer.inference import Inference, autocast
-from hsfiq.model.scorer.relevance import paired_relevance
-from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, trained_parameters
+from hsfiq.model.scorer.scorer import (
+    Scorer,
+    bradley_terry_loss,
+    paired_relevance,
+    trained_parameters,
+)
 from hsfiq.model.scoring.release_scores import numbered, relevances_of
 from hsfiq.model.training.optimizer import Optimizer
 
@@ -61,20 +65,20 @@ class Retraining:
         questions: Sequence[Question],
         answers: AnswerTensors,
         tokens: TokenSource,
-        world: World,
+        distributed: Distributed,
         dtype: torch.dtype,
         triplets: Triplets | None = None,
     ) -> None:
         """Prepare to train.
 
         Args:
-            scorer: on the world's device; its weights are changed.
+            scorer: on the distributed's device; its weights are changed.
             recipe: of its first training, for the optimiser's other values.
             settings: of this training.
             questions: Q to train on.
             answers: to them.
             tokens: of all their images.
-            world: one process.
+            distributed: one process.
             dtype: of the arithmetic.
             triplets: mixed in if `settings.mix` is above 0.
 
@@ -83,13 +87,18 @@ class Retraining:
         """
         self.scorer, self.settings = scorer, settings
         self.questions, self.answers = questions, answers
-        self.tokens, self.world, self.dtype, self.triplets = tokens, world, dtype, triplets
+        self.tokens, self.distributed, self.dtype, self.triplets = (
+            tokens,
+            distributed,
+            dtype,
+            triplets,
+        )
         self.held, self.parameters = split_parameters(
             trained_parameters(scorer), settings.held or ()
         )
         optimisation = settings.optimisation(recipe)
-        self.optimizer = Optimizer(self.parameters, optimisation, world.device, dtype)
-        self.inference = Inference(scorer, tokens, world, dtype)
+        self.optimizer = Optimizer(self.parameters, optimisation, distributed.device, dtype)
+        self.inference = Inference(scorer, tokens, distributed, dtype)
 
     def train(self) -> Retrained:
         """Train for all epochs.
@@ -171,8 +180,8 @@ class Retraining:
             for i, released in enumerate(sets)
             for image in released.images
         ]
-        owner, query, image = torch.tensor(pairs, device=self.world.device).T  # [M] each
-        with autocast(self.world.device, self.dtype):
+        owner, query, image = torch.tensor(pairs, device=self.distributed.device).T  # [M] each
+        with autocast(self.distributed.device, self.dtype):
             composed = self.scorer.encoder.query(
                 self.read([reference for reference, _ in queries]),
                 [normalise(text) for _, text in queries],
@@ -190,14 +199,14 @@ class Retraining:
         if self.triplets is None or not self.settings.mix:
             return
         for batch in self.triplets.batches(self.settings, epoch):
-            tokens = self.triplets.tokens.tokens(batch.images).to(self.world.device)
+            tokens = self.triplets.tokens.tokens(batch.images).to(self.distributed.device)
             references, targets, negatives = tokens.chunk(3)  # [b, P, W]
-            with autocast(self.world.device, self.dtype):
+            with autocast(self.distributed.device, self.dtype):
                 yield self.scorer(references, batch.texts, targets, negatives)
 
     def read(self, images: Sequence[str]) -> Tensor:
         """The images' tokens, on the device."""
-        return self.tokens.tokens(images).to(self.world.device)
+        return self.tokens.tokens(images).to(self.distributed.device)
 
 
 def split_parameters(

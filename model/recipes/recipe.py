@@ -9,19 +9,20 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal, get_type_hints
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.recipes.values import RANGES, CaptionRule, PoolRule, parsed, shown
-
-# Also in `model.encoders` and `model.negatives.rules`; said again, so that a wrong name on the
-# command line is answered without waiting for torch.
-EncoderName = Literal["blip2-vitL", "blip2-vitg", "blip2-hf", "tiny"]
-Pooling = Literal["max", "mean"]
-Strategy = Literal["corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code"]
-
-SIZED: Final = ("top-k", "after-target", "cirqrs")
-"""The strategies whose sets have a size that the recipe gives."""
+from hsfiq.model.recipes.values import (
+    RANGES,
+    SIZED,
+    CaptionRule,
+    EncoderName,
+    Pooling,
+    PoolRule,
+    Strategy,
+    parsed,
+    shown,
+)
 
 FIXED: Final = ("name", "dataset")
-"""What makes it this recipe: no command line changes them."""
+"""The settings that a command line cannot change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +40,25 @@ class Recipe:
         batch: triplets to a step of the optimiser, all processes and parts together.
         accumulate: equal parts in which a batch is computed, to save memory.
         lr: the learning rate of the first epoch.
-        final_lr_share: of `lr`, towards which it falls along a cosine, once an epoch.
+        final_lr_share: the share of `lr` that the cosine decay, once an epoch, goes towards.
         weight_decay: AdamW's.
         betas: AdamW's.
         eps: AdamW's.
-        clip_norm: the gradient's largest length; longer ones are shortened.
-        precision: of what is trained; `auto` is bf16 where the device has it, else fp16 with a
-            scaler on a GPU, fp32 on a CPU.
+        clip_norm: the gradient norm above which gradients are clipped.
+        precision: of the trained part; `auto` is bf16 on a GPU that has it, else fp16 with a
+            gradient scaler, and fp32 on a CPU.
         seed: of everything that is drawn.
         strategy: how negative sets are defined, after the warm-up on the whole pool.
-        n_def: into how many periods the epochs are cut; each but the first defines sets anew.
-        n_neg: the size of a set at first, for the strategies in `SIZED`.
-        threshold: of `qure-code`, beyond which its two drops must lie apart.
+        n_def: periods that the epochs are divided into; each but the first redefines the sets.
+        n_neg: the first size of a set, for the strategies in `SIZED`.
+        threshold: of `qure-code`: its two drops are more than this many places apart.
         pool: which images can be negatives.
-        captions: how two become one text in training.
-        pooling: how an image's score comes from those of its token vectors.
-        val_recall: the ks of the recall@k whose mean, over the corpora, says which epoch is best.
+        captions: how two captions become one text in training.
+        pooling: how an image's score comes from those of its vectors.
+        val_recall: the ks of the recall@k whose mean over the corpora selects the best epoch.
 
     Raises:
-        UnreadableInput: a value that cannot be, or that does not go with another.
+        UnreadableInput: a value out of range, or one that does not go with another.
     """
 
     name: str
@@ -97,7 +98,7 @@ class Recipe:
 
     @property
     def definitions(self) -> tuple[int, ...]:
-        """The epochs, counted from 0, before which the negative sets are defined anew.
+        """The epochs, counted from 0, before which the negative sets are redefined.
 
         None for `corpus`, whose sets are always the whole pool (both papers, Algorithm 1).
         """
@@ -114,7 +115,7 @@ class Recipe:
         """The recipe with other values, as they are written on a command line.
 
         Raises:
-            UnreadableInput: a key that no recipe has, or a value that it cannot have.
+            UnreadableInput: an unknown key, or a value out of range.
         """
         kinds = {key: kind for key, kind in kinds_of_values().items() if key not in FIXED}
         changed = {}
@@ -142,17 +143,17 @@ class Recipe:
 
         Args:
             value: the JSON value.
-            where: it was found, for messages.
+            where: the value comes from, for messages.
 
         Raises:
-            UnreadableInput: it is no recipe, or none of this version's.
+            UnreadableInput: not a recipe of this version.
         """
         kinds = kinds_of_values()
         if not isinstance(value, dict) or set(value) != set(kinds):
             keys = set(value) if isinstance(value, dict) else set()
-            odd = sorted(set(kinds) ^ keys)
+            differing = sorted(set(kinds) ^ keys)
             raise UnreadableInput(
-                where, "is no recipe of this version", f"lacking or unknown: {', '.join(odd)}"
+                where, "is no recipe of this version", f"lacking or unknown: {', '.join(differing)}"
             )
         read = {}
         for key, kind in kinds.items():
@@ -182,7 +183,7 @@ def kinds_of_values() -> dict[str, Any]:
 
 
 def there_are(name: str, known: Iterable[str]) -> str:
-    """What to say to a name that is none of the known: the nearest first."""
+    """The remedy for an unknown name: the nearest known one first."""
     names = tuple(known)
     near = get_close_matches(name, names, n=1)
     return (f"did you mean {near[0]!r}? " if near else "") + f"there are {', '.join(names)}"
@@ -193,21 +194,19 @@ RETRAINING: Final = "preference"
 
 
 def recipe(name: str) -> Recipe:
-    """The recipe of this name.
-
-    Raises:
-        UnreadableInput: there is none.
-    """
+    """The recipe of this name; UnreadableInput if there is none."""
     if name not in RECIPES:
         known = (*RECIPES, RETRAINING)
         raise UnreadableInput(repr(name), "is no recipe", there_are(name, known))
     return RECIPES[name]
 
 
-def on_drawn(one: Recipe) -> Recipe:
+def on_drawn(stated: Recipe) -> Recipe:
     """The same strategy, definitions and loss for the small encoder and the drawn catalogue."""
-    sized = one.n_neg is not None
-    return replace(one, **{key: it for key, it in DRAWN.items() if sized or key != "n_neg"})
+    sized = stated.n_neg is not None
+    return replace(
+        stated, **{key: value for key, value in DRAWN.items() if sized or key != "n_neg"}
+    )
 
 
 def changes(one: Recipe, other: Recipe) -> dict[str, tuple[str, str]]:
@@ -275,7 +274,7 @@ _CIRQRS_CIRR = replace(
 )
 
 RECIPES: Final = {
-    it.name: it for it in (_CIRQRS_FASHIONIQ, _CIRQRS_CIRR, _QURE_FASHIONIQ, _QURE_CIRR)
+    stated.name: stated for stated in (_CIRQRS_FASHIONIQ, _CIRQRS_CIRR, _QURE_FASHIONIQ, _QURE_CIRR)
 }
 
 DRAWN: Final[Mapping[str, Any]] = {
@@ -292,8 +291,8 @@ DRAWN: Final[Mapping[str, Any]] = {
     "n_neg": 12,
     "val_recall": (10, 50),
 }
-"""What a recipe takes on to train the small encoder from nothing on the drawn catalogue.
+"""The values for training the small encoder from scratch on the drawn catalogue.
 
-`n_neg` goes by the pools, of some 300 images each: 50 are a sixth of one, but less than a hundredth
-of FashionIQ's.
+`n_neg` suits the pools, of about 300 images each: 50 would be a sixth of one, but are less than a
+hundredth of FashionIQ's.
 """

@@ -1,4 +1,7 @@
-"""The values of a recipe as text: what a command line takes, a table shows and a file keeps."""
+"""The values that a recipe's settings take, and how they are written as text.
+
+Nothing here imports torch, so that a wrong value on the command line is reported at once.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,17 @@ from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin
 
 NONE: Final = "none"
+
+EncoderName = Literal["blip2-vitL", "blip2-vitg", "blip2-hf", "tiny"]
+
+Pooling = Literal["max", "mean"]
+"""How an image's score comes from those of its L vectors."""
+
+Strategy = Literal["corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code"]
+"""How negative sets are defined (`hsfiq.model.negatives.rules`)."""
+
+SIZED: Final = ("top-k", "after-target", "cirqrs")
+"""The strategies whose sets have a size that the recipe gives."""
 
 PoolRule = Literal["targets", "corpus"]
 """Which images can be a training triplet's negatives: the targets of its category's training
@@ -35,7 +49,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "threshold": (1, 1_000_000_000),
     "val_recall": (1, 1_000_000_000),
 }
-"""The least and the most that a number may be; none is infinite or NaN."""
+"""The smallest and the largest value of each number; none is infinite or NaN."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
@@ -50,14 +64,14 @@ def shown(value: object) -> str:
 
 
 def parsed(text: str, kind: Any) -> Any:
-    """The value that a text stands for.
+    """Read a value from text.
 
     Args:
         text: as `shown` writes it.
         kind: int, float, str, a Literal of texts, a tuple of these, or any of them or None.
 
     Raises:
-        ValueError: it stands for none; the message says what it is not.
+        ValueError: it is no such value; the message says what it is not.
     """
     origin, inside = get_origin(kind), get_args(kind)
     if origin is Literal:

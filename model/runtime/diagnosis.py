@@ -1,9 +1,8 @@
-"""Where numbers went wrong: the first part of the scorer to give one that is none."""
+"""Training that diverged: finding the first part of the scorer whose output is not finite."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,56 +11,56 @@ from hsfiq.errors import NothingToDo
 
 
 class Diverged(NothingToDo):
-    """Training came to a loss or a weight that is no number."""
+    """A loss, a weight or a score is infinite or not a number."""
 
 
-def blame(module: nn.Module, run: Callable[[], Tensor]) -> str | None:
-    """Run a forward pass again and name what first gave a number that is none.
+def first_not_finite(module: nn.Module, forward: Callable[[], Tensor]) -> str | None:
+    """Repeat a forward pass and name what first gave a number that is not finite.
 
     Args:
         module: the scorer.
-        run: the forward pass that went wrong; returns its margins.
+        forward: the pass that went wrong; returns its margins.
 
     Returns:
-        A weight that is itself no number, else the innermost module that was first to give one;
-        None where all is finite.
+        A weight that is itself not finite, else the innermost module whose output first is not;
+        None if all is finite.
     """
-    broken = not_finite(dict(module.named_parameters()))
-    if broken is not None:
-        return f"the weights of {broken}"
-    found: list[str] = []
+    weight = not_finite(dict(module.named_parameters()))
+    if weight is not None:
+        return f"the weights of {weight}"
+    names: list[str] = []
 
-    def watch(name: str) -> Callable[[nn.Module, Any, object], None]:
-        def look(_: nn.Module, __: object, output: object) -> None:
-            if not found and isinstance(output, Tensor) and not output.isfinite().all():
-                found.append(name)
+    def check(name: str) -> Callable[[nn.Module, object, object], None]:
+        def hook(_: nn.Module, __: object, output: object) -> None:
+            if isinstance(output, Tensor) and not output.isfinite().all():
+                names.append(name)
 
-        return look
+        return hook
 
-    # Children end before their parents, so the innermost is the first to be noticed.
-    hooks = [it.register_forward_hook(watch(name)) for name, it in module.named_modules() if name]
+    # Children finish before their parents, so the first name is the innermost module's.
+    hooks = [
+        child.register_forward_hook(check(name)) for name, child in module.named_modules() if name
+    ]
     try:
         with torch.no_grad():
-            margins = run()
+            margins = forward()
     finally:
         for hook in hooks:
             hook.remove()
-    if not found and not margins.isfinite().all():
-        return "the scores"
-    return found[0] if found else None
+    if names:
+        return names[0]
+    return None if margins.isfinite().all() else "the scores"
 
 
 def not_finite(parameters: Mapping[str, nn.Parameter]) -> str | None:
-    """The first parameter with a value that is no number, None where all are sound."""
-    return next((name for name, it in parameters.items() if not it.isfinite().all()), None)
+    """The first parameter with a value that is not finite; None if all are sound."""
+    return next(
+        (name for name, parameter in parameters.items() if not parameter.isfinite().all()), None
+    )
 
 
 def require_finite(parameters: Mapping[str, nn.Parameter]) -> None:
-    """Refuse weights that are no numbers.
-
-    Raises:
-        Diverged: naming the first of them.
-    """
-    broken = not_finite(parameters)
-    if broken is not None:
-        raise Diverged(f"the weights of {broken} are no numbers any more")
+    """Raise Diverged if a weight is not finite, naming the first."""
+    name = not_finite(parameters)
+    if name is not None:
+        raise Diverged(f"the weights of {name} are not finite")

@@ -1,4 +1,4 @@
-"""The processes that train together: one, or as many as `torchrun` started."""
+"""The processes that train together: one, or those that `torchrun` started."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hsfiq.errors import UnreadableInput
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """This process's place among `size`, and the device it computes on."""
+class Distributed:
+    """This process's rank among `size` processes, and its device."""
 
     device: torch.device
     rank: int = 0
@@ -24,17 +24,26 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process is the one that writes files and speaks."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def share(self, items: Tensor) -> Tensor:
-        """This process's part of [n, ...]: every `size`-th, from `rank` on."""
+        """This process's part of [n, ...]: every `size`-th row, from `rank` on."""
         return items[self.rank :: self.size]
 
     def wait(self) -> None:
-        """Wait for the others."""
+        """Wait until every process is here."""
         if self.size > 1:
             dist.barrier()
+
+    @contextmanager
+    def first_process_first(self) -> Iterator[None]:
+        """Let the first process run the block before the others do."""
+        if not self.is_first:
+            self.wait()
+        yield
+        if self.is_first:
+            self.wait()
 
     def total(self, values: Tensor) -> Tensor:
         """The sum of all processes' values."""
@@ -43,11 +52,11 @@ class World:
             dist.all_reduce(values)
         return values
 
-    def together(self, mine: Tensor, n: int) -> Tensor:
-        """Put the parts that `share` made of n rows together again, in their order.
+    def gather(self, mine: Tensor, n: int) -> Tensor:
+        """Put the results of all shares together again, in the order of the n rows.
 
         Args:
-            mine: what this process made of its part, row by row: [about n / size, ...].
+            mine: the result for this process's share, row by row: [about n / size, ...].
             n: rows of all processes together.
 
         Returns:
@@ -64,12 +73,12 @@ class World:
 
 
 @contextmanager
-def joined(device: str | None) -> Iterator[World]:
+def join_processes(device: str | None) -> Iterator[Distributed]:
     """Join the processes that `torchrun` started, if it did, until the block ends.
 
     Args:
-        device: as torch names them; a GPU where there is one if None. Of several processes each
-            has a GPU of its own where none is numbered.
+        device: torch's name for it; if None, a GPU where there is one. If no GPU is numbered,
+            each process takes its own.
 
     Raises:
         UnreadableInput: there is no such device.
@@ -77,19 +86,19 @@ def joined(device: str | None) -> Iterator[World]:
     size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     chosen = device_of(device, int(os.environ.get("LOCAL_RANK", "0")))
     if size == 1:
-        yield World(chosen)
+        yield Distributed(chosen)
         return
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)  # NCCL's barrier uses the current one
     dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     try:
-        yield World(chosen, rank, size)
+        yield Distributed(chosen, rank, size)
     finally:
         dist.destroy_process_group()
 
 
-def device_of(name: str | None, local_rank: int) -> torch.device:
-    """The device of this name, or the best there is.
+def device_of(name: str | None, local_rank: int = 0) -> torch.device:
+    """The device of this name, or the best one.
 
     Raises:
         UnreadableInput: there is no such device.

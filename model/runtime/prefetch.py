@@ -1,4 +1,4 @@
-"""Reading the next batch while this one is computed with."""
+"""Preparing the next batch while the current one is computed with."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def ahead(items: Iterator[T]) -> Generator[T, None, None]:
-    """The same items in the same order, each made while the one before it is used.
+def prefetched(items: Iterator[T]) -> Generator[T, None, None]:
+    """The same items in the same order, each made in a thread while the one before it is used.
 
-    Close it where it is left early: its thread ends then, and not when somebody forgets it.
+    Close the generator if you leave it early, so that its thread ends at once.
     """
-    nothing = object()
+    end = object()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch") as thread:
-        coming = thread.submit(next, items, nothing)
-        while (item := coming.result()) is not nothing:
-            coming = thread.submit(next, items, nothing)
-            yield item  # type: ignore[misc]  # not `nothing`
+        future = thread.submit(next, items, end)
+        while (item := future.result()) is not end:
+            future = thread.submit(next, items, end)
+            yield item  # type: ignore[misc]  # not `end`

@@ -1,113 +1,115 @@
-"""Queries and galleries of many images, without gradients, shared out among the processes."""
+"""Vectors of queries and images from a scorer, without gradients, shared among the processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from torch import Tensor
 
+from hsfiq.errors import UnreadableInput
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.runtime.diagnosis import Diverged
-from hsfiq.model.runtime.distributed import World
+from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.scorer import Scorer
 
 BATCH = 64
-"""Images, or queries, that go through the encoder at once."""
+"""Images or queries that the encoder takes at once."""
 
 CHUNK = 512
-"""Images that are projected at a time where a corpus is too large to be held; whole batches."""
+"""Images projected at a time if a corpus is too large for memory; a multiple of `BATCH`."""
 
 
 class Inference:
-    """A scorer at work: in eval mode, in the precision of its training."""
+    """A scorer in eval mode, computing in the precision that it was trained in."""
 
     def __init__(
-        self, scorer: Scorer, tokens: TokenSource, world: World, dtype: torch.dtype
+        self, scorer: Scorer, tokens: TokenSource, distributed: Distributed, dtype: torch.dtype
     ) -> None:
-        """Take what is needed to encode.
+        """Take what encoding needs.
 
         Args:
-            scorer: on the world's device.
-            tokens: of every image that will be asked for.
-            world: each process encodes its share.
-            dtype: of the arithmetic where it is not float32.
+            scorer: on the device of `distributed`.
+            tokens: of every image that will be encoded.
+            distributed: each process encodes its share.
+            dtype: of the autocast; float32 turns it off.
         """
         self._scorer = scorer
         self._tokens = tokens
-        self._world = world
+        self._distributed = distributed
         self._dtype = dtype
 
-    @torch.no_grad()
     def gallery(self, image_ids: Sequence[str]) -> Tensor:
         """Project images: N ids -> [N, L, D] float32.
 
         Raises:
-            Diverged: the scorer gives numbers that are none.
+            Diverged: a vector is infinite or not a number.
         """
-        mine = [image_ids[i] for i in self._share(len(image_ids))]
-        with evaluating(self._scorer), self._autocast():
-            parts = [
-                self._scorer.encoder.gallery(self._read(mine[start : start + BATCH])).float()
-                for start in range(0, len(mine), BATCH)
-            ]
-        return self._together(parts, len(image_ids))
+
+        def project(rows: list[int]) -> Tensor:
+            return self._scorer.encoder.gallery(self._read(image_ids[i] for i in rows))
+
+        return self._encode(len(image_ids), project)
 
     def galleries(self, image_ids: Sequence[str]) -> Iterator[Tensor]:
-        """Project images, `CHUNK` after `CHUNK`, each when it is asked for: [n, L, D] float32.
-
-        Raises:
-            Diverged: as `gallery`.
-        """
+        """Project images, `CHUNK` at a time: yields [n, L, D] float32; raises as `gallery`."""
         for start in range(0, len(image_ids), CHUNK):
             yield self.gallery(image_ids[start : start + CHUNK])
 
-    @torch.no_grad()
     def queries(self, references: Sequence[str], texts: Sequence[str]) -> Tensor:
-        """Compose references and normalised texts: [Q, D] float32.
+        """Compose references and normalised texts: [Q, D] float32; raises as `gallery`."""
 
-        Raises:
-            Diverged: as `gallery`.
-        """
-        mine = self._share(len(references))
-        with evaluating(self._scorer), self._autocast():
+        def compose(rows: list[int]) -> Tensor:
+            tokens = self._read(references[i] for i in rows)
+            return self._scorer.encoder.query(tokens, [texts[i] for i in rows])
+
+        return self._encode(len(references), compose)
+
+    @torch.no_grad()
+    def _encode(self, n: int, encode: Callable[[list[int]], Tensor]) -> Tensor:
+        # A process without a share encodes one row all the same: it has to join in gathering.
+        share = self._distributed.share(torch.arange(n)).tolist() or [0]
+        with evaluating(self._scorer), autocast(self._distributed.device, self._dtype):
             parts = [
-                self._scorer.encoder.query(
-                    self._read([references[i] for i in some]), [texts[i] for i in some]
-                ).float()
-                for some in (mine[start : start + BATCH] for start in range(0, len(mine), BATCH))
+                encode(share[start : start + BATCH]).float()
+                for start in range(0, len(share), BATCH)
             ]
-        return self._together(parts, len(references))
-
-    def _share(self, n: int) -> list[int]:
-        # An empty share still has to take part in putting the shares together: it encodes one.
-        return self._world.share(torch.arange(n)).tolist() or [0]
-
-    def _together(self, parts: Sequence[Tensor], n: int) -> Tensor:
-        vectors = self._world.together(torch.cat(list(parts)), n)
+        vectors = self._distributed.gather(torch.cat(parts), n)
         if not vectors.isfinite().all():
-            raise Diverged("the scorer gives vectors that are no numbers")
+            raise Diverged("the scorer gives vectors that are not finite numbers")
         return vectors
 
-    def _read(self, image_ids: Sequence[str]) -> Tensor:
-        return self._tokens.tokens(image_ids).to(self._world.device)
+    def _read(self, image_ids: Iterator[str]) -> Tensor:
+        return self._tokens.tokens(list(image_ids)).to(self._distributed.device)
 
-    def _autocast(self) -> AbstractContextManager[object]:
-        return autocast(self._world.device, self._dtype)
+
+def precision(name: str, device: torch.device) -> torch.dtype:
+    """The dtype of the arithmetic: `auto` is bf16 on a GPU that has it, else fp16; fp32 on a CPU.
+
+    Raises:
+        UnreadableInput: fp16 on a CPU, which has no gradient scaler.
+    """
+    if name == "fp16" and device.type == "cpu":
+        raise UnreadableInput("precision=fp16", "needs a GPU", "on a CPU: bf16, fp32 or auto")
+    if name != "auto":
+        return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
+    if device.type != "cuda":
+        return torch.float32
+    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
-    """Arithmetic in `dtype` where that loses little; float32 changes nothing."""
+    """Mixed precision in `dtype`; float32 changes nothing."""
     return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 
 
 @contextmanager
 def evaluating(scorer: Scorer) -> Iterator[None]:
-    """Eval mode inside the block, and the mode that was before after it."""
-    was = scorer.training
+    """Eval mode inside the block; afterwards the mode from before."""
+    was_training = scorer.training
     scorer.eval()
     try:
         yield
     finally:
-        scorer.train(was)
+        scorer.train(was_training)

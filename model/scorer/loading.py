@@ -1,24 +1,26 @@
-"""Building a scorer: as a recipe starts it, or as a checkpoint kept it."""
+"""Building a scorer: untrained, as a recipe starts it, or from a checkpoint."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model import encoders
-from hsfiq.model.checkpoints import files as checkpoints
-from hsfiq.model.checkpoints.files import Checkpoint
+from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model.checkpoints.checkpoint import Checkpoint
+from hsfiq.model.encoders.registry import build_encoder
 from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.model.runtime.seeds import generator
-from hsfiq.model.scorer.scorer import Scorer, put, trained_parameters
+from hsfiq.model.scorer.scorer import Scorer, trained_parameters
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A trained scorer and where it comes from."""
+    """A trained scorer with its recipe and its checkpoint."""
 
     scorer: Scorer
     recipe: Recipe
@@ -26,7 +28,7 @@ class Loaded:
 
 
 def new_scorer(recipe: Recipe, weights: Path | None) -> Scorer:
-    """The scorer before its training: BLIP-2 as published, `tiny` as the seed draws it.
+    """The scorer before training: BLIP-2 as published, `tiny` with weights drawn from the seed.
 
     Args:
         recipe: names the encoder.
@@ -36,7 +38,7 @@ def new_scorer(recipe: Recipe, weights: Path | None) -> Scorer:
         UnreadableInput: missing or broken weights.
         HsfiqError: a package that the encoder needs is not installed.
     """
-    encoder = encoders.build(
+    encoder = build_encoder(
         recipe.encoder,
         size=recipe.size,
         pad_ratio=recipe.pad_ratio,
@@ -51,7 +53,7 @@ def load_scorer(path: Path, weights: Path | None, device: torch.device) -> Loade
 
     Args:
         path: the checkpoint's JSON file, or a run's folder.
-        weights: as for `new_scorer`: what is frozen is not in the checkpoint.
+        weights: as for `new_scorer`: a checkpoint does not hold the frozen weights.
         device: to put it on.
 
     Raises:
@@ -59,8 +61,7 @@ def load_scorer(path: Path, weights: Path | None, device: torch.device) -> Loade
     """
     checkpoint = checkpoints.read(path)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
-    trained_on = [checkpoint.about.get(key) for key in ("encoder", "data")]
-    if not all(isinstance(it, dict) for it in trained_on):
+    if not all(isinstance(checkpoint.about.get(key), dict) for key in ("encoder", "data")):
         raise UnreadableInput(
             str(checkpoint.path), "does not say what it was trained on", "copy the checkpoint again"
         )
@@ -71,5 +72,39 @@ def load_scorer(path: Path, weights: Path | None, device: torch.device) -> Loade
             f"was trained on another image encoder than this {recipe.encoder}",
             "name with --weights the folder that the training used",
         )
-    put(checkpoint.tensors("scorer"), trained_parameters(scorer), str(checkpoint.path))
+    load_parameters(checkpoint, scorer)
     return Loaded(scorer.to(device), recipe, checkpoint)
+
+
+def load_parameters(checkpoint: Checkpoint, scorer: Scorer) -> None:
+    """Copy a checkpoint's weights into a scorer; raises as `copy_parameters`."""
+    tensors = checkpoint.tensors("scorer")
+    copy_parameters(tensors, trained_parameters(scorer), str(checkpoint.path))
+
+
+def copy_parameters(
+    tensors: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter], where: str
+) -> None:
+    """Copy tensors into the parameters of the same names.
+
+    Args:
+        tensors: by parameter.
+        parameters: of the scorer.
+        where: the tensors come from, for messages.
+
+    Raises:
+        UnreadableInput: names or shapes differ; nothing was changed.
+    """
+    differing = sorted(set(tensors) ^ set(parameters)) or sorted(
+        name for name, parameter in parameters.items() if tensors[name].shape != parameter.shape
+    )
+    if differing:
+        raise UnreadableInput(
+            where,
+            f"does not fit the encoder: {len(differing)} of its tensors differ, "
+            f"first {differing[0]}",
+            "was it made by another version, or with another encoder?",
+        )
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])

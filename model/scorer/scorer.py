@@ -1,25 +1,26 @@
-"""The scorer: how relevant an image is to a query, and the loss that teaches it.
+"""The scorer: how relevant an image is to a query, and the loss that it is trained with.
 
-s(reference, text, image) is the dot product of the composed query with the image's token vectors,
-pooled (QuRe eq. 1; `model.scorer.relevance`). Training divides it by the learned temperature; a
-set's score is the mean over its images, undivided (CIRQRS eq. 7).
+A query (a reference image and a text) is one vector, an image L vectors. Its relevance is the dot
+product of the query with each of them, pooled over L (QuRe eq. 1; CIRQRS eq. 1 does not say how,
+and both papers' BLIP-2 takes the largest). Only training divides it by the learned temperature,
+which changes no order. A set's score is the mean over its images (CIRQRS eq. 7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 -- as everybody calls it
+from torch.nn import functional as F  # noqa: N812 -- the usual name
 
-from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.protocol import Encoder, Pooling
-from hsfiq.model.scorer.relevance import paired_relevance
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.recipes.values import Pooling
 
 
 class Scorer(nn.Module):
-    """An encoder and how its token vectors are pooled."""
+    """An encoder and how an image's vectors are pooled."""
 
     def __init__(self, encoder: Encoder, pooling: Pooling) -> None:
         super().__init__()
@@ -32,21 +33,22 @@ class Scorer(nn.Module):
         """Compare each query's target with its negative.
 
         Args:
-            references: [B, P, W] tokens, as `targets` and `negatives` are.
-            texts: B of them, normalised.
-            targets: of the images to be preferred.
-            negatives: of the others.
+            references: [B, P, W] tokens of the reference images.
+            texts: B normalised texts.
+            targets: [B, P, W] tokens of the images to be preferred.
+            negatives: [B, P, W] tokens of the others.
 
         Returns:
             [B] margins (s(target) - s(negative)) / temperature: the log odds that the target is
             preferred (Bradley-Terry; CIRQRS eq. 2, QuRe eq. 2).
         """
         queries = self.encoder.query(references, texts)  # [B, D]
-        with torch.autocast(targets.device.type, enabled=False):  # on a CPU it joins no fp16
+        with torch.autocast(targets.device.type, enabled=False):  # on a CPU it cannot join fp16
             candidates = torch.cat([targets, negatives])  # [2B, P, W]
         images = self.encoder.gallery(candidates)  # [2B, L, D]
-        above, below = paired_relevance(queries.repeat(2, 1), images, self.pooling).chunk(2)  # [B]
-        margins: Tensor = (above - below) / self.encoder.temperature  # [B]
+        scores = paired_relevance(queries.repeat(2, 1), images, self.pooling)  # [2B]
+        positive, negative = scores.chunk(2)  # [B] each
+        margins: Tensor = (positive - negative) / self.encoder.temperature  # [B]
         return margins
 
 
@@ -58,31 +60,49 @@ def bradley_terry_loss(margins: Tensor) -> Tensor:
     return F.softplus(-margins)
 
 
-def trained_parameters(scorer: Scorer) -> dict[str, nn.Parameter]:
-    """What training changes, by name; the rest is the encoder's own and found in its files."""
-    return {name: it for name, it in scorer.named_parameters() if it.requires_grad}
+def paired_relevance(queries: Tensor, images: Tensor, pooling: Pooling) -> Tensor:
+    """Score each query against its own image: [B, D] and [B, L, D] -> [B], with gradients."""
+    if pooling == "mean":
+        return (queries * images.mean(dim=1)).sum(dim=1)  # [B]
+    return (images @ queries.unsqueeze(2)).squeeze(2).amax(dim=1)  # [B, L] -> [B]
 
 
-def put(tensors: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter], where: str) -> None:
-    """Give parameters the values that a checkpoint has for them.
+def all_relevance(queries: Tensor, images: Tensor, pooling: Pooling) -> Tensor:
+    """Score every query against every image: [B, D] and [N, L, D] -> [B, N]."""
+    if pooling == "mean":
+        # The mean of dot products is the dot product with the mean.
+        return queries @ images.mean(dim=1).T  # [B, N]
+    products = queries @ images.flatten(0, 1).T  # [B, N L]
+    return products.view(-1, *images.shape[:2]).amax(dim=2)  # [B, N, L] -> [B, N]
+
+
+@torch.no_grad()
+def relevance(queries: Tensor, gallery: Tensor, pooling: Pooling, *, chunk: int) -> Tensor:
+    """Score every query against a large gallery, a chunk of images at a time, without gradients.
 
     Args:
-        tensors: by parameter.
-        parameters: of the scorer.
-        where: the tensors come from, for messages.
+        queries: [B, D], on the device that is to compute.
+        gallery: [N, L, D], of any dtype and on any device.
+        pooling: over an image's L vectors.
+        chunk: images at a time; beyond the scores this takes B x chunk x L numbers of memory.
 
-    Raises:
-        UnreadableInput: they are another encoder's; nothing was changed.
+    Returns:
+        [B, N] float32.
     """
-    odd = sorted(set(tensors) ^ set(parameters)) or sorted(
-        name for name, it in parameters.items() if tensors[name].shape != it.shape
-    )
-    if odd:
-        raise UnreadableInput(
-            where,
-            f"does not fit the encoder: {len(odd)} of its tensors differ, first {odd[0]}",
-            "was it made by another version, or with another encoder?",
-        )
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(tensors[name])
+    scores = torch.empty(len(queries), len(gallery), device=queries.device)  # [B, N]
+    for start in range(0, len(gallery), chunk):
+        images = gallery[start : start + chunk].to(queries)  # [n, L, D]
+        scores[:, start : start + chunk] = all_relevance(queries, images, pooling)
+    return scores
+
+
+def set_score(relevances: Iterable[float]) -> float:
+    """The score of a retrieved set: the mean of its images' relevance (CIRQRS eq. 7)."""
+    return fmean(relevances)
+
+
+def trained_parameters(scorer: Scorer) -> dict[str, nn.Parameter]:
+    """The parameters that training changes, by name; the others come from the encoder's files."""
+    return {
+        name: parameter for name, parameter in scorer.named_parameters() if parameter.requires_grad
+    }

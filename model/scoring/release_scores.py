@@ -14,7 +14,6 @@ from glob import escape
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from statistics import fmean
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -22,11 +21,11 @@ import pyarrow.parquet as pq
 
 from hsfiq.atomic_files import write_whole
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints.files import clear, sha256_of, to_json
+from hsfiq.model.checkpoints.checkpoint import clear, sha256_of, to_json
 from hsfiq.model.data.texts import normalise
-from hsfiq.model.encoders.protocol import Pooling
+from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.relevance import paired_relevance
+from hsfiq.model.scorer.scorer import paired_relevance, set_score
 from hsfiq.releases.reader import ReleasedSet
 
 T = TypeVar("T")
@@ -73,7 +72,7 @@ def score_sets(
     for it, of_images in zip(possible, relevances, strict=True):
         images += [(it.set_id, image, score) for image, score in of_images.items()]
         if of_images.keys() == set(it.images):
-            means[it.set_id] = fmean(of_images[image] for image in it.images)
+            means[it.set_id] = set_score(of_images[image] for image in it.images)
     wanted = {image for it in sets for image in (it.reference, *it.images)}
     return Scored(
         images=images,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,22 +16,22 @@ from hsfiq.drawn import garment_of
 from hsfiq.drawn.draw import write_images
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.folder import ImageFolder, usual_folder
-from hsfiq.model.checkpoints.files import sha256_of
+from hsfiq.model.checkpoints.checkpoint import sha256_of
 from hsfiq.model.checkpoints.lineage import trained_on
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.recipes.recipe import Recipe
-from hsfiq.model.runtime.distributed import World
-from hsfiq.model.scorer.inference import Inference
+from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.scorer.inference import Inference, precision
 from hsfiq.model.scorer.loading import Loaded, load_scorer
+from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scoring.release_scores import (
     is_whole,
     said_before,
     score_sets,
     write_scores,
 )
-from hsfiq.model.training.callbacks import Watcher
-from hsfiq.model.training.optimizer import precision
-from hsfiq.model.training.run import ENCODER_BATCH, TOKENS_DTYPE, jsonable
+from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.run import jsonable
 from hsfiq.records import InvalidRecord
 from hsfiq.releases.reader import QUERIES, SETS, ReleasedSet, read_sets
 from hsfiq.text import first_few
@@ -43,37 +42,29 @@ TRAINED_ON = "trained_on"
 """Where a provenance tells of the releases that a scorer was retrained on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """The folders of a scoring.
-
-    Attributes:
-        release: what is scored.
-        scores: `RELEASE.scores`.
-        checkpoint: the scorer's.
-        cache: the feature cache's.
-        images: of the release; None for the usual folders, or the drawn catalogue's own pictures.
-        weights: of BLIP-2's published files; the usual one if None.
-    """
-
-    release: Path
-    scores: Path
-    checkpoint: Path
-    cache: Path
-    images: Path | None = None
-    weights: Path | None = None
+def scores_folder(release: Path) -> Path:
+    """`RELEASE.scores`, beside the release."""
+    real = release.resolve()
+    return real.with_name(f"{real.name}.scores")
 
 
 def score(
-    where: Where, name: str, device: torch.device, watcher: Watcher, *, force: bool = False
+    release: Path,
+    name: str,
+    paths: ScorerPaths,
+    device: torch.device,
+    callback: Callback,
+    *,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Score a release, unless that has been done with the same scorer.
 
     Args:
-        where: the folders.
+        release: its folder; the scores go into `scores_folder(release)`.
         name: the metric's.
+        paths: of the scorer's checkpoint, images, weights and cache.
         device: computes.
-        watcher: is told of the images encoded.
+        callback: is told of the images encoded.
         force: score in any case, and replace whatever has the name.
 
     Returns:
@@ -82,34 +73,35 @@ def score(
     Raises:
         UnreadableInput: no release, no checkpoint, no images, or other scores under the name.
     """
-    sets = read_sets(where.release)
-    loaded = load_scorer(where.checkpoint, where.weights, device)
-    said = provenance(name, where.release, loaded)
-    if not force and (before := said_before(where.scores, name)):
+    sets = read_sets(release)
+    scores = scores_folder(release)
+    loaded = load_scorer(paths.required("checkpoint"), paths.weights, device)
+    said = provenance(name, release, loaded)
+    if not force and (before := said_before(scores, name)):
         if not is_same(said, before):
             raise UnreadableInput(
-                str(where.scores / f"{name}.json"),
+                str(scores / f"{name}.json"),
                 "holds the scores of another scorer, or of another release",
                 "choose another --name, or --force",
             )
         # Scores that do not say what their scorer was retrained on are made again, saying it.
         told = before.get(TRAINED_ON) == said.get(TRAINED_ON)
-        if told and not before.get("missing_images") and is_whole(where.scores, before):
+        if told and not before.get("missing_images") and is_whole(scores, before):
             return before
-    with pictures(sets, where) as files:
-        inference, there = encoded(loaded, files, where.cache, device, watcher)
+    with pictures(sets, release, paths.images) as files:
+        inference, there = encoded(loaded, files, paths.cache, device, callback)
     scored = score_sets(sets, there, loaded.recipe.pooling, inference)
     if not scored.sets:
         raise UnreadableInput(
-            str(where.release),
+            str(release),
             f"no set has all its images: {first_few(scored.missing)} are missing or unreadable",
             "name the images' folder with --images",
         )
-    return write_scores(where.scores, name, scored, said)
+    return write_scores(scores, name, scored, said)
 
 
 def encoded(
-    loaded: Loaded, files: Mapping[str, Path], cache: Path, device: torch.device, watcher: Watcher
+    loaded: Loaded, files: Mapping[str, Path], cache: Path, device: torch.device, callback: Callback
 ) -> tuple[Inference, set[str]]:
     """Compute the tokens that the cache lacks.
 
@@ -118,7 +110,7 @@ def encoded(
         files: by image id.
         cache: the feature cache's folder.
         device: computes.
-        watcher: is told of the images encoded.
+        callback: is told of the images encoded.
 
     Returns:
         The scorer at work on these images, and those of them that can be read.
@@ -126,15 +118,11 @@ def encoded(
     Raises:
         UnreadableInput: no room for the tokens.
     """
-    tokens = FeatureCache.open(cache, loaded.scorer.encoder, TOKENS_DTYPE)
-    report = tokens.fill(
-        files,
-        batch=ENCODER_BATCH,
-        device=device,
-        workers=os.cpu_count() or 1,
-        on_progress=watcher.caching,
+    tokens = FeatureCache.open(cache, loaded.scorer.encoder)
+    report = tokens.fill(files, device=device, on_progress=callback.caching)
+    inference = Inference(
+        loaded.scorer, tokens, Distributed(device), arithmetic(loaded.recipe, device)
     )
-    inference = Inference(loaded.scorer, tokens, World(device), arithmetic(loaded.recipe, device))
     return inference, files.keys() - report.unreadable.keys()
 
 
@@ -179,15 +167,17 @@ def provenance(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
 
 
 @contextmanager
-def pictures(sets: Collection[ReleasedSet], where: Where) -> Iterator[Mapping[str, Path]]:
+def pictures(
+    sets: Collection[ReleasedSet], release: Path, folder: Path | None
+) -> Iterator[Mapping[str, Path]]:
     """The files of the sets' and queries' images, as far as they are there.
 
     Raises:
         UnreadableInput: nothing says where the images are.
     """
     wanted = {image for it in sets for image in (it.reference, *it.images)}
-    folder = where.images or usual_folder(where.release) or usual_folder(Path())
-    with pictures_in(folder, wanted, (str(where.release), "a release holds no images")) as files:
+    folder = folder or usual_folder(release) or usual_folder(Path())
+    with pictures_in(folder, wanted, (str(release), "a release holds no images")) as files:
         yield files
 
 

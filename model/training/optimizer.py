@@ -7,30 +7,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from hsfiq.errors import UnreadableInput
 from hsfiq.model.recipes.recipe import Recipe
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 _SCALE = "scaler"
 
 
-def precision(wanted: str, device: torch.device) -> torch.dtype:
-    """The dtype of the arithmetic: `auto` is bf16 where a GPU has it, else fp16; fp32 on a CPU.
-
-    Raises:
-        UnreadableInput: fp16 on a CPU, where no scaler is known to work.
-    """
-    if wanted == "fp16" and device.type == "cpu":
-        raise UnreadableInput("precision=fp16", "needs a GPU", "on a CPU: bf16, fp32 or auto")
-    if wanted != "auto":
-        return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
-    if device.type != "cuda":
-        return torch.float32
-    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-
-
 def new_scaler(device: torch.device, *, enabled: bool) -> torch.amp.GradScaler:
-    """A scaler of the loss; `torch.amp` has one from 2.3 on, and LAVIS is run with 2.2."""
+    """A gradient scaler; `torch.amp` has it from torch 2.3 on, and LAVIS runs with 2.2."""
     if hasattr(torch.amp, "GradScaler"):
         return torch.amp.GradScaler(device.type, enabled=enabled)
     return torch.cuda.amp.GradScaler(enabled=enabled)
@@ -55,7 +39,7 @@ class Optimizer:
             eps=recipe.eps,
             weight_decay=recipe.weight_decay,
         )
-        # fp16 has no numbers for the smallest gradients: the loss is scaled up (QuRe trains so).
+        # fp16 cannot represent the smallest gradients: the loss is scaled up, as in QuRe's code.
         self._scaler = new_scaler(device, enabled=dtype == torch.float16)
 
     def set_lr(self, lr: float) -> None:
@@ -64,13 +48,13 @@ class Optimizer:
             group["lr"] = lr
 
     def backward(self, loss: Tensor) -> None:
-        """Add the loss's gradients to those of the step."""
+        """Accumulate the gradients of a loss."""
         self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
 
     def step(self) -> None:
-        """Change the parameters by the gradients, and forget these.
+        """Update the parameters and reset the gradients.
 
-        fp16 gradients that overflowed change nothing; the scale is lowered then.
+        fp16 gradients that overflowed change nothing but lower the scale.
         """
         self._scaler.unscale_(self._adamw)
         if self._clip_norm is not None:
@@ -80,7 +64,7 @@ class Optimizer:
         self._adamw.zero_grad()
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state, by parameter, for `put`."""
+        """The state by parameter, for `load`."""
         moments = {
             f"{key}.{name}": self._adamw.state[parameter][key]
             for name, parameter in self._parameters.items()
@@ -93,11 +77,11 @@ class Optimizer:
         scale = torch.tensor([state["scale"], state["_growth_tracker"]], dtype=torch.float64)
         return {**moments, _SCALE: scale}
 
-    def put(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up the state that `tensors` gave."""
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the state that `tensors` gave."""
         for name, parameter in self._parameters.items():
             if f"step.{name}" in tensors:
-                # AdamW counts its steps on the CPU, whatever the parameter is on.
+                # AdamW counts its steps on the CPU, whatever device the parameter is on.
                 self._adamw.state[parameter] = {
                     key: tensors[f"{key}.{name}"].to("cpu" if key == "step" else parameter.device)
                     for key in _MOMENTS

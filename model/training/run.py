@@ -1,10 +1,10 @@
-"""A training run from end to end: encoder, tokens, trainer, folder."""
+"""A training run from end to end: scorer, tokens, trainer, checkpoints."""
 
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,66 +13,49 @@ import torch
 
 from hsfiq import __version__
 from hsfiq.atomic_files import write_whole
-from hsfiq.model.checkpoints import files as checkpoints
-from hsfiq.model.checkpoints.files import Checkpoint
+from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model.checkpoints.checkpoint import Checkpoint
 from hsfiq.model.checkpoints.lineage import EARLIER_RELEASES, trained_on
 from hsfiq.model.data.parts import without
 from hsfiq.model.data.triplets import MISSING_FILE, TrainingData, missing_text
 from hsfiq.model.encoders.protocol import Encoder
-from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.features.cache import TOKENS_DTYPE, FeatureCache
 from hsfiq.model.features.tokens import EncodedTokens, TokenSource
 from hsfiq.model.recipes.recipe import Recipe
-from hsfiq.model.runtime.distributed import World
-from hsfiq.model.scorer.loading import new_scorer
-from hsfiq.model.scorer.scorer import put, trained_parameters
-from hsfiq.model.training.callbacks import TensorBoard, Watcher, Watchers
-from hsfiq.model.training.folder import RunFolder
-from hsfiq.model.training.optimizer import precision
+from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.scorer.inference import precision
+from hsfiq.model.scorer.loading import load_parameters, new_scorer
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback, TensorBoard
+from hsfiq.model.training.run_folder import RunFolder
 from hsfiq.model.training.trainer import SAVE_EVERY, Trainer
 
-TOKENS_DTYPE = torch.float16
-"""In which tokens are kept: the published code's image encoder computes in it."""
-
 ABOUT = {"hsfiq": __version__, "torch": torch.__version__}
-
-ENCODER_BATCH = 32
-"""Images encoded at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """The folders of a run.
-
-    Attributes:
-        out: its own.
-        cache: the feature cache's; None to run the image encoder at every step.
-        weights: of BLIP-2's published files; the usual one if None.
-        init: a checkpoint to start from.
-    """
-
-    out: Path
-    cache: Path | None
-    weights: Path | None = None
-    init: Path | None = None
 
 
 def run(
     recipe: Recipe,
     data: TrainingData,
-    where: Where,
-    world: World,
-    watcher: Watcher,
+    out: Path,
+    paths: ScorerPaths,
+    distributed: Distributed,
+    callback: Callback,
     *,
+    cached: bool = True,
     save_every: float = SAVE_EVERY,
 ) -> Checkpoint:
-    """Train, or go on with the run in the folder; nothing is done where it has ended.
+    """Train, or resume the run in the folder; a run that has ended is left alone.
 
     Args:
         recipe: every number.
         data: triplets, candidates and images.
-        where: the folders.
-        world: the processes that train together.
-        watcher: is told of the progress, in the first process.
+        out: the run's own folder.
+        paths: of a checkpoint to start from, BLIP-2's weights and the feature cache.
+        distributed: the processes that train together.
+        callback: follows the run; called in the first process only, but for `caching` and
+            `unreadable`.
+        cached: whether tokens come from the feature cache; else the image encoder runs at every
+            step.
         save_every: seconds after which a checkpoint is written within an epoch too.
 
     Returns:
@@ -80,66 +63,64 @@ def run(
 
     Raises:
         UnreadableInput: missing weights or images, another run's folder, a broken checkpoint.
-        Diverged: the loss is no number.
+        Diverged: the loss is not finite.
     """
-    precision(recipe.precision, world.device)  # is refused, where it is, before hours of caching
-    scorer = new_scorer(recipe, where.weights)
+    precision(recipe.precision, distributed.device)  # refuse it before hours of caching
+    scorer = new_scorer(recipe, paths.weights)
     about: dict[str, Any] = dict(ABOUT)
-    parent = None
-    if where.init is not None:
-        checkpoint = checkpoints.read(where.init)
+    init_sha256 = None
+    if paths.checkpoint is not None:
+        checkpoint = checkpoints.read(paths.checkpoint)
         about |= {EARLIER_RELEASES: trained_on(checkpoint)}
-        put(checkpoint.tensors("scorer"), trained_parameters(scorer), str(checkpoint.path))
-        parent = checkpoint.sha256
-    scorer.to(world.device)
-    tokens, data = tokens_of(data, scorer.encoder, where, world, watcher)
-    folder = RunFolder(where.out, identity(recipe, data, scorer.encoder, parent), about)
-    watchers = (watcher, TensorBoard(where.out / "tensorboard")) if world.is_first else ()
-    watcher = Watchers(*watchers)
-    # A folder that is another run's is refused here, before anything is written into it.
-    trainer = Trainer(scorer, data, recipe, tokens, folder, world, watcher, save_every)
-    if world.is_first:
-        where.out.mkdir(parents=True, exist_ok=True)
-        write_whole(where.out / MISSING_FILE, missing_text(data).encode())
+        load_parameters(checkpoint, scorer)
+        init_sha256 = checkpoint.sha256
+    scorer.to(distributed.device)
+    cache = paths.cache if cached else None
+    tokens, data = tokens_of(data, scorer.encoder, cache, distributed, callback)
+    folder = RunFolder(out, identity(recipe, data, scorer.encoder, init_sha256), about)
+    callbacks: Sequence[Callback] = ()
+    if distributed.is_first:
+        callbacks = (callback, TensorBoard(out / "tensorboard"))
+    # This refuses another run's folder, before anything is written into it.
+    trainer = Trainer(scorer, data, recipe, tokens, folder, distributed, callbacks, save_every)
+    if distributed.is_first:
+        out.mkdir(parents=True, exist_ok=True)
+        write_whole(out / MISSING_FILE, missing_text(data).encode())
     try:
         trainer.train()
     finally:
-        watcher.close()
-    return checkpoints.read(where.out)
+        for each in callbacks:
+            each.close()
+    return checkpoints.read(out)
 
 
 def tokens_of(
-    data: TrainingData, encoder: Encoder, where: Where, world: World, watcher: Watcher
+    data: TrainingData,
+    encoder: Encoder,
+    cache_folder: Path | None,
+    distributed: Distributed,
+    callback: Callback,
 ) -> tuple[TokenSource, TrainingData]:
-    """Where tokens come from, and the data without the images that cannot be read.
+    """The source of tokens, and the data without the images that cannot be read.
 
     Raises:
-        UnreadableInput: no room for the cache, or too little is left to train with.
+        UnreadableInput: no room for the cache, or too little data is left.
     """
-    if where.cache is None:
-        return EncodedTokens(encoder, data.images, TOKENS_DTYPE, world.device), data
-    if not world.is_first:
-        world.wait()  # the first fills the cache, the others find it filled
-    cache = FeatureCache.open(where.cache, encoder, TOKENS_DTYPE)
-    report = cache.fill(
-        data.images,
-        batch=ENCODER_BATCH,
-        device=world.device,
-        workers=os.cpu_count() or 1,
-        on_progress=watcher.caching,
-    )
-    if world.is_first:
-        world.wait()
+    if cache_folder is None:
+        return EncodedTokens(encoder, data.images, TOKENS_DTYPE, distributed.device), data
+    with distributed.first_process_first():  # it fills the cache, and the others find it filled
+        cache = FeatureCache.open(cache_folder, encoder)
+        report = cache.fill(data.images, device=distributed.device, on_progress=callback.caching)
     if report.unreadable:
         data = without(data, report.unreadable)
-        watcher.unreadable(report.unreadable, data)
+        callback.unreadable(report.unreadable, data)
     return cache, data
 
 
 def identity(
-    recipe: Recipe, data: TrainingData, encoder: Encoder, parent: str | None
+    recipe: Recipe, data: TrainingData, encoder: Encoder, init_sha256: str | None
 ) -> dict[str, Any]:
-    """What makes this run the one that it is, as its checkpoints say it."""
+    """What distinguishes this run from others, as its checkpoints record it."""
     return {
         "recipe": recipe.to_json(),
         "data": {
@@ -155,17 +136,18 @@ def identity(
             "tokens": list(encoder.tokens_shape),
         },
         "preprocessing": jsonable(asdict(encoder.preprocessing)),
-        "init_sha256": parent,
+        "init_sha256": init_sha256,
     }
 
 
 def content_sha256(data: TrainingData) -> str:
-    """What tells one set of triplets, pools and corpora from another."""
-    content = json.dumps([[asdict(it) for it in data.train + data.val], data.pools, data.corpora])
+    """The sha256 of all triplets, pools and corpora."""
+    triplets = [asdict(triplet) for triplet in data.train + data.val]
+    content = json.dumps([triplets, data.pools, data.corpora])
     return sha256(content.encode()).hexdigest()
 
 
 def jsonable(values: dict[str, Any]) -> dict[str, Any]:
     """The values as JSON gives them back: tuples as lists."""
-    found: dict[str, Any] = json.loads(json.dumps(values))
-    return found
+    copied: dict[str, Any] = json.loads(json.dumps(values))
+    return copied

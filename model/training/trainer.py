@@ -1,17 +1,18 @@
 """The training loop of both papers (CIRQRS Algorithm 1, QuRe Algorithm 1).
 
-Every epoch each triplet is trained with once, against one negative drawn from its negative set. The
-sets are the whole pool at first and are defined anew, with the scorer as it stands, every
-floor(n_epoch / n_def) epochs. Everything that is drawn follows from the seed and the place in the
-run (`hsfiq.model.runtime.seeds`), so a run that was killed goes on as if it had not been.
+Every epoch trains on each triplet once, against one negative drawn from the query's negative set.
+The sets are the whole pool at first, and are redefined with the current scorer every
+floor(n_epoch / n_def) epochs. Every random draw follows from the seed and its place in the run
+(`hsfiq.model.runtime.seeds`), so a resumed run continues exactly as an uninterrupted one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from math import isfinite
 from time import monotonic
 
 import torch
@@ -23,27 +24,25 @@ from hsfiq.model.data.triplets import TrainingData
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.negatives.redefinition import Definition, define, defined_at, from_tensors
 from hsfiq.model.recipes.recipe import Recipe
-from hsfiq.model.runtime.diagnosis import Diverged, blame, require_finite
-from hsfiq.model.runtime.distributed import World
-from hsfiq.model.runtime.prefetch import ahead
+from hsfiq.model.runtime.diagnosis import Diverged, first_not_finite, require_finite
+from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.runtime.prefetch import prefetched
 from hsfiq.model.runtime.seeds import generator, seed_for
-from hsfiq.model.scorer.inference import Inference, autocast
-from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, put, trained_parameters
-from hsfiq.model.training.callbacks import Step, Watcher
-from hsfiq.model.training.folder import Progress, RunFolder
-from hsfiq.model.training.optimizer import Optimizer, precision
+from hsfiq.model.scorer.inference import Inference, autocast, precision
+from hsfiq.model.scorer.loading import load_parameters
+from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, trained_parameters
+from hsfiq.model.training.callbacks import Callback, Step
+from hsfiq.model.training.optimizer import Optimizer
+from hsfiq.model.training.run_folder import Progress, RunFolder
 from hsfiq.model.training.validation import validate
 
 SAVE_EVERY = 600.0
 """Seconds after which a checkpoint is written within an epoch too."""
 
-NAMED = 3
-"""Triplets that a message names."""
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """This process's part of a step."""
+    """This process's share of a step's triplets."""
 
     triplet_ids: list[str]
     texts: list[str]
@@ -51,29 +50,28 @@ class Batch:
     targets: Tensor  # [b, P, W]
     negatives: Tensor  # [b, P, W]
     weight: float
-    """Of each triplet in the loss: 1 / triplets of all processes together, 0 for a stand-in."""
+    """Of each triplet in the loss: 1 / n; 0 if this process has none and stands in with one."""
     n: int
-    """Triplets of all processes together."""
+    """Triplets of the step, all processes together."""
 
-
-def split(batch: Batch, n: int) -> list[Batch]:
-    """Cut a batch into at most n parts, which together weigh the same."""
-    size = -(-len(batch.texts) // n)
-    return [
-        replace(
-            batch,
-            triplet_ids=batch.triplet_ids[part],
-            texts=batch.texts[part],
-            references=batch.references[part],
-            targets=batch.targets[part],
-            negatives=batch.negatives[part],
-        )
-        for part in (slice(at, at + size) for at in range(0, len(batch.texts), size))
-    ]
+    def split(self, n_parts: int) -> list[Batch]:
+        """Cut the batch into at most `n_parts` parts of the same weight per triplet."""
+        size = -(-len(self.texts) // n_parts)
+        return [
+            replace(
+                self,
+                triplet_ids=self.triplet_ids[part],
+                texts=self.texts[part],
+                references=self.references[part],
+                targets=self.targets[part],
+                negatives=self.negatives[part],
+            )
+            for part in (slice(i, i + size) for i in range(0, len(self.texts), size))
+        ]
 
 
 class Trainer:
-    """One run: a scorer, what it learns from, and how far it has got."""
+    """A run: the scorer, what it is trained on, and how far it has got."""
 
     def __init__(
         self,
@@ -82,65 +80,67 @@ class Trainer:
         recipe: Recipe,
         tokens: TokenSource,
         folder: RunFolder,
-        world: World,
-        watcher: Watcher,
+        distributed: Distributed,
+        callbacks: Sequence[Callback],
         save_every: float = SAVE_EVERY,
     ) -> None:
-        """Go on where the folder's run stopped, or begin.
+        """Start a run, or resume the one in the folder.
 
         Args:
-            scorer: with the weights that training starts from, on the world's device.
-            data: triplets and candidates.
+            scorer: with the initial weights, on the device of `distributed`.
+            data: triplets and their candidates.
             recipe: every number.
             tokens: of all images of the data.
             folder: the run's.
-            world: the processes that train together.
-            watcher: is told of the progress.
+            distributed: the processes that train together.
+            callbacks: of this process.
             save_every: seconds after which a checkpoint is written within an epoch too.
 
         Raises:
             UnreadableInput: the folder holds another run, or a broken checkpoint.
         """
         self.scorer, self.data, self.recipe, self.tokens = scorer, data, recipe, tokens
-        self.folder, self.world, self.watcher = folder, world, watcher
+        self.folder, self.distributed, self.callbacks = folder, distributed, callbacks
         self.parameters = trained_parameters(scorer)
-        self.dtype = precision(recipe.precision, world.device)
-        self.inference = Inference(scorer, tokens, world, self.dtype)
-        self.optimizer = Optimizer(self.parameters, recipe, world.device, self.dtype)
+        self.dtype = precision(recipe.precision, distributed.device)
+        self.inference = Inference(scorer, tokens, distributed, self.dtype)
+        self.optimizer = Optimizer(self.parameters, recipe, distributed.device, self.dtype)
         self.progress = Progress()
         self.definition: Definition | None = None
         self.restore()
         self.module: nn.Module = scorer
-        if world.size > 1:
+        if distributed.size > 1:
             self.module = DistributedDataParallel(scorer)
         self.save_every, self.saved_at = save_every, monotonic()
 
     def train(self) -> None:
-        """Train to the last epoch; nothing is done where the run has got there.
+        """Train to the last epoch; a run that has ended is left alone.
 
         Raises:
-            Diverged: the loss or a weight is no number any more; the last checkpoint is sound.
+            Diverged: the loss or a weight is not finite; the last checkpoint is sound.
         """
         if self.progress.epoch == self.recipe.epochs:
             return
         n_steps = -(-len(self.data.train) // self.recipe.batch)
-        self.watcher.started(self.progress, n_steps)
-        with self.telling_where():
+        for callback in self.callbacks:
+            callback.started(self.progress, n_steps)
+        with self.divergence_explained():
             while self.progress.epoch < self.recipe.epochs:
-                self.epoch(n_steps)
-        self.world.wait()  # for the first to have written the last checkpoint
+                self.train_epoch(n_steps)
+        self.distributed.wait()  # until the first process has written the last checkpoint
 
-    def epoch(self, n_steps: int) -> None:
-        """Train with every triplet once, from the step where the run stands, and validate."""
+    def train_epoch(self, n_steps: int) -> None:
+        """Train on every triplet once, from the step where the run stands, and validate."""
         epoch = self.progress.epoch
-        definition = self.define(epoch)
+        definition = self.current_definition(epoch)
         self.optimizer.set_lr(self.recipe.lr_at(epoch))
         self.scorer.train()
-        with closing(ahead(self.batches(epoch, self.progress.step, definition))) as batches:
+        with closing(prefetched(self.batches(epoch, self.progress.step, definition))) as batches:
             for batch in batches:
                 loss, accuracy = self.step(batch)
-                place = (epoch, self.progress.step, n_steps)
-                self.watcher.stepped(Step(*place, batch.n, loss, accuracy))
+                step = Step(epoch, self.progress.step, n_steps, batch.n, loss, accuracy)
+                for callback in self.callbacks:
+                    callback.stepped(step)
                 self.progress.count(batch.n, loss, accuracy)
                 if monotonic() - self.saved_at > self.save_every and self.progress.step < n_steps:
                     self.save()
@@ -150,47 +150,59 @@ class Trainer:
             temperature=self.scorer.encoder.temperature.item(),
             val=validate(self.data, self.recipe, self.inference),
         )
-        self.watcher.ended(self.progress.epochs[-1])
+        for callback in self.callbacks:
+            callback.ended(self.progress.epochs[-1])
         self.save()
 
-    def define(self, epoch: int) -> Definition:
-        """The negatives that an epoch draws from: those in force, or defined anew."""
+    def current_definition(self, epoch: int) -> Definition:
+        """The negatives that an epoch draws from; redefined at the start of a period."""
         if self.definition is None or self.definition.epoch != defined_at(self.recipe, epoch):
-            self.definition = define(self.data, self.recipe, epoch, self.inference, self.world)
+            self.definition = define(
+                self.data, self.recipe, epoch, self.inference, self.distributed
+            )
             self.progress.definitions.append(self.definition.to_json())
-            self.watcher.defined(self.definition)
+            for callback in self.callbacks:
+                callback.defined(self.definition)
         return self.definition
 
     def batches(self, epoch: int, first: int, definition: Definition) -> Iterator[Batch]:
-        """This process's part of each batch of an epoch, from the `first` on."""
+        """This process's share of each batch of an epoch, from step `first` on."""
         n, seed = len(self.data.train), self.recipe.seed
         order = torch.randperm(n, generator=generator(seed, "order", epoch))  # [Q]
         captions = torch.rand(n, generator=generator(seed, "captions", epoch))  # [Q]
         negatives = definition.columns[:, epoch - definition.epoch]  # [Q]
         for start in range(first * self.recipe.batch, n, self.recipe.batch):
-            whole = order[start : start + self.recipe.batch]
-            mine = self.world.share(whole)
-            # Every process has to take part in a step: without a triplet, with one of no weight.
-            weight = 1 / len(whole) if len(mine) else 0.0
-            places = mine if len(mine) else whole[:1]
-            yield self.read(places, captions[places], negatives[places], weight, len(whole))
+            batch = order[start : start + self.recipe.batch]  # [B]
+            share = self.distributed.share(batch)  # [b]
+            # Every process takes part in every step: without a share, with a triplet of weight 0.
+            weight = 1 / len(batch) if len(share) else 0.0
+            rows = share if len(share) else batch[:1]  # [b]
+            yield self.read(rows, captions[rows], negatives[rows], weight, len(batch))
 
-    def read(
-        self, places: Tensor, captions: Tensor, columns: Tensor, weight: float, n: int
-    ) -> Batch:
-        """Read the texts and tokens of some triplets and their negatives, each [b]."""
-        examples = [self.data.train[place] for place in places.tolist()]
-        pairs = list(zip(examples, captions.tolist(), columns.tolist(), strict=True))
-        rule = self.recipe.captions
+    def read(self, rows: Tensor, captions: Tensor, columns: Tensor, weight: float, n: int) -> Batch:
+        """Read the texts and tokens of triplets and of their negatives.
+
+        Args:
+            rows: [b] training triplets.
+            captions: [b] uniform numbers that choose each triplet's text.
+            columns: [b] of each triplet's negative in its pool.
+            weight: of each triplet in the loss.
+            n: triplets of all processes together.
+        """
+        triplets = [self.data.train[row] for row in rows.tolist()]
+        pools = [self.data.pools[triplet.pool] for triplet in triplets]
         images = [
-            *(it.reference for it in examples),
-            *(it.target for it in examples),
-            *(self.data.pools[it.pool][column] for it, _, column in pairs),
+            *(triplet.reference for triplet in triplets),
+            *(triplet.target for triplet in triplets),
+            *(pool[column] for pool, column in zip(pools, columns.tolist(), strict=True)),
         ]
-        references, targets, negatives = self.tokens.tokens(images).chunk(3)
+        references, targets, negatives = self.tokens.tokens(images).chunk(3)  # [b, P, W] each
         return Batch(
-            triplet_ids=[it.triplet_id for it in examples],
-            texts=[normalise(training_text(it.captions, rule, u)) for it, u, _ in pairs],
+            triplet_ids=[triplet.triplet_id for triplet in triplets],
+            texts=[
+                normalise(training_text(triplet.captions, self.recipe.captions, u))
+                for triplet, u in zip(triplets, captions.tolist(), strict=True)
+            ],
             references=references,
             targets=targets,
             negatives=negatives,
@@ -202,95 +214,95 @@ class Trainer:
         """Take one step of the optimiser.
 
         Returns:
-            The batch's mean loss and the share of its targets scored above their negatives, of
-            all processes together.
+            The mean loss and the share of targets scored above their negatives, over the batches
+            of all processes.
 
         Raises:
-            Diverged: the loss is no number.
+            Diverged: the loss is not finite.
         """
         place = (self.recipe.seed, "step", self.progress.epoch, self.progress.step)
-        torch.manual_seed(seed_for(*place, self.world.rank))  # for dropout, where there is any
-        sums = torch.zeros(2, device=self.world.device)  # loss, correct
-        parts = split(batch, self.recipe.accumulate)
+        torch.manual_seed(seed_for(*place, self.distributed.rank))  # for dropout
+        sums = torch.zeros(2, device=self.distributed.device)  # loss, correct
+        parts = batch.split(self.recipe.accumulate)
         for i, part in enumerate(parts):
-            with self.in_step(is_last=i == len(parts) - 1):
+            with self.gradient_exchange(is_last=i == len(parts) - 1):
                 margins = self.margins(self.module, part)  # [b]
                 losses = bradley_terry_loss(margins.float()) * part.weight  # [b]
                 # DistributedDataParallel takes the mean over processes; the loss is their sum.
-                self.optimizer.backward(losses.sum() * self.world.size)
+                self.optimizer.backward(losses.sum() * self.distributed.size)
             correct = (margins > 0).sum() * part.weight
             sums += torch.stack([losses.detach().sum(), correct])
-        loss, accuracy = self.world.total(sums).tolist()
-        if not torch.tensor(loss).isfinite():
-            raise Diverged(self.what_diverged(parts))
+        loss, accuracy = self.distributed.total(sums).tolist()
+        if not isfinite(loss):
+            raise Diverged(self.divergence(parts))
         self.optimizer.step()
         return loss, accuracy
 
-    def margins(self, module: nn.Module, part: Batch) -> Tensor:
+    def margins(self, module: nn.Module, batch: Batch) -> Tensor:
         """The forward pass: [b] log odds that each target is preferred."""
-        device = self.world.device
+        device = self.distributed.device
         with autocast(device, self.dtype):
             margins: Tensor = module(
-                part.references.to(device),
-                part.texts,
-                part.targets.to(device),
-                part.negatives.to(device),
+                batch.references.to(device),
+                batch.texts,
+                batch.targets.to(device),
+                batch.negatives.to(device),
             )
         return margins
 
-    def in_step(self, *, is_last: bool) -> AbstractContextManager[None]:
-        """Processes exchange gradients once a step, with its last part."""
+    def gradient_exchange(self, *, is_last: bool) -> AbstractContextManager[None]:
+        """Let processes exchange gradients once a step, with its last part."""
         if isinstance(self.module, DistributedDataParallel) and not is_last:
             return self.module.no_sync()
         return nullcontext()
 
-    def what_diverged(self, parts: list[Batch]) -> str:
-        """Say where the first number that is none came from."""
-        for part in parts:
-            culprit = blame(self.scorer, partial(self.margins, self.scorer, part))
-            if culprit is not None:
-                first = ", ".join(part.triplet_ids[:NAMED])
-                more = ", ..." if len(part.triplet_ids) > NAMED else ""
-                return f"the loss is no number; first seen in {culprit}, triplets {first}{more}"
-        return "the loss is no number, on another process"
-
-    @contextmanager
-    def telling_where(self) -> Iterator[None]:
-        """Say of a divergence where the run stood, what is kept of it and what may help."""
-        try:
-            yield
-        except Diverged as error:
-            where = f"epoch {self.progress.epoch}, step {self.progress.step}"
-            kept = "no checkpoint was written"
-            if self.folder.last() is not None:
-                kept = "the last checkpoint is sound"
-            advice = "try a lower lr, clip_norm=1, or precision=fp32"
-            raise Diverged(f"{where}: {error}; {kept}; {advice}") from error
-
     def save(self) -> None:
         """Write a checkpoint, in the first process.
 
-        It need not ask the others, whose clocks may say otherwise of whether one is due: they wait
-        for it where they next exchange something.
+        The processes' clocks may disagree on whether one is due; the others wait for the first one
+        at their next exchange.
 
         Raises:
-            Diverged: a weight is no number.
+            Diverged: a weight is not finite.
         """
         self.saved_at = monotonic()
-        if self.world.is_first and self.definition is not None:
+        if self.distributed.is_first and self.definition is not None:
             require_finite(self.parameters)
-            self.watcher.saving()
+            for callback in self.callbacks:
+                callback.saving()
             state = self.optimizer.tensors() | self.definition.tensors()
             self.folder.save(self.progress, self.parameters, state)
             self.saved_at = monotonic()
 
     def restore(self) -> None:
-        """Take up the folder's last checkpoint, if there is one."""
+        """Continue from the folder's last checkpoint, if it has one."""
         checkpoint = self.folder.last()
         if checkpoint is None:
             return
         self.progress = Progress(**checkpoint.about["progress"])
-        put(checkpoint.tensors("scorer"), self.parameters, str(checkpoint.path))
+        load_parameters(checkpoint, self.scorer)
         state = checkpoint.tensors("state")
-        self.optimizer.put(state)
+        self.optimizer.load(state)
         self.definition = from_tensors(state, self.progress.definitions[-1])
+
+    def divergence(self, parts: Sequence[Batch]) -> str:
+        """Say which module first gave a number that is not finite, and on which triplets."""
+        for part in parts:
+            name = first_not_finite(self.scorer, partial(self.margins, self.scorer, part))
+            if name is not None:
+                ids = [*part.triplet_ids[:3], *(["..."] if len(part.triplet_ids) > 3 else [])]
+                return f"the loss is not finite; first seen in {name}, triplets {', '.join(ids)}"
+        return "the loss is not finite, in another process"
+
+    @contextmanager
+    def divergence_explained(self) -> Iterator[None]:
+        """Add to a divergence where the run stood, which checkpoint is kept, and what may help."""
+        try:
+            yield
+        except Diverged as error:
+            place = f"epoch {self.progress.epoch}, step {self.progress.step}"
+            kept = "no checkpoint was written"
+            if self.folder.last() is not None:
+                kept = "the last checkpoint is sound"
+            advice = "try a lower lr, clip_norm=1, or precision=fp32"
+            raise Diverged(f"{place}: {error}; {kept}; {advice}") from error

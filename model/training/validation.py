@@ -1,4 +1,4 @@
-"""Recall@k on the validation triplets, by which the best epoch is known."""
+"""Recall@k on the validation triplets, which selects the best epoch."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.data.texts import mining_text, normalise
-from hsfiq.model.data.triplets import Example, TrainingData
-from hsfiq.model.encoders.protocol import Pooling
-from hsfiq.model.negatives.redefinition import by_pool
+from hsfiq.model.data.triplets import Example, TrainingData, rows_by_pool
 from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.scorer.inference import CHUNK, Inference
-from hsfiq.model.scorer.relevance import relevance, target_ranks
+from hsfiq.model.scorer.ranks import target_ranks
+from hsfiq.model.scorer.scorer import relevance
 
 
 def validate(data: TrainingData, recipe: Recipe, inference: Inference) -> dict[str, float]:
-    """Recall@k for the recipe's ks, the mean over the corpora, and their own `mean`.
+    """Recall@k for the recipe's ks, each the mean over the corpora, and their own `mean`.
 
-    On CIRR the reference is taken out of the corpus, as its benchmark does; elsewhere it stays.
+    On CIRR the reference is taken out of the corpus, as in its benchmark; elsewhere it stays.
     """
-    found = ranks(data, inference, recipe.pooling, without_reference=recipe.dataset == "cirr")
+    without_reference = recipe.dataset == "cirr"
+    by_corpus = ranks(data, inference, recipe.pooling, without_reference=without_reference)
     values = {
-        f"recall@{k}": mean((ranks <= k).double().mean().item() for ranks in found.values())
+        f"recall@{k}": mean((ranks <= k).double().mean().item() for ranks in by_corpus.values())
         for k in recipe.val_recall
     }
     return {**values, "mean": mean(values.values())}
@@ -39,54 +40,45 @@ def ranks(
     Args:
         data: its `val` against its `corpora`.
         inference: encodes.
-        pooling: over an image's token vectors.
+        pooling: over an image's vectors.
         without_reference: whether the reference is no candidate.
 
     Returns:
         corpus -> [Q] int64, 1 being the best.
 
     Raises:
-        Diverged: the scorer gives numbers that are none.
+        Diverged: a vector is not finite.
         UnreadableInput: a reference that is to be taken out of its corpus is not in it.
     """
-    found = {}
-    for corpus, places in by_pool(data.val).items():
+    by_corpus = {}
+    for corpus, rows in rows_by_pool(data.val).items():
         images = data.corpora[corpus]
         column = {image: i for i, image in enumerate(images)}
-        examples = [data.val[i] for i in places.tolist()]
+        examples = [data.val[row] for row in rows]
         gallery = inference.gallery(images)  # [N, L, D]
         queries = inference.queries(
-            [it.reference for it in examples],
-            [normalise(mining_text(it.captions)) for it in examples],
+            [example.reference for example in examples],
+            [normalise(mining_text(example.captions)) for example in examples],
         )  # [Q, D]
-        targets = torch.tensor([column[it.target] for it in examples], device=queries.device)
-        excluded = None
-        if without_reference:
-            excluded = references_among(column, examples).to(queries.device)
-        found[corpus] = torch.cat(
-            [
-                target_ranks(
-                    relevance(queries[part], gallery, pooling, chunk=CHUNK),
-                    targets[part],
-                    None if excluded is None else excluded[part],
-                )
-                for part in (slice(at, at + CHUNK) for at in range(0, len(queries), CHUNK))
-            ]
-        ).cpu()
-    return found
+        targets = torch.tensor([column[example.target] for example in examples])  # [Q]
+        excluded = columns_of_references(column, examples) if without_reference else None  # [Q]
+        parts = []
+        for start in range(0, len(queries), CHUNK):
+            part = slice(start, start + CHUNK)
+            scores = relevance(queries[part], gallery, pooling, chunk=CHUNK)  # [n, N]
+            others = None if excluded is None else excluded[part].to(scores.device)  # [n]
+            parts.append(target_ranks(scores, targets[part].to(scores.device), others))  # [n]
+        by_corpus[corpus] = torch.cat(parts).cpu()  # [Q]
+    return by_corpus
 
 
-def references_among(column: Mapping[str, int], examples: Sequence[Example]) -> Tensor:
-    """The columns of the references, [Q] int64.
-
-    Raises:
-        UnreadableInput: one is not in the corpus.
-    """
-    for it in examples:
-        if it.reference not in column:
+def columns_of_references(column: Mapping[str, int], examples: Sequence[Example]) -> Tensor:
+    """The references' columns in their corpus, [Q] int64; UnreadableInput if one is not in it."""
+    for example in examples:
+        if example.reference not in column:
             raise UnreadableInput(
-                f"triplet {it.triplet_id}",
-                f"its reference {it.reference!r} is not in the corpus {it.pool!r}",
+                f"triplet {example.triplet_id}",
+                f"its reference {example.reference!r} is not in the corpus {example.pool!r}",
                 "add it to the split's file of images",
             )
-    return torch.tensor([column[it.reference] for it in examples])
+    return torch.tensor([column[example.reference] for example in examples])

@@ -21,11 +21,11 @@ sys.path.insert(0, str(ROOT))
 
 from safetensors.torch import save_file  # noqa: E402
 
-from hsfiq.model.encoders.blip2 import Blip2, from_files  # noqa: E402
-from hsfiq.model.encoders.qformer import BertConfig, LocalBlip2Qformer  # noqa: E402
-from hsfiq.model.scorer.relevance import relevance  # noqa: E402
+from hsfiq.model.encoders.lavis.encoder import Blip2, from_files  # noqa: E402
+from hsfiq.model.encoders.lavis.model import BertConfig, LocalBlip2Qformer  # noqa: E402
+from hsfiq.model.scorer.scorer import relevance  # noqa: E402
 from tests.lavis.small_blip2 import WORDS as SOME_WORDS  # noqa: E402
-from tests.model.lavis_fixture import ABOUT, SMALL, TENSORS, VIT, write_lavis_files  # noqa: E402
+from tests.model.encoders.lavis_reference import ABOUT, SMALL, TENSORS, VIT, write_lavis_files  # noqa: E402
 
 SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789.,'-!?/"
 WORDS = [*SOME_WORDS, *(s for s in SIGNS if s not in SOME_WORDS), *(f"##{s}" for s in SIGNS[:36])]

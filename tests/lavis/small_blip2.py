@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from hsfiq.model.encoders.architectures import Architecture, Vit
-from hsfiq.model.encoders.qformer import BertConfig, LocalBlip2Qformer
+from hsfiq.model.encoders.blip2_architectures import Architecture, Vit
+from hsfiq.model.encoders.lavis.model import BertConfig, LocalBlip2Qformer
 
 BERT = {
     "hidden_size": 32,

@@ -11,10 +11,10 @@ from lavis.models.blip2_models.blip2_qformer import Blip2Qformer
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from hsfiq.model.encoders.architectures import ARCHITECTURES, Architecture
-from hsfiq.model.encoders.blip2 import Blip2, from_files
+from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES, Architecture
+from hsfiq.model.encoders.lavis.encoder import Blip2, from_files
+from hsfiq.model.encoders.lavis.model import BertLMHeadModel, build_vit
 from hsfiq.model.encoders.protocol import Encoder
-from hsfiq.model.encoders.qformer import BertLMHeadModel, build_vit
 from tests.lavis.small_blip2 import CLIP, TEXTS, WHOLE, loss, write_weights
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from hsfiq.model.encoders.blip2 import Blip2, from_files
-from hsfiq.model.encoders.hf.conversion import beside, to_hf, to_lavis
+from hsfiq.model.encoders.hf.tensor_names import lavis_only, to_hf, to_lavis
+from hsfiq.model.encoders.lavis.encoder import Blip2, from_files
 from tests.lavis.make_reference import N_IMAGES, TEXTS, computed, trained, word_ids
-from tests.model.lavis_fixture import SMALL, Reference, read_reference, write_reference
+from tests.model.encoders.lavis_reference import SMALL, Reference, read_reference, write_reference
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_the_same_is_frozen_and_the_same_trained(reference: Reference, lavis: Bl
 
 def test_lavis_state_comes_back_from_transformers_names(lavis: Blip2) -> None:
     state = lavis.lavis.state_dict()
-    again = to_lavis(to_hf(state, "here"), "there") | beside(state)
+    again = to_lavis(to_hf(state, "here"), "there") | lavis_only(state)
     assert again.keys() == state.keys()
     assert all(again[name].equal(tensor) for name, tensor in state.items())
     lavis.lavis.load_state_dict(again, strict=True)

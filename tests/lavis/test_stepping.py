@@ -11,7 +11,7 @@ import torch
 
 from benchmarks import stepping
 from benchmarks.stepping import Stepper, cached, draw_images, encoded, relative_difference
-from hsfiq.model.encoders.blip2 import Blip2
+from hsfiq.model.encoders.lavis.encoder import Blip2
 from hsfiq.model.features.cache import FeatureCache
 from tests.lavis.small_blip2 import EVA
 

@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from hsfiq.model.data.sources import drawn
+from hsfiq.model.data.datasets import drawn
 from hsfiq.model.data.triplets import TrainingData
-from hsfiq.model.encoders.architectures import Architecture
-from hsfiq.model.encoders.blip2 import from_files
+from hsfiq.model.encoders.blip2_architectures import Architecture
+from hsfiq.model.encoders.lavis.encoder import from_files
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import EncodedTokens, TokenSource
 from hsfiq.model.recipes.recipe import Recipe, recipe
-from hsfiq.model.runtime.distributed import World
-from hsfiq.model.scorer.scorer import Scorer, put, trained_parameters
-from hsfiq.model.training.callbacks import Step, TensorBoard, Watcher
-from hsfiq.model.training.folder import RunFolder
+from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.scorer.loading import load_parameters
+from hsfiq.model.scorer.scorer import Scorer, trained_parameters
+from hsfiq.model.training.callbacks import Callback, Step, TensorBoard
+from hsfiq.model.training.run_folder import RunFolder
 from hsfiq.model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -33,7 +34,7 @@ QURE = replace(
 )
 
 
-class Losses(Watcher):
+class Losses(Callback):
     """Remembers the loss of every step."""
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ def train(
 ) -> list[float]:
     told = Losses()
     folder = RunFolder(out, {"recipe": one.to_json()}, {})
-    Trainer(scorer, data, one, tokens, folder, World(CPU), told).train()
+    Trainer(scorer, data, one, tokens, folder, Distributed(CPU), [told]).train()
     return told.found
 
 
@@ -92,7 +93,7 @@ def test_a_stopped_run_goes_on_and_its_checkpoint_loads(
     told = Stop()
     stopped = Scorer(from_files(architecture, weights), "max")
     with pytest.raises(KeyboardInterrupt):
-        Trainer(stopped, data, QURE, tokens, folder, World(CPU), told).train()
+        Trainer(stopped, data, QURE, tokens, folder, Distributed(CPU), [told]).train()
     again = Scorer(from_files(architecture, weights), "max")
     rest = train(again, data, tokens, tmp_path / "stopped")
     n_steps = len(whole) // QURE.epochs
@@ -101,7 +102,7 @@ def test_a_stopped_run_goes_on_and_its_checkpoint_loads(
     last = folder.last()
     assert last is not None
     fresh = Scorer(from_files(architecture, weights), "max")
-    put(last.tensors("scorer"), trained_parameters(fresh), "here")
+    load_parameters(last, fresh)
     for name, parameter in trained_parameters(again).items():
         assert parameter.equal(trained_parameters(fresh)[name]), name
 

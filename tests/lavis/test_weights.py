@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from hsfiq.model.encoders.architectures import ARCHITECTURES, Architecture
-from hsfiq.model.encoders.blip2 import from_files, load
-from hsfiq.model.encoders.weights import default_folder, read_tensors
+from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES, Architecture
+from hsfiq.model.encoders.blip2_weights import default_folder, read_tensors
+from hsfiq.model.encoders.lavis.encoder import from_files, load
 
 
 def complaint(architecture: Architecture, weights: Path) -> str:
@@ -65,7 +65,7 @@ def test_a_file_that_is_cut_off(
     content = file.read_bytes()
     file.write_bytes(content[: int(share * len(content))])
     line = complaint(architecture, weights)
-    assert line.startswith(f"{file}: is no whole PyTorch file")
+    assert line.startswith(f"{file}: is no complete PyTorch file")
     assert "download it again" in line
 
 
@@ -75,7 +75,7 @@ def test_whatever_is_not_a_pytorch_file(
 ) -> None:
     file = tmp_path_factory.mktemp("anything") / "weights.pth"
     file.write_bytes(content)
-    with pytest.raises(UnreadableInput, match=r"is no whole PyTorch file|holds no tensors"):
+    with pytest.raises(UnreadableInput, match=r"is no complete PyTorch file|holds no tensors"):
         read_tensors(file)
 
 

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from hsfiq.model.data.sources import drawn as draw
+from hsfiq.model.data.datasets import drawn as draw
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.scorer.loading import new_scorer
-from hsfiq.model.training.run import TOKENS_DTYPE
 from tests.model.preference.helpers import Answered, make_answered
-from tests.model.training_kit import CPU, SMALL, Drawn
+from tests.model.training.helpers import CPU, SMALL, Drawn
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Drawn:
 @pytest.fixture(scope="session")
 def tokens(drawn: Drawn) -> TokenSource:
     """The tokens of its images."""
-    cache = FeatureCache.open(drawn.cache, new_scorer(SMALL, None).encoder, TOKENS_DTYPE)
+    cache = FeatureCache.open(drawn.cache, new_scorer(SMALL, None).encoder)
     cache.fill(drawn.data.images, batch=32, device=CPU, workers=1)
     return cache
 

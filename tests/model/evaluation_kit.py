@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.model.training_kit import Said, hsfiq
+from tests.model.training.helpers import Said, hsfiq
 
 Lists = Mapping[str, Sequence[object]]
 

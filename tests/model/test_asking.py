@@ -18,16 +18,17 @@ from hsfiq.drawn import catalogue, generator
 from hsfiq.drawn.draw import write_images
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.active.priors import FITTED, OWN, laws_of
-from hsfiq.model.active.run import Where, uncertainty
+from hsfiq.model.active.run import uncertainty
 from hsfiq.model.active.uncertainty import RATE, SAMPLES, dropout_masks, opinions
-from hsfiq.model.checkpoints.files import ANSWER_MODEL
+from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL
 from hsfiq.model.scorer.loading import load_scorer
+from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scoring.release_scores import score_sets
 from hsfiq.model.scoring.run import encoded
-from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.training.callbacks import Callback
 from hsfiq.releases.reader import read_sets
 from tests.model.preference.helpers import QUICK, Answered
-from tests.model.training_kit import CPU, Said, files_below, hsfiq
+from tests.model.training.helpers import CPU, Said, files_below, hsfiq
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -59,7 +60,7 @@ def test_an_opinion_without_dropout_is_the_sets_score(answered: Answered) -> Non
     loaded = load_scorer(answered.init, None, CPU)
     sets = read_sets(answered.release)[:40]
     files = {path.stem: path for path in answered.pictures.iterdir()}
-    inference, there = encoded(loaded, files, answered.cache, CPU, Watcher())
+    inference, there = encoded(loaded, files, answered.cache, CPU, Callback())
     possible = [PossibleSet(it.reference, it.text, it.images) for it in sets]
     found = opinions(possible, None, loaded.recipe.pooling, inference)
     scored = score_sets(sets, there, loaded.recipe.pooling, inference)
@@ -71,7 +72,7 @@ def test_dropout_keeps_the_score_on_average(answered: Answered) -> None:
     loaded = load_scorer(answered.init, None, CPU)
     sets = [PossibleSet(it.reference, it.text, it.images) for it in read_sets(answered.release)]
     files = {path.stem: path for path in answered.pictures.iterdir()}
-    inference, _ = encoded(loaded, files, answered.cache, CPU, Watcher())
+    inference, _ = encoded(loaded, files, answered.cache, CPU, Callback())
     drawing = torch.Generator().manual_seed(1)
     found = opinions(sets, drawing, loaded.recipe.pooling, inference)
     plain = opinions(sets, None, loaded.recipe.pooling, inference)[0]
@@ -197,11 +198,12 @@ def test_pairs_that_lack_an_image_are_left_out(answered: Answered, tmp_path: Pat
         Candidate(1, 1, "dress", (i + 1, j + 1), (i, j)) for i, j in ((0, 1), (0, 2), (1, 2))
     )
     found = uncertainty(
-        Where((answered.init,), answered.cache, tmp_path / "images"),
+        [answered.init],
+        ScorerPaths(images=tmp_path / "images", cache=answered.cache),
         Candidates(sets, pairs, {1: "a", 2: "b", 3: "c"}, 0, 0),
         seed=0,
         device=CPU,
-        watcher=Watcher(),
+        callback=Callback(),
     )
     assert found.pairs == pairs[:1]
     assert found.missing == (garments[7],)

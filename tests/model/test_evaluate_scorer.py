@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from hsfiq.model.checkpoints.files import read
-from hsfiq.model.data.sources import CATALOGUE
+from hsfiq.model.checkpoints.checkpoint import read
+from hsfiq.model.data.datasets import CATALOGUE
+from tests.model.encoders.small_encoder import draw_image
 from tests.model.evaluation_kit import (
     DRESSES,
     MEMBERS,
@@ -24,8 +25,7 @@ from tests.model.evaluation_kit import (
     write_cirr,
     write_fashioniq,
 )
-from tests.model.small_encoder import draw_image
-from tests.model.training_kit import Drawn, Said, hsfiq, options
+from tests.model.training.helpers import Drawn, Said, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

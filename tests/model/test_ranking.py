@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.protocol import Pooling
 from hsfiq.model.evaluation import ranking
 from hsfiq.model.evaluation.ranking import Picked, Ranked, TopK, keys_of, scored_blocks, scores_of
-from hsfiq.model.scorer.relevance import relevance, target_ranks
+from hsfiq.model.recipes.values import Pooling
+from hsfiq.model.scorer.ranks import target_ranks
+from hsfiq.model.scorer.scorer import relevance
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -25,15 +25,15 @@ from safetensors.torch import load_file
 from hsfiq import __version__
 from hsfiq import atomic_files as whole_files
 from hsfiq.demo.folder import database_url
-from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.checkpoints import checkpoint as checkpoints
 from hsfiq.model.data.texts import normalise
+from hsfiq.model.features.cache import ENCODER_BATCH
 from hsfiq.model.features.images import open_image
 from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.scoring.run import Where
+from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scoring.run import score as score_release
-from hsfiq.model.training.callbacks import Watcher
-from hsfiq.model.training.run import ENCODER_BATCH
-from tests.model.training_kit import CPU, PATIENCE, Drawn, Said, files_below, hsfiq, options, others
+from hsfiq.model.training.callbacks import Callback
+from tests.model.training.helpers import CPU, Drawn, Said, files_below, hsfiq, is_killed, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -458,7 +458,7 @@ def test_the_release_itself_is_not_touched(loop: Loop, release: Path, tmp_path: 
 # ------------------------------------------------------------------------------------------ kills
 
 
-class Told(Watcher):
+class Told(Callback):
     """Keeps the counts of images encoded, and dies at one."""
 
     def __init__(self, dies_at: int | None = None) -> None:
@@ -471,12 +471,14 @@ class Told(Watcher):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def score_and_die_encoding(where: Where, nth: int) -> None:
+def score_and_die_encoding(release: Path, paths: ScorerPaths, nth: int) -> None:
     torch.set_num_threads(1)
-    score_release(where, "cirqrs", CPU, Told(dies_at=nth))
+    score_release(release, "cirqrs", paths, CPU, Told(dies_at=nth))
 
 
-def score_and_die_writing(where: Where, nth: int, *how: Literal["force"]) -> None:
+def score_and_die_writing(
+    release: Path, paths: ScorerPaths, nth: int, *how: Literal["force"]
+) -> None:
     """Die the nth time that something is to reach the disk: a draft, then the folder's list."""
     torch.set_num_threads(1)
     really, left = whole_files.sync, nth
@@ -489,62 +491,53 @@ def score_and_die_writing(where: Where, nth: int, *how: Literal["force"]) -> Non
         really(path)
 
     whole_files.sync = sync
-    score_release(where, "cirqrs", CPU, Watcher(), force="force" in how)
+    score_release(release, "cirqrs", paths, CPU, Callback(), force="force" in how)
 
 
-def killed(function: Callable[..., None], *args: Any) -> bool:
-    """Call it in a process; whether that died of SIGKILL."""
-    process = others().Process(target=function, args=args, daemon=True)
-    process.start()
-    process.join(PATIENCE)
-    code = process.exitcode
-    process.close()
-    return code == -signal.SIGKILL
-
-
-def places(loop: Loop, release: Path, cache: Path, run: Path | None = None) -> Where:
-    scores = release.with_name("hp.scores")
-    return Where(release, scores, run or loop.run, cache, images=loop.pictures)
+def paths_of(loop: Loop, cache: Path, run: Path | None = None) -> ScorerPaths:
+    return ScorerPaths(run or loop.run, loop.pictures, cache=cache)
 
 
 def test_killed_while_encoding(loop: Loop, scored: Path, release: Path, tmp_path: Path) -> None:
-    where = places(loop, release, tmp_path / "cache")
-    assert killed(score_and_die_encoding, where, 3)
-    assert not where.scores.exists()
+    paths, scores = paths_of(loop, tmp_path / "cache"), release.with_name("hp.scores")
+    assert is_killed(score_and_die_encoding, release, paths, 3)
+    assert not scores.exists()
     (index,) = (tmp_path / "cache").rglob("index.sqlite3")
     with closing(sqlite3.connect(index)) as rows:
         ((kept,),) = rows.execute("SELECT count(*) FROM rows")
     assert ENCODER_BATCH <= kept < len(loop.wanted)
 
     told = Told()
-    score_release(where, "cirqrs", CPU, told)
+    score_release(release, "cirqrs", paths, CPU, told)
 
     assert told.counts[-1] == (len(loop.wanted) - kept,) * 2
-    assert files_below(where.scores) == files_below(scored)
+    assert files_below(scores) == files_below(scored)
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3, 4, 5, 6])
 def test_killed_while_writing(loop: Loop, scored: Path, release: Path, nth: int) -> None:
-    where, wanted = places(loop, release, loop.cache), files_below(scored)
-    assert killed(score_and_die_writing, where, nth)
-    assert in_place(where.scores) == {name: wanted[name] for name in NAMES[: nth // 2]}
-    score_release(where, "cirqrs", CPU, Watcher())
-    assert files_below(where.scores) == wanted
+    paths, scores = paths_of(loop, loop.cache), release.with_name("hp.scores")
+    wanted = files_below(scored)
+    assert is_killed(score_and_die_writing, release, paths, nth)
+    assert in_place(scores) == {name: wanted[name] for name in NAMES[: nth // 2]}
+    score_release(release, "cirqrs", paths, CPU, Callback())
+    assert files_below(scores) == wanted
 
 
 @pytest.mark.parametrize("nth", [2, 5])
 def test_killed_while_replacing(loop: Loop, scored: Path, release: Path, nth: int) -> None:
-    where, wanted = places(loop, release, loop.cache), files_below(scored)
-    other = places(loop, release, loop.cache, loop.other)
-    score_release(other, "cirqrs", CPU, Watcher())
-    before = files_below(where.scores)
-    assert killed(score_and_die_writing, where, nth, "force")
+    paths, scores = paths_of(loop, loop.cache), release.with_name("hp.scores")
+    wanted = files_below(scored)
+    other = paths_of(loop, loop.cache, loop.other)
+    score_release(release, "cirqrs", other, CPU, Callback())
+    before = files_below(scores)
+    assert is_killed(score_and_die_writing, release, paths, nth, "force")
     new = NAMES[: nth // 2]
     mixed = {**before, **{name: wanted[name] for name in new}}
-    assert in_place(where.scores) == mixed
+    assert in_place(scores) == mixed
     # The JSON file speaks for what is no longer there: that shows in its hashes, and is mended.
-    score_release(other, "cirqrs", CPU, Watcher())
-    assert files_below(where.scores) == before
+    score_release(release, "cirqrs", other, CPU, Callback())
+    assert files_below(scores) == before
 
 
 def in_place(folder: Path) -> dict[str, bytes]:
@@ -657,7 +650,7 @@ def test_a_scorer_that_has_diverged(loop: Loop, release: Path, tmp_path: Path) -
     }
     checkpoints.save(tmp_path / "nan", "best", said, {"scorer": tensors})
     command = score(loop, release, "--images", loop.pictures, scorer=tmp_path / "nan")
-    assert_refused(command, "the scorer gives vectors that are no numbers", code=1)
+    assert_refused(command, "the scorer gives vectors that are not finite numbers", code=1)
     assert not (tmp_path / "hp.scores").exists()
 
 

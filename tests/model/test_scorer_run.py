@@ -14,24 +14,25 @@ import torch
 
 from hsfiq.drawn import garment_of
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.data import sources
+from hsfiq.model.data import datasets
+from hsfiq.model.data.datasets import draw_dataset, draw_pictures, drawn_parts, drawn_size
 from hsfiq.model.data.parts import with_files
-from hsfiq.model.data.sources import draw_dataset, draw_pictures, drawn_parts, drawn_size
 from hsfiq.model.data.texts import mining_text, normalise
 from hsfiq.model.encoders.protocol import Encoder
 from hsfiq.model.evaluation.benchmark import Answers, Benchmark, Corpus, Part, Query
 from hsfiq.model.evaluation.cirqrs import CirqrsAt, cirqrs_at, images_of_lists
 from hsfiq.model.evaluation.drawn import Catalogue, catalogue_of
 from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
-from hsfiq.model.evaluation.loaded_scorer import AtWork, Where, set_to_work
+from hsfiq.model.evaluation.loaded_scorer import AtWork, set_to_work
 from hsfiq.model.evaluation.scorer_run import Retrieved, answers_from_scorer, write_run
 from hsfiq.model.features.images import open_image
 from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.training.callbacks import Watcher
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback
 from hsfiq.model.training.run import content_sha256
 from hsfiq.model.training.validation import ranks
 from hsfiq.readers import runs
-from tests.model.training_kit import CPU, SMALL, Drawn, train
+from tests.model.training.helpers import CPU, SMALL, Drawn, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -54,35 +55,37 @@ def val() -> Benchmark:
 
 
 @pytest.fixture
-def where(drawn: Drawn, run: Path) -> Where:
-    return Where(run, drawn.pictures, drawn.cache)
+def paths(drawn: Drawn, run: Path) -> ScorerPaths:
+    return ScorerPaths(run, drawn.pictures, cache=drawn.cache)
 
 
 @pytest.fixture
-def damaged(drawn: Drawn, where: Where, tmp_path: Path) -> Where:
+def damaged(drawn: Drawn, paths: ScorerPaths, tmp_path: Path) -> ScorerPaths:
     """The same with a folder of pictures of the test's own."""
-    return replace(where, images=shutil.copytree(drawn.pictures, tmp_path / "pictures"))
+    return replace(paths, images=shutil.copytree(drawn.pictures, tmp_path / "pictures"))
 
 
 def retrieved(
-    benchmark: Benchmark, where: Where, depth: int = 50, *, allow_missing: bool = False
+    benchmark: Benchmark, paths: ScorerPaths, depth: int = 50, *, allow_missing: bool = False
 ) -> Retrieved:
     return answers_from_scorer(
-        benchmark, where, CPU, Watcher(), depth=depth, allow_missing=allow_missing
+        benchmark, paths, CPU, Callback(), depth=depth, allow_missing=allow_missing
     )
 
 
-def put_to_work(where: Where, images: frozenset[str], *, allow_missing: bool = False) -> AtWork:
-    return set_to_work(where, images, CPU, Watcher(), allow_missing=allow_missing)
+def put_to_work(
+    paths: ScorerPaths, images: frozenset[str], *, allow_missing: bool = False
+) -> AtWork:
+    return set_to_work(paths, images, CPU, Callback(), allow_missing=allow_missing)
 
 
 @torch.no_grad()
-def literal_scores(where: Where, query: Query, images: tuple[str, ...]) -> dict[str, float]:
+def literal_scores(paths: ScorerPaths, query: Query, images: tuple[str, ...]) -> dict[str, float]:
     """Every image by itself: open, prepare, encode; the best of its products."""
-    encoder = literal_encoder(where.checkpoint)
+    encoder = literal_encoder(paths.checkpoint)
 
     def tokens(image: str) -> torch.Tensor:
-        return literal_tokens(where.checkpoint, where.images / f"{image}.jpg")
+        return literal_tokens(paths.checkpoint, paths.images / f"{image}.jpg")
 
     vector = encoder.query(tokens(query.reference), [normalise(query.text)])[0]  # [D]
     return {
@@ -107,11 +110,11 @@ def literal_tokens(checkpoint: Path, path: Path) -> torch.Tensor:
 
 
 def test_a_target_is_found_where_validation_ranks_it(
-    drawn: Drawn, where: Where, val: Benchmark
+    drawn: Drawn, paths: ScorerPaths, val: Benchmark
 ) -> None:
-    found = retrieved(val, where, depth=1000)
+    found = retrieved(val, paths, depth=1000)
     images = frozenset(drawn.data.images)
-    inference = put_to_work(where, images).inference
+    inference = put_to_work(paths, images).inference
     expected = ranks(drawn.data, inference, "max", without_reference=False)
     for part in found.benchmark.parts:
         lists = found.answers[part.name].lists
@@ -119,12 +122,12 @@ def test_a_target_is_found_where_validation_ranks_it(
         assert ours == expected[part.name].tolist()
 
 
-def test_lists_are_those_of_a_literal_ranking(where: Where, val: Benchmark) -> None:
+def test_lists_are_those_of_a_literal_ranking(paths: ScorerPaths, val: Benchmark) -> None:
     part = val.parts[1]
-    found = retrieved(replace(val, parts=(part,)), where, depth=7)
+    found = retrieved(replace(val, parts=(part,)), paths, depth=7)
     assert part.corpus.images is not None
     for query in part.queries[:5]:
-        expected = literal_scores(where, query, part.corpus.images)
+        expected = literal_scores(paths, query, part.corpus.images)
         best = sorted(expected.values(), reverse=True)[:7]
         images = found.answers[part.name].lists[query.query_id]
         scores = found.scores[part.name][query.query_id]
@@ -133,7 +136,9 @@ def test_lists_are_those_of_a_literal_ranking(where: Where, val: Benchmark) -> N
     assert found.missing == {}
 
 
-def test_cirr_takes_the_reference_out_and_ranks_the_subset(where: Where, val: Benchmark) -> None:
+def test_cirr_takes_the_reference_out_and_ranks_the_subset(
+    paths: ScorerPaths, val: Benchmark
+) -> None:
     rng = Random(3)
     part = val.parts[0]
     assert part.corpus.images is not None
@@ -144,46 +149,46 @@ def test_cirr_takes_the_reference_out_and_ranks_the_subset(where: Where, val: Be
         for it in part.queries
     )
     cirr = Benchmark("cirr", "val", (replace(part, queries=queries),), keeps_reference=False)
-    with_all = retrieved(val, where, depth=1000).answers[part.name].lists
-    found = retrieved(cirr, where, depth=1000).answers[part.name]
+    with_all = retrieved(val, paths, depth=1000).answers[part.name].lists
+    found = retrieved(cirr, paths, depth=1000).answers[part.name]
     for it in queries:
         whole = with_all[it.query_id]
         assert found.lists[it.query_id] == tuple(i for i in whole if i != it.reference)
         assert found.subset[it.query_id] == tuple(i for i in whole if i in it.subset)
 
 
-def test_cirr_needs_the_reference_in_its_corpus(where: Where, val: Benchmark) -> None:
+def test_cirr_needs_the_reference_in_its_corpus(paths: ScorerPaths, val: Benchmark) -> None:
     part = val.parts[0]
     first = replace(part, queries=part.queries[:1])
     others = tuple(it for it in part.corpus.images or () if it != part.queries[0].reference)
     less = replace(first, corpus=Corpus("less", others))
     with pytest.raises(UnreadableInput, match="query 0: its excluded image is not in the pool"):
-        retrieved(Benchmark("cirr", "val", (less,), keeps_reference=False), where)
+        retrieved(Benchmark("cirr", "val", (less,), keeps_reference=False), paths)
 
 
-def test_a_corpus_of_one_image(where: Where, val: Benchmark) -> None:
+def test_a_corpus_of_one_image(paths: ScorerPaths, val: Benchmark) -> None:
     query = val.parts[0].queries[0]
     part = Part("one", (query,), Corpus("one", (str(query.target),)))
-    found = retrieved(replace(val, parts=(part,)), where)
+    found = retrieved(replace(val, parts=(part,)), paths)
     assert found.answers["one"].lists == {query.query_id: (query.target,)}
 
 
-def test_a_corpus_that_is_not_known_is_refused(where: Where, val: Benchmark) -> None:
+def test_a_corpus_that_is_not_known_is_refused(paths: ScorerPaths, val: Benchmark) -> None:
     part = replace(val.parts[0], corpus=Corpus("COCO", None))
     with pytest.raises(UnreadableInput, match=f"the candidates of {part.name} are not known"):
-        retrieved(replace(val, name="circo", parts=(part,)), where)
+        retrieved(replace(val, name="circo", parts=(part,)), paths)
 
 
-def test_no_checkpoint_and_no_folder_are_refused(where: Where, val: Benchmark) -> None:
-    nowhere = where.images / "nowhere"
+def test_no_checkpoint_and_no_folder_are_refused(paths: ScorerPaths, val: Benchmark) -> None:
+    nowhere = paths.images / "nowhere"
     with pytest.raises(UnreadableInput, match="there is no such checkpoint"):
-        retrieved(val, replace(where, checkpoint=nowhere))
+        retrieved(val, replace(paths, checkpoint=nowhere))
     with pytest.raises(UnreadableInput, match="there is no such folder"):
-        retrieved(val, replace(where, images=nowhere))
+        retrieved(val, replace(paths, images=nowhere))
 
 
-def test_a_written_run_is_read_again(where: Where, val: Benchmark, tmp_path: Path) -> None:
-    found = retrieved(val, where)
+def test_a_written_run_is_read_again(paths: ScorerPaths, val: Benchmark, tmp_path: Path) -> None:
+    found = retrieved(val, paths)
     write_run(tmp_path / "run.jsonl", found, "ours")
     read = {it.query_id: it for _, it in runs.read(tmp_path / "run.jsonl")}
     assert {it.system for it in read.values()} == {"ours"}
@@ -200,17 +205,17 @@ def test_a_written_run_is_read_again(where: Where, val: Benchmark, tmp_path: Pat
 # --------------------------------------------------------------------------------- missing images
 
 
-def lose(where: Where, part: Part) -> tuple[str, str]:
+def lose(paths: ScorerPaths, part: Part) -> tuple[str, str]:
     """Take one candidate away that nobody asks with, and break a reference."""
     references = {it.reference for it in part.queries}
     gone = next(it for it in part.corpus.images or () if it not in references)
     broken = part.queries[0].reference
-    (where.images / f"{gone}.jpg").unlink()
-    (where.images / f"{broken}.jpg").write_bytes(b"no picture")
+    (paths.images / f"{gone}.jpg").unlink()
+    (paths.images / f"{broken}.jpg").write_bytes(b"no picture")
     return gone, broken
 
 
-def test_missing_images_are_refused_in_one_line(damaged: Where, val: Benchmark) -> None:
+def test_missing_images_are_refused_in_one_line(damaged: ScorerPaths, val: Benchmark) -> None:
     gone, broken = lose(damaged, val.parts[0])
     n = sum(len(part.corpus.images or ()) for part in val.parts)
     with pytest.raises(UnreadableInput) as missing:
@@ -225,12 +230,12 @@ def test_missing_images_are_refused_in_one_line(damaged: Where, val: Benchmark) 
 
 
 def test_missing_images_that_are_allowed_are_counted(
-    where: Where, damaged: Where, val: Benchmark
+    paths: ScorerPaths, damaged: ScorerPaths, val: Benchmark
 ) -> None:
     part = val.parts[0]
     gone, broken = lose(damaged, part)
     lost = [it.query_id for it in part.queries if it.reference == broken]
-    whole, found = (retrieved(val, it, depth=1000, allow_missing=True) for it in (where, damaged))
+    whole, found = (retrieved(val, it, depth=1000, allow_missing=True) for it in (paths, damaged))
     n = sum(len(it.corpus.images or ()) for it in val.parts)
     assert found.missing == {
         "images": 2,
@@ -251,7 +256,7 @@ def test_missing_images_that_are_allowed_are_counted(
     assert found.answers[val.parts[1].name] == whole.answers[val.parts[1].name]
 
 
-def test_a_part_without_any_image_is_refused(damaged: Where, val: Benchmark) -> None:
+def test_a_part_without_any_image_is_refused(damaged: ScorerPaths, val: Benchmark) -> None:
     for image in val.parts[0].corpus.images or ():
         (damaged.images / f"{image}.jpg").unlink()
     with pytest.raises(UnreadableInput, match=f"no candidate of {val.parts[0].name}"):
@@ -274,14 +279,14 @@ def lists(val: Benchmark) -> dict[str, Answers]:
 
 
 def test_cirqrs_is_the_mean_over_the_images_and_then_over_the_queries(
-    where: Where, val: Benchmark, lists: dict[str, Answers]
+    paths: ScorerPaths, val: Benchmark, lists: dict[str, Answers]
 ) -> None:
     part, answers = val.parts[2], lists[val.parts[2].name]
-    at_work = put_to_work(where, images_of_lists([part], lists))
+    at_work = put_to_work(paths, images_of_lists([part], lists))
     found = cirqrs_at(part, answers, at_work, (2, 5, 50))
     for k in (2, 5):
         means = [
-            fmean(literal_scores(where, it, answers.lists[it.query_id][:k]).values())
+            fmean(literal_scores(paths, it, answers.lists[it.query_id][:k]).values())
             for it in part.queries
         ]
         assert found[k].value == pytest.approx(fmean(means), abs=1e-6)
@@ -291,10 +296,10 @@ def test_cirqrs_is_the_mean_over_the_images_and_then_over_the_queries(
 
 
 def test_cirqrs_of_the_scorers_own_lists_is_the_mean_of_their_scores(
-    where: Where, val: Benchmark
+    paths: ScorerPaths, val: Benchmark
 ) -> None:
-    own = retrieved(val, where, depth=10)
-    at_work = put_to_work(where, images_of_lists(val.parts, own.answers))
+    own = retrieved(val, paths, depth=10)
+    at_work = put_to_work(paths, images_of_lists(val.parts, own.answers))
     for part in val.parts:
         expected = fmean(fmean(scores) for scores in own.scores[part.name].values())
         value = cirqrs_at(part, own.answers[part.name], at_work, (10,))[10].value
@@ -302,7 +307,7 @@ def test_cirqrs_of_the_scorers_own_lists_is_the_mean_of_their_scores(
 
 
 def test_cirqrs_leaves_out_lists_with_missing_images_and_says_how_many(
-    where: Where, damaged: Where, val: Benchmark, lists: dict[str, Answers]
+    paths: ScorerPaths, damaged: ScorerPaths, val: Benchmark, lists: dict[str, Answers]
 ) -> None:
     part, answers = val.parts[0], lists[val.parts[0].name]
     gone, broken = lose(damaged, part)
@@ -315,13 +320,13 @@ def test_cirqrs_leaves_out_lists_with_missing_images_and_says_how_many(
         if not {gone, broken} & {it.reference, *answers.lists[it.query_id][:5]}
     ]
     found = cirqrs_at(part, answers, put_to_work(damaged, wanted, allow_missing=True), (5,))[5]
-    less = cirqrs_at(replace(part, queries=tuple(whole)), answers, put_to_work(where, wanted), (5,))
+    less = cirqrs_at(replace(part, queries=tuple(whole)), answers, put_to_work(paths, wanted), (5,))
     assert found.n_queries == len(whole) < len(part.queries)
     assert found.value == pytest.approx(less[5].value, abs=1e-6)
 
 
-def test_cirqrs_without_any_image_is_undefined(where: Where, val: Benchmark) -> None:
-    at_work = replace(put_to_work(where, frozenset({"x"}), allow_missing=True), there=frozenset())
+def test_cirqrs_without_any_image_is_undefined(paths: ScorerPaths, val: Benchmark) -> None:
+    at_work = replace(put_to_work(paths, frozenset({"x"}), allow_missing=True), there=frozenset())
     part = val.parts[0]
     answers = Answers({it.query_id: ("x",) for it in part.queries}, {})
     expected = CirqrsAt(None, 0, "no list has an image that is there")
@@ -371,8 +376,8 @@ def test_the_catalogue_of_a_training_is_found_again(limit: int, tmp_path: Path) 
 
 
 def test_another_catalogue_than_the_trainings_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "TRIPLETS", 120)
-    monkeypatch.setattr(sources, "GARMENTS", 40)
+    monkeypatch.setattr(datasets, "TRIPLETS", 120)
+    monkeypatch.setattr(datasets, "GARMENTS", 40)
     other = catalogue_of(SMALL, {"name": "drawn", "n_train": 60, "sha256": "another"})
     assert other.notes == ("the triplets are others than the scorer's training was validated on",)
     elsewhere = catalogue_of(SMALL, {"name": "fashioniq", "n_train": 18_000, "sha256": "another"})

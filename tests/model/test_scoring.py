@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.protocol import Pooling
 from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.runtime.distributed import World
+from hsfiq.model.recipes.values import Pooling
+from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.scorer import Scorer
 from hsfiq.model.scoring.release_scores import (
@@ -27,7 +27,7 @@ from hsfiq.model.scoring.release_scores import (
 )
 from hsfiq.releases.reader import ReleasedSet
 from hsfiq.text import first_few
-from tests.model.small_encoder import CPU, SmallEncoder, draw_images, fill
+from tests.model.encoders.small_encoder import CPU, SmallEncoder, draw_images, fill
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -89,7 +89,7 @@ def test_scores_are_those_of_one_image_at_a_time(
         ReleasedSet(f"s{n}", "q", reference, text, tuple(dict.fromkeys(members)))
         for n, (reference, text, members) in enumerate(drawn_sets)
     ]
-    inference = Inference(Scorer(SmallEncoder(), pooling), cache, World(CPU), torch.float32)
+    inference = Inference(Scorer(SmallEncoder(), pooling), cache, Distributed(CPU), torch.float32)
     ours, theirs = (
         score_sets(sets, there, pooling, inference),
         literal(sets, there, pooling, cache),

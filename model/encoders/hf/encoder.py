@@ -1,8 +1,8 @@
-"""BLIP-2 with EVA ViT-g through transformers: what `model.encoders.blip2` computes, on any Python.
+"""BLIP-2 with EVA ViT-g through transformers: the same model as through LAVIS, on any Python.
 
-The same is frozen and the same is trained, so that features and, renamed
-(`model.encoders.hf.checkpoints`), checkpoints of one serve the other. transformers is imported when
-a model is built, not when this is.
+The same parts are frozen and trained, so features of one serve the other, and so do checkpoints
+once their tensors are renamed (`hsfiq.model.encoders.hf.convert_checkpoint`). transformers is
+imported only when a model is built.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 -- the field's name for it
+from torch.nn import functional as F  # noqa: N812 -- the usual name
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from hsfiq.model.encoders.architectures import Vit
-from hsfiq.model.encoders.hf import folder as hf_folder
-from hsfiq.model.encoders.hf.conversion import HF_VIT, VIT, to_lavis
+from hsfiq.model.encoders.blip2_architectures import Vit
+from hsfiq.model.encoders.blip2_weights import fill, frozen_id
+from hsfiq.model.encoders.hf import weight_files
+from hsfiq.model.encoders.hf.tensor_names import HF_VIT, VIT, to_lavis
 from hsfiq.model.encoders.preprocessing import Preprocessing
-from hsfiq.model.encoders.weights import fill, frozen_id
 
 NAME = "blip2-hf"
 
 TEMPERATURE = 0.07
-"""As LAVIS starts it; transformers' model has none."""
+"""LAVIS' initial value; transformers' model has none."""
 
 MAX_TOKENS = 32
-"""Of a text, its first and its last included: LAVIS' `max_txt_len`."""
+"""The longest text, with its first and last token: LAVIS' `max_txt_len`."""
 
 
 class Blip2Hf(nn.Module):
-    """The `blip2-hf` encoder; see `model.encoders.protocol.Encoder` for what each method takes.
+    """The `blip2-hf` encoder; `hsfiq.model.encoders.protocol.Encoder` describes the methods.
 
-    Everything that is trained is a parameter that requires a gradient; no buffer changes.
+    Only parameters that require gradients are trained; no buffer changes.
     """
 
     name = NAME
 
     def __init__(self, hf: Any, vit: Vit, tokenizer: Any) -> None:
-        """Freeze what is not trained.
+        """Wrap a model and freeze what is not trained.
 
         Args:
             hf: transformers' `Blip2ForImageTextRetrieval`, in fp32.
-            vit: its image encoder's settings.
-            tokenizer: LAVIS' of the same words.
+            vit: the settings of its image encoder.
+            tokenizer: equivalent to LAVIS'.
         """
         super().__init__()
         self.preprocessing = Preprocessing(size=vit.size)
@@ -59,27 +59,27 @@ class Blip2Hf(nn.Module):
         freeze(hf)
 
     def train(self, mode: bool = True) -> Blip2Hf:
-        """Switch what is trained; the image encoder never drops anything out."""
+        """Switch the trained part; the image encoder never uses dropout."""
         super().train(mode)
         self.hf.vision_model.eval()
         return self
 
     def frozen_id(self) -> str:
-        """The sha256 of the image encoder's settings and weights: that of LAVIS' with the same."""
+        """The sha256 of the image encoder's settings and weights, the same as through LAVIS."""
         if self._frozen_id is None:
             state = self.hf.state_dict()
-            frozen = {name: it for name, it in state.items() if name.startswith(HF_VIT)}
-            ours = to_lavis(frozen, self.name)
+            frozen = {name: state[name] for name in state if name.startswith(HF_VIT)}
+            tensors = to_lavis(frozen, self.name)
             self._frozen_id = frozen_id(
-                self._vit, {name.removeprefix(VIT): it for name, it in ours.items()}
+                self._vit, {name.removeprefix(VIT): tensors[name] for name in tensors}
             )
         return self._frozen_id
 
     @torch.no_grad()
     def image_tokens(self, pixels: Tensor) -> Tensor:
-        """Encode images: the tokens before the last norm, which is trained; in fp32.
+        """Encode images: the tokens before the last norm, which is trained; returned as fp32.
 
-        A GPU computes them in fp16, as LAVIS does, and a CPU in fp32, whatever the context.
+        A GPU computes them in fp16, as LAVIS does, and a CPU in fp32, whatever autocast is on.
         """
         device, vision = pixels.device.type, self.hf.vision_model
         with torch.autocast(device, torch.float16, enabled=device != "cpu"):
@@ -91,34 +91,34 @@ class Blip2Hf(nn.Module):
         """Compose references and texts (QuRe section 3.1 and its code).
 
         Raises:
-            ValueError: there are not as many texts as references.
+            ValueError: the numbers of texts and references differ.
         """
         if len(texts) != len(tokens):
             raise ValueError(f"{len(tokens)} references, but {len(texts)} texts")
         text = self._tokenizer(
             list(texts), padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt"
         ).to(tokens.device)
-        read = text.attention_mask.new_ones(len(tokens), self.hf.query_tokens.shape[1])
-        mask = torch.cat([read, text.attention_mask], dim=1)  # [B, L + T]
+        query_mask = text.attention_mask.new_ones(len(tokens), self.hf.query_tokens.shape[1])
+        mask = torch.cat([query_mask, text.attention_mask], dim=1)  # [B, L + T]
         states = self._states(tokens, text.input_ids, mask)
         projected: Tensor = self.hf.text_projection(states)  # [B, L, D]
         return F.normalize(projected.float().mean(dim=1), dim=-1)
 
     def gallery(self, tokens: Tensor) -> Tensor:
-        """Project images: the query tokens read the image alone."""
+        """Project images: the query tokens attend to the image alone."""
         projected: Tensor = self.hf.vision_projection(self._states(tokens))  # [B, L, D]
         return F.normalize(projected.float(), dim=-1)
 
     def _states(
         self, tokens: Tensor, word_ids: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """The query tokens' last states, beside a text or without: [B, L, width].
+        """The query tokens' last states, with or without a text: [B, L, width].
 
-        The Q-Former takes the two embedded together, and leaves the embedding to its caller.
+        transformers' Q-Former expects queries and text already embedded together.
         """
         queries: Tensor = self.hf.query_tokens  # [1, L, width]
         n_queries = queries.shape[1]
-        # fp32, whatever the arithmetic: so LAVIS' norm computes.
+        # LAVIS computes this norm in fp32, even under autocast.
         image = self.hf.vision_model.post_layernorm(tokens.to(queries.dtype))
         embedded = self.hf.embeddings(word_ids, query_embeds=queries.expand(len(tokens), -1, -1))
         output = self.hf.qformer(
@@ -136,39 +136,35 @@ def load(folder: Path | None) -> Blip2Hf:
 
     Args:
         folder: a copy of `Salesforce/blip2-itm-vit-g` or `-coco`, or LAVIS' files converted; the
-            usual one if None.
+            usual folder if None.
 
     Raises:
         UnreadableInput: a file is missing, damaged, or of another model.
         HsfiqError: transformers is not installed, or too old.
     """
-    folder = folder or hf_folder.usual_folder()
-    hf_folder.require_files(folder)
-    model = hf_parts()
+    folder = folder or weight_files.usual_folder()
+    weight_files.require_files(folder)
+    model = import_hf_model()
     config = model.read_config(folder)
-    words = hf_folder.vocabulary(folder)
+    words = weight_files.vocabulary(folder)
     tokenizer = model.tokenizer_of(words)
     n_words = config.qformer_config.vocab_size
     if len(tokenizer) > n_words:
         raise UnreadableInput(
             str(folder), f"its tokenizer has {len(tokenizer)} words, and its model {n_words}"
         )
-    hf = model.build(config, str(folder / hf_folder.CONFIG))
-    tensors = hf_folder.read_weights(folder)
-    fill(hf, tensors, folder / hf_folder.WEIGHTS)
+    hf = model.build(config, str(folder / weight_files.CONFIG))
+    tensors = weight_files.read_weights(folder)
+    fill(hf, tensors, folder / weight_files.WEIGHTS)
     encoder = Blip2Hf(hf, model.vit_of(config), tokenizer)
-    temperature = hf_folder.read_beside(folder).get("temp")
+    temperature = weight_files.read_lavis_only(folder).get("temp")
     if temperature is not None:
         encoder.temperature.data.copy_(temperature)
     return encoder
 
 
-def hf_parts() -> ModuleType:
-    """`hsfiq.model.encoders.hf.model`, and with it transformers.
-
-    Raises:
-        HsfiqError: transformers is not installed, or is one without BLIP-2.
-    """
+def import_hf_model() -> ModuleType:
+    """Import transformers with our model; HsfiqError if it is not installed or has no BLIP-2."""
     try:
         from hsfiq.model.encoders.hf import model as hf_model  # noqa: PLC0415 -- transformers takes seconds
     except ImportError as error:
@@ -179,7 +175,7 @@ def hf_parts() -> ModuleType:
 
 
 def freeze(hf: Any) -> None:
-    """Leave only what a score depends on to be trained, as `model.encoders.blip2.freeze` does."""
+    """Leave trainable only what a score depends on, as the encoder through LAVIS does."""
     vision, last_layer = hf.vision_model, hf.qformer.encoder.layer[-1]
     unused = (hf.itm_head, last_layer.intermediate, last_layer.output)
     for module in (vision.embeddings, vision.encoder, *unused):

@@ -1,7 +1,7 @@
-"""transformers' BLIP-2, built from files at hand instead of downloads.
+"""transformers' BLIP-2, built from local files instead of downloads.
 
-Importing this imports transformers (some seconds), so only `model.encoders.hf.encoder.hf_parts`
-does it, when asked.
+Importing this imports transformers (some seconds), so `hsfiq.model.encoders.hf.encoder` imports it
+only when it builds a model.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch import nn
 from transformers import BertTokenizer, Blip2Config, Blip2ForImageTextRetrieval
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.architectures import EVA_MLP_RATIO, PATCH, Vit
-from hsfiq.model.encoders.hf.folder import CONFIG, read_json
+from hsfiq.model.encoders.blip2_architectures import EVA_MLP_RATIO, PATCH, Vit
+from hsfiq.model.encoders.hf.weight_files import CONFIG, read_json
 
 LN_VISION_EPS = 1e-5
-"""LAVIS' (torch's own); transformers takes the image encoder's 1e-6 for this norm too."""
+"""LAVIS' value, torch's default; transformers uses the image encoder's 1e-6 here too."""
 
 N_QUERIES, DIM = 32, 256
 """Query tokens and dimensions, as LAVIS builds its `Blip2Qformer`."""
@@ -30,16 +30,16 @@ QFORMER = (
     *("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob"),
     *("max_position_embeddings", "initializer_range", "layer_norm_eps", "pad_token_id"),
 )
-"""The settings that BERT and the Q-Former have in common."""
+"""The settings that BERT and the Q-Former share."""
 
 
 def config_of(vit: Vit, bert: Mapping[str, Any], n_words: int) -> Blip2Config:
-    """The config of the model that LAVIS builds from the same.
+    """The config of the model that LAVIS builds from the same settings.
 
     Args:
         vit: an EVA image encoder.
         bert: BERT's config, a JSON object.
-        n_words: that the Q-Former knows: BERT's and LAVIS' own.
+        n_words: of the Q-Former's vocabulary: BERT's words and LAVIS' own.
     """
     qformer = {key: bert[key] for key in QFORMER if key in bert}
     return Blip2Config(
@@ -60,23 +60,25 @@ def config_of(vit: Vit, bert: Mapping[str, Any], n_words: int) -> Blip2Config:
 
 
 def read_config(folder: Path) -> Blip2Config:
-    """Read the config of a model that takes texts, as the published ones for retrieval do.
+    """Read the config of a model whose Q-Former takes texts, as the published ones for retrieval.
 
     Raises:
-        UnreadableInput: it is no BLIP-2's, or one without texts or with other patches.
+        UnreadableInput: not a config of BLIP-2, or one without texts or with other patches.
     """
     file = folder / CONFIG
     values = read_json(file)
     try:
         qformer = dict(values["qformer_config"])
-        # As older versions spell it.
-        reads = qformer.pop("qformer_text_input", False) or qformer.get("use_qformer_text_input")
-        qformer["use_qformer_text_input"] = bool(reads)
+        # Older versions call it `qformer_text_input`.
+        takes_text = qformer.pop("qformer_text_input", False) or qformer.get(
+            "use_qformer_text_input"
+        )
+        qformer["use_qformer_text_input"] = bool(takes_text)
         config: Blip2Config = Blip2Config.from_dict({**values, "qformer_config": qformer})
     except (StrictDataclassError, LookupError, ValueError, TypeError, AttributeError) as error:
-        said = str(error).partition("\n")[0] or type(error).__name__
-        raise UnreadableInput(str(file), f"is no config of BLIP-2 ({said})") from error
-    if not reads:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise UnreadableInput(str(file), f"is no config of BLIP-2 ({reason})") from error
+    if not takes_text:
         raise UnreadableInput(str(file), "is of a BLIP-2 whose Q-Former reads no texts")
     vision: Any = config.vision_config
     if vision.patch_size != PATCH or not isinstance(vision.image_size, int):
@@ -86,21 +88,27 @@ def read_config(folder: Path) -> Blip2Config:
 
 def vit_of(config: Blip2Config) -> Vit:
     """The image encoder's settings."""
-    it: Any = config.vision_config
-    return Vit("eva", it.image_size, it.hidden_size, it.num_hidden_layers, it.num_attention_heads)
+    vision: Any = config.vision_config
+    return Vit(
+        "eva",
+        size=vision.image_size,
+        width=vision.hidden_size,
+        blocks=vision.num_hidden_layers,
+        heads=vision.num_attention_heads,
+    )
 
 
 def build(config: Blip2Config, where: str) -> Blip2ForImageTextRetrieval:
-    """Build a model, in fp32, which computes what LAVIS' does; every weight is to be filled.
+    """Build a model in fp32 that computes what LAVIS' does; its weights are uninitialised.
 
-    Drawing weights for ViT-g takes half a minute, and what is drawn is not used.
+    Initialising those of ViT-g would take half a minute, for values that are never used.
 
     Raises:
         UnreadableInput: sizes that do not go together.
     """
-    model = outline(config, where)
+    model = meta_model(config, where)
     model.to_empty(device="cpu")
-    # In no file: it is the model's only buffer.
+    # The model's only buffer; no file holds it.
     positions: Any = model.embeddings.position_ids
     positions.copy_(torch.arange(positions.shape[1]))
     model.vision_model.post_layernorm.eps = LN_VISION_EPS
@@ -108,28 +116,28 @@ def build(config: Blip2Config, where: str) -> Blip2ForImageTextRetrieval:
 
 
 def shapes(config: Blip2Config, where: str) -> dict[str, torch.Tensor]:
-    """The state of such a model, without its numbers; raises as `build`."""
-    state: dict[str, torch.Tensor] = outline(config, where).state_dict()
+    """The state of such a model, with shapes but no numbers; raises as `build`."""
+    state: dict[str, torch.Tensor] = meta_model(config, where).state_dict()
     return state
 
 
-def outline(config: Blip2Config, where: str) -> Blip2ForImageTextRetrieval:
-    """The model without memory for its weights; raises as `build`."""
+def meta_model(config: Blip2Config, where: str) -> Blip2ForImageTextRetrieval:
+    """The model on the meta device, without memory for its weights; raises as `build`."""
     try:
         with torch.device("meta"):
             model = Blip2ForImageTextRetrieval(config)
     except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
-        said = str(error).partition("\n")[0]
-        raise UnreadableInput(where, f"is no config of BLIP-2 ({said})") from error
-    nn.Module.to(model, torch.float32)  # a config may ask for parts in fp16
+        reason = str(error).partition("\n")[0]
+        raise UnreadableInput(where, f"is no config of BLIP-2 ({reason})") from error
+    nn.Module.to(model, torch.float32)  # a config may request parts in fp16
     return model
 
 
 def tokenizer_of(words: Sequence[str]) -> BertTokenizer:
-    """The tokenizer that LAVIS makes of BERT's words, with its additional one.
+    """The tokenizer that LAVIS makes from BERT's words, with its additional token.
 
-    None of the folder's own settings is read: the published ones add `<image>` and put 32 of
-    them before a text.
+    The folder's own tokenizer settings are ignored: the published ones add `<image>` and put 32 of
+    them before each text.
     """
     tokenizer = BertTokenizer(vocab={word: i for i, word in enumerate(words)})
     tokenizer.add_special_tokens({"bos_token": "[DEC]"})

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hsfiq.demo.folder import database_url
-from hsfiq.model.checkpoints.files import Checkpoint
+from hsfiq.model.checkpoints.checkpoint import Checkpoint
 from hsfiq.model.data.triplets import TrainingData
-from hsfiq.model.preference.inputs import Where
 from hsfiq.model.preference.retrain import retrain
 from hsfiq.model.preference.settings import Settings
-from hsfiq.model.training.callbacks import Watcher
-from tests.model.training_kit import CPU, Drawn, hsfiq, options
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback
+from tests.model.training.helpers import CPU, Drawn, hsfiq, options
 
 QUICK = replace(Settings.for_encoder("tiny"), epochs=2, batch=16, lr=1e-3)
 
@@ -31,8 +31,9 @@ class Answered:
     init: Path
     cache: Path
 
-    def where(self, out: Path, release: Path | None = None) -> Where:
-        return Where(out, release or self.release, self.init, self.cache, self.pictures)
+    @property
+    def paths(self) -> ScorerPaths:
+        return ScorerPaths(self.init, self.pictures, cache=self.cache)
 
     def retrain(
         self,
@@ -42,7 +43,7 @@ class Answered:
         release: Path | None = None,
         data: TrainingData | None = None,
     ) -> Checkpoint:
-        return retrain(self.where(out, release), settings, data, CPU, Watcher())
+        return retrain(release or self.release, out, self.paths, settings, data, CPU, Callback())
 
 
 def make_answered(folder: Path, drawn: Drawn) -> Answered:

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from hsfiq.errors import NothingToDo, UnreadableInput
-from hsfiq.model.checkpoints import files as checkpoints
+from hsfiq.model.checkpoints import checkpoint as checkpoints
 from hsfiq.model.checkpoints.lineage import trained_on
 from hsfiq.model.data.texts import normalise
 from hsfiq.model.features.cache import FeatureCache
@@ -34,10 +34,9 @@ from hsfiq.model.preference.response_model import fit_answers
 from hsfiq.model.preference.training_loop import Retraining, set_scores, split_parameters
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.training.run import ENCODER_BATCH, TOKENS_DTYPE
 from hsfiq.releases.reader import ReleasedSet
 from tests.model.preference.helpers import QUICK, Answered, rewrite, rows
-from tests.model.training_kit import ALONE, CPU, Drawn, files_below, hsfiq, options
+from tests.model.training.helpers import ALONE, CPU, Drawn, files_below, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -103,9 +102,9 @@ def retraining(answered: Answered) -> Retraining:
     """One that has not started."""
     questions = read_answers(answered.release).part("train")
     loaded = load_scorer(answered.init, None, CPU)
-    tokens = FeatureCache.open(answered.cache, loaded.scorer.encoder, TOKENS_DTYPE)
+    tokens = FeatureCache.open(answered.cache, loaded.scorer.encoder)
     files = {path.stem: path for path in answered.pictures.iterdir()}
-    tokens.fill(files, batch=ENCODER_BATCH, device=CPU, workers=1)
+    tokens.fill(files, device=CPU)
     answers = answer_tensors(questions, {it.participant: 1.0 for it in questions})
     return Retraining(
         loaded.scorer, loaded.recipe, QUICK, questions, answers, tokens, ALONE, torch.float32
@@ -211,11 +210,9 @@ def test_files_that_a_retraining_writes(answered: Answered, out: Path) -> None:
 def test_report_equals_the_scores_of_the_checkpoints(answered: Answered, out: Path) -> None:
     """The scores behind the report are those that the saved scorers give."""
     questions = read_answers(answered.release).part("test")
-    tokens = FeatureCache.open(
-        answered.cache, load_scorer(out, None, CPU).scorer.encoder, TOKENS_DTYPE
-    )
+    tokens = FeatureCache.open(answered.cache, load_scorer(out, None, CPU).scorer.encoder)
     files = {path.stem: path for path in answered.pictures.iterdir()}
-    tokens.fill(files, batch=ENCODER_BATCH, device=CPU, workers=1)
+    tokens.fill(files, device=CPU)
     figures = {it["name"]: it for it in report_of(out)["held_out"]["figures"]}
     for moment, path in (("before", answered.init), ("after", out)):
         scorer = load_scorer(path, None, CPU).scorer

@@ -1,0 +1,48 @@
+"""The options that every command with a scorer takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.models import OptionInfo
+
+if TYPE_CHECKING:
+    from hsfiq.model.scorer.paths import ScorerPaths
+
+WeightsOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="BLIP-2's published files; else $HSFIQ_WEIGHTS.")
+]
+CacheOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE.")
+]
+DeviceOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
+]
+
+
+def images_option(otherwise: str) -> OptionInfo:
+    """`--images`, with the place that is used without it."""
+    option: OptionInfo = typer.Option(metavar="DIR", help=f"The images; else {otherwise}.")
+    return option
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerOptions:
+    """The values of these options, and the scorer's checkpoint."""
+
+    checkpoint: Path | None
+    images: Path | None
+    weights: Path | None
+    cache: Path | None
+    device: str | None
+
+    def paths(self) -> ScorerPaths:
+        """The paths, with the default cache."""
+        from hsfiq.model.features.cache import default_root
+        from hsfiq.model.scorer.paths import ScorerPaths
+
+        cache = self.cache or default_root()
+        return ScorerPaths(self.checkpoint, self.images, self.weights, cache)

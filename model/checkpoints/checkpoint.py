@@ -1,0 +1,174 @@
+"""Checkpoints: a JSON file that describes the scorer, and the safetensors files that it names.
+
+The tensors are written first, under a name with their hash; then the JSON file is replaced, and
+with it the checkpoint. So after a kill at any time, the folder holds the old checkpoint or the new
+one, complete.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from safetensors.torch import save as serialized
+from torch import Tensor
+
+from hsfiq.atomic_files import write_whole
+from hsfiq.errors import UnreadableInput
+
+FORMAT = 1
+BEST, LAST = "best", "last"
+ANSWER_MODEL = "answer_model.json"
+"""A file beside a retrained scorer's checkpoint: the answer models fitted before and after."""
+ENTRY = {"file", "sha256", "bytes"}
+"""The keys that the JSON file has for each file of tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint whose tensors are read on demand.
+
+    Attributes:
+        path: of the JSON file.
+        about: its content.
+    """
+
+    path: Path
+    about: dict[str, Any]
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the scorer's tensors, which identifies the checkpoint."""
+        return str(self.about["files"]["scorer"]["sha256"])
+
+    def tensors(self, part: str) -> dict[str, Tensor]:
+        """Read the tensors of a part: `scorer`, or `state`, which resuming needs.
+
+        Raises:
+            UnreadableInput: the file is missing, truncated or not the one that was written.
+        """
+        entry = self.about["files"].get(part)
+        if entry is None:
+            raise UnreadableInput(
+                str(self.path), f"holds no {part}", "it serves for scoring only: give last.json"
+            )
+        path = self.path.parent / entry["file"]
+        remedy = "copy the checkpoint again, with all its files"
+        if not path.is_file():
+            raise UnreadableInput(str(path), f"is missing, and {self.path.name} needs it", remedy)
+        if path.stat().st_size != entry["bytes"] or sha256_of(path) != entry["sha256"]:
+            raise UnreadableInput(
+                str(path), f"is not the file that {self.path.name} names: cut or changed", remedy
+            )
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise UnreadableInput(str(path), f"holds no tensors ({error})", remedy) from error
+
+
+def save(
+    folder: Path, name: str, about: Mapping[str, Any], parts: Mapping[str, Mapping[str, Tensor]]
+) -> Checkpoint:
+    """Write a checkpoint, completely or not at all, replacing the one of this name.
+
+    Args:
+        folder: created if it is missing.
+        name: `last` or `best`.
+        about: the content of the JSON file.
+        parts: the tensors, by part.
+
+    Raises:
+        UnreadableInput: the folder cannot be written to, or its disk is full.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    clear(folder, f".{name}[-.]*.draft", kept=set())  # of a killed process
+    files = {
+        part: save_tensors(folder, f"{name}-{part}", tensors) for part, tensors in parts.items()
+    }
+    content = {"format": FORMAT, **about, "files": files}
+    path = folder / f"{name}.json"
+    write_whole(path, to_json(content))
+    clear(folder, f"{name}-*.safetensors", kept={entry["file"] for entry in files.values()})
+    return Checkpoint(path, content)
+
+
+def clear(folder: Path, pattern: str, kept: Container[str]) -> None:
+    """Remove the files and folders of this pattern, except those to keep."""
+    for path in folder.glob(pattern):
+        if path.name in kept:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def save_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Write tensors to a file with its hash in its name; returns its entry in the JSON file."""
+    content = serialized({key: value.detach().cpu().contiguous() for key, value in tensors.items()})
+    digest = sha256(content).hexdigest()
+    path = folder / f"{stem}-{digest[:12]}.safetensors"
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise UnreadableInput(
+            str(folder), f"a checkpoint cannot be written ({error})", "make room and run it again"
+        ) from error
+    return {"file": path.name, "sha256": digest, "bytes": len(content)}
+
+
+def to_json(value: Mapping[str, Any]) -> bytes:
+    """The content of a JSON file, indented for people."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's content."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def read(path: Path) -> Checkpoint:
+    """Read a checkpoint.
+
+    Args:
+        path: its JSON file, or the folder of a run, for its best or else its last checkpoint.
+
+    Raises:
+        UnreadableInput: there is no checkpoint, or the JSON file is not one.
+    """
+    if path.is_dir():
+        candidates = (path / f"{BEST}.json", path / f"{LAST}.json")
+        existing = [candidate for candidate in candidates if candidate.is_file()]
+        if not existing:
+            raise UnreadableInput(str(path), "holds no best.json or last.json: no checkpoint")
+        path = existing[0]
+    if not path.is_file():
+        raise UnreadableInput(str(path), "there is no such checkpoint", "name a run's folder")
+    remedy = "name a run's folder, or the best.json or last.json in it"
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UnreadableInput(str(path), "is no checkpoint's JSON file", remedy) from error
+    if not is_checkpoint(about):
+        raise UnreadableInput(str(path), f"is no checkpoint of format {FORMAT}", remedy)
+    return Checkpoint(path, about)
+
+
+def is_checkpoint(about: Any) -> bool:
+    """Whether a JSON value has the form that `save` writes."""
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        return False
+    files = about.get("files")
+    return (
+        isinstance(files, dict)
+        and "scorer" in files
+        and all(isinstance(entry, dict) and entry.keys() == ENTRY for entry in files.values())
+    )

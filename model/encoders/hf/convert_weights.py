@@ -1,0 +1,199 @@
+"""The published files of BLIP-2 from LAVIS' layout to transformers', and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+from hsfiq.atomic_files import sync
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES, Architecture
+from hsfiq.model.encoders.blip2_weights import (
+    BERT_CONFIG,
+    BERT_VOCABULARY,
+    read_tensors,
+    read_words,
+    require_files,
+    require_shapes,
+)
+from hsfiq.model.encoders.hf import weight_files
+from hsfiq.model.encoders.hf.encoder import import_hf_model
+from hsfiq.model.encoders.hf.tensor_names import (
+    VIT,
+    lavis_names,
+    lavis_only,
+    require_names,
+    to_hf,
+    to_lavis,
+)
+
+
+def lavis_to_hf(architecture: Architecture, source: Path, out: Path) -> int:
+    """Convert LAVIS' files to a folder that `blip2-hf` and transformers load.
+
+    Every tensor keeps its precision.
+
+    Args:
+        architecture: of the files, with EVA's image encoder.
+        source: the folder of LAVIS' files.
+        out: the new folder, written completely or not at all.
+
+    Returns:
+        How many tensors transformers' model has.
+
+    Raises:
+        UnreadableInput: files or tensors are missing, unknown, damaged or of another shape; `out`
+            exists already, or cannot be written.
+        HsfiqError: transformers is not installed.
+    """
+    if architecture.vit.kind != "eva":
+        raise UnreadableInput(
+            architecture.name, "has CLIP's image encoder, and transformers' BLIP-2 has EVA's"
+        )
+    require_files(architecture, source)
+    require_new(out)
+    model = import_hf_model()
+    words = read_words(source / BERT_VOCABULARY)
+    bert = weight_files.read_json(source / BERT_CONFIG)
+    config = model.config_of(architecture.vit, bert, len(words) + 1)
+    wanted = model.shapes(config, str(source / BERT_CONFIG))
+    tensors = lavis_tensors(architecture, source, wanted)
+    checkpoint = source / architecture.checkpoint
+    converted = to_hf(tensors, str(checkpoint))
+    require_shapes(converted, wanted, checkpoint)
+    with atomic_folder(out) as draft:
+        config.save_pretrained(draft)
+        model.tokenizer_of(words).save_pretrained(draft)
+        (draft / weight_files.VOCABULARY).write_text("\n".join(words) + "\n", encoding="utf-8")
+        write_safetensors(converted, draft / weight_files.WEIGHTS)
+        write_safetensors(lavis_only(tensors), draft / weight_files.LAVIS_ONLY)
+    return len(converted)
+
+
+def lavis_tensors(
+    architecture: Architecture, source: Path, wanted: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Read LAVIS' files as one model's tensors, without the blocks that BLIP-2 does not use.
+
+    Args:
+        architecture: of the files.
+        source: their folder.
+        wanted: the tensors to convert them to, by transformers' names.
+
+    Raises:
+        UnreadableInput: a needed tensor is missing, or a file is damaged.
+    """
+    names = [name for hf_name in wanted for name in lavis_names(hf_name)]
+    tensors: dict[str, Tensor] = {}
+    if architecture.vit_file is not None:
+        vit = read_tensors(source / architecture.vit_file)
+        tensors = {f"{VIT}{name}": vit[name] for name in vit if f"{VIT}{name}" in names}
+    tensors |= read_tensors(source / architecture.checkpoint, key="model")
+    absent = [name for name in names if name.startswith(VIT)]
+    require_names(absent, tensors, str(source / (architecture.vit_file or architecture.checkpoint)))
+    require_names(names, tensors, str(source / architecture.checkpoint))
+    return tensors
+
+
+def hf_to_lavis(source: Path, out: Path) -> Architecture:
+    """Convert a folder of transformers' layout to LAVIS' files.
+
+    Args:
+        source: `Salesforce/blip2-itm-vit-g` or `-coco`, or what `lavis_to_hf` wrote.
+        out: the new folder, written completely or not at all.
+
+    Returns:
+        The architecture of the files.
+
+    Raises:
+        UnreadableInput: as `lavis_to_hf`, or LAVIS publishes no such model.
+        HsfiqError: transformers is not installed.
+    """
+    weight_files.require_files(source)
+    require_new(out)
+    model = import_hf_model()
+    config = model.read_config(source)
+    architecture = published(model.vit_of(config), source)
+    wanted = model.shapes(config, str(source / weight_files.CONFIG))
+    tensors = weight_files.read_weights(source)
+    require_names(wanted, tensors, str(source / weight_files.WEIGHTS))
+    converted = to_lavis(tensors, str(source / weight_files.WEIGHTS))
+    known = {name: tensors[name] for name in tensors if name in wanted}
+    require_shapes(known, wanted, source / weight_files.WEIGHTS)
+    converted |= weight_files.read_lavis_only(source)
+    words = weight_files.vocabulary(source)
+    qformer = config.qformer_config.to_dict()
+    bert = {"model_type": "bert", **{key: qformer[key] for key in model.QFORMER}}
+    with atomic_folder(out) as draft:
+        (draft / BERT_CONFIG).parent.mkdir()
+        settings = json.dumps({**bert, "vocab_size": len(words)}, indent=2) + "\n"
+        (draft / BERT_CONFIG).write_text(settings, encoding="utf-8")
+        (draft / BERT_VOCABULARY).write_text("\n".join(words) + "\n", encoding="utf-8")
+        write_lavis(architecture, converted, draft)
+    return architecture
+
+
+def published(vit: Any, source: Path) -> Architecture:
+    """The published model with this image encoder; UnreadableInput if there is none."""
+    for architecture in ARCHITECTURES.values():
+        if architecture.vit == vit:
+            return architecture
+    raise UnreadableInput(
+        str(source / weight_files.CONFIG), f"LAVIS publishes no BLIP-2 with {vit}"
+    )
+
+
+def write_lavis(architecture: Architecture, tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Write the PyTorch files of LAVIS' layout."""
+    # Tensors of a safetensors file may share a storage, which torch would save completely.
+    rest = {name: tensor.clone() for name, tensor in tensors.items()}
+    if architecture.vit_file is not None:
+        names = [name for name in rest if name.startswith(VIT)]
+        vit = {name.removeprefix(VIT): rest.pop(name) for name in names}
+        torch.save(vit, folder / architecture.vit_file)
+    torch.save({"model": rest}, folder / architecture.checkpoint)
+
+
+def write_safetensors(tensors: Mapping[str, Tensor], file: Path) -> None:
+    """Write a safetensors file as transformers does: shared tensors once for each name."""
+    file.touch()
+    mode = file.stat().st_mode
+    copies = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
+    save_file(copies, file, metadata={"format": "pt"})
+    file.chmod(mode)  # safetensors makes it readable by its owner only
+
+
+@contextmanager
+def atomic_folder(out: Path) -> Iterator[Path]:
+    """A draft folder that becomes `out`, unless the block raises; UnreadableInput if it cannot."""
+    require_new(out)
+    draft = out.with_name(f".{out.name}-{os.getpid()}.draft")
+    try:
+        draft.mkdir(parents=True)
+        yield draft
+        for path in (*draft.rglob("*"), draft):
+            sync(path)
+        draft.replace(out)
+        sync(out.parent)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UnreadableInput(str(out), f"cannot be written ({reason})") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def require_new(out: Path) -> None:
+    """Check that `out` is absent or an empty folder, else raise UnreadableInput."""
+    # The draft's name is made from that of `out`, and "." has none.
+    if not out.name or (out.exists() and not (out.is_dir() and not any(out.iterdir()))):
+        raise UnreadableInput(str(out), "exists already", "name another --out")

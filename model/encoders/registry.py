@@ -1,0 +1,47 @@
+"""The encoders by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.encoders import tiny
+from hsfiq.model.encoders.blip2_weights import default_folder
+from hsfiq.model.encoders.hf import encoder as hf
+from hsfiq.model.encoders.lavis import encoder as lavis
+from hsfiq.model.encoders.protocol import Encoder
+
+
+def build_encoder(
+    name: str, *, size: int, pad_ratio: float, folder: Path | None, generator: torch.Generator
+) -> Encoder:
+    """Make an encoder as it is before training.
+
+    Args:
+        name: `tiny`, or one of BLIP-2's.
+        size: of its images, in pixels.
+        pad_ratio: of the preprocessing.
+        folder: of BLIP-2's published files; the usual one if None.
+        generator: draws the weights of `tiny`.
+
+    Raises:
+        UnreadableInput: the encoder takes images of another size, or its files are missing or
+            broken.
+        HsfiqError: no encoder has the name, or a package that it needs is not installed.
+    """
+    if name == tiny.NAME:
+        encoder: Encoder = tiny.Tiny(generator)
+    elif name == hf.NAME:
+        encoder = hf.load(folder)
+    else:
+        encoder = lavis.load(name, folder or default_folder())
+    right = encoder.preprocessing.size
+    if size != right:
+        raise UnreadableInput(
+            f"size={size}", f"encoder {name} takes images of {right} pixels", f"set size={right}"
+        )
+    encoder.preprocessing = replace(encoder.preprocessing, pad_ratio=pad_ratio)
+    return encoder

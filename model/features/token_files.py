@@ -1,0 +1,224 @@
+"""The files of one feature cache: rows of tokens, which are only appended, and their index.
+
+    about.json      the settings, for people
+    tokens.bin      a header of `HEADER_BYTES`, then rows of P x W numbers
+    index.sqlite3   content (sha256 of an image file) -> row
+    lock            held by the process that appends
+
+A row is indexed after it has reached the disk. Rows in `tokens.bin` after the last indexed one come
+from an interrupted process, and the next one overwrites them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hsfiq.atomic_files import sync, write_whole
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.features.layout import Layout
+
+HEADER_BYTES = 4096
+INDEX_BYTES_PER_ROW = 512
+"""An upper bound for an entry of the index."""
+SYNC_SHARE = 20
+"""Rows are committed once this multiple of a commit's duration has passed since the last one: a
+kill loses little if images are slow to encode, and commits cost little if they are fast."""
+
+
+class TokenFiles:
+    """The rows in a folder; constructing it reads the index and writes nothing."""
+
+    def __init__(self, folder: Path, layout: Layout) -> None:
+        """Read the index; UnreadableInput if the files are damaged or not of this cache."""
+        self.folder = folder
+        self.layout = layout
+        self.row_of: dict[str, int] = {}
+        """Row by content."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read rows that another process has appended; raises as the constructor."""
+        # The index before the rows: another process appends rows first.
+        self.row_of = self._read_index()
+        self._check_tokens()
+        self._map_rows()
+
+    def read(self, rows: Sequence[int]) -> Tensor:
+        """Copy rows out of the mapping.
+
+        Returns:
+            [B, P, W] in the layout's dtype, B = len(rows).
+        """
+        if not rows:
+            return torch.empty((0, *self.layout.shape), dtype=self.layout.dtype)
+        for row in rows:  # let the disk fetch them together, not one page at a time
+            start = self.end_of(row)
+            within = start % mmap.PAGESIZE
+            self._map.madvise(mmap.MADV_WILLNEED, start - within, self.layout.row_bytes + within)
+        mapped = np.frombuffer(self._map, dtype=np.uint8, offset=HEADER_BYTES)
+        copied = np.take(mapped.reshape(-1, self.layout.row_bytes), rows, axis=0)
+        return torch.from_numpy(copied).view(self.layout.dtype).view(-1, *self.layout.shape)
+
+    def bytes_needed(self, n_rows: int) -> int:
+        """The disk space that `n_rows` more rows take, with their index entries."""
+        return HEADER_BYTES + n_rows * (self.layout.row_bytes + INDEX_BYTES_PER_ROW)
+
+    @contextmanager
+    def appending(self) -> Iterator[Appender]:
+        """Append rows, after waiting for any other process that does; an error keeps them.
+
+        Raises:
+            UnreadableInput: the folder cannot be written, or its disk is full.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / "lock").open("wb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self._create()
+                self.refresh()
+                with self.tokens.open("r+b") as file, closing(self._connect()) as index:
+                    appender = Appender(self, file, index)
+                    try:
+                        yield appender
+                    finally:
+                        appender.commit()
+        except (OSError, sqlite3.Error) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise UnreadableInput(
+                str(self.folder), f"cannot be written ({reason})", "fix that or name another folder"
+            ) from error
+
+    @property
+    def tokens(self) -> Path:
+        """The file of rows."""
+        return self.folder / "tokens.bin"
+
+    @property
+    def index(self) -> Path:
+        """The index file."""
+        return self.folder / "index.sqlite3"
+
+    def end_of(self, n_rows: int) -> int:
+        """The end of the first `n_rows` in the file of rows, in bytes."""
+        return HEADER_BYTES + n_rows * self.layout.row_bytes
+
+    def add(self, contents: Sequence[str]) -> None:
+        """Add rows that have just been indexed."""
+        self.row_of |= {content: len(self.row_of) + i for i, content in enumerate(contents)}
+        self._map_rows()
+
+    def _create(self) -> None:
+        if not self.tokens.exists():
+            write_whole(self.tokens, self._header())
+        if not (self.folder / "about.json").exists():
+            about = json.dumps(self.layout.about(), indent=2) + "\n"
+            write_whole(self.folder / "about.json", about.encode())
+        with closing(sqlite3.connect(self.index)) as index, index:
+            index.execute(
+                "CREATE TABLE IF NOT EXISTS rows (content TEXT PRIMARY KEY, row INTEGER UNIQUE)"
+            )
+        sync(self.folder)
+
+    def _read_index(self) -> dict[str, int]:
+        if not self.index.exists():
+            return {}
+        try:
+            with closing(self._connect()) as index:
+                if not index.execute("SELECT 1 FROM sqlite_master").fetchone():
+                    return {}
+                rows = dict(index.execute("SELECT content, row FROM rows ORDER BY row"))
+        except sqlite3.Error as error:
+            raise self._damaged(self.index, f"is damaged ({error})") from error
+        if list(rows.values()) != list(range(len(rows))):
+            raise self._damaged(self.index, "is damaged (rows are missing from it)")
+        return rows
+
+    def _check_tokens(self) -> None:
+        if not self.tokens.exists():
+            if self.row_of:
+                raise self._damaged(
+                    self.tokens, f"is missing, and {len(self.row_of)} rows are indexed"
+                )
+            return
+        with self.tokens.open("rb") as file:
+            if file.read(HEADER_BYTES) != self._header():
+                raise self._damaged(self.tokens, "was not written for these settings")
+        n_rows = (self.tokens.stat().st_size - HEADER_BYTES) // self.layout.row_bytes
+        if n_rows < len(self.row_of):
+            raise self._damaged(
+                self.tokens, f"is truncated: {n_rows} rows of the {len(self.row_of)} indexed"
+            )
+
+    def _map_rows(self) -> None:
+        if self.row_of:
+            with self.tokens.open("rb") as file:
+                end = self.end_of(len(self.row_of))
+                self._map = mmap.mmap(file.fileno(), end, access=mmap.ACCESS_READ)
+
+    def _connect(self) -> sqlite3.Connection:
+        # mode=rw does not create a missing index.
+        return sqlite3.connect(f"{self.index.absolute().as_uri()}?mode=rw", uri=True, timeout=60)
+
+    def _header(self) -> bytes:
+        return f"hsfiq tokens\n{self.layout.key}\n".encode().ljust(HEADER_BYTES, b"\0")
+
+    def _damaged(self, path: Path, damage: str) -> UnreadableInput:
+        remedy = f"delete the folder {self.folder}: its tokens are then computed again"
+        return UnreadableInput(str(path), damage, remedy)
+
+
+class Appender:
+    """Appends rows while the lock is held."""
+
+    def __init__(self, files: TokenFiles, file: BinaryIO, index: sqlite3.Connection) -> None:
+        """Cut off what a killed process left after the last indexed row."""
+        self._files = files
+        self._file = file
+        self._index = index
+        self._pending: list[str] = []
+        self._next_commit = 0.0
+        file.truncate(files.end_of(len(files.row_of)))
+        file.seek(0, os.SEEK_END)
+
+    def append(self, contents: Sequence[str], tokens: Tensor) -> None:
+        """Append one row for each content, to be committed with others.
+
+        Args:
+            contents: sha256 of images without a row.
+            tokens: [B, P, W] in the layout's dtype.
+        """
+        self._file.write(tokens.cpu().contiguous().view(torch.uint8).numpy().data)
+        self._pending.extend(contents)
+        if time.monotonic() >= self._next_commit:
+            self.commit()
+
+    def commit(self) -> None:
+        """Flush the appended rows to the disk, and only then index them."""
+        if not self._pending:
+            return
+        started = time.monotonic()
+        contents, self._pending = self._pending, []
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        first = len(self._files.row_of)
+        with self._index:
+            self._index.executemany(
+                "INSERT INTO rows VALUES (?, ?)",
+                [(content, first + i) for i, content in enumerate(contents)],
+            )
+        self._files.add(contents)
+        ended = time.monotonic()
+        self._next_commit = ended + SYNC_SHARE * (ended - started)

@@ -1,0 +1,339 @@
+"""LAVIS' tensors become transformers' and come back; what does not fit is named in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import BertTokenizer, Blip2ForImageTextRetrieval
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL
+from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES, CLIP_L
+from hsfiq.model.encoders.blip2_weights import read_tensors
+from hsfiq.model.encoders.hf.convert_checkpoint import convert
+from hsfiq.model.encoders.hf.convert_weights import atomic_folder, hf_to_lavis, lavis_to_hf
+from hsfiq.model.encoders.hf.tensor_names import hf_name, lavis_names, lavis_only, to_hf, to_lavis
+from tests.model.encoders.lavis_reference import (
+    SMALL,
+    VIT,
+    Reference,
+    read_reference,
+    write_reference,
+)
+from tests.model.training.helpers import files_below, hsfiq
+
+
+@pytest.fixture(scope="module")
+def reference() -> Reference:
+    return read_reference()
+
+
+@pytest.fixture(autouse=True)
+def _published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The small model counts as a published one."""
+    monkeypatch.setitem(ARCHITECTURES, SMALL.name, SMALL)
+
+
+@pytest.fixture
+def lavis(tmp_path: Path) -> Path:
+    """LAVIS' files."""
+    return write_reference(tmp_path / "lavis")
+
+
+@pytest.fixture
+def hf(lavis: Path, tmp_path: Path) -> Path:
+    """transformers' folder made of them."""
+    lavis_to_hf(SMALL, lavis, tmp_path / "hf")
+    return tmp_path / "hf"
+
+
+def assert_same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
+    assert ours.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        assert ours[name].dtype == tensor.dtype
+        assert ours[name].equal(tensor), name
+
+
+# ------------------------------------------------------------------------------------ the tensors
+
+
+def test_there_and_back_is_the_identity(reference: Reference) -> None:
+    converted = to_hf(reference.weights, "here")
+    assert_same(to_lavis(converted, "there") | lavis_only(reference.weights), reference.weights)
+    assert_same(to_hf(to_lavis(converted, "there"), "here"), converted)
+
+
+def test_every_name_is_another_models_only_name(reference: Reference) -> None:
+    names = [name for name in reference.weights if hf_name(name) is not None]
+    assert len({hf_name(name) for name in names}) == len(names)
+    assert all(lavis_names(str(hf_name(name))) == (name,) for name in names)
+
+
+def test_the_bias_of_keys_is_zero_between_the_others(reference: Reference) -> None:
+    block = f"{VIT}blocks.1.attn"
+    joint = to_hf(reference.weights, "here")["vision_model.encoder.layers.1.self_attn.qkv.bias"]
+    query, key, value = joint.chunk(3)
+    assert query.equal(reference.weights[f"{block}.q_bias"])
+    assert value.equal(reference.weights[f"{block}.v_bias"])
+    assert not key.any()
+    joint[30] = 0.5
+    with pytest.raises(UnreadableInput, match=r"qkv\.bias has a bias for keys, and LAVIS has none"):
+        to_lavis({"vision_model.encoder.layers.1.self_attn.qkv.bias": joint}, "there")
+
+
+@given(
+    name=st.text(max_size=40) | st.sampled_from(["visual_encoder.blocks.1.norm3.weight", "a.1.b"])
+)
+def test_any_other_name_is_refused(name: str) -> None:
+    with pytest.raises(UnreadableInput, match="unknown to LAVIS'"):
+        to_hf({f"x{name}": torch.zeros(1)}, "here")
+    with pytest.raises(UnreadableInput, match="unknown to transformers'"):
+        to_lavis({f"x{name}": torch.zeros(1)}, "there")
+
+
+@pytest.mark.parametrize("missing", ["q", "v"])
+def test_half_of_a_bias_is_refused(reference: Reference, missing: str) -> None:
+    gone = f"{VIT}blocks.0.attn.{missing}_bias"
+    half = {name: it for name, it in reference.weights.items() if name != gone}
+    with pytest.raises(UnreadableInput, match=f"lacks {gone}"):
+        to_hf(half, "here")
+
+
+# -------------------------------------------------------------------------------------- the files
+
+
+def test_transformers_loads_the_folder(reference: Reference, hf: Path) -> None:
+    model, told = Blip2ForImageTextRetrieval.from_pretrained(
+        hf, local_files_only=True, output_loading_info=True
+    )
+    assert not any(told.values())
+    assert_same(
+        {name: it.float() for name, it in model.state_dict().items()},
+        {name: it.float() for name, it in to_hf(reference.weights, "here").items()},
+    )
+    tokenizer = BertTokenizer.from_pretrained(hf, local_files_only=True)
+    for text, ids in reference.about["tokenized"]:
+        assert tokenizer(text, truncation=True, max_length=32).input_ids == ids
+
+
+def test_the_files_come_back(lavis: Path, hf: Path, tmp_path: Path) -> None:
+    back = tmp_path / "back"
+    assert hf_to_lavis(hf, back) == SMALL
+    for file, key in ((SMALL.checkpoint, "model"), (str(SMALL.vit_file), None)):
+        was = read_tensors(lavis / file, key)
+        surplus = {"blocks.2.norm1.weight", "norm.bias"}  # what BLIP-2 does not use
+        wanted = {name: it for name, it in was.items() if name not in surplus}
+        assert_same(read_tensors(back / file, key), wanted)
+        assert (back / file).stat().st_size < 1.1 * (lavis / file).stat().st_size
+    texts = "bert-base-uncased"
+    assert (back / texts / "vocab.txt").read_text() == (lavis / texts / "vocab.txt").read_text()
+    was, now = (json.loads((it / texts / "config.json").read_text()) for it in (lavis, back))
+    assert was.items() <= now.items()
+    lavis_to_hf(SMALL, back, tmp_path / "again")
+    assert files_below(tmp_path / "again") == files_below(hf)
+
+
+def test_a_folder_that_never_was_lavis_goes_without_what_only_lavis_has(
+    reference: Reference, hf: Path, tmp_path: Path
+) -> None:
+    (hf / "lavis.safetensors").unlink()
+    (hf / "vocab.txt").unlink()
+    hf_to_lavis(hf, tmp_path / "back")
+    tensors = read_tensors(tmp_path / "back" / SMALL.checkpoint, "model")
+    only_lavis = lavis_only(reference.weights).keys()
+    vit = {name for name in reference.weights if name.startswith(VIT)}
+    assert tensors.keys() == reference.weights.keys() - only_lavis - vit
+    words = (tmp_path / "back" / "bert-base-uncased" / "vocab.txt").read_text().split()
+    assert words == reference.about["words"]
+
+
+def test_one_checkpoint_may_hold_the_image_encoder(reference: Reference, tmp_path: Path) -> None:
+    whole = replace(SMALL, vit_file=None)
+    lavis = write_reference(tmp_path / "lavis")
+    torch.save({"model": reference.weights}, lavis / whole.checkpoint)
+    lavis_to_hf(whole, lavis, tmp_path / "hf")
+    found = load_file(tmp_path / "hf" / "model.safetensors")
+    assert_same(found, to_hf(reference.weights, "here"))
+
+
+def change(file: Path, how: Callable[[dict[str, Tensor]], object]) -> None:
+    if file.suffix == ".safetensors":
+        tensors = load_file(file)
+        how(tensors)
+        save_file(tensors, file)
+    else:
+        content = torch.load(file)
+        how(content.get("model", content))
+        torch.save(content, file)
+
+
+@pytest.mark.parametrize(
+    ("file", "how", "said"),
+    [
+        (SMALL.checkpoint, lambda it: it.pop("text_proj.bias"), "lacks text_proj.bias"),
+        (SMALL.checkpoint, lambda it: it.update(head=it["temp"]), "has head, unknown to LAVIS'"),
+        (
+            SMALL.checkpoint,
+            lambda it: it.update({"text_proj.bias": torch.zeros(128)}),
+            "text_projection.bias is [128], not [256]",
+        ),
+        (SMALL.checkpoint, lambda it: it.clear(), "lacks query_tokens, ln_vision.weight and"),
+        (SMALL.vit_file, lambda it: it.pop("cls_token"), "lacks visual_encoder.cls_token"),
+        (SMALL.vit_file, lambda it: it.pop("blocks.0.attn.v_bias"), "blocks.0.attn.v_bias"),
+        ("bert-base-uncased/vocab.txt", None, "[DEC]"),
+    ],
+)
+def test_lavis_files_that_do_not_fit(
+    lavis: Path,
+    tmp_path: Path,
+    file: str,
+    how: Callable[[dict[str, Tensor]], object] | None,
+    said: str,
+) -> None:
+    if how is None:
+        (lavis / file).write_text((lavis / file).read_text().replace("[UNK]\n", ""))
+        said = "lacks [UNK]"
+    else:
+        change(lavis / file, how)
+    with pytest.raises(UnreadableInput) as caught:
+        lavis_to_hf(SMALL, lavis, tmp_path / "out")
+    line = str(caught.value)
+    assert line.startswith(f"{lavis / file}: ")
+    assert said in line
+    assert "\n" not in line
+    assert {path.name for path in tmp_path.iterdir()} == {"lavis"}
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (lambda it: it.pop("query_tokens"), "lacks query_tokens"),
+        (lambda it: it.update(head=torch.zeros(3)), "has head, unknown to transformers'"),
+        (lambda it: it.update(query_tokens=torch.zeros(1, 8, 16)), "is [1, 8, 16], not [1, 32, 16"),
+    ],
+)
+def test_transformers_files_that_do_not_fit(
+    hf: Path, tmp_path: Path, how: Callable[[dict[str, Tensor]], object], said: str
+) -> None:
+    change(hf / "model.safetensors", how)
+    with pytest.raises(UnreadableInput) as caught:
+        hf_to_lavis(hf, tmp_path / "out")
+    assert str(caught.value).startswith(f"{hf / 'model.safetensors'}: ")
+    assert said in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_clips_image_encoder_is_not_transformers(lavis: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInput, match="blip2-small: has CLIP's image encoder"):
+        lavis_to_hf(replace(SMALL, vit=CLIP_L), lavis, tmp_path / "out")
+
+
+def write_and_fail(out: Path, name: str) -> None:
+    with atomic_folder(out) as draft:
+        (draft / name).touch()
+        raise KeyError(name)
+
+
+def test_a_folder_is_whole_or_not_there(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    for name, failure in (("half", KeyError), ("no/folder", UnreadableInput)):
+        with pytest.raises(failure):
+            write_and_fail(out, name)
+        assert list(out.parent.iterdir()) == []
+    with atomic_folder(out) as draft:
+        (draft / "whole").touch()
+    for taken in (out, Path()):
+        with pytest.raises(UnreadableInput, match="exists already; name another --out"):
+            atomic_folder(taken).__enter__()
+    assert [path.name for path in out.iterdir()] == ["whole"]
+
+
+# ------------------------------------------------------------------------------------ the command
+
+
+def test_the_command_there_and_back(lavis: Path, tmp_path: Path) -> None:
+    there = hsfiq("weights", "convert", lavis, "--out", tmp_path / "hf", "--model", SMALL.name)
+    assert (there.code, there.err) == (0, "")
+    assert there.out == (
+        f"{tmp_path / 'hf'}: blip2-small, from the layout of LAVIS to that of transformers\n"
+    )
+    back = hsfiq("weights", "convert", tmp_path / "hf", "--out", tmp_path / "back", "--json")
+    told = {"from": "transformers", "to": "LAVIS", "model": "blip2-small"}
+    assert back.result == {"out": str(tmp_path / "back"), **told}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere",), "nowhere: there is no such file or folder"),
+        ((".",), "blip2-vitg lacks blip2_pretrained.pth (https://"),
+        ((".", "--model", "blip2-huge"), "no BLIP-2 is called blip2-huge"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = hsfiq("weights", "convert", *words, "--out", "out")
+    assert (told.code, told.out) == (2, "")
+    assert len(told.err.splitlines()) == 1
+    assert said in told.err
+    assert not Path("out").exists()
+
+
+# ------------------------------------------------------------------------------- a retrained scorer
+
+
+def retrained(folder: Path, reference: Reference) -> Path:
+    """A run's folder as `hsfiq train preference` leaves it, of LAVIS' model; and a law's file."""
+    names = {"temperature": "temp", "lavis.query_tokens": "query_tokens"}
+    tensors = {f"encoder.{ours}": reference.weights[lavis] for ours, lavis in names.items()}
+    about = {"encoder": {"name": "blip2-vitg"}, "recipe": {"encoder": "blip2-vitg"}}
+    retraining = {"preference": {"epochs": 8}}
+    checkpoints.save(folder, checkpoints.LAST, about | retraining, {"scorer": tensors})
+    (folder / ANSWER_MODEL).write_bytes(b'{"after": {"slope": {"value": 9.5}}}\r\n')
+    return folder
+
+
+def test_the_law_fitted_to_answers_goes_along(reference: Reference, tmp_path: Path) -> None:
+    run = retrained(tmp_path / "run", reference)
+    (tmp_path / "back").mkdir()
+    convert(run, tmp_path / "hf")
+    back = convert(tmp_path / "hf" / "best.json", tmp_path / "back")
+    for folder in ("hf", "back"):
+        law = (tmp_path / folder / ANSWER_MODEL).read_bytes()
+        assert law == (run / ANSWER_MODEL).read_bytes()
+        (tensors,) = (tmp_path / folder).glob("*.safetensors")
+        kept = {path.name for path in (tmp_path / folder).iterdir()}
+        assert kept == {ANSWER_MODEL, "best.json", tensors.name}
+    assert back == checkpoints.read(tmp_path / "back")
+    assert_same(back.tensors("scorer"), checkpoints.read(run).tensors("scorer"))
+
+
+def test_a_run_without_a_law_goes_without(reference: Reference, tmp_path: Path) -> None:
+    run = retrained(tmp_path / "run", reference)
+    (run / ANSWER_MODEL).unlink()
+    convert(run, tmp_path / "hf")
+    assert not (tmp_path / "hf" / ANSWER_MODEL).exists()
+
+
+def test_a_run_that_cannot_be_converted_leaves_nothing(
+    reference: Reference, tmp_path: Path
+) -> None:
+    run = retrained(tmp_path / "run", reference)
+    told = hsfiq("weights", "convert", run, "--out", run / "last.json" / "out")
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith(f"hsfiq: {run / 'last.json' / 'out'}: cannot be written (")
+    change(next(run.glob("*.safetensors")), lambda it: it.clear())
+    assert hsfiq("weights", "convert", run, "--out", tmp_path / "out").code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -1,0 +1,490 @@
+"""BLIP-2 through transformers gives LAVIS' numbers, and is trained, kept and scored with as it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+from transformers import Blip2Config
+
+from hsfiq.demo.folder import database_url
+from hsfiq.errors import HsfiqError, UnreadableInput
+from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model.encoders import hf
+from hsfiq.model.encoders.blip2_architectures import EVA_G
+from hsfiq.model.encoders.hf import model as hf_model
+from hsfiq.model.encoders.hf.convert_checkpoint import convert
+from hsfiq.model.encoders.hf.convert_weights import lavis_to_hf
+from hsfiq.model.encoders.hf.encoder import Blip2Hf, load
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.registry import build_encoder
+from hsfiq.model.scorer.loading import load_scorer
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.scorer.scorer import Scorer, relevance, trained_parameters
+from hsfiq.model.training.callbacks import Step
+from hsfiq.model.training.run import run
+from tests.model.encoders.lavis_reference import SMALL, Reference, read_reference, write_reference
+from tests.model.training.helpers import ALONE, CPU, Drawn, Recorder, hsfiq, options
+from tests.model.training.helpers import SMALL as RECIPE
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may be downloaded."""
+
+    def refuse(*_: object) -> NoReturn:
+        pytest.fail("this would have reached for the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture(scope="module")
+def reference() -> Reference:
+    return read_reference()
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the small model, in transformers' layout."""
+    folder = tmp_path_factory.mktemp("weights")
+    lavis_to_hf(SMALL, write_reference(folder / "lavis"), folder / "hf")
+    return folder / "hf"
+
+
+@pytest.fixture
+def folder(converted: Path, tmp_path: Path) -> Path:
+    """The same, the test's own."""
+    own = tmp_path / "own"
+    own.mkdir()
+    for path in converted.iterdir():
+        (own / path.name).write_bytes(path.read_bytes())
+    return own
+
+
+@pytest.fixture
+def encoder(converted: Path) -> Blip2Hf:
+    return load(converted).eval()
+
+
+@pytest.fixture
+def texts(reference: Reference) -> list[str]:
+    found: list[str] = reference.about["texts"]
+    return found
+
+
+def references(tokens: Tensor, texts: list[str]) -> Tensor:
+    """Text i goes with image i mod N: [B, P, W]."""
+    return tokens[torch.arange(len(texts)) % len(tokens)]
+
+
+def trained(encoder: nn.Module) -> dict[str, nn.Parameter]:
+    return {name: p for name, p in encoder.named_parameters() if p.requires_grad}
+
+
+# --------------------------------------------------------------------------------- as LAVIS has it
+
+
+@torch.no_grad()
+def test_lavis_numbers(reference: Reference, encoder: Blip2Hf, texts: list[str]) -> None:
+    it: Encoder = encoder
+    tokens = it.image_tokens(reference.pixels)
+    query, gallery = it.query(references(tokens, texts), texts), it.gallery(tokens)
+    scores = relevance(query, gallery, "max", chunk=1)
+    ours = {"tokens": tokens, "gallery": gallery, "query": query, "scores": scores}
+    assert ours.keys() == reference.outputs.keys()
+    for name, theirs in reference.outputs.items():
+        assert ours[name].dtype == torch.float32
+        assert torch.allclose(ours[name], theirs, atol=1e-5, rtol=0), name
+    # Too little for these numbers to tell.
+    assert encoder.hf.vision_model.post_layernorm.eps == reference.about["ln_vision_eps"]
+    # The texts make a difference that does not go unseen.
+    assert (scores[0] - scores[1:]).abs().amax(dim=1).min() > 1e-3
+    assert it.tokens_shape == tokens.shape[1:]
+    assert it.preprocessing.size == 42
+
+
+def test_the_texts_are_those_that_matter(texts: list[str]) -> None:
+    assert "" in texts
+    assert any(len(text.split()) > 32 for text in texts)
+    assert len({len(text.split()) for text in texts}) > 4
+
+
+def test_lavis_words(reference: Reference, encoder: Blip2Hf) -> None:
+    for text, ids in reference.about["tokenized"]:
+        ours = encoder._tokenizer(text, truncation=True, max_length=32).input_ids
+        assert ours == ids, text
+
+
+def test_lavis_temperature_and_frozen_weights(
+    reference: Reference, encoder: Blip2Hf, folder: Path
+) -> None:
+    assert encoder.temperature.equal(reference.weights["temp"])
+    assert encoder.frozen_id() == reference.about["frozen_id"]
+    (folder / "lavis.safetensors").unlink()
+    assert load(folder).temperature.item() == pytest.approx(0.07)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["vision_model.encoder.layers.1.mlp.fc1.bias"][3] += 0.5
+    tensors["vision_model.post_layernorm.bias"][3] += 0.5
+    save_file(tensors, folder / "model.safetensors")
+    other = load(folder).frozen_id()
+    assert other != reference.about["frozen_id"]
+    tensors["vision_model.post_layernorm.bias"][3] += 0.5  # is trained
+    save_file(tensors, folder / "model.safetensors")
+    assert load(folder).frozen_id() == other
+
+
+@torch.no_grad()
+def test_transformers_own_forward(reference: Reference, encoder: Blip2Hf, texts: list[str]) -> None:
+    tokens = encoder.image_tokens(reference.pixels)
+    text = encoder._tokenizer(
+        texts, padding="max_length", truncation=True, max_length=32, return_tensors="pt"
+    )
+    pixels = references(reference.pixels, texts)
+    fused = encoder.hf(pixels, **text, use_image_text_matching_head=True).text_embeds[:, :32]
+    query = normalize(encoder.hf.text_projection(fused).mean(dim=1), dim=-1)
+    assert torch.allclose(encoder.query(references(tokens, texts), texts), query, atol=1e-6)
+    images = encoder.hf(pixels, **text).image_embeds
+    assert torch.allclose(encoder.gallery(tokens), images[:2], atol=1e-6)
+
+
+@torch.no_grad()
+def test_a_batch_is_its_rows_one_by_one(
+    reference: Reference, encoder: Blip2Hf, texts: list[str]
+) -> None:
+    tokens = encoder.image_tokens(reference.pixels)
+    together = encoder.query(references(tokens, texts), texts)
+    for row, text in enumerate(texts):
+        alone = encoder.image_tokens(reference.pixels[row % 2][None])
+        assert torch.allclose(encoder.query(alone, [text])[0], together[row], atol=1e-5)
+    with pytest.raises(ValueError, match="2 references, but 6 texts"):
+        encoder.query(tokens, texts)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_every_vector_has_length_one(
+    reference: Reference, encoder: Blip2Hf, texts: list[str], dtype: torch.dtype
+) -> None:
+    tokens = references(encoder.image_tokens(reference.pixels), texts).to(dtype)
+    exact = [encoder.query(tokens, texts), encoder.gallery(tokens)]
+    with torch.autocast("cpu", torch.bfloat16):
+        cast = [encoder.query(tokens, texts), encoder.gallery(tokens)]
+    for vectors, near in zip(exact, cast, strict=True):
+        assert vectors.dtype == near.dtype == torch.float32
+        assert (vectors.norm(dim=-1) - 1).abs().max() < 1e-5
+        assert (near.norm(dim=-1) - 1).abs().max() < 1e-5
+        assert (vectors * near).sum(dim=-1).min() > 0.99
+
+
+# --------------------------------------------------------------------------- trained and frozen
+
+
+def test_the_gradient_reaches_exactly_what_is_trained(
+    reference: Reference, encoder: Blip2Hf, texts: list[str]
+) -> None:
+    encoder.train()
+    assert not any(module.training for module in encoder.hf.vision_model.modules())
+    with torch.autocast("cpu", torch.bfloat16):
+        tokens = encoder.image_tokens(reference.pixels)
+    assert not tokens.requires_grad
+    assert torch.allclose(tokens, reference.outputs["tokens"], atol=1e-5)
+    rows = references(tokens, texts)
+    Scorer(encoder, "max")(rows, texts, rows.flip(0), rows).sum().backward()
+    parameters = encoder.named_parameters()
+    reached = {name for name, p in parameters if p.grad is not None and p.grad.any()}
+    # A key's bias moves all scores of a softmax alike: its gradient is rounding at most.
+    keys = {name for name in trained(encoder) if name.endswith("attention.key.bias")}
+    assert reached | keys == trained(encoder).keys()
+
+
+def test_it_trains_what_lavis_model_trains(
+    reference: Reference, encoder: Blip2Hf, tmp_path: Path
+) -> None:
+    scorer = Scorer(encoder, "max")
+    names = [f"encoder.{name}" for name in reference.about["trained"]]
+    about = {"encoder": {"name": "blip2-hf"}, "recipe": {"encoder": "blip2-hf"}}
+    saved = save(tmp_path / "run", about, trained_parameters(scorer))
+    lavis = convert(saved, tmp_path / "lavis")
+    assert lavis.about["encoder"]["name"] == lavis.about["recipe"]["encoder"] == "blip2-vitg"
+    assert lavis.about["converted_from"]["encoder"] == "blip2-hf"
+    tensors = lavis.tensors("scorer")
+    assert sorted(tensors) == sorted(names)
+    for name in reference.about["trained"]:
+        weight = reference.weights["temp" if name == "temperature" else name[len("lavis.") :]]
+        assert tensors[f"encoder.{name}"].equal(weight)
+    back = convert(tmp_path / "lavis", tmp_path / "back")
+    assert back.about["converted_from"]["sha256"] == lavis.sha256
+    ours = trained_parameters(scorer)
+    assert back.tensors("scorer").keys() == ours.keys()
+    assert all(it.equal(ours[name]) for name, it in back.tensors("scorer").items())
+
+
+def save(out: Path, about: dict[str, Any], tensors: dict[str, Any]) -> Path:
+    return checkpoints.save(out, "best", about, {"scorer": tensors}).path
+
+
+@pytest.mark.parametrize(
+    ("about", "name", "said"),
+    [
+        ({}, "encoder.temperature", "does not say what it was trained with"),
+        ("tiny", "encoder.temperature", "is of tiny: only blip2-vitg and blip2-hf can be"),
+        ("blip2-hf", "encoder.hf.head", "has encoder.hf.head, unknown to the other encoder"),
+        ("blip2-vitg", "encoder.hf.query_tokens", "has encoder.hf.query_tokens, unknown"),
+        ("blip2-hf", "encoder.query_tokens", "has encoder.query_tokens, unknown"),
+    ],
+)
+def test_a_checkpoint_that_has_no_other_form(
+    tmp_path: Path, about: Any, name: str, said: str
+) -> None:
+    if about:
+        about = {"encoder": {"name": about}, "recipe": {"encoder": about}}
+    path = save(tmp_path / "run", about, {name: torch.zeros(1)})
+    told = hsfiq("weights", "convert", path, "--out", tmp_path / "out")
+    assert told.code == 2
+    assert f"{path}: {said}" in told.err
+    assert not (tmp_path / "out").exists()
+
+
+# ------------------------------------------------------------------------------ trained and scored
+
+
+VALUES = {"encoder": "blip2-hf", "size": "42", "epochs": "2", "n_def": "1", "lr": "1e-4"}
+
+
+class Stop(Recorder):
+    """Stops the run at a step."""
+
+    def stepped(self, step: Step) -> None:
+        super().stepped(step)
+        if len(self.steps) == 3:
+            raise KeyboardInterrupt
+
+
+def test_it_is_trained_stopped_and_gone_on_with(
+    drawn: Drawn, converted: Path, tmp_path: Path
+) -> None:
+    one = replace(RECIPE.with_values(VALUES), batch=13)
+    data = drawn.first(26)
+
+    def go(name: str, told: Recorder) -> Path:
+        paths = ScorerPaths(weights=converted, cache=tmp_path / "cache")
+        run(one, data, tmp_path / name, paths, ALONE, told, save_every=0)
+        return tmp_path / name
+
+    whole, rest = Recorder(), Recorder()
+    go("whole", whole)
+    with pytest.raises(KeyboardInterrupt):
+        go("stopped", Stop())
+    go("stopped", rest)
+    assert len(whole.losses) == 4
+    assert rest.losses == whole.losses[2:]  # the third step was taken, and not saved
+    ended = [checkpoints.read(tmp_path / name) for name in ("whole", "stopped")]
+    kept, again = (it.tensors("scorer") for it in ended)
+    assert kept.keys() == again.keys()
+    assert all(kept[name].equal(again[name]) for name in kept)
+    before = trained_parameters(Scorer(load(converted), "max"))
+    assert not kept["encoder.hf.query_tokens"].equal(before["encoder.hf.query_tokens"])
+    loaded = load_scorer(tmp_path / "whole", converted, CPU).scorer
+    assert all(kept[name].equal(it) for name, it in trained_parameters(loaded).items())
+    convert(tmp_path / "whole", tmp_path / "lavis")
+    with pytest.raises(UnreadableInput, match="lavis: exists already; name another --out"):
+        convert(tmp_path / "whole", tmp_path / "lavis")
+    convert(tmp_path / "lavis", tmp_path / "back")
+    back = load_scorer(tmp_path / "back", converted, CPU).scorer
+    assert all(kept[name].equal(it) for name, it in trained_parameters(back).items())
+
+
+def test_the_commands_train_and_score(
+    drawn: Drawn, converted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 40)
+    assert hsfiq("demo", "--answers", "25", "--dir", tmp_path / "demo").code == 0
+    url, release = database_url(tmp_path / "demo"), tmp_path / "hp"
+    assert hsfiq("export", "--release", "hp", "--out", release, "--database", url).code == 0
+    values = [word for key, it in VALUES.items() for word in ("--set", f"{key}={it}")]
+    out = tmp_path / "run"
+    trained_ = hsfiq(*options(drawn, out, *values, "--weights", converted))
+    assert trained_.code == 0, trained_.err
+    images = tmp_path / "demo" / "images"
+    where = ("--cache", tmp_path / "cache", "--images", images, "--weights", converted, "--json")
+    scored = hsfiq("score", release, "--scorer", out, *where)
+    assert scored.code == 0, scored.err
+    assert scored.result["n_scored"] == scored.result["n_sets"] > 0
+
+
+# -------------------------------------------------------------------------------- other ways in
+
+
+def alter(folder: Path, how: Callable[[dict[str, Any]], object]) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    how(config)
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def older(config: dict[str, Any]) -> None:
+    """As older versions of transformers wrote it."""
+    config["qformer_config"]["qformer_text_input"] = True
+    del config["qformer_config"]["use_qformer_text_input"]
+
+
+def in_parts(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    place = {name: f"model-0000{i % 2 + 1}-of-00002.safetensors" for i, name in enumerate(tensors)}
+    for file in set(place.values()):
+        save_file({name: tensors[name] for name in tensors if place[name] == file}, folder / file)
+    index = {"metadata": {}, "weight_map": place}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda it: alter(it, older),
+        lambda it: alter(it, lambda config: config.update(image_token_index=30523)),
+        lambda it: alter(it, lambda config: config["vision_config"].update(dtype="float16")),
+        lambda it: (it / "vocab.txt").unlink(),
+        lambda it: (it / "tokenizer.json").unlink(),
+        in_parts,
+    ],
+    ids=["older", "image-token", "half", "tokenizer.json", "vocab.txt", "parts"],
+)
+def test_other_folders_of_the_same_model(
+    reference: Reference, folder: Path, texts: list[str], how: Callable[[Path], object]
+) -> None:
+    how(folder)
+    encoder = load(folder).eval()
+    tokens = encoder.image_tokens(reference.pixels)
+    query = encoder.query(references(tokens, texts), texts)
+    assert torch.allclose(query, reference.outputs["query"], atol=1e-5, rtol=0)
+    assert encoder.frozen_id() == reference.about["frozen_id"]
+
+
+@torch.no_grad()
+def test_half_precision_on_disk_is_single_in_memory(reference: Reference, folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    save_file({name: it.half() for name, it in tensors.items()}, folder / "model.safetensors")
+    encoder = load(folder).eval()
+    assert {it.dtype for it in encoder.parameters()} == {torch.float32}
+    gallery = encoder.gallery(encoder.image_tokens(reference.pixels))
+    assert torch.allclose(gallery, reference.outputs["gallery"], atol=1e-2)
+
+
+def test_the_published_sizes() -> None:
+    config = hf_model.config_of(EVA_G, {}, 30523)
+    assert hf_model.vit_of(config) == hf_model.vit_of(Blip2Config()) == EVA_G
+    assert config.vision_config.to_dict() == Blip2Config().vision_config.to_dict()
+    shapes = hf_model.shapes(config, "here")
+    assert shapes["embeddings.word_embeddings.weight"].shape == (30523, 768)
+    assert shapes["vision_model.encoder.layers.38.mlp.fc1.weight"].shape == (6144, 1408)
+
+
+# --------------------------------------------------------------------------------- what is wrong
+
+
+def complaint(folder: Path) -> str:
+    with pytest.raises(UnreadableInput) as caught:
+        load(folder)
+    line = str(caught.value)
+    assert "\n" not in line
+    return line
+
+
+def test_missing_files_are_named_with_where_they_are_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = complaint(tmp_path)
+    assert line.startswith(f"{tmp_path}: blip2-hf lacks config.json, model.safetensors or ")
+    assert "https://huggingface.co/Salesforce/blip2-itm-vit-g" in line
+    assert f"hf download Salesforce/blip2-itm-vit-g --local-dir {tmp_path}" in line
+    assert "--weights" in line
+    monkeypatch.setenv("HSFIQ_WEIGHTS", str(tmp_path))
+    with pytest.raises(UnreadableInput, match=f"^{tmp_path / 'blip2-itm-vit-g'}: blip2-hf lacks"):
+        load(None)
+
+
+def test_a_part_that_is_missing_is_named(folder: Path) -> None:
+    in_parts(folder)
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    assert "blip2-hf lacks model-00002-of-00002.safetensors (" in complaint(folder)
+    (folder / "model.safetensors.index.json").write_text("{}")
+    assert "index.json: lists no files of tensors" in complaint(folder)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.999])
+def test_a_file_that_is_cut_off(folder: Path, share: float) -> None:
+    file = folder / "model.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[: int(share * len(content))])
+    assert complaint(folder).startswith(f"{file}: is no complete safetensors file")
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (lambda it: it["qformer_config"].pop("use_qformer_text_input"), "Q-Former reads no texts"),
+        (lambda it: it.pop("qformer_config"), "is no config of BLIP-2 ("),
+        (lambda it: it["vision_config"].update(hidden_size="wide"), "is no config of BLIP-2 ("),
+        (lambda it: it["vision_config"].update(num_attention_heads=5), "is no config of BLIP-2 ("),
+        (lambda it: it["vision_config"].update(patch_size=16), "has image patches that are not 14"),
+        (lambda it: it["qformer_config"].update(vocab_size=20), "has 107 words, and its model 20"),
+        (lambda it: it.update(num_query_tokens=8), "query_tokens is [1, 32, 16], not [1, 8, 16]"),
+        (lambda it: it["vision_config"].update(num_hidden_layers=3), "model.safetensors: lacks"),
+    ],
+)
+def test_a_config_that_does_not_fit(
+    folder: Path, how: Callable[[dict[str, Any]], object], said: str
+) -> None:
+    alter(folder, how)
+    assert said in complaint(folder)
+
+
+def test_files_of_something_else(folder: Path) -> None:
+    (folder / "vocab.txt").unlink()
+    for content in ("{}", '{"model": {"vocab": {"a": 3}}}'):
+        (folder / "tokenizer.json").write_text(content)
+        assert "tokenizer.json: holds no BERT vocabulary" in complaint(folder)
+    for content, said in (("[]", "holds no JSON object"), ("{", "is no JSON file")):
+        (folder / "config.json").write_text(content)
+        assert f"config.json: {said}" in complaint(folder)
+
+
+def test_images_have_the_models_size(folder: Path) -> None:
+    draw = torch.Generator()
+    with pytest.raises(UnreadableInput, match="size=224: encoder blip2-hf takes images of 42"):
+        build_encoder("blip2-hf", size=224, pad_ratio=1.25, folder=folder, generator=draw)
+    built = build_encoder("blip2-hf", size=42, pad_ratio=1.5, folder=folder, generator=draw)
+    assert built.preprocessing.pad_ratio == 1.5
+
+
+def test_one_line_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.delitem(sys.modules, "hsfiq.model.encoders.hf.model")
+    monkeypatch.delattr(hf, "model")
+    said = r"blip2-hf needs transformers 5 .*'hsfiq\[hf\]'"
+    with pytest.raises(HsfiqError, match=said) as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_imports_transformers_before_it_is_needed() -> None:
+    code = (
+        "import sys, hsfiq.model.encoders.registry, hsfiq.model.scorer.loading; "
+        "sys.exit('transformers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

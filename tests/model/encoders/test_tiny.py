@@ -1,0 +1,150 @@
+"""The small encoder keeps the protocol, and none of what it should not know changes a vector."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.data.texts import normalise
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.registry import build_encoder
+from hsfiq.model.encoders.tiny import MAX_WORDS, SIZE, Tiny, word_ids
+from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, trained_parameters
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+texts = st.text("abc r'/-9", max_size=60).map(normalise)
+
+
+def made(seed: int = 0) -> Tiny:
+    return Tiny(torch.Generator().manual_seed(seed)).eval()
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Tiny:
+    return made()
+
+
+@pytest.fixture(scope="module")
+def tokens(tiny: Tiny) -> Tensor:
+    """Of six images of noise: [6, P, W]."""
+    pixels = torch.randn(6, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
+    return tiny.image_tokens(pixels)
+
+
+def test_it_keeps_the_protocol(tiny: Tiny, tokens: Tensor) -> None:
+    encoder: Encoder = tiny  # which mypy looks at
+    assert encoder.name == "tiny"
+    assert tokens.shape == (6, *encoder.tokens_shape)
+    assert not tokens.requires_grad
+    query = encoder.query(tokens, ["is red"] * 6)
+    gallery = encoder.gallery(tokens)
+    assert query.shape == (6, gallery.shape[2])
+    assert gallery.shape[0] == 6
+    assert encoder.temperature.item() == pytest.approx(0.07)
+    assert (query.dtype, gallery.dtype) == (torch.float32, torch.float32)
+
+
+def test_build_makes_it_and_knows_its_size() -> None:
+    one = build_encoder("tiny", size=SIZE, pad_ratio=1.5, folder=None, generator=torch.Generator())
+    assert one.preprocessing.pad_ratio == 1.5
+    assert Tiny.preprocessing.pad_ratio == 1.25  # not everybody's
+    with pytest.raises(UnreadableInput, match="size=224: encoder tiny takes images of 96 pixels;"):
+        build_encoder("tiny", size=224, pad_ratio=1.5, folder=None, generator=torch.Generator())
+
+
+def test_vectors_have_length_one(tiny: Tiny, tokens: Tensor) -> None:
+    for vectors in (tiny.query(tokens, ["a", "b", "c d", "", "e", "f"]), tiny.gallery(tokens)):
+        torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(vectors.shape[:-1]))
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(texts, min_size=1, max_size=6))
+def test_neither_padding_nor_company_changes_a_query(some: list[str]) -> None:
+    tiny = made()
+    tokens = torch.randn(
+        len(some), *tiny.tokens_shape, generator=torch.Generator().manual_seed(len(some))
+    )
+    with torch.no_grad():
+        together = tiny.query(tokens, some)
+        for i, text in enumerate(some):
+            torch.testing.assert_close(together[i], tiny.query(tokens[i : i + 1], [text])[0])
+
+
+def test_company_does_not_change_an_image(tiny: Tiny, tokens: Tensor) -> None:
+    pixels = torch.randn(5, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(2))
+    one_by_one = torch.cat([tiny.image_tokens(it[None]) for it in pixels])
+    assert tiny.image_tokens(pixels).equal(one_by_one)  # the cache relies on it
+    alone = torch.cat([tiny.gallery(it[None]) for it in tokens])
+    torch.testing.assert_close(tiny.gallery(tokens), alone)
+
+
+def test_text_and_reference_each_change_a_query(tiny: Tiny, tokens: Tensor) -> None:
+    plain = tiny.query(tokens, ["is red"] * 6)
+    for other in (tiny.query(tokens, ["is blue"] * 6), tiny.query(tokens.flip(0), ["is red"] * 6)):
+        assert (plain - other).abs().amax(dim=1).min() > 1e-4
+    ordered = tiny.query(tokens, ["red not blue"] * 6) - tiny.query(tokens, ["blue not red"] * 6)
+    assert ordered.abs().max() > 1e-4
+
+
+def test_words_beyond_the_last_are_left_out(tiny: Tiny, tokens: Tensor) -> None:
+    words = [f"w{i}" for i in range(MAX_WORDS + 5)]
+    ids = word_ids([" ".join(words), "w0", ""])
+    assert ids.shape == (3, MAX_WORDS)
+    assert (ids != 0).sum(dim=1).tolist() == [MAX_WORDS, 1, 0]
+    cut = tiny.query(tokens[:1], [" ".join(words[:MAX_WORDS])])
+    torch.testing.assert_close(tiny.query(tokens[:1], [" ".join(words)]), cut)
+
+
+def test_texts_without_a_word(tiny: Tiny, tokens: Tensor) -> None:
+    assert word_ids(["", "!"]).shape == (2, 0)
+    assert tiny.query(tokens[:2], ["", "!"]).isfinite().all()
+
+
+def test_the_frozen_part_is_the_same_whatever_was_trained() -> None:
+    one, other = made(0), made(1)
+    assert one.frozen_id() == other.frozen_id()
+    for parameter in one.parameters():
+        nn.init.ones_(parameter)
+    assert one.frozen_id() == other.frozen_id()
+    pixels = torch.randn(2, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(3))
+    assert one.image_tokens(pixels).equal(other.image_tokens(pixels))
+
+
+def test_the_same_generator_draws_the_same_weights() -> None:
+    one, same, other = made(4).state_dict(), made(4).state_dict(), made(5).state_dict()
+    assert all(one[name].equal(same[name]) for name in one)
+    assert not all(one[name].equal(other[name]) for name in one)
+    generator = torch.Generator().manual_seed(4)
+    torch.manual_seed(0)
+    drawn_from_it = Tiny(generator).state_dict()
+    torch.manual_seed(1)
+    again = Tiny(torch.Generator().manual_seed(4)).state_dict()
+    assert all(drawn_from_it[name].equal(again[name]) for name in one if "proj" in name)
+
+
+def test_everything_that_is_trained_gets_a_gradient(tokens: Tensor) -> None:
+    scorer = Scorer(made(), "max").train()
+    some = ["is red and has dots", "no logo"] * 3
+    margins = scorer(tokens, some, tokens.flip(0), tokens.roll(1, 0))
+    bradley_terry_loss(margins).sum().backward()
+    for name, parameter in trained_parameters(scorer).items():
+        assert parameter.grad is not None, name
+        if not name.endswith(".k.bias"):  # softmax does not see what is added to every key
+            assert parameter.grad.abs().max() > 0, name
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_tokens_of_half_the_size_are_taken(tiny: Tiny, tokens: Tensor, dtype: torch.dtype) -> None:
+    rounded = tokens.to(dtype)
+    some = ["is red"] * 6
+    for found, exact in (
+        (tiny.query(rounded, some), tiny.query(rounded.float(), some)),
+        (tiny.gallery(rounded), tiny.gallery(rounded.float())),
+    ):
+        assert found.dtype == torch.float32
+        assert found.equal(exact)

@@ -1,0 +1,23 @@
+"""What somebody reads who asks for BLIP-2 where LAVIS is not installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hsfiq.errors import HsfiqError
+from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES
+from hsfiq.model.encoders.blip2_weights import urls
+from hsfiq.model.encoders.lavis.encoder import load
+
+
+def test_one_line_says_what_to_install(tmp_path: Path) -> None:
+    for file in urls(ARCHITECTURES["blip2-vitL"]):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    with pytest.raises(
+        HsfiqError, match=r"\(lavis is not installed\).*'hsfiq\[lavis\]'.*3\.11"
+    ) as e:
+        load("blip2-vitL", tmp_path)
+    assert "\n" not in str(e.value)

@@ -1,0 +1,355 @@
+"""The feature cache equals running the encoder, and computes only what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hsfiq.errors import HsfiqError, UnreadableInput
+from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.features.cache import CacheReport, FeatureCache, default_root
+from hsfiq.model.features.token_files import HEADER_BYTES
+from hsfiq.model.features.tokens import EncodedTokens, TokenSource
+from tests.model.encoders.small_encoder import (
+    CPU,
+    SmallEncoder,
+    assert_cached_equals_encoded,
+    draw_image,
+    draw_images,
+    fill,
+)
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+# ------------------------------------------------------------------------ equal to the encoder
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch", [1, 3, 64])
+def test_cached_tokens_are_the_encoders_to_the_bit(
+    tmp_path: Path, dtype: torch.dtype, batch: int
+) -> None:
+    images, encoder = draw_images(tmp_path / "images", 10), SmallEncoder()
+    cache = FeatureCache.open(tmp_path / "cache", encoder, dtype)
+
+    report = fill(cache, images, batch)
+
+    assert report == CacheReport(n_computed=10, n_found=0, n_shared=0, unreadable={})
+    assert_cached_equals_encoded(cache, encoder, images, dtype)
+    reopened = FeatureCache.open(tmp_path / "cache", SmallEncoder(), dtype)
+    assert fill(reopened, images) == CacheReport(0, 10, 0, {})
+    assert_cached_equals_encoded(reopened, encoder, images, dtype)
+
+
+def gradients(source: TokenSource, encoder: SmallEncoder) -> dict[str, Tensor]:
+    """Train one step's worth on batches of references and targets, some images met twice."""
+    encoder.zero_grad()
+    references, targets = ["i3", "i0", "i7", "i3"], ["i1", "i0", "i2", "i9"]
+    query = encoder.query(source.tokens(references), ["a", "in red", "and", "longer, too"])
+    gallery = encoder.gallery(source.tokens(targets))  # [B, L, D]
+    scores = torch.einsum("qd,gld->qgl", query, gallery).amax(dim=2) / encoder.temperature
+    torch.nn.functional.cross_entropy(scores, torch.arange(4)).backward()
+    return {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradients_are_the_same_with_and_without_the_cache(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
+    images, encoder = draw_images(tmp_path / "images", 10), SmallEncoder()
+    cache = FeatureCache.open(tmp_path / "cache", encoder, dtype)
+    fill(cache, images)
+
+    cached = gradients(cache, encoder)
+    encoded = gradients(EncodedTokens(encoder, images, dtype, CPU), encoder)
+
+    assert cached.keys() == encoded.keys() == {"project", "word", "temperature"}
+    for name, gradient in cached.items():
+        assert gradient.abs().max() > 0
+        assert gradient.equal(encoded[name])
+
+
+def test_what_is_read_is_the_readers_own(tmp_path: Path) -> None:
+    images, encoder = draw_images(tmp_path / "images", 2), SmallEncoder()
+    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+    fill(cache, images)
+    before = cache.tokens(["i0", "i1", "i0"])
+
+    cache.tokens(["i0", "i1", "i0"]).zero_()
+
+    assert cache.tokens(["i0", "i1", "i0"]).equal(before)
+    assert before[0].equal(before[2])
+    assert cache.tokens([]).shape == (0, *encoder.tokens_shape)
+
+
+def test_rows_are_where_the_tokens_lie(tmp_path: Path) -> None:
+    images, encoder = draw_images(tmp_path / "images", 5), SmallEncoder()
+    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float32)
+    fill(cache, images)
+
+    rows = [cache._row(image_id) for image_id in ("i4", "i1", "i4")]
+
+    raw = (cache.folder / "tokens.bin").read_bytes()[HEADER_BYTES:]
+    whole = torch.frombuffer(bytearray(raw), dtype=torch.float32).view(5, *encoder.tokens_shape)
+    assert whole[rows].equal(cache.tokens(["i4", "i1", "i4"]))
+
+
+# ------------------------------------------------------------------------ only what is missing
+
+
+def test_only_what_is_missing_is_computed(tmp_path: Path) -> None:
+    images, encoder = draw_images(tmp_path / "images", 12), SmallEncoder()
+    first = {image_id: images[image_id] for image_id in list(images)[:5]}
+    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+    fill(cache, first)
+    steps = []
+
+    report = cache.fill(
+        images, batch=4, device=CPU, workers=2, on_progress=lambda *step: steps.append(step)
+    )
+
+    assert report == CacheReport(n_computed=7, n_found=5, n_shared=0, unreadable={})
+    assert steps == [(4, 7), (7, 7)]
+    assert encoder.n_encoded == 12
+    assert_cached_equals_encoded(cache, encoder, images, torch.float16)
+
+
+def test_the_same_content_under_two_ids_is_kept_once(tmp_path: Path) -> None:
+    images, encoder = draw_images(tmp_path / "images", 3), SmallEncoder()
+    images["again"] = tmp_path / "images" / "again.png"
+    images["again"].write_bytes(images["i2"].read_bytes())
+    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+
+    report = fill(cache, images)
+
+    assert report == CacheReport(n_computed=3, n_found=0, n_shared=1, unreadable={})
+    assert encoder.n_encoded == 3
+    assert cache._row("again") == cache._row("i2")
+
+
+def test_a_changed_image_is_noticed(tmp_path: Path) -> None:
+    images, encoder = draw_images(tmp_path / "images", 3), SmallEncoder()
+    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+    fill(cache, images)
+    before = cache.tokens(["i1"])
+    draw_image(images["i1"], seed=77)
+
+    report = fill(cache, images)
+
+    assert report == CacheReport(n_computed=1, n_found=2, n_shared=0, unreadable={})
+    assert not cache.tokens(["i1"]).equal(before)
+    assert_cached_equals_encoded(cache, encoder, images, torch.float16)
+
+
+def test_another_setting_has_another_folder(tmp_path: Path) -> None:
+    encoders = [
+        SmallEncoder(),
+        SmallEncoder(seed=1),
+        SmallEncoder(preprocessing=Preprocessing(size=8, pad_ratio=1.5)),
+        SmallEncoder(preprocessing=Preprocessing(size=12)),
+        SmallEncoder(preprocessing=Preprocessing(size=8, mean=(0.5, 0.5, 0.5))),
+        SmallEncoder(preprocessing=Preprocessing(size=8, std=(0.5, 0.5, 0.5))),
+    ]
+
+    folders = {
+        FeatureCache.open(tmp_path, encoder, dtype).folder
+        for encoder in encoders
+        for dtype in DTYPES
+    }
+
+    assert len(folders) == len(encoders) * len(DTYPES)
+    assert FeatureCache.open(tmp_path, SmallEncoder(), torch.float16).folder in folders
+
+
+def test_people_can_read_what_a_folder_holds(tmp_path: Path) -> None:
+    cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.bfloat16)
+    fill(cache, draw_images(tmp_path / "images", 1))
+
+    about = json.loads((cache.folder / "about.json").read_text())
+
+    assert about["encoder"] == "small"
+    assert about["frozen_id"] == SmallEncoder().frozen_id()
+    assert about["preprocessing"]["size"] == 8
+    assert about["dtype"] == "bfloat16"
+    assert about["tokens_shape"] == [4, 6]
+
+
+def test_opening_writes_nothing(tmp_path: Path) -> None:
+    FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_usual_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HSFIQ_CACHE", raising=False)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert default_root() == Path("/home/somebody/.cache/hsfiq/features")
+    monkeypatch.setenv("HSFIQ_CACHE", "/data/features")
+    assert default_root() == Path("/data/features")
+
+
+pictures = st.integers(0, 5)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), pictures, pictures),
+        st.tuples(st.just("break"), pictures, st.just(0)),
+        st.tuples(st.just("remove"), pictures, st.just(0)),
+        st.tuples(st.just("fill"), st.integers(1, 63), st.integers(1, 4)),
+        st.tuples(st.just("reopen"), st.just(0), st.just(0)),
+    ),
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(steps=steps)
+def test_whatever_happens_to_the_files_tokens_are_those_of_the_last_fill(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("cache")
+    encoder = SmallEncoder()
+    cache = FeatureCache.open(folder / "cache", encoder, torch.float16)
+    held: dict[str, int | None] = {}  # what lies under an id now: a picture's seed, or rubbish
+    last: dict[str, int] = {}  # and what lay there at the last fill
+    kept: set[int] = set()
+    by_seed = draw_images(folder, 6)
+
+    for step, one, two in steps:
+        path = folder / f"file{one}.png"
+        if step == "put":
+            path.write_bytes(by_seed[f"i{two}"].read_bytes())
+            held[f"file{one}"] = two
+        elif step == "break":
+            path.write_bytes(b"rubbish")
+            held[f"file{one}"] = None
+        elif step == "remove":
+            path.unlink(missing_ok=True)
+            held.pop(f"file{one}", None)
+        elif step == "reopen":
+            cache, last = FeatureCache.open(folder / "cache", encoder, torch.float16), {}
+        else:
+            asked = {f"file{i}": folder / f"file{i}.png" for i in range(6) if one >> i & 1}
+            report = fill(cache, asked, batch=two)
+            found = {name: seed for name in asked if (seed := held.get(name)) is not None}
+            last = {name: seed for name, seed in last.items() if name not in asked} | found
+            assert report.unreadable.keys() == asked.keys() - found.keys()
+            assert report.n_found == sum(seed in kept for seed in found.values())
+            assert report.n_computed == len(set(found.values()) - kept)
+            assert report.n_found + report.n_computed + report.n_shared == len(found)
+            kept |= set(found.values())
+
+    assert encoder.n_encoded == len(kept)
+    names = {name: by_seed[f"i{seed}"] for name, seed in last.items()}
+    if names:
+        assert_cached_equals_encoded(cache, encoder, names, torch.float16)
+    for name in {f"file{i}" for i in range(6)} - last.keys():
+        with pytest.raises(UnreadableInput, match=f"image {name}: has no tokens"):
+            cache.tokens([name])
+
+
+# ------------------------------------------------------------------------ unreadable, unfit
+
+
+def test_unreadable_images_are_named_and_the_others_computed(tmp_path: Path) -> None:
+    images, encoder = draw_images(tmp_path / "images", 5), SmallEncoder()
+    images["i1"].write_bytes(b"")
+    images["i2"].write_bytes(b"")
+    images["i3"].write_bytes(images["i3"].read_bytes()[:90])
+    images["absent"] = tmp_path / "images" / "absent.png"
+    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+
+    report = fill(cache, images)
+
+    assert (report.n_computed, report.n_found, report.n_shared) == (2, 0, 0)
+    assert report.unreadable.keys() == {"i1", "i2", "i3", "absent"}
+    for image_id, reason in report.unreadable.items():
+        assert reason.startswith(f"{images[image_id]}: ")
+        assert "\n" not in reason
+    assert "has zero bytes" in report.unreadable["i1"]
+    assert "has zero bytes" in report.unreadable["i2"]
+    assert_cached_equals_encoded(
+        cache, encoder, {name: images[name] for name in ("i0", "i4")}, torch.float16
+    )
+    with pytest.raises(UnreadableInput, match="image i3: has no tokens"):
+        cache.tokens(["i0", "i3"])
+
+
+def test_no_images_need_no_folder(tmp_path: Path) -> None:
+    cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+
+    assert fill(cache, {}) == CacheReport(0, 0, 0, {})
+    assert not cache.folder.exists()
+
+
+def test_tokens_too_large_for_fp16_are_refused_and_fit_bf16(tmp_path: Path) -> None:
+    images, encoder = draw_images(tmp_path / "images", 2), SmallEncoder(scale=1e6)
+    small = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+
+    with pytest.raises(UnreadableInput, match=r"i\d\.png: .* too large for fp16; store .* bf16"):
+        fill(small, images)
+
+    again = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+    assert len(again.tokens([])) == 0
+    large = FeatureCache.open(tmp_path / "cache", encoder, torch.bfloat16)
+    assert fill(large, images).n_computed == 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tokens_that_are_no_numbers_are_refused(tmp_path: Path, dtype: torch.dtype) -> None:
+    encoder = SmallEncoder(scale=float("nan"))
+    cache = FeatureCache.open(tmp_path / "cache", encoder, dtype)
+
+    with pytest.raises(UnreadableInput, match="small gives tokens that are NaN or infinite"):
+        fill(cache, draw_images(tmp_path / "images", 1))
+
+
+def test_what_was_computed_before_an_error_is_kept(tmp_path: Path) -> None:
+    images, encoder = draw_images(tmp_path / "images", 6), SmallEncoder()
+    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+
+    def stop(done: int, _: int) -> None:
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cache.fill(images, batch=2, device=CPU, workers=2, on_progress=stop)
+
+    again = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+    assert fill(again, images) == CacheReport(n_computed=2, n_found=4, n_shared=0, unreadable={})
+
+
+def test_an_unknown_dtype_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HsfiqError, match=r"fp16, bf16, fp32, not as torch\.int8"):
+        FeatureCache.open(tmp_path, SmallEncoder(), torch.int8)
+
+
+def test_an_encoder_of_another_shape_than_it_says_is_refused(tmp_path: Path) -> None:
+    encoder = SmallEncoder()
+    encoder.tokens_shape = (4, 7)
+    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+
+    with pytest.raises(ValueError, match=r"gives \[1, 4, 6\], not \[4, 7\]"):
+        fill(cache, draw_images(tmp_path / "images", 1))
+
+
+def test_encoded_tokens_name_an_image_without_a_file(tmp_path: Path) -> None:
+    source = EncodedTokens(SmallEncoder(), {}, torch.float16, CPU)
+
+    with pytest.raises(UnreadableInput, match="image i0: has no tokens"):
+        source.tokens(["i0"])

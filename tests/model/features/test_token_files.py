@@ -1,0 +1,268 @@
+"""A feature cache outlives kills, neighbours, damage and full disks: whole rows, or one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.features.cache import CacheReport, FeatureCache
+from hsfiq.model.features.token_files import HEADER_BYTES
+from tests.model.encoders.small_encoder import (
+    SmallEncoder,
+    assert_cached_equals_encoded,
+    draw_images,
+    fill,
+)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+# ------------------------------------------------------------------------ damaged files
+
+
+def filled(tmp_path: Path, n: int = 3) -> FeatureCache:
+    cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+    fill(cache, draw_images(tmp_path / "images", n))
+    return cache
+
+
+def assert_refused(tmp_path: Path, says: str) -> None:
+    with pytest.raises(UnreadableInput, match=says) as raised:
+        FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+    assert "; delete the folder" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_truncated_file_is_noticed(tmp_path: Path) -> None:
+    tokens = filled(tmp_path).folder / "tokens.bin"
+    os.truncate(tokens, tokens.stat().st_size - 1)
+
+    assert_refused(tmp_path, "tokens.bin: is truncated: 2 rows of the 3 indexed")
+
+
+def test_an_absent_file_is_noticed(tmp_path: Path) -> None:
+    (filled(tmp_path).folder / "tokens.bin").unlink()
+
+    assert_refused(tmp_path, "tokens.bin: is missing, and 3 rows are indexed")
+
+
+def test_another_caches_file_is_noticed(tmp_path: Path) -> None:
+    tokens = filled(tmp_path).folder / "tokens.bin"
+    other = FeatureCache.open(tmp_path / "cache", SmallEncoder(seed=1), torch.float16)
+    fill(other, draw_images(tmp_path / "images", 3))
+    tokens.write_bytes((other.folder / "tokens.bin").read_bytes())
+
+    assert_refused(tmp_path, "tokens.bin: was not written for these settings")
+
+
+def test_a_damaged_index_is_noticed(tmp_path: Path) -> None:
+    index = filled(tmp_path).folder / "index.sqlite3"
+    with closing(sqlite3.connect(index)) as connection, connection:
+        connection.execute("DELETE FROM rows WHERE row = 1")
+    assert_refused(tmp_path, "index.sqlite3: is damaged")
+
+    index.write_bytes(b"rubbish" * 1000)
+    assert_refused(tmp_path, "index.sqlite3: is damaged")
+
+
+def test_a_deleted_cache_is_filled_anew_by_one_that_is_open(tmp_path: Path) -> None:
+    cache = filled(tmp_path)
+    for file in cache.folder.iterdir():
+        file.unlink()
+    cache.folder.rmdir()
+
+    images = draw_images(tmp_path / "images", 3)
+
+    assert fill(cache, images) == CacheReport(3, 0, 0, {})
+    assert_cached_equals_encoded(cache, SmallEncoder(), images, torch.float16)
+
+
+# ------------------------------------------------------------------------ no room
+
+
+def test_a_full_disk_is_foreseen_and_nothing_written(tmp_path: Path) -> None:
+    encoder = SmallEncoder()
+    encoder.tokens_shape = (257, 10**13)
+    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+
+    with pytest.raises(UnreadableInput, match=r"2 images take 10,280,000.0 GB, and .* are free"):
+        fill(cache, draw_images(tmp_path / "images", 2))
+
+    assert encoder.n_encoded == 0
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    cache = FeatureCache.open(tmp_path / "file" / "cache", SmallEncoder(), torch.float16)
+
+    with pytest.raises(UnreadableInput, match=r"cannot be written \(.+\); fix that or name"):
+        fill(cache, draw_images(tmp_path / "images", 1))
+
+
+FILL = f"""
+import os, resource, sys, time
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parents[3])!r})
+import torch
+from tests.model.encoders.small_encoder import SmallEncoder
+from hsfiq.errors import HsfiqError
+from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.encoders.preprocessing import Preprocessing
+
+torch.set_num_threads(1)
+folder, pause, limit, size = Path(sys.argv[1]), float(sys.argv[2]), *map(int, sys.argv[3:])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+images = {{path.stem: path for path in sorted((folder / "images").iterdir())}}
+
+def on_progress(done, of):
+    time.sleep(pause)
+    print(done, flush=True)
+
+try:
+    encoder = SmallEncoder(preprocessing=Preprocessing(size=size))
+    cache = FeatureCache.open(folder / "cache", encoder, torch.float16)
+    print("open", flush=True)
+    report = cache.fill(
+        images, batch=2, device=torch.device("cpu"), workers=2, on_progress=on_progress
+    )
+    print("computed", report.n_computed, flush=True)
+except HsfiqError as error:
+    sys.exit(str(error))
+"""
+
+
+@contextmanager
+def filling(
+    folder: Path, *, pause: float = 0.0, limit: int = 1 << 40, size: int = 8
+) -> Iterator[subprocess.Popen[str]]:
+    """Another process that fills the cache, and says how far it is."""
+    with subprocess.Popen(
+        [sys.executable, "-c", FILL, str(folder), str(pause), str(limit), str(size)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_disk_that_fills_up_meanwhile_keeps_whole_rows(tmp_path: Path) -> None:
+    images = draw_images(tmp_path / "images", 12)
+    encoder = SmallEncoder(preprocessing=Preprocessing(size=80))
+    row_bytes = 20 * 20 * 6 * 2
+    # No file may grow further than six rows and a half: more than the index needs.
+    limit = HEADER_BYTES + 6 * row_bytes + row_bytes // 2
+
+    with filling(tmp_path, limit=limit, size=80) as process:
+        _, errors = process.communicate()
+
+    assert process.returncode == 1
+    assert "cannot be written (" in errors
+    assert errors.count("\n") == 1
+    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+    report = fill(cache, images)
+    assert 2 <= report.n_found <= 6
+    assert report.n_found + report.n_computed == 12
+    assert_cached_equals_encoded(cache, encoder, images, torch.float16)
+
+
+# ------------------------------------------------------------------------ kills and neighbours
+
+
+@pytest.mark.parametrize(("lines", "pause"), [(1, 0.0), (2, 0.05), (5, 0.0), (12, 0.01)])
+def test_a_killed_process_leaves_whole_rows_or_none(
+    tmp_path: Path, lines: int, pause: float
+) -> None:
+    images = draw_images(tmp_path / "images", 40)
+    with filling(tmp_path, pause=pause) as process:
+        said = [process.stdout.readline() for _ in range(lines)]
+        process.send_signal(signal.SIGKILL)
+    assert "computed" not in "".join(said)
+
+    encoder = SmallEncoder()
+    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+    report = fill(cache, images)
+
+    assert report.n_found + report.n_computed == 40
+    assert encoder.n_encoded == report.n_computed
+    if lines > 1:
+        assert report.n_found >= 2  # the first batch is made safe at once
+    assert_cached_equals_encoded(cache, encoder, images, torch.float16)
+
+
+@pytest.mark.parametrize("behind", [b"x", b"x" * 48, b"x" * 1000])
+def test_what_lies_behind_the_last_listed_row_is_overwritten(tmp_path: Path, behind: bytes) -> None:
+    cache = filled(tmp_path, 3)
+    with (cache.folder / "tokens.bin").open("ab") as file:
+        file.write(behind)
+    images = draw_images(tmp_path / "images", 7)
+
+    again = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+
+    assert fill(again, images) == CacheReport(n_computed=4, n_found=3, n_shared=0, unreadable={})
+    assert_cached_equals_encoded(again, SmallEncoder(), images, torch.float16)
+    assert (cache.folder / "tokens.bin").stat().st_size == HEADER_BYTES + 7 * 48
+
+
+@pytest.mark.parametrize("left", [[], ["lock"], ["tokens.bin"], ["tokens.bin", "about.json"]])
+def test_a_folder_whose_making_was_cut_short_is_finished(tmp_path: Path, left: list[str]) -> None:
+    cache = filled(tmp_path, 3)
+    for file in cache.folder.iterdir():
+        if file.name not in left:
+            file.unlink()
+    (cache.folder / ".tokens.bin-7.draft").write_bytes(b"hsf")
+    images = draw_images(tmp_path / "images", 3)
+
+    again = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+
+    assert fill(again, images) == CacheReport(3, 0, 0, {})
+    assert_cached_equals_encoded(again, SmallEncoder(), images, torch.float16)
+
+
+def test_two_processes_at_once_compute_each_image_once(tmp_path: Path) -> None:
+    images = draw_images(tmp_path / "images", 20)
+    with filling(tmp_path, pause=0.02) as one:
+        assert one.stdout.readline() == "open\n"
+        with filling(tmp_path) as two:
+            ends = [process.communicate() for process in (one, two)]
+
+    assert [errors for _, errors in ends] == ["", ""]
+    computed = [int(said.split("computed")[1]) for said, _ in ends]
+    assert sum(computed) == 20
+    cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+    assert fill(cache, images) == CacheReport(0, 20, 0, {})
+    assert_cached_equals_encoded(cache, SmallEncoder(), images, torch.float16)
+
+
+def test_rows_that_another_cache_appends_are_taken_over(tmp_path: Path) -> None:
+    images = draw_images(tmp_path / "images", 6)
+    one = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+    two = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+    fill(one, {name: images[name] for name in ("i0", "i1")})
+    before = one.tokens(["i0", "i1"])
+
+    assert fill(two, images).n_found == 2
+    assert fill(one, images).n_found == 6
+    assert one.tokens(["i0", "i1"]).equal(before)
+    assert_cached_equals_encoded(one, SmallEncoder(), images, torch.float16)

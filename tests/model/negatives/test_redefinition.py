@@ -1,0 +1,222 @@
+"""The negatives of training are those that the rule gives with the weights of the moment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from hsfiq.model.data.texts import mining_text, normalise, training_text
+from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.negatives.redefinition import Definition, defined_at, from_tensors, rule_at
+from hsfiq.model.negatives.rules import NegativeRule
+from hsfiq.model.recipes.recipe import RECIPES, Recipe, recipe
+from hsfiq.model.recipes.values import Strategy
+from hsfiq.model.runtime.seeds import generator
+from hsfiq.model.scorer.loading import new_scorer
+from hsfiq.model.scorer.scorer import Scorer
+from hsfiq.model.training.run_folder import RunFolder
+from hsfiq.model.training.trainer import Batch, Trainer
+from tests.model.negatives import reference_negatives
+from tests.model.training.helpers import ALONE, SMALL, Drawn, Recorder, train
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+# ------------------------------------------------------------------------------------ which rule
+
+
+def rules_of(one: Recipe) -> dict[int, str]:
+    """The rule in words, by the first epoch that it is in force in."""
+    found: dict[int, str] = {}
+    for epoch in range(one.epochs):
+        rule = str(rule_at(one, epoch))
+        if epoch == 0 or rule != str(rule_at(one, epoch - 1)):
+            found[epoch] = rule
+    return found
+
+
+CORPUS = "everything but the target"
+HALVED = "the {} best scored below the target, half as many at each redefinition"
+DROPS = "those between the two steepest score drops below the target"
+
+
+@pytest.mark.parametrize(
+    ("name", "definitions", "rules"),
+    [
+        (
+            "cirqrs-fashioniq",
+            (6, 12, 18, 24),
+            {
+                6: HALVED.format(50),
+                12: HALVED.format(25),
+                18: HALVED.format(12),
+                24: HALVED.format(6),
+            },
+        ),
+        (
+            "cirqrs-cirr",
+            (8, 16, 24, 32, 40, 48),
+            {8 * i: HALVED.format(100 >> i - 1) for i in range(1, 7)},
+        ),
+        ("qure-fashioniq", (5, 10, 15, 20, 25), {5: DROPS}),
+        ("qure-cirr", (8, 16, 24, 32, 40, 48), {8: DROPS}),
+    ],
+)
+def test_the_papers_definitions(
+    name: str, definitions: tuple[int, ...], rules: dict[int, str]
+) -> None:
+    one = recipe(name)
+    assert one.definitions == definitions
+    assert rules_of(one) == {0: CORPUS, **rules}
+    starts = [0, *definitions]
+    for epoch in range(one.epochs):
+        assert defined_at(one, epoch) == max(start for start in starts if start <= epoch)
+
+
+def test_the_corpus_is_never_redefined_but_drawn_from_anew() -> None:
+    one = replace(recipe("cirqrs-fashioniq"), strategy="corpus")
+    assert rules_of(one) == {0: CORPUS}
+    assert {defined_at(one, epoch) for epoch in range(30)} == {0, 6, 12, 18, 24}
+
+
+# ------------------------------------------------------------------------------- what is drawn
+
+
+class Checker(Recorder):
+    """At each definition, compares it with the sets worked out one query at a time."""
+
+    def __init__(self, drawn: Drawn, one: Recipe, scorer: Scorer, tokens: TokenSource) -> None:
+        super().__init__()
+        self._drawn, self._recipe, self._scorer, self._tokens = drawn, one, scorer, tokens
+
+    @torch.no_grad()
+    def defined(self, definition: Definition) -> None:
+        super().defined(definition)
+        data, encoder = self._drawn.data, self._scorer.encoder
+        rule = rule_at(self._recipe, definition.epoch)
+        pools = {
+            name: [encoder.gallery(self._tokens.tokens([image]))[0] for image in images]
+            for name, images in data.pools.items()
+        }
+        uniforms = torch.rand(
+            definition.columns.shape,
+            generator=generator(self._recipe.seed, "negatives", definition.epoch),
+        )
+        n_fell_back = 0
+        for i, example in enumerate(data.train):
+            query = self.query(encoder, example)
+            scores = [(vectors @ query).max().numpy() for vectors in pools[example.pool]]
+            target = data.pools[example.pool].index(example.target)
+            members, fell_back = reference_negatives.negatives(scores, target, rule)
+            assert target not in members
+            assert definition.sizes[i] == len(members)
+            expected = reference_negatives.draws(members, uniforms[i].tolist())
+            assert definition.columns[i].tolist() == expected
+            n_fell_back += fell_back
+        assert definition.n_fell_back == n_fell_back
+
+    def query(self, encoder: Encoder, example: Any) -> torch.Tensor:
+        text = normalise(mining_text(example.captions))
+        return encoder.query(self._tokens.tokens([example.reference]), [text])[0]
+
+
+def trainer_of(
+    drawn: Drawn, tokens: TokenSource, one: Recipe, folder: Path, callback: Recorder | None = None
+) -> tuple[Trainer, Scorer]:
+    scorer = new_scorer(one, None)
+    told = callback or Checker(drawn, one, scorer, tokens)
+    run_folder = RunFolder(folder, {"recipe": one.to_json()}, {})
+    return Trainer(scorer, drawn.data, one, tokens, run_folder, ALONE, [told]), scorer
+
+
+@pytest.mark.parametrize("strategy", ["cirqrs", "qure", "qure-code", "top-k", "after-target"])
+def test_negatives_are_those_of_the_weights_of_the_moment(
+    drawn: Drawn, tokens: TokenSource, tmp_path: Path, strategy: Strategy
+) -> None:
+    one = replace(SMALL, strategy=strategy, epochs=3, n_def=2, n_neg=6)
+    trainer, _ = trainer_of(drawn, tokens, one, tmp_path)
+    trainer.train()
+    (told,) = trainer.callbacks
+    assert isinstance(told, Checker)
+    assert [it.epoch for it in told.definitions] == [0, 1, 2]
+    assert [it.columns.shape[1] for it in told.definitions] == [1, 1, 1]
+
+
+def test_sets_halve(drawn: Drawn, tmp_path: Path) -> None:
+    one = replace(SMALL, epochs=5, n_def=5, n_neg=8)
+    ran = train(drawn, tmp_path / "run", one)
+    lines = ran.last.about["progress"]["definitions"]
+    # Where the target ranks so low that fewer are below it, a set is smaller; where none is, all.
+    assert [line["median_size"] for line in lines[1:]] == [8, 4, 2, 1]
+    assert [line["rule"] for line in lines] == [CORPUS, *(HALVED.format(k) for k in (8, 4, 2, 1))]
+    assert lines[0]["smallest"] == min(map(len, drawn.data.pools.values())) - 1
+    for line, definition in zip(lines, ran.told.definitions, strict=True):
+        assert line["n_queries"] == 60
+        assert line["mean_size"] == definition.sizes.double().mean().item()
+
+
+def test_a_definition_holds_until_the_next(drawn: Drawn, tmp_path: Path) -> None:
+    """30 epochs cut into 4 are 7, 7, 7, 7 and 2; here 5 cut into 2: 2, 2 and 1."""
+    ran = train(drawn, tmp_path / "run", replace(SMALL, epochs=5, n_def=2))
+    assert [it.epoch for it in ran.told.definitions] == [0, 2, 4]
+    assert [it.columns.shape[1] for it in ran.told.definitions] == [2, 2, 1]
+
+
+# -------------------------------------------------------------------------------- what is trained
+
+
+def test_an_epoch_trains_each_triplet_once_with_what_was_drawn_for_it(
+    drawn: Drawn, tokens: TokenSource, tmp_path: Path
+) -> None:
+    one = replace(SMALL, captions="four-way")
+    trainer, _ = trainer_of(drawn, tokens, one, tmp_path, Recorder())
+    definition = trainer.current_definition(0)
+    data = drawn.data
+    by_id = {it.triplet_id: (i, it) for i, it in enumerate(data.train)}
+    orders = []
+    for epoch in (0, 1):
+        batches: list[Batch] = list(trainer.batches(epoch, 0, definition))
+        assert [batch.n for batch in batches] == [13, 13, 13, 13, 8]
+        assert [batch.weight for batch in batches] == [1 / 13] * 4 + [1 / 8]
+        orders.append([name for batch in batches for name in batch.triplet_ids])
+        assert sorted(orders[-1]) == sorted(by_id)
+        captions = torch.rand(60, generator=generator(one.seed, "captions", epoch)).tolist()
+        for batch in batches:
+            for place, name in enumerate(batch.triplet_ids):
+                i, example = by_id[name]
+                negative = data.pools[example.pool][definition.columns[i, epoch]]
+                images = [example.reference, example.target, negative]
+                read = torch.stack(
+                    [batch.references[place], batch.targets[place], batch.negatives[place]]
+                )
+                assert read.equal(tokens.tokens(images))
+                text = training_text(example.captions, "four-way", captions[i])
+                assert batch.texts[place] == normalise(text)
+    assert orders[0] != orders[1]
+    rest = list(trainer.batches(1, 3, definition))
+    assert [name for batch in rest for name in batch.triplet_ids] == orders[1][39:]
+
+
+def test_a_checkpoint_keeps_a_definition() -> None:
+    columns, sizes = torch.tensor([[3, 1], [0, 2]], dtype=torch.int32), torch.tensor([4, 2])
+    one = Definition(6, str(NegativeRule("qure")), columns, sizes.int(), 1)
+    again = from_tensors(one.tensors(), one.to_json())
+    assert (again.epoch, again.rule, again.n_fell_back) == (6, DROPS, 1)
+    assert again.columns.equal(columns)
+    assert again.sizes.equal(sizes.int())
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_of_the_papers_trains_on_the_drawn_catalogue(
+    drawn: Drawn, tmp_path: Path, name: str
+) -> None:
+    one = recipe(name)
+    small = replace(
+        SMALL, name=name, epochs=2, n_def=2, strategy=one.strategy, n_neg=one.n_neg, pool=one.pool
+    )
+    assert len(train(drawn, tmp_path / "run", small, data=drawn.first(13)).told.epochs) == 2

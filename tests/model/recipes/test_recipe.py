@@ -1,0 +1,296 @@
+"""The papers' recipes, what a command line may change in them, and that PAPERS.md tells them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.negatives.rules import DESCRIPTIONS
+from hsfiq.model.recipes.recipe import (
+    DRAWN,
+    FIXED,
+    RECIPES,
+    Recipe,
+    changes,
+    kinds_of_values,
+    on_drawn,
+    recipe,
+)
+from hsfiq.model.recipes.values import RANGES, SIZED, Strategy, parsed, shown
+
+PAPERS = Path(__file__).parents[3] / "PAPERS.md"
+QURE = RECIPES["qure-fashioniq"]
+
+by_name = pytest.mark.parametrize("name", RECIPES)
+
+
+# ---------------------------------------------------------------------------------- the schedules
+
+
+@pytest.mark.parametrize(
+    ("name", "period", "definitions"),
+    [
+        ("cirqrs-fashioniq", 6, (6, 12, 18, 24)),
+        ("cirqrs-cirr", 8, (8, 16, 24, 32, 40, 48)),
+        ("qure-fashioniq", 5, (5, 10, 15, 20, 25)),
+        ("qure-cirr", 8, (8, 16, 24, 32, 40, 48)),
+    ],
+)
+def test_when_sets_are_defined(name: str, period: int, definitions: tuple[int, ...]) -> None:
+    assert recipe(name).period == period
+    assert recipe(name).definitions == definitions
+
+
+@settings(deadline=None)
+@given(st.integers(1, 60), st.integers(1, 60))
+def test_sets_are_defined_as_algorithm_1_has_it(epochs: int, n_def: int) -> None:
+    if n_def > epochs:
+        with pytest.raises(UnreadableInput, match=f"n_def is {n_def}, more than its {epochs}"):
+            replace(QURE, epochs=epochs, n_def=n_def)
+        return
+    literal = []
+    for epoch in range(epochs):
+        if epoch == 0:
+            pass  # the warm-up begins
+        elif epoch % (epochs // n_def) == 0:
+            literal.append(epoch)
+    assert list(replace(QURE, epochs=epochs, n_def=n_def).definitions) == literal
+
+
+def test_the_whole_corpus_is_never_defined_anew() -> None:
+    assert replace(QURE, strategy="corpus").definitions == ()
+
+
+def test_the_learning_rate_falls_along_a_cosine() -> None:
+    assert QURE.lr_at(0) == 5e-6
+    assert QURE.lr_at(15) == pytest.approx((5e-6 + 5e-8) / 2)
+    assert QURE.lr_at(30) == pytest.approx(5e-8)
+    rates = [QURE.lr_at(epoch) for epoch in range(30)]
+    assert rates == sorted(rates, reverse=True)
+    assert replace(QURE, final_lr_share=1.0).lr_at(17) == pytest.approx(5e-6)
+
+
+# -------------------------------------------------------------------------------------- by name
+
+
+@by_name
+def test_recipes_by_name(name: str) -> None:
+    assert recipe(name).name == name
+    assert name.endswith(f"-{recipe(name).dataset}")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (
+            "cirqrs-fashionq",
+            "is no recipe; did you mean 'cirqrs-fashioniq'? there are cirqrs-fashioniq,",
+        ),
+        ("xyz", "'xyz': is no recipe; there are cirqrs-fashioniq,"),
+        ("", "'': is no recipe; there are"),
+        ("a\nb", r"'a\nb': is no recipe; there are"),
+    ],
+)
+def test_a_wrong_name(wrong: str, said: str) -> None:
+    with pytest.raises(UnreadableInput, match=re.escape(said)) as error:
+        recipe(wrong)
+    assert "\n" not in str(error.value)
+
+
+# ---------------------------------------------------------------------------------- other values
+
+
+def test_other_values() -> None:
+    changed = QURE.with_values(
+        {
+            "epochs": "12",
+            "lr": "1e-4",
+            "betas": "0.8, 0.99",
+            "clip_norm": "1",
+            "strategy": "top-k",
+            "n_neg": "100",
+            "val_recall": "1,5,10",
+        }
+    )
+    assert changed == replace(
+        QURE,
+        epochs=12,
+        lr=1e-4,
+        betas=(0.8, 0.99),
+        clip_norm=1.0,
+        strategy="top-k",
+        n_neg=100,
+        val_recall=(1, 5, 10),
+    )
+    assert changed.with_values({"clip_norm": "none"}).clip_norm is None
+    assert QURE.with_values({}) == QURE
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "said"),
+    [
+        ("epoch", "5", "epoch=5: a recipe has no 'epoch' to change; did you mean 'epochs'? there"),
+        ("name", "x", "name=x: a recipe has no 'name' to change; there are encoder, size,"),
+        ("dataset", "cirr", "dataset=cirr: a recipe has no 'dataset' to change"),
+        ("epochs", "five", "epochs=five: 'five' is not a whole number"),
+        ("epochs", "1_0", "epochs=1_0: '1_0' is not a whole number"),
+        ("epochs", "", "epochs=: '' is not a whole number"),
+        ("epochs", "0", "recipe qure-fashioniq: epochs is 0, not from 1 to 100000"),
+        ("batch", "32.0", "'32.0' is not a whole number"),
+        ("lr", "fast", "lr=fast: 'fast' is not a number"),
+        ("lr", "nan", "recipe qure-fashioniq: lr is nan, not from 1e-12 to 10"),
+        ("lr", "inf", "lr is inf, not from"),
+        ("lr", "0", "lr is 0.0, not from"),
+        ("betas", "0.9", "betas=0.9: '0.9' is not 2 values with a comma between them"),
+        ("betas", "0.9,1", "betas is 0.9,1.0, not from 0 to 0.999999"),
+        ("clip_norm", "-1", "clip_norm is -1.0, not from"),
+        ("val_recall", "10,0", "val_recall is 10,0, not from 1"),
+        (
+            "strategy",
+            "hard",
+            "strategy=hard: 'hard' is none of corpus, top-k, after-target, cirqrs",
+        ),
+        ("strategy", "top-k", "strategy top-k needs n_neg"),
+        ("accumulate", "3", "a batch of 32 has no 3 equal parts"),
+        ("n_def", "31", "n_def is 31, more than its 30 epochs"),
+        ("seed", "-1", "seed is -1, not from 0"),
+    ],
+)
+def test_wrong_values(key: str, text: str, said: str) -> None:
+    with pytest.raises(UnreadableInput, match=re.escape(said)):
+        QURE.with_values({key: text})
+
+
+def test_every_number_has_its_range() -> None:
+    numbers = {
+        key
+        for key, kind in kinds_of_values().items()
+        if re.search(r"\b(int|float)\b", str(kind)) is not None
+    }
+    assert set(RANGES) == numbers
+
+
+def test_every_strategy_has_a_rule() -> None:
+    assert set(get_args(Strategy)) == set(DESCRIPTIONS)
+
+
+def test_a_wrong_name_is_answered_without_torch() -> None:
+    code = "import sys, hsfiq.model.recipes.recipe; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# ---------------------------------------------------------------------------- text, JSON, changes
+
+
+@st.composite
+def random_recipes(draw: st.DrawFn) -> Recipe:
+    values: dict[str, Any] = {"name": draw(st.sampled_from(list(RECIPES)))}
+    for key, kind in kinds_of_values().items():
+        if key in RANGES:
+            least, most = RANGES[key]
+            whole = "int" in str(kind)
+            one = st.integers(int(least), int(most)) if whole else st.floats(least, most)
+            if "tuple" in str(kind):
+                one = st.tuples(one, one)  # type: ignore[assignment]
+            values[key] = draw(one | st.none() if "None" in str(kind) else one)
+        elif key != "name":
+            values[key] = draw(st.sampled_from(get_args(kind)))
+    values["n_def"] = min(values["n_def"], values["epochs"])
+    values["accumulate"] = draw(st.sampled_from([1, values["batch"]]))
+    if values["strategy"] in SIZED:
+        values["n_neg"] = values["n_neg"] or 1
+    return Recipe(**values)
+
+
+@settings(deadline=None)
+@given(random_recipes())
+def test_json_gives_the_recipe_back(one: Recipe) -> None:
+    assert Recipe.from_json(json.loads(json.dumps(one.to_json())), "it.json") == one
+
+
+@settings(deadline=None)
+@given(random_recipes())
+def test_text_gives_the_values_back(one: Recipe) -> None:
+    for key, kind in kinds_of_values().items():
+        assert parsed(shown(getattr(one, key)), kind) == getattr(one, key)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ([], "it.json: is no recipe of this version; lacking or unknown: accumulate, batch,"),
+        ({**QURE.to_json(), "warmth": 3}, "it.json: is no recipe of this version; lacking or unk"),
+        ({**QURE.to_json(), "lr": None}, "it.json: lr: None is not a number"),
+        ({**QURE.to_json(), "lr": []}, "it.json: lr: [] is not a number"),
+        ({**QURE.to_json(), "epochs": 3.0}, "it.json: epochs: 3.0 is not a whole number"),
+        ({**QURE.to_json(), "epochs": True}, "it.json: epochs: True is not a whole number"),
+        ({**QURE.to_json(), "pool": {"a": 1}}, "it.json: pool: {'a': 1} is none of targets, corp"),
+        ({**QURE.to_json(), "n_def": 40}, "recipe qure-fashioniq: n_def is 40, more than its 30"),
+    ],
+)
+def test_what_is_no_recipe(value: object, said: str) -> None:
+    with pytest.raises(UnreadableInput, match=re.escape(said)):
+        Recipe.from_json(value, "it.json")
+
+
+@by_name
+def test_a_recipe_on_the_drawn_catalogue(name: str) -> None:
+    one, small = recipe(name), on_drawn(recipe(name))
+    assert (small.encoder, small.dataset) == ("tiny", "drawn")
+    for key in ("name", "strategy", "n_def", "threshold", "pool", "pooling"):
+        assert getattr(small, key) == getattr(one, key)
+    assert (small.n_neg is None) == (one.n_neg is None)
+    assert set(changes(one, small)) <= set(DRAWN)
+
+
+def test_what_has_changed_is_told() -> None:
+    other = replace(QURE, epochs=3, n_def=2, clip_norm=1.0)
+    assert changes(QURE, other) == {
+        "epochs": ("30", "3"),
+        "clip_norm": ("none", "1.0"),
+        "n_def": ("6", "2"),
+    }
+    assert changes(QURE, QURE) == {}
+
+
+# ------------------------------------------------------------------------------------- PAPERS.md
+
+ROW = re.compile(r"\| `(?P<key>\w+)` \| `(?P<value>[^`]*)` \| (?P<source>.+) \|")
+
+
+def told() -> dict[str, list[re.Match[str]]]:
+    """The rows of each recipe's table."""
+    tables: dict[str, list[re.Match[str]]] = {}
+    rows: list[re.Match[str]] = []
+    for line in PAPERS.read_text(encoding="utf-8").splitlines():
+        if heading := re.fullmatch(r"## `([\w-]+)`", line):
+            rows = tables[heading[1]] = []
+        elif row := ROW.fullmatch(line):
+            rows.append(row)
+    return tables
+
+
+def test_every_recipe_has_its_table() -> None:
+    assert list(told()) == list(RECIPES)
+
+
+@by_name
+def test_every_value_is_told_with_its_source(name: str) -> None:
+    rows = told()[name]
+    assert [row["key"] for row in rows] == [field.name for field in fields(Recipe)]
+    values = {row["key"]: row["value"] for row in rows}
+    assert all(values[key] == getattr(recipe(name), key) for key in FIXED)
+    written = {key: text for key, text in values.items() if key not in FIXED}
+    assert changes(recipe(name), recipe(name).with_values(written)) == {}
+    for row in rows[len(FIXED) :]:
+        assert re.search(r"paper|code|\*\*not stated\*\*", row["source"]), row["key"]

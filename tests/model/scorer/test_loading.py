@@ -1,0 +1,158 @@
+"""A checkpoint becomes the scorer that it was, or one line says why it does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from hsfiq.errors import HsfiqError, UnreadableInput
+from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES
+from hsfiq.model.encoders.blip2_weights import urls
+from hsfiq.model.scorer.loading import load_scorer, new_scorer
+from hsfiq.model.scorer.scorer import Scorer, trained_parameters
+from tests.model.training.helpers import CPU, SMALL, Drawn, Ran, train
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+BRIEF = replace(SMALL, epochs=2, n_def=1)
+
+
+@pytest.fixture(scope="module")
+def trained(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """A run of two epochs."""
+    torch.set_num_threads(1)
+    return train(drawn, tmp_path_factory.mktemp("loading") / "run", BRIEF)
+
+
+@pytest.fixture
+def copied(trained: Ran, tmp_path: Path) -> Path:
+    """Its folder, the test's own."""
+    return shutil.copytree(trained.out, tmp_path / "run")
+
+
+def parameters(scorer: Scorer) -> dict[str, torch.Tensor]:
+    return {name: it.detach() for name, it in trained_parameters(scorer).items()}
+
+
+def alter(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    path = folder / "best.json"
+    about = json.loads(path.read_text())
+    change(about)
+    path.write_text(json.dumps(about))
+    return path
+
+
+def test_the_scorer_is_the_one_that_was_saved(trained: Ran) -> None:
+    for path, checkpoint in (
+        (trained.out, trained.best),
+        (trained.out / "best.json", trained.best),
+        (trained.out / "last.json", trained.last),
+    ):
+        loaded = load_scorer(path, None, CPU)
+        assert (loaded.recipe, loaded.checkpoint) == (BRIEF, checkpoint)
+        saved, ours = checkpoint.tensors("scorer"), parameters(loaded.scorer)
+        assert ours.keys() == saved.keys()
+        assert all(ours[name].equal(saved[name]) for name in saved)
+        untrained = parameters(new_scorer(BRIEF, None))
+        assert not all(ours[name].equal(untrained[name]) for name in saved)
+
+
+def test_it_scores_alike_whatever_was_drawn_before(trained: Ran) -> None:
+    tokens = torch.rand(3, *new_scorer(BRIEF, None).encoder.tokens_shape)
+    found = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        encoder = load_scorer(trained.out, None, CPU).scorer.encoder
+        with torch.no_grad():
+            texts = ["is red", "has dots", ""]
+            found.append((encoder.query(tokens, texts), encoder.gallery(tokens)))
+    assert all(one.equal(other) for one, other in zip(*found, strict=True))
+
+
+def test_a_recipe_starts_its_scorer_from_its_seed() -> None:
+    one, same, other = (
+        parameters(new_scorer(replace(BRIEF, seed=seed), None)) for seed in (1, 1, 2)
+    )
+    assert all(one[name].equal(same[name]) for name in one)
+    assert not all(one[name].equal(other[name]) for name in one)
+
+
+def test_pooling_and_padding_are_the_recipes() -> None:
+    scorer = new_scorer(replace(BRIEF, pooling="mean", pad_ratio=1.5), None)
+    assert scorer.pooling == "mean"
+    assert scorer.encoder.preprocessing.pad_ratio == 1.5
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda it: it.pop("recipe"), "best.json: recipe"),
+        (lambda it: it["recipe"].pop("pooling"), "best.json: recipe"),
+        (lambda it: it["recipe"].update(encoder="huge"), "best.json: recipe"),
+        (lambda it: it.pop("encoder"), "best.json: does not say what it was trained on"),
+        (lambda it: it.update(data=None), "best.json: does not say what it was trained on"),
+        (
+            lambda it: it["encoder"].update(frozen_sha256="0" * 64),
+            "best.json: was trained on another image encoder than this tiny; name with --weights",
+        ),
+        (lambda it: it["recipe"].update(size=224), "encoder tiny takes images of 96 pixels"),
+        (lambda it: it["files"].pop("scorer"), "best.json: is no checkpoint of format 1"),
+        (lambda it: it.update(format=2), "best.json: is no checkpoint of format 1"),
+    ],
+)
+def test_a_json_file_that_says_too_little(
+    copied: Path, change: Callable[[dict[str, Any]], object], said: str
+) -> None:
+    with pytest.raises(UnreadableInput) as caught:
+        load_scorer(alter(copied, change), None, CPU)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_tensors_that_are_not_this_encoders(copied: Path, trained: Ran) -> None:
+    tensors = trained.best.tensors("scorer")
+    first, *rest = sorted(tensors)
+    for wrong in (
+        {name: tensors[name] for name in rest},
+        {**tensors, "more": torch.zeros(1)},
+        {**tensors, first: torch.zeros(1, 1, 1)},
+    ):
+        about = {
+            key: it for key, it in trained.best.about.items() if key not in ("format", "files")
+        }
+        checkpoints.save(copied, "best", about, {"scorer": wrong})
+        with pytest.raises(UnreadableInput, match=r"best\.json") as caught:
+            load_scorer(copied, None, CPU)
+        assert "\n" not in str(caught.value)
+
+
+def test_tensors_cut_changed_or_gone(copied: Path) -> None:
+    (path,) = copied.glob("best-scorer-*.safetensors")
+    whole = path.read_bytes()
+    for content in (whole[:-1], whole[:100], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
+        path.write_bytes(content)
+        with pytest.raises(UnreadableInput, match=r"is not the file that best\.json names"):
+            load_scorer(copied, None, CPU)
+    path.unlink()
+    with pytest.raises(UnreadableInput, match=r"is missing, and best\.json needs it"):
+        load_scorer(copied, None, CPU)
+
+
+def test_blip2_needs_its_weights_and_lavis(copied: Path, tmp_path: Path) -> None:
+    path = alter(copied, lambda it: it["recipe"].update(encoder="blip2-vitL", size=224))
+    with pytest.raises(UnreadableInput, match=r"blip2-vitL lacks .*https://.*--weights") as caught:
+        load_scorer(path, tmp_path / "weights", CPU)
+    assert "\n" not in str(caught.value)
+    for file in urls(ARCHITECTURES["blip2-vitL"]):
+        (tmp_path / "weights" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "weights" / file).touch()
+    with pytest.raises(HsfiqError, match=r"lavis is not installed.*'hsfiq\[lavis\]'"):
+        load_scorer(path, tmp_path / "weights", CPU)

@@ -1,0 +1,296 @@
+"""Runs small enough for a test, in this process and in others, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from functools import partial
+from io import StringIO
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from hsfiq import cli
+from hsfiq.model.checkpoints.checkpoint import Checkpoint, read
+from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.negatives.redefinition import Definition
+from hsfiq.model.recipes.recipe import Recipe, on_drawn, recipe
+from hsfiq.model.runtime.distributed import Distributed, join_processes
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback, Step
+from hsfiq.model.training.run import run
+
+CPU = torch.device("cpu")
+ALONE = Distributed(CPU)
+SMALL = replace(
+    on_drawn(recipe("cirqrs-fashioniq")), epochs=4, n_def=2, n_neg=5, batch=13, val_recall=(1, 5)
+)
+"""Four epochs, the last two on redefined negatives."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Data drawn once, the folder of its pictures, and where their tokens are kept."""
+
+    data: TrainingData
+    pictures: Path
+    cache: Path
+
+    def first(self, n: int) -> TrainingData:
+        """The same data with the first n training triplets."""
+        return replace(self.data, train=self.data.train[:n])
+
+
+class Recorder(Callback):
+    """Keeps whatever a run tells."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.definitions: list[Definition] = []
+        self.epochs: list[dict[str, Any]] = []
+        self.closed = 0
+
+    @property
+    def losses(self) -> list[float]:
+        return [step.loss for step in self.steps]
+
+    def defined(self, definition: Definition) -> None:
+        self.definitions.append(definition)
+
+    def stepped(self, step: Step) -> None:
+        self.steps.append(step)
+
+    def ended(self, epoch: dict[str, Any]) -> None:
+        self.epochs.append(epoch)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run that has ended."""
+
+    out: Path
+    best: Checkpoint
+    told: Recorder
+
+    @property
+    def last(self) -> Checkpoint:
+        return read(self.out / "last.json")
+
+
+def train(
+    drawn: Drawn,
+    out: Path,
+    one: Recipe = SMALL,
+    *,
+    data: TrainingData | None = None,
+    cached: bool = True,
+    init: Path | None = None,
+    save_every: float = 600,
+) -> Ran:
+    """Run a recipe to its end in this process."""
+    told = Recorder()
+    paths = ScorerPaths(init, cache=drawn.cache)
+    data = data or drawn.data
+    best = run(one, data, out, paths, ALONE, told, cached=cached, save_every=save_every)
+    return Ran(out, best, told)
+
+
+def logged(out: Path) -> dict[str, list[tuple[int, float]]]:
+    """Steps and values of TensorBoard's log, as TensorBoard shows them."""
+    events = EventAccumulator(str(out / "tensorboard"), size_guidance={"scalars": 0})
+    events.Reload()
+    return {
+        tag: [(it.step, it.value) for it in events.Scalars(tag)] for tag in events.Tags()["scalars"]
+    }
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    """Every file with its content, to see that nothing was touched."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+# --------------------------------------------------------------------------------- other processes
+
+
+def others() -> multiprocessing.context.ForkServerContext:
+    """Processes that have imported torch before they begin."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["hsfiq.model.training.run"])
+    return context
+
+
+def in_processes(n: int, function: Callable[..., Any], *args: Any) -> list[Any]:
+    """Call `function(distributed, *args)` in n processes, joined as `torchrun` joins them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context = others()
+    pipes = [context.Pipe(duplex=False) for _ in range(n)]
+    processes = [
+        context.Process(target=answer, args=(pipes[i][1], i, n, port, function, args), daemon=True)
+        for i in range(n)
+    ]
+    try:
+        for process, (_, sender) in zip(processes, pipes, strict=True):
+            process.start()
+            sender.close()  # so that the end of the process is the end of the pipe
+        return [received(receiver) for receiver, _ in pipes]
+    finally:
+        for process, (receiver, _) in zip(processes, pipes, strict=True):
+            receiver.close()
+            process.kill()
+            process.join()
+            process.close()
+
+
+def received(receiver: Connection) -> Any:
+    """What a process answered; it has written its error on stderr if it did not."""
+    return pickle.loads(receiver.recv_bytes())
+
+
+def answer(
+    sender: Connection,
+    rank: int,
+    size: int,
+    port: int,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+) -> None:
+    """Join the others, call the function and send what it returns."""
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    torch.set_num_threads(1)
+    with join_processes("cpu") as distributed:
+        sender.send_bytes(pickle.dumps(function(distributed, *args)))
+
+
+def train_shared(
+    distributed: Distributed,
+    recipes: Mapping[str, Recipe],
+    data: TrainingData,
+    out: Path,
+    cache: Path,
+) -> dict[str, Recorder]:
+    """One process's part of some runs, one after the other, each in a folder of its own."""
+    told = {name: Recorder() for name in recipes}
+    for name, one in recipes.items():
+        run(one, data, out / name, ScorerPaths(cache=cache), distributed, told[name])
+    return told
+
+
+class Killer(Callback):
+    """Kills its process the nth time that it is told something, before anything else hears it."""
+
+    def __init__(self, what: str, nth: int) -> None:
+        self._what, self._left = what, nth
+
+    def _hear(self, what: str) -> None:
+        self._left -= what == self._what
+        if not self._left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def defined(self, *_: object) -> None:
+        self._hear("defined")
+
+    def stepped(self, *_: object) -> None:
+        self._hear("stepped")
+
+    def ended(self, *_: object) -> None:
+        self._hear("ended")
+
+    def saving(self) -> None:
+        self._hear("saving")
+
+
+def train_and_die(
+    one: Recipe, drawn: Drawn, out: Path, what: str, nth: int, save_every: float
+) -> None:
+    torch.set_num_threads(1)
+    paths = ScorerPaths(cache=drawn.cache)
+    run(one, drawn.data, out, paths, ALONE, Killer(what, nth), save_every=save_every)
+
+
+def is_killed(function: Callable[..., None], *args: Any) -> bool:
+    """Call a function in a process; whether SIGKILL ended it."""
+    process = others().Process(target=function, args=args, daemon=True)
+    process.start()
+    process.join()
+    code = process.exitcode
+    process.close()
+    return code == -signal.SIGKILL
+
+
+# -------------------------------------------------------------------------------- the command line
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def last_line(self) -> str:
+        return self.err.splitlines()[-1]
+
+    @property
+    def result(self) -> Any:
+        return json.loads(self.out)
+
+
+def hsfiq(*words: str | Path) -> Said:
+    """Run a command in this process."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = cli.run([str(word) for word in words])
+    return Said(code, out.getvalue(), err.getvalue())
+
+
+def started(*words: str | Path) -> subprocess.Popen[str]:
+    """Start a command in a process of its own, with one thread as the tests have."""
+    return subprocess.Popen(
+        [sys.executable, "-u", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # What a shell runs in the background ignores interrupts, and so would its children.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+
+
+def options(drawn: Drawn, out: Path, *more: str | Path) -> tuple[str | Path, ...]:
+    """The words of `hsfiq train` for `SMALL` on the drawn data."""
+    values = ("epochs=4", "n_def=2", "n_neg=5", "batch=13", "val_recall=1,5", "seed=7")
+    return (
+        *("train", "cirqrs-fashioniq", "--data", "drawn", "--limit", "60", "--out", out),
+        *("--images", drawn.pictures, "--cache", drawn.cache),
+        *(word for value in values for word in ("--set", value)),
+        *more,
+    )

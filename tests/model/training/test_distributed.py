@@ -1,0 +1,170 @@
+"""However a run is cut up, it is the same run: processes, parts of a batch, the cache, the seed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from hsfiq.model.checkpoints.checkpoint import read
+from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.runtime.distributed import Distributed
+from tests.model.training.helpers import (
+    SMALL,
+    Drawn,
+    Ran,
+    hsfiq,
+    in_processes,
+    logged,
+    options,
+    started,
+    train,
+    train_shared,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+TOLERANCE = 1e-4
+"""Of losses about 0.7 that differ only in the order in which float32 numbers were added. Each step
+rounds otherwise, and AdamW, which divides a gradient by its own size, lets that grow a little;
+measured below 3e-6. A wrong weight of one triplet in a sum shows from 1e-2 on."""
+
+
+def assert_same_course(one: list[float], other: list[float]) -> None:
+    assert len(one) == len(other)
+    assert max(abs(a - b) for a, b in zip(one, other, strict=True)) < TOLERANCE
+
+
+@pytest.fixture(scope="module")
+def plain(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """`SMALL`, trained by one process with the cache, in one go."""
+    torch.set_num_threads(1)
+    return train(drawn, tmp_path_factory.mktemp("plain") / "run")
+
+
+# ------------------------------------------------------------------------------------ to the bit
+
+
+def test_the_same_seed_gives_the_same_bits(drawn: Drawn, plain: Ran, tmp_path: Path) -> None:
+    again = train(drawn, tmp_path / "again")
+    assert again.told.losses == plain.told.losses
+    for name in ("best.json", "last.json"):  # which hold the sha256 of every tensor
+        assert (again.out / name).read_bytes() == (plain.out / name).read_bytes()
+
+
+def test_another_seed_gives_another_scorer(drawn: Drawn, plain: Ran, tmp_path: Path) -> None:
+    other = train(drawn, tmp_path / "other", replace(SMALL, seed=SMALL.seed + 1, epochs=2))
+    assert other.last.sha256 != plain.last.sha256
+    assert other.told.losses[0] != plain.told.losses[0]
+
+
+def test_cached_is_uncached_to_the_bit(drawn: Drawn, tmp_path: Path) -> None:
+    short = replace(SMALL, epochs=2)
+    cached = train(drawn, tmp_path / "cached", short, data=drawn.first(30))
+    encoded = train(drawn, tmp_path / "encoded", short, data=drawn.first(30), cached=False)
+    assert cached.told.losses == encoded.told.losses
+    assert cached.last.about == encoded.last.about
+
+
+# --------------------------------------------------------------------------------- but for rounding
+
+
+@pytest.mark.parametrize(("batch", "parts"), [(8, 2), (12, 3)])
+def test_a_batch_in_parts_is_the_batch(
+    drawn: Drawn, tmp_path: Path, batch: int, parts: int
+) -> None:
+    """2 x 4 are 8; the last batch of 37 has 5 or 1, which have no equal parts."""
+    data = drawn.first(37)
+    whole = train(drawn, tmp_path / "whole", replace(SMALL, batch=batch), data=data)
+    one = replace(SMALL, batch=batch, accumulate=parts)
+    accumulated = train(drawn, tmp_path / "parts", one, data=data)
+    assert_same_course(accumulated.told.losses, whole.told.losses)
+
+
+def test_two_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
+    """The last batch, of 53 triplets in 13s, has one: fewer than there are processes."""
+    data = drawn.first(53)
+    recipes = {
+        "plain": SMALL,
+        "parts": replace(SMALL, batch=12, accumulate=4, strategy="qure", n_neg=None, epochs=2),
+    }
+    alone = {name: train(drawn, tmp_path / name, one, data=data) for name, one in recipes.items()}
+    first, second = in_processes(2, train_shared, recipes, data, tmp_path / "two", drawn.cache)
+    for name, one in alone.items():
+        assert_same_course(first[name].losses, one.told.losses)
+        together = read(tmp_path / "two" / name / "last.json").about["progress"]
+        assert together["definitions"] == one.last.about["progress"]["definitions"]
+        for line, other in zip(together["epochs"], one.told.epochs, strict=True):
+            assert line["loss"] == pytest.approx(other["loss"], abs=TOLERANCE)
+            assert line["val"] == pytest.approx(other["val"], abs=0.03)  # one query of 36
+        assert logged(tmp_path / "two" / name).keys() == logged(one.out).keys()
+    assert not any(told.steps for told in second.values())  # only the first process speaks
+
+
+def test_three_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
+    """Categories of few triplets: a process has none of some of them."""
+    data = replace(
+        drawn.data,
+        train=tuple(it for i, it in enumerate(drawn.data.train) if i % 9 == 0),
+        val=drawn.data.val[:1] + drawn.data.val[-2:],
+    )
+    data = replace(data, corpora={it.pool: data.corpora[it.pool] for it in data.val})
+    one = replace(SMALL, batch=5)
+    alone = train(drawn, tmp_path / "alone", one, data=data)
+    told, *_ = in_processes(3, train_shared, {"run": one}, data, tmp_path, drawn.cache)
+    assert_same_course(told["run"].losses, alone.told.losses)
+
+
+def test_torchrun_is_one_process(drawn: Drawn, tmp_path: Path) -> None:
+    alone = hsfiq(*options(drawn, tmp_path / "alone", "--device", "cpu", "--json"))
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    command = options(drawn, tmp_path / "two", "--device", "cpu", "--json")
+    with started(*torchrun, "-m", "hsfiq", *command) as process:
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    result = json.loads(out)  # printed once, by the first
+    assert result["loss"] == pytest.approx(alone.result["loss"], abs=TOLERANCE)
+    assert result["definitions"] == alone.result["definitions"]
+    assert [line for line in err.splitlines() if line.startswith("epoch")] == [
+        line for line in alone.err.splitlines() if line.startswith("epoch")
+    ]
+
+
+# ------------------------------------------------------------------------------ putting together
+
+
+def put_together(
+    distributed: Distributed, sizes: list[int]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    found = []
+    for n in sizes:
+        whole = torch.arange(3 * n, dtype=torch.float32).reshape(n, 3)
+        mine = distributed.share(whole)
+        total = torch.zeros(2, dtype=torch.float64)
+        total += torch.tensor([len(mine), mine.sum().item()])
+        found.append((distributed.gather(mine, n), distributed.total(total)))
+        assert distributed.gather(mine.int(), n).equal(whole.int())
+    return found
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_shares_put_together_are_the_whole(processes: int) -> None:
+    sizes = [0, 1, 2, 3, 4, 5, 7, 12]
+    for found in in_processes(processes, put_together, sizes):
+        for n, (together, total) in zip(sizes, found, strict=True):
+            whole = torch.arange(3 * n, dtype=torch.float32).reshape(n, 3)
+            assert together.equal(whole)
+            assert total.tolist() == [n, whole.sum().item()]
+
+
+# --------------------------------------------------------------------------------------- precision
+
+
+def test_bf16_learns_on_a_cpu(drawn: Drawn, tmp_path: Path) -> None:
+    one: Recipe = replace(SMALL, precision="bf16", epochs=6, n_def=1, strategy="corpus")
+    ran = train(drawn, tmp_path / "run", one, data=drawn.first(26))
+    losses = [epoch["loss"] for epoch in ran.told.epochs]
+    assert losses[-1] < losses[0] - 0.02

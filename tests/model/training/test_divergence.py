@@ -1,0 +1,235 @@
+"""A run that diverges stops, says where, and leaves its last checkpoint sound."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.checkpoints.checkpoint import read
+from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.runtime.diagnosis import Diverged, first_not_finite
+from hsfiq.model.runtime.prefetch import prefetched
+from hsfiq.model.scorer.loading import new_scorer
+from hsfiq.model.scorer.scorer import Scorer
+from hsfiq.model.training.callbacks import Step
+from hsfiq.model.training.run_folder import RunFolder
+from hsfiq.model.training.trainer import Trainer
+from tests.model.training.helpers import (
+    ALONE,
+    SMALL,
+    Drawn,
+    Recorder,
+    files_below,
+    hsfiq,
+    options,
+    train,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class Saboteur(Recorder):
+    """Makes a weight NaN after some step."""
+
+    def __init__(self, weight: Tensor, epoch: int, index: int) -> None:
+        super().__init__()
+        self._weight, self._place = weight, (epoch, index)
+
+    def stepped(self, step: Step) -> None:
+        super().stepped(step)
+        if (step.epoch, step.index) == self._place:
+            with torch.no_grad():
+                self._weight.view(-1)[0] = torch.nan
+
+
+def trainer_of(
+    drawn: Drawn, tokens: TokenSource, folder: Path, place: tuple[int, int] = (99, 0)
+) -> tuple[Trainer, Scorer]:
+    scorer = new_scorer(SMALL, None)
+    told = Saboteur(scorer.encoder.get_parameter("vision_proj.weight"), *place)  # type: ignore[attr-defined]
+    run_folder = RunFolder(folder, {"recipe": SMALL.to_json()}, {})
+    return Trainer(scorer, drawn.data, SMALL, tokens, run_folder, ALONE, [told]), scorer
+
+
+def test_a_weight_that_is_no_number_is_named(
+    drawn: Drawn, tokens: TokenSource, tmp_path: Path
+) -> None:
+    trainer, _ = trainer_of(drawn, tokens, tmp_path, (1, 2))
+    with pytest.raises(Diverged) as said:
+        trainer.train()
+    assert re.fullmatch(
+        r"epoch 1, step 3: the loss is not finite; first seen in the weights of "
+        r"encoder\.vision_proj\.weight, triplets \w+\.train\.\d+, \w+\.train\.\d+, "
+        r"\w+\.train\.\d+, \.\.\.; the last checkpoint is sound; try a lower lr, clip_norm=1, or "
+        r"precision=fp32",
+        str(said.value),
+    )
+    assert said.value.exit_code == 1
+    left = read(tmp_path / "last.json")
+    assert left.about["progress"]["epoch"] == 1
+    for part in ("scorer", "state"):
+        assert all(it.isfinite().all() for it in left.tensors(part).values())
+    assert not any("draft" in name for name in files_below(tmp_path))
+
+
+def test_before_the_first_checkpoint_there_is_none(
+    drawn: Drawn, tokens: TokenSource, tmp_path: Path
+) -> None:
+    trainer, _ = trainer_of(drawn, tokens, tmp_path, (0, 0))
+    with pytest.raises(Diverged, match=r"epoch 0, step 1: .*; no checkpoint was written; try"):
+        trainer.train()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_step_of_an_epoch_is_looked_at_too(
+    drawn: Drawn, tokens: TokenSource, tmp_path: Path
+) -> None:
+    trainer, _ = trainer_of(drawn, tokens, tmp_path, (1, 4))
+    with pytest.raises(
+        Diverged,
+        match=r"epoch 1, step 5: the weights of encoder\.vision_proj\.weight are not finite",
+    ):
+        trainer.train()
+    assert read(tmp_path / "last.json").about["progress"]["epoch"] == 1
+
+
+def test_a_checkpoint_within_an_epoch_is_never_of_broken_weights(
+    drawn: Drawn, tokens: TokenSource, tmp_path: Path
+) -> None:
+    trainer, _ = trainer_of(drawn, tokens, tmp_path, (0, 2))
+    trainer.save_every = 0
+    with pytest.raises(Diverged, match=r"epoch 0, step 3: the weights of .*; the last checkpoint "):
+        trainer.train()
+    assert read(tmp_path / "last.json").about["progress"]["step"] == 2
+
+
+class BrokenTokens:
+    """Tokens, NaN for one image."""
+
+    def __init__(self, tokens: TokenSource, image: str) -> None:
+        self._tokens, self._image = tokens, image
+
+    def tokens(self, image_ids: Sequence[str]) -> Tensor:
+        found = self._tokens.tokens(image_ids)
+        for i, image in enumerate(image_ids):
+            if image == self._image:
+                found[i, 0, 0] = torch.nan
+        return found
+
+
+def test_the_first_module_to_give_no_number_is_named(
+    drawn: Drawn, tokens: TokenSource, tmp_path: Path
+) -> None:
+    target = drawn.data.train[17].target
+    broken = BrokenTokens(tokens, target)
+    trainer, scorer = trainer_of(drawn, broken, tmp_path)
+    with pytest.raises(
+        Diverged, match=r"epoch 0, step \d: the loss is not finite; first seen in encoder\.\w+, "
+    ):
+        trainer.train()
+    assert not any(module._forward_hooks for module in scorer.modules())  # none is left behind
+
+
+class Faulty(nn.Module):
+    """Divides by zero in its second layer, or after both."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.one, self.two, self.where = nn.Linear(2, 2), nn.Linear(2, 2), where
+
+    def forward(self, values: Tensor) -> Tensor:
+        if self.where == "two":
+            return self.two(self.one(values) / 0 * 0)
+        return self.two(self.one(values)) / (0 if self.where == "after" else 1)
+
+
+@pytest.mark.parametrize(
+    ("where", "culprit"), [("two", "two"), ("after", "the scores"), ("nowhere", None)]
+)
+def test_first_not_finite(where: str, culprit: str | None) -> None:
+    module = Faulty(where)
+    assert first_not_finite(module, lambda: module(torch.ones(1, 2))) == culprit
+
+
+# -------------------------------------------------------------------------------- the command line
+
+
+def test_weights_that_explode(drawn: Drawn, tmp_path: Path) -> None:
+    """Each step multiplies every weight by about 1 - lr * weight_decay = -9."""
+    values = ("lr=10", "weight_decay=1", "clip_norm=none", "epochs=12")
+    words = [word for value in values for word in ("--set", value)]
+    command = hsfiq(*options(drawn, tmp_path / "run", *words, "--json"))
+    assert (command.code, command.out) == (1, "")
+    assert re.match(
+        r"hsfiq: epoch [1-9]\d*, step \d: the loss is not finite; first seen in encoder\.[\w.]+, "
+        r"triplets \w+\.train\.\d+, .*; the last checkpoint is sound; try",
+        command.last_line,
+    )
+    left = read(tmp_path / "run")
+    assert all(it.isfinite().all() for it in left.tensors("scorer").values())
+    assert not any("draft" in path.name for path in (tmp_path / "run").iterdir())
+
+
+def test_fp16_needs_a_gpu(drawn: Drawn, tmp_path: Path) -> None:
+    words = ("--device", "cpu", "--set", "precision=fp16")
+    command = hsfiq(*options(drawn, tmp_path / "run", *words))
+    assert (command.code, command.last_line) == (
+        2,
+        "hsfiq: precision=fp16: needs a GPU; on a CPU: bf16, fp32 or auto",
+    )
+    assert not (tmp_path / "run").exists()
+
+
+# ------------------------------------------------------------------------------------ reading ahead
+
+
+def test_reading_ahead_changes_nothing() -> None:
+    assert list(prefetched(iter(range(5)))) == list(range(5))
+    assert list(prefetched(iter([None, 0]))) == [None, 0]
+    assert list(prefetched(iter(()))) == []
+
+
+def test_an_error_in_reading_comes_where_its_item_would() -> None:
+    items = prefetched(1 / (2 - i) for i in range(9))
+    assert [next(items), next(items)] == [0.5, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(items)
+
+
+def prefetching() -> list[str]:
+    return [it.name for it in threading.enumerate() if it.name.startswith("prefetch")]
+
+
+def test_no_thread_outlives_a_run_that_failed(
+    drawn: Drawn, tokens: TokenSource, tmp_path: Path
+) -> None:
+    class Lost(Exception):
+        pass
+
+    class Stop(Recorder):
+        def stepped(self, *_: object) -> None:
+            raise Lost
+
+    trainer, _ = trainer_of(drawn, tokens, tmp_path)
+    trainer.callbacks = [Stop()]
+    with pytest.raises(Lost) as error:
+        trainer.train()
+    assert error.traceback  # which holds every frame of the run
+    assert prefetching() == []
+
+
+def test_what_a_run_writes_is_closed_when_it_fails(drawn: Drawn, tmp_path: Path) -> None:
+    image = drawn.data.train[3].target
+    data = replace(drawn.data, images={**drawn.data.images, image: tmp_path / "absent.jpg"})
+    threads = threading.active_count()
+    with pytest.raises(UnreadableInput, match=r"absent\.jpg: cannot be read"):
+        train(drawn, tmp_path / "run", data=data, cached=False)
+    assert threading.active_count() == threads

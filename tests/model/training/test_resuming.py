@@ -1,0 +1,235 @@
+"""A run that was killed and goes on is the run that was not killed, to the last bit."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.checkpoints.checkpoint import read
+from tests.model.training.helpers import (
+    SMALL,
+    Drawn,
+    Ran,
+    Said,
+    files_below,
+    hsfiq,
+    is_killed,
+    logged,
+    options,
+    started,
+    train,
+    train_and_die,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+N_STEPS = 5
+"""Of an epoch: 60 triplets in batches of 13."""
+
+
+@pytest.fixture(scope="module")
+def whole(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The run that nothing interrupts."""
+    torch.set_num_threads(1)
+    return train(drawn, tmp_path_factory.mktemp("whole") / "run")
+
+
+def assert_the_same_run(out: Path, whole: Path) -> None:
+    """Checkpoints to the bit, history and TensorBoard's log."""
+    for name in ("last.json", "best.json", "missing_images.txt"):  # the JSON: sha256 and history
+        assert (out / name).read_bytes() == (whole / name).read_bytes()
+    assert logged(out) == logged(whole)
+    names = {path.name for path in out.iterdir()}
+    assert names == {path.name for path in whole.iterdir()}  # no drafts, nothing left over
+    for part in ("scorer", "state"):
+        ours, theirs = (read(it / "last.json").tensors(part) for it in (out, whole))
+        assert ours.keys() == theirs.keys()
+        assert all(ours[name].equal(theirs[name]) for name in ours)
+
+
+ALWAYS, AT_EPOCHS = 0.0, 600.0
+
+
+@pytest.mark.parametrize(
+    ("what", "nth", "save_every", "epoch", "step"),
+    [
+        ("stepped", 3, AT_EPOCHS, None, None),  # in the first epoch, before any checkpoint
+        ("stepped", 3, ALWAYS, 0, 2),
+        ("stepped", N_STEPS + 4, ALWAYS, 1, 3),
+        ("ended", 2, AT_EPOCHS, 1, 0),  # between the log and the checkpoint
+        ("ended", 2, ALWAYS, 1, N_STEPS - 1),
+        ("defined", 2, AT_EPOCHS, 2, 0),  # when sets were defined anew and nothing drawn yet
+        ("stepped", 2 * N_STEPS + 3, AT_EPOCHS, 2, 0),  # the definition is lost, and made again
+        ("stepped", 2 * N_STEPS + 3, ALWAYS, 2, 2),  # it is kept
+        ("stepped", 3 * N_STEPS + 2, AT_EPOCHS, 3, 0),  # in the second epoch of its draws
+        ("saving", 4, AT_EPOCHS, 3, 0),
+    ],
+)
+def test_killed_anywhere(
+    drawn: Drawn,
+    whole: Ran,
+    tmp_path: Path,
+    what: str,
+    nth: int,
+    save_every: float,
+    epoch: int | None,
+    step: int | None,
+) -> None:
+    out = tmp_path / "run"
+    assert is_killed(train_and_die, SMALL, drawn, out, what, nth, save_every)
+    left = read(out / "last.json").about["progress"] if (out / "last.json").is_file() else {}
+    assert (left.get("epoch"), left.get("step")) == (epoch, step)
+
+    resumed = train(drawn, out)
+
+    done = (epoch or 0) * N_STEPS + (step or 0)
+    assert resumed.told.losses == whole.told.losses[done:]
+    assert_the_same_run(out, whole.out)
+
+
+def test_killed_again_and_again(drawn: Drawn, whole: Ran, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    for nth in (4, 3, 8):
+        assert is_killed(train_and_die, SMALL, drawn, out, "stepped", nth, ALWAYS)
+    train(drawn, out)
+    assert_the_same_run(out, whole.out)
+
+
+def test_the_log_has_every_step_once(whole: Ran) -> None:
+    log = logged(whole.out)
+    assert log["train/loss"] == [
+        (i, pytest.approx(loss)) for i, loss in enumerate(whole.told.losses, start=1)
+    ]
+    ends = [N_STEPS * epoch for epoch in range(1, 5)]
+    for tag in ("train/lr", "train/temperature", "val/recall@1", "val/recall@5", "val/mean"):
+        assert [step for step, _ in log[tag]] == ends
+    # Sets are defined before the first step that draws from them.
+    assert [step for step, _ in log["negatives/mean_size"]] == [1, 2 * N_STEPS + 1]
+
+
+def test_a_run_that_has_ended_is_left_alone(drawn: Drawn, tmp_path: Path) -> None:
+    one = replace(SMALL, epochs=2)
+    first = train(drawn, tmp_path / "run", one)
+    before = files_below(tmp_path / "run")
+    again = train(drawn, tmp_path / "run", one)
+    assert again.told.steps == []
+    assert again.best == first.best
+    assert files_below(tmp_path / "run") == before
+
+
+def test_another_run_is_not_gone_on_with(drawn: Drawn, tmp_path: Path) -> None:
+    one = replace(SMALL, epochs=2)
+    train(drawn, tmp_path / "run", one)
+    before = files_below(tmp_path / "run")
+    for other, data, said in (
+        (replace(one, lr=1e-3), drawn.data, "other recipe;"),
+        (one, drawn.first(50), "other data;"),
+        (replace(one, seed=3), drawn.first(50), "other recipe, data;"),
+    ):
+        with pytest.raises(UnreadableInput, match=f"holds a run with {said} name another --out"):
+            train(drawn, tmp_path / "run", other, data=data)
+    with pytest.raises(UnreadableInput, match="holds a run with other init_sha256"):
+        train(drawn, tmp_path / "run", one, init=tmp_path / "run")
+    assert files_below(tmp_path / "run") == before
+
+
+def test_only_a_checkpoint_of_last_can_be_gone_on_with(drawn: Drawn, tmp_path: Path) -> None:
+    train(drawn, tmp_path / "run", replace(SMALL, epochs=2))
+    shutil.copy(tmp_path / "run" / "best.json", tmp_path / "run" / "last.json")
+    with pytest.raises(UnreadableInput, match=r"last\.json: holds no state"):
+        train(drawn, tmp_path / "run", replace(SMALL, epochs=2))
+
+
+def test_a_run_may_start_from_anothers_checkpoint(drawn: Drawn, tmp_path: Path) -> None:
+    one = replace(SMALL, epochs=1, n_def=1)
+    first = train(drawn, tmp_path / "first", one)
+    second = train(drawn, tmp_path / "second", one, init=first.out)
+    assert second.last.about["init_sha256"] == first.best.sha256
+    assert second.told.losses[0] != first.told.losses[0]
+
+
+# -------------------------------------------------------------------------------- the command line
+
+
+LONG = ("--set", "epochs=8")
+"""So that it is still under way when it is stopped."""
+
+
+def uninterrupted(drawn: Drawn, out: Path) -> Said:
+    return hsfiq(*options(drawn, out, *LONG))
+
+
+@pytest.fixture(scope="module")
+def commanded(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the command leaves where nothing interrupts it."""
+    torch.set_num_threads(1)
+    out = tmp_path_factory.mktemp("commanded") / "run"
+    assert uninterrupted(drawn, out).code == 0
+    return out
+
+
+SIGNAL_ITSELF = """
+import os, runpy, signal, sys
+from hsfiq.cli.training_bar import TrainingBar
+
+ended, number = TrainingBar.ended, int(sys.argv.pop(1))
+
+def ended_and_signalled(self, epoch):
+    ended(self, epoch)
+    if epoch["epoch"] == 1:
+        os.kill(os.getpid(), number)
+
+TrainingBar.ended = ended_and_signalled
+runpy.run_module("hsfiq", run_name="__main__", alter_sys=True)
+"""
+"""The command, sending itself a signal when its second epoch has ended, before its checkpoint."""
+
+
+def signalled(drawn: Drawn, out: Path, number: signal.Signals) -> tuple[int, str, str]:
+    with started("-c", SIGNAL_ITSELF, str(int(number)), *options(drawn, out, *LONG)) as process:
+        stdout, stderr = process.communicate()
+    return process.returncode, stdout, stderr
+
+
+def test_the_command_killed_and_given_again(drawn: Drawn, commanded: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    code, _, _ = signalled(drawn, out, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    assert read(out / "last.json").about["progress"]["epoch"] == 1
+
+    again = uninterrupted(drawn, out)
+
+    assert again.code == 0
+    assert "resuming at epoch 1, step 0" in again.err
+    assert_the_same_run(out, commanded)
+
+
+def test_the_command_interrupted_by_a_person(drawn: Drawn, commanded: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    code, stdout, stderr = signalled(drawn, out, signal.SIGINT)
+    assert (code, stdout) == (130, "")
+    assert "Traceback" not in stderr
+
+    assert uninterrupted(drawn, out).code == 0
+    assert_the_same_run(out, commanded)
+
+
+def test_the_command_given_after_the_end_says_the_same(drawn: Drawn, tmp_path: Path) -> None:
+    words = options(drawn, tmp_path / "run", "--set", "epochs=2", "--json")
+    first, again = hsfiq(*words), hsfiq(*words)
+    assert (first.code, again.code) == (0, 0)
+    assert again.out == first.out
+    assert "resuming" not in again.err
+
+
+def test_each_epoch_lowers_the_learning_rate(whole: Ran) -> None:
+    rates = [epoch["lr"] for epoch in whole.told.epochs]
+    assert all(one > other for one, other in pairwise(rates))
+    assert rates == [SMALL.lr_at(epoch) for epoch in range(4)]

@@ -1,0 +1,121 @@
+"""Recall in training against a literal ranking; CIRR takes the reference out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.data.triplets import Example, TrainingData
+from hsfiq.model.features.tokens import EncodedTokens
+from hsfiq.model.recipes.values import Pooling
+from hsfiq.model.runtime.diagnosis import Diverged
+from hsfiq.model.scorer.inference import Inference
+from hsfiq.model.scorer.scorer import Scorer
+from hsfiq.model.training.validation import ranks, validate
+from tests.model.encoders.small_encoder import SmallEncoder, draw_images
+from tests.model.training.helpers import ALONE, CPU, SMALL
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+WORDS = ("is red", "has long sleeves and a collar", "no dots", "x", "is much shorter than that")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
+    """Two corpora of noise, queries of every pair of neighbours."""
+    images = draw_images(tmp_path_factory.mktemp("noise"), 20)
+    names = tuple(images)
+    corpora = {"one": names[:12], "two": names[8:]}
+    val = tuple(
+        Example(f"{corpus}.{i}", reference, target, (WORDS[i % 5], WORDS[i % 3]), corpus)
+        for corpus, members in corpora.items()
+        for i, (reference, target) in enumerate(pairwise(members))
+    )
+    return TrainingData("noise", val, val, corpora, corpora, images)
+
+
+def inference_of(data: TrainingData, encoder: SmallEncoder) -> Inference:
+    tokens = EncodedTokens(encoder, data.images, torch.float32, CPU)
+    return Inference(Scorer(encoder, "max"), tokens, ALONE, torch.float32)
+
+
+@torch.no_grad()
+def literal_rank(
+    data: TrainingData, encoder: SmallEncoder, it: Example, pooling: Pooling, *, without: bool
+) -> int:
+    tokens = EncodedTokens(encoder, data.images, torch.float32, CPU)
+    query = encoder.query(tokens.tokens([it.reference]), [normalise(mining_text(it.captions))])[0]
+    scores = {}
+    for image in data.corpora[it.pool]:
+        vectors = encoder.gallery(tokens.tokens([image]))[0]
+        products = vectors @ query
+        scores[image] = (products.max() if pooling == "max" else products.mean()).item()
+    if without:
+        del scores[it.reference]
+    return sorted(scores, key=lambda image: -scores[image]).index(it.target) + 1
+
+
+@pytest.mark.parametrize("pooling", ["max", "mean"])
+@pytest.mark.parametrize("without_reference", [False, True])
+def test_ranks_are_the_literal_ones(
+    data: TrainingData, pooling: Pooling, without_reference: bool
+) -> None:
+    encoder = SmallEncoder()
+    found = ranks(data, inference_of(data, encoder), pooling, without_reference=without_reference)
+    for corpus, places in found.items():
+        examples = [it for it in data.val if it.pool == corpus]
+        expected = [
+            literal_rank(data, encoder, it, pooling, without=without_reference) for it in examples
+        ]
+        assert places.tolist() == expected
+
+
+def test_recall_is_the_mean_over_the_corpora_and_of_the_ks(data: TrainingData) -> None:
+    inference = inference_of(data, SmallEncoder())
+    for dataset in ("fashioniq", "cirr"):
+        one = replace(SMALL, dataset=dataset, val_recall=(1, 4))
+        found = ranks(data, inference, "max", without_reference=dataset == "cirr")
+        recall = {
+            k: sum(sum(r <= k for r in places.tolist()) / len(places) for places in found.values())
+            / 2
+            for k in (1, 4)
+        }
+        assert validate(data, one, inference) == pytest.approx(
+            {"recall@1": recall[1], "recall@4": recall[4], "mean": (recall[1] + recall[4]) / 2}
+        )
+
+
+def test_cirr_ranks_without_the_reference_and_others_with_it(data: TrainingData) -> None:
+    inference = inference_of(data, SmallEncoder())
+    kept = ranks(data, inference, "max", without_reference=False)
+    removed = ranks(data, inference, "max", without_reference=True)
+    fewer = [(kept[name] - removed[name]).unique().tolist() for name in kept]
+    assert fewer == [[0, 1], [0, 1]]  # some references stood before the target
+
+
+def test_a_reference_outside_the_corpus_counts_only_where_it_is_taken_out(
+    data: TrainingData,
+) -> None:
+    stray = replace(data.val[0], triplet_id="one.stray", reference="i19")
+    strayed = replace(data, val=(stray, *data.val[1:]))
+    inference = inference_of(data, SmallEncoder())
+    assert ranks(strayed, inference, "max", without_reference=False)["one"].shape == (11,)
+    with pytest.raises(UnreadableInput, match=r"one\.stray: its reference 'i19' is not in the co"):
+        ranks(strayed, inference, "max", without_reference=True)
+
+
+@pytest.mark.parametrize("broken", ["project", "word"])
+def test_vectors_that_are_not_finite_mean_divergence(
+    data: TrainingData, broken: str, tmp_path: Path
+) -> None:
+    encoder = SmallEncoder()
+    with torch.no_grad():
+        getattr(encoder, broken).fill_(float("inf"))
+    with pytest.raises(Diverged, match="the scorer gives vectors that are not finite numbers"):
+        validate(data, SMALL, inference_of(data, encoder))
