@@ -1,8 +1,7 @@
-"""The pairs that a next study could ask: of each query two systems' sets that nobody has compared.
+"""The pairs that a next study could ask: two systems' sets of a query that no study has shown.
 
-Whatever study of the database has shown two sets for a query, they are not shown again. Triplets
-that a release holds out are left alone: what is learned from the next answers can still be tested
-on them.
+Triplets that a release holds out are excluded, so that a scorer trained on the next answers can
+still be tested on them.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from hsfiq.releases.splits import split_by, verify_no_leak
 from hsfiq.study.design import ranked_lists
 
 Shown = tuple[int, frozenset[tuple[str, ...]]]
-"""A query's database key and the images of the two sets, in their order; one, if they are alike."""
+"""A query's database key and the images of its two sets (one, if the sets are equal)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PossibleSet:
-    """What a system would show for a query: its k images, by their ids, with reference and text."""
+    """The k images that a system would show for a query, by id, with reference and text."""
 
     reference: str
     text: str
@@ -41,10 +40,10 @@ class Candidate:
 
     Attributes:
         query_id: the query's database key.
-        triplet_id: its triplet's.
-        category: its triplet's.
-        systems: the two systems' keys, the smaller first.
-        sets: the places of their sets in `Candidates.sets`.
+        triplet_id: the triplet's database key.
+        category: of the triplet.
+        systems: the two systems' database keys, the smaller first.
+        sets: the indices of their sets in `Candidates.sets`.
     """
 
     query_id: int
@@ -54,24 +53,24 @@ class Candidate:
     sets: tuple[int, int]
 
     def shown(self, sets: Sequence[PossibleSet]) -> Shown:
-        """What asking it would show; `sets` are those that the places are of."""
+        """What this pair would show; `sets` is the list that its indices refer to."""
         return self.query_id, frozenset(sets[place].images for place in self.sets)
 
-    def with_sets(self, one: int, other: int) -> Candidate:
-        """The same pair where the places of the sets are others."""
-        return replace(self, sets=(one, other))
+    def with_sets(self, first: int, second: int) -> Candidate:
+        """The same pair with other indices of its sets."""
+        return replace(self, sets=(first, second))
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """All that could be asked.
+    """All pairs that could be asked.
 
     Attributes:
         sets: each set once.
-        pairs: of these.
-        systems: the systems' names by their keys.
-        n_asked: pairs that are no candidates since a study has shown their two sets.
-        n_held_out: triplets that are none since a release holds them out.
+        pairs: of these sets.
+        systems: the systems' names by database key.
+        n_asked: pairs excluded because a study has shown their two sets.
+        n_held_out: triplets excluded because a release holds them out.
     """
 
     sets: tuple[PossibleSet, ...]
@@ -83,10 +82,10 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """What a release holds out.
+    """The triplets that a release holds out.
 
     Attributes:
-        datasets: whose triplets it asks about.
+        datasets: of the release's queries.
         triplets: (dataset, reference, target) of those held out.
     """
 
@@ -111,8 +110,8 @@ def candidates(
         session: of a transaction.
         query_ids: the queries' database keys.
         k: images in a set.
-        systems: names of those to compare; all if there is none.
-        held_out: the triplets to leave alone.
+        systems: names of the systems to compare; all if empty.
+        held_out: the triplets to exclude.
 
     Raises:
         ConfigError: a query has fewer than two systems' lists of at least k images.
@@ -123,36 +122,40 @@ def candidates(
     names = image_names(session)
     sets: list[PossibleSet] = []
     pairs: list[Candidate] = []
-    n_asked, left_alone = 0, set[int]()
+    n_asked, excluded = 0, set[int]()
     for query_id, by_system in lists.items():
         query, triplet = queries[query_id], queries[query_id].triplet
         images = (names[triplet.reference_id], names.get(triplet.target_id or 0))
         if (triplet.dataset.name, *images) in held_out.triplets:
-            left_alone.add(triplet.id)
+            excluded.add(triplet.id)
             continue
         places = {system: len(sets) + i for i, system in enumerate(sorted(by_system))}
         sets += [
             PossibleSet(
                 images[0],
                 query.text,
-                tuple(names[it] for it in by_system[system]),
+                tuple(names[image] for image in by_system[system]),
             )
             for system in places
         ]
-        for one, other in combinations(places, 2):
-            it = Candidate(
-                query_id, triplet.id, triplet.category, (one, other), (places[one], places[other])
+        for first, second in combinations(places, 2):
+            pair = Candidate(
+                query_id=query_id,
+                triplet_id=triplet.id,
+                category=triplet.category,
+                systems=(first, second),
+                sets=(places[first], places[second]),
             )
-            if it.shown(sets) in asked:
+            if pair.shown(sets) in asked:
                 n_asked += 1
             else:
-                pairs.append(it)
+                pairs.append(pair)
     known = dict(session.execute(select(System.id, System.name)).all())
-    return Candidates(tuple(sets), tuple(pairs), known, n_asked, len(left_alone))
+    return Candidates(tuple(sets), tuple(pairs), known, n_asked, len(excluded))
 
 
 def pairs_asked(session: Session) -> set[Shown]:
-    """What every pair of any study has shown, whichever systems its sets came from."""
+    """What the pairs of all studies have shown, whichever systems the sets are from."""
     images: dict[int, list[str]] = defaultdict(list)
     rows = select(RetrievedImage.set_id, Image.name).join(RetrievedImage.image)
     for set_id, name in session.execute(rows.order_by(RetrievedImage.rank)):
@@ -166,13 +169,13 @@ def pairs_asked(session: Session) -> set[Shown]:
 
 
 def possible_queries(session: Session, wanted: Collection[int]) -> dict[int, Query]:
-    """The queries by their keys, with their triplets."""
+    """The queries by database key, with their triplets."""
     rows = select(Query).options(joinedload(Query.triplet).joinedload(Triplet.dataset))
     return {query.id: query for query in session.scalars(rows) if query.id in wanted}
 
 
 def image_names(session: Session) -> dict[int, str]:
-    """The images' ids by their database keys."""
+    """The images' ids by database key."""
     return dict(session.execute(select(Image.id, Image.name)).all())
 
 
@@ -180,8 +183,8 @@ def held_out_of(release: Path) -> HeldOut:
     """The triplets that a release holds out: of its questions, none to train on is about them.
 
     Raises:
-        UnreadableInput: the folder is no release, it has no split, it holds out people and no
-            triplets, or its split leaks.
+        UnreadableInput: the folder is not a release, or its split is missing, holds out
+            participants instead of triplets, or has a leak.
     """
     parts = verify_no_leak(release)
     if split_by(release) == "participant":

@@ -1,4 +1,4 @@
-"""The study to come: designed like an old one or as a file says, over pairs chosen for it."""
+"""Prepare and store a study of chosen pairs, with the design of a file or of an earlier study."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ from hsfiq.study.queries import chosen_queries
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The study that is to be made.
+    """The study to create.
 
     Attributes:
-        config: its whole file.
-        origin: whose answers it will hold.
-        path: of the file, if there is one.
+        config: its design.
+        origin: whose answers it will have.
+        path: its file, if it has one.
     """
 
     config: StudyConfig
     origin: str
     path: Path | None = None
 
-    def refusal(self, mistake: ConfigError) -> ConfigError | ConfigErrors:
-        """A mistake that the database shows, with its line where there is a file."""
-        return mistake if self.path is None else located(self.path, mistake)
+    def located(self, error: ConfigError) -> ConfigError | ConfigErrors:
+        """An error with its line in the file, if there is a file."""
+        return error if self.path is None else located(self.path, error)
 
 
 @dataclass(frozen=True, slots=True)
 class Possible:
-    """What such a study could ask, and where its images lie as far as the database knows."""
+    """What the study could ask, and its image folder, if the database knows it."""
 
     found: Candidates
     images: Path | None
 
 
 def from_file(path: Path, name: str | None, origin: str) -> Wanted:
-    """The study that a file describes, perhaps under another name.
+    """The study that a file describes, under another name if one is given.
 
     Raises:
         ConfigErrors: the file has errors, or asks for a sample, which `--n` decides here.
@@ -70,13 +70,10 @@ def from_file(path: Path, name: str | None, origin: str) -> Wanted:
 
 
 def after(session: Session, old: Study, name: str | None) -> Wanted:
-    """A study like an old one: `autumn-2` after `autumn`, if no name is given.
-
-    Whose answers the old one holds, the new one's will be. It compares the systems that the old one
-    has compared, whatever runs have been imported since.
+    """A study with an earlier study's design, origin and systems; `autumn-2` follows `autumn`.
 
     Raises:
-        UnreadableInput: the old one was imported: nobody knows its design.
+        UnreadableInput: the earlier study was imported, so its design is not known.
     """
     if old.origin == "imported":
         raise UnreadableInput(
@@ -90,7 +87,7 @@ def after(session: Session, old: Study, name: str | None) -> Wanted:
 
 def systems_of(session: Session, study: Study) -> tuple[str, ...]:
     """The names of the systems whose sets a study shows."""
-    found: set[str] = set()
+    names: set[str] = set()
     for side in (Pair.first_id, Pair.second_id):
         rows = (
             select(System.name)
@@ -98,12 +95,12 @@ def systems_of(session: Session, study: Study) -> tuple[str, ...]:
             .join(Pair, side == RetrievedSet.id)
             .where(Pair.study_id == study.id)
         )
-        found.update(session.scalars(rows.distinct()))
-    return tuple(sorted(found))
+        names.update(session.scalars(rows.distinct()))
+    return tuple(sorted(names))
 
 
 def free_name(session: Session, old: str) -> str:
-    """`autumn-2` after `autumn`, and `autumn-3` where that is there."""
+    """The first free name: `autumn-2` after `autumn`, then `autumn-3`."""
     taken = {study.name for study in list_studies(session)}
     number = 2
     while f"{old}-{number}" in taken:
@@ -112,17 +109,17 @@ def free_name(session: Session, old: str) -> str:
 
 
 def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possible:
-    """Find what a study could ask.
+    """Find the pairs that a study could ask.
 
     Args:
         session: of a transaction.
         wanted: the study.
-        held_out: triplets to leave alone.
+        held_out: the triplets to exclude.
 
     Raises:
         ConfigError: the database lacks what the study needs, or has a study of this name;
             ConfigErrors if the study has a file.
-        UnreadableInput: what is held out is of other datasets.
+        UnreadableInput: the release is of other datasets.
     """
     config = wanted.config
     if held_out.datasets and config.queries.dataset not in held_out.datasets:
@@ -140,8 +137,8 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
             systems=config.queries.systems,
             held_out=held_out,
         )
-    except ConfigError as mistake:
-        raise wanted.refusal(mistake) from mistake
+    except ConfigError as error:
+        raise wanted.located(error) from error
     root = session.scalars(
         select(Dataset.image_root).where(Dataset.name == config.queries.dataset)
     ).one_or_none()
@@ -160,25 +157,25 @@ def store_study(
     """Store a study of these pairs.
 
     Args:
-        database: takes it.
+        database: where to store it.
         wanted: the study.
         chosen: its pairs.
-        sets: those that these name.
-        chosen_by: how they were chosen, for whoever reads its releases.
-        status: whether it takes answers at once.
+        sets: the list that their indices refer to.
+        chosen_by: how they were chosen, which releases of the study state.
+        status: of the new study.
 
     Raises:
-        ConfigError: its name is taken, say; ConfigErrors where it has a file.
-        UnreadableInput: a pair has been asked since it was chosen.
+        ConfigError: for example, the name is taken; ConfigErrors if the study has a file.
+        UnreadableInput: another study has shown one of the pairs since it was chosen.
     """
-    pairs = [(it.query_id, *it.systems) for it in chosen]
+    pairs = [(pair.query_id, *pair.systems) for pair in chosen]
     try:
         with database.writing() as session:
             lock_pairs(session)
-            if not pairs_asked(session).isdisjoint(it.shown(sets) for it in chosen):
+            if not pairs_asked(session).isdisjoint(pair.shown(sets) for pair in chosen):
                 raise UnreadableInput(
                     f"study {wanted.config.study.name}",
-                    "another study has come to ask the same meanwhile",
+                    "another study has shown one of its pairs in the meantime",
                     "choose again",
                 )
             study = draw_study(
@@ -191,11 +188,11 @@ def store_study(
                 status=status,
             )
             return progress_of(session, study)
-    except ConfigError as mistake:
-        raise wanted.refusal(mistake) from mistake
+    except ConfigError as error:
+        raise wanted.located(error) from error
 
 
 def lock_pairs(session: Session) -> None:
-    """Let nobody else store pairs until the transaction ends; in SQLite nobody can in any case."""
+    """Prevent other transactions from storing pairs (SQLite allows only one writer anyway)."""
     if session.get_bind().dialect.name == "postgresql":
         session.execute(text(f"LOCK TABLE {Pair.__tablename__} IN SHARE ROW EXCLUSIVE MODE"))

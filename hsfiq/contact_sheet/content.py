@@ -10,7 +10,8 @@ from pathlib import Path
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED, split_query_id
 from hsfiq.readers.circo import canonical
-from hsfiq.readers.dataset_folder import DatasetSplit, dataset_of, read_folder
+from hsfiq.readers.dataset_folder import dataset_of, read_folder
+from hsfiq.readers.sources import Source
 from hsfiq.readers.submissions import read_run
 from hsfiq.records import RankedList, Triplet
 from hsfiq.text import joined
@@ -58,14 +59,14 @@ def query_in_folder(folder: Path, query_id: str, splits: Sequence[str] = ()) -> 
         categories, splits = (category,), splits or (split,)
     found = [
         (split, triplet)
-        for split in read_folder(folder, categories, splits).splits
+        for split in read_folder(folder, categories, splits)
         for triplet in split.triplets
         if triplet.external_id == triplet_id
     ]
     if not found or suffix not in ("", REVERSED):
         raise UnreadableInput(str(folder), f"there is no query {query_id!r} here")
     if len(found) > 1:
-        names = " and ".join(split.name for split, _ in found)
+        names = " and ".join(split.corpus for split, _ in found)
         raise UnreadableInput("--split", f"query {query_id} is in {names}", "name one of them")
     return query_of(dataset, *found[0], suffix)
 
@@ -80,7 +81,7 @@ def category_and_split(triplet_id: str, folder: Path) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def query_of(dataset: str, split: DatasetSplit, triplet: Triplet, suffix: str) -> SheetQuery:
+def query_of(dataset: str, split: Source, triplet: Triplet, suffix: str) -> SheetQuery:
     """A triplet's query, its captions in the order that the suffix says."""
     captions = triplet.captions if suffix == "" else triplet.captions[::-1]
     return SheetQuery(

@@ -1,6 +1,6 @@
-"""Which images that a dataset names are missing or broken, and which queries that touches.
+"""Find missing and broken images of a dataset, and the queries that they affect.
 
-Decoding is the caller's: without Pillow, missing and empty files are found all the same.
+The caller passes the decoder: missing and empty files are found without Pillow, too.
 """
 
 from __future__ import annotations
@@ -16,23 +16,29 @@ from typing import Any
 
 from hsfiq.images.faults import Fault, FaultKind
 from hsfiq.images.folder import ImageFolder, image_files, stems
-from hsfiq.readers.dataset_folder import DatasetSplit
+from hsfiq.readers.sources import Source
 
 AHEAD = 8
-"""Files for each thread that are being decoded or wait for it, at most: it bounds memory."""
+"""The most files per thread that are being decoded or wait for it: it bounds memory."""
 
-
-Decode = Callable[[Path], Fault | None]
+FindFault = Callable[[Path], Fault | None]
 Track = Callable[[Sequence[str]], Iterable[str]]
 Lists = defaultdict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenImage:
-    """An image that cannot be shown, with the triplets that need it; none: only a candidate.
+    """An image that cannot be shown, with the triplets that need it (none: only a candidate).
 
-    `file` is below the image folder, None where there is none; `splits` are those that name it;
-    `truth_of` are CIRCO's queries that it answers besides their target.
+    Attributes:
+        image: its id.
+        kind: of the fault.
+        why: the fault in words.
+        file: the path below the image folder, None if there is no file.
+        splits: those that name the image.
+        reference_of: ids of the triplets whose reference it is.
+        target_of: ids of the triplets whose target it is.
+        truth_of: ids of CIRCO's queries with this further ground truth.
     """
 
     image: str
@@ -47,7 +53,7 @@ class BrokenImage:
 
 @dataclass(frozen=True, slots=True)
 class Twins:
-    """Files of one name, or of names that only letter case tells apart; `used` are those taken."""
+    """Several files for one image, or with names that differ only in case; readers take `used`."""
 
     files: tuple[str, ...]
     used: tuple[str, ...]
@@ -56,7 +62,7 @@ class Twins:
 
 @dataclass(frozen=True, slots=True)
 class SplitCheck:
-    """A split's images and queries, how many images are broken by kind, and queries touched."""
+    """A split's counts: images, broken images by kind, queries, and queries with a broken image."""
 
     images: int
     kinds: dict[str, int]
@@ -66,7 +72,7 @@ class SplitCheck:
 
 @dataclass(frozen=True, slots=True)
 class ImageCheck:
-    """What was found; `decoded` is whether files were decoded, not only looked at."""
+    """The result of a check; `decoded` is whether files were decoded."""
 
     folder: str
     decoded: bool
@@ -77,74 +83,76 @@ class ImageCheck:
 
     @property
     def kinds(self) -> dict[str, int]:
-        """How many images are broken, by kind."""
+        """The number of broken images by kind."""
         return dict(Counter(image.kind for image in self.broken))
 
     @property
-    def is_well(self) -> bool:
-        """Whether every image is there and whole, and no other file competes with its own."""
+    def passed(self) -> bool:
+        """Whether every image is usable and unambiguous."""
         return not self.broken and all(twins.same_content for twins in self.twins)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it for a program."""
-        return {"well": self.is_well, "kinds": self.kinds, **asdict(self)}
+        """The result for `--json`."""
+        return {"well": self.passed, "kinds": self.kinds, **asdict(self)}
 
 
 def check_images(
-    splits: Sequence[DatasetSplit], root: Path, decode: Decode | None = None, track: Track = iter
+    splits: Sequence[Source], root: Path, find_fault: FindFault | None = None, track: Track = iter
 ) -> ImageCheck:
-    """Look for every image that the splits name, and decode its file.
+    """Check every image that a dataset's splits name.
 
     Args:
         splits: of one dataset.
         root: the image folder.
-        decode: finds the fault of a file that is not empty, in several threads at once; without
-            it no file is opened.
-        track: goes over the images, for a progress bar.
+        find_fault: decodes a file that is not empty, in several threads at once; if None, no file
+            is opened.
+        track: iterates over the images, for a progress bar.
     """
-    names = list(dict.fromkeys(name for split in splits for name in split.images))
+    images_of = {split.corpus: split.all_images() for split in splits}
+    names = list(dict.fromkeys(name for images in images_of.values() for name in images))
     folder = ImageFolder(root)
-    files = files_by_case(root, names)
+    files = files_by_name(root, names)
     faults = {
         name: with_other_case(fault, root, files[name.casefold()])
-        for name, fault in find_faults(names, folder, decode, track)
+        for name, fault in find_faults(names, folder, find_fault, track)
     }
     return ImageCheck(
         folder=str(root),
-        decoded=decode is not None,
+        decoded=find_fault is not None,
         images=len(names),
-        splits={split.name: check_split(split, faults) for split in splits},
-        broken=describe(splits, faults, folder),
-        twins=tuple(twins(found, folder) for found in files.values() if len(found) > 1),
+        splits={
+            split.corpus: check_split(split, images_of[split.corpus], faults) for split in splits
+        },
+        broken=describe(splits, images_of, faults, folder),
+        twins=tuple(twins(same, folder) for same in files.values() if len(same) > 1),
     )
 
 
 def find_faults(
-    names: Sequence[str], folder: ImageFolder, decode: Decode | None, track: Track
+    names: Sequence[str], folder: ImageFolder, find_fault: FindFault | None, track: Track
 ) -> Iterator[tuple[str, Fault]]:
-    """The images that are not whole, in order; files are decoded by as many threads as cores."""
+    """The faulty images, in order; files are decoded by as many threads as there are cores."""
     threads = os.cpu_count() or 1
     pending: deque[tuple[str, Future[Fault | None]]] = deque()
+
+    def oldest() -> Iterator[tuple[str, Fault]]:
+        name, future = pending.popleft()
+        if (fault := future.result()) is not None:
+            yield name, fault
+
     with ThreadPoolExecutor(threads) as pool:
         try:
             for name in track(names):
-                pending.append((name, pool.submit(fault_of, folder.find(name), decode)))
+                pending.append((name, pool.submit(fault_of, folder.find(name), find_fault)))
                 if len(pending) >= threads * AHEAD:
-                    yield from finished(pending)
+                    yield from oldest()
             while pending:
-                yield from finished(pending)
+                yield from oldest()
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def finished(pending: deque[tuple[str, Future[Fault | None]]]) -> Iterator[tuple[str, Fault]]:
-    """The oldest image waited for, if it has a fault."""
-    name, future = pending.popleft()
-    if (fault := future.result()) is not None:
-        yield name, fault
-
-
-def fault_of(path: Path | None, decode: Decode | None) -> Fault | None:
+def fault_of(path: Path | None, find_fault: FindFault | None) -> Fault | None:
     """What is wrong with an image's file."""
     if path is None:
         return Fault("missing", "none has this name")
@@ -153,60 +161,62 @@ def fault_of(path: Path | None, decode: Decode | None) -> Fault | None:
             return Fault("empty", "has zero bytes")
     except OSError as error:
         return Fault("undecodable", f"cannot be read ({error.strerror})")
-    return decode(path) if decode else None
+    return find_fault(path) if find_fault else None
 
 
-def files_by_case(root: Path, names: Iterable[str]) -> defaultdict[str, list[Path]]:
-    """The files that could be taken for one of the images, letter case aside."""
+def files_by_name(root: Path, names: Iterable[str]) -> defaultdict[str, list[Path]]:
+    """The files that match each image's name if case is ignored."""
     key_of = {stem.casefold(): name.casefold() for name in names for stem in stems(name)}
-    found = defaultdict(list)
+    files = defaultdict(list)
     for path in image_files(root):
         key = key_of.get(path.stem.casefold())
         if key is not None:
-            found[key].append(path)
-    return found
+            files[key].append(path)
+    return files
 
 
 def with_other_case(fault: Fault, root: Path, files: Sequence[Path]) -> Fault:
-    """A missing image's fault, naming the file that only letter case keeps from being it."""
+    """A missing image's fault, naming a file that matches except for case."""
     if fault.kind != "missing" or not files:
         return fault
-    return Fault("missing", f"{files[0].relative_to(root)} is there, letter case apart")
+    return Fault("missing", f"{files[0].relative_to(root)} differs in upper and lower case")
 
 
 def twins(files: Sequence[Path], folder: ImageFolder) -> Twins:
-    """Files that compete for one image."""
-    taken = [path for path in files if folder.find(path.stem) == path]
+    """Describe several files for one image."""
+    used = [path for path in files if folder.find(path.stem) == path]
     try:
         same = all(filecmp.cmp(files[0], other, shallow=False) for other in files[1:])
     except OSError:
         same = False
     return Twins(
         tuple(str(path.relative_to(folder.root)) for path in files),
-        tuple(str(path.relative_to(folder.root)) for path in taken),
+        tuple(str(path.relative_to(folder.root)) for path in used),
         same,
     )
 
 
-def check_split(split: DatasetSplit, faults: Mapping[str, Fault]) -> SplitCheck:
+def check_split(split: Source, images: Sequence[str], faults: Mapping[str, Fault]) -> SplitCheck:
     """The counts of a split."""
-    kinds = Counter[str](faults[name].kind for name in split.images if name in faults)
+    kinds = Counter[str](faults[name].kind for name in images if name in faults)
     touched = sum(
         any(name in faults for name in (triplet.reference, *split.answers(triplet)))
         for triplet in split.triplets
     )
-    return SplitCheck(len(split.images), dict(kinds), len(split.triplets), touched)
+    return SplitCheck(len(images), dict(kinds), len(split.triplets), touched)
 
 
 def describe(
-    splits: Sequence[DatasetSplit], faults: Mapping[str, Fault], folder: ImageFolder
+    splits: Sequence[Source],
+    images_of: Mapping[str, Sequence[str]],
+    faults: Mapping[str, Fault],
+    folder: ImageFolder,
 ) -> tuple[BrokenImage, ...]:
     """The broken images with the splits that name them and the triplets that need them."""
     named_by, reference_of, target_of, truth_of = (Lists(list) for _ in range(4))
     for split in splits:
-        for name in split.images:
-            if name in faults:
-                named_by[name].append(split.name)
+        for name in images_of[split.corpus]:
+            named_by[name].append(split.corpus)
         for triplet in split.triplets:
             reference_of[triplet.reference].append(triplet.external_id)
             for place, name in enumerate(split.answers(triplet)):
@@ -216,7 +226,9 @@ def describe(
             image=name,
             kind=fault.kind,
             why=fault.why,
-            file=below(folder, folder.find(name)),
+            file=None
+            if (path := folder.find(name)) is None
+            else str(path.relative_to(folder.root)),
             splits=tuple(named_by[name]),
             reference_of=tuple(reference_of.get(name, ())),
             target_of=tuple(target_of.get(name, ())),
@@ -224,8 +236,3 @@ def describe(
         )
         for name, fault in faults.items()
     )
-
-
-def below(folder: ImageFolder, path: Path | None) -> str | None:
-    """A file's place in the image folder."""
-    return None if path is None else str(path.relative_to(folder.root))

@@ -1,7 +1,4 @@
-"""CONFIG.toml: a study's file, validated whole before anything is drawn.
-
-All mistakes are named at once, each with its line.
-"""
+"""Read CONFIG.toml, a study's file, and report all its errors at once, each with its line."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ RANGES: dict[str, tuple[int, float]] = {
     "queries.sample": (0, math.inf),
     "recruitment.participants": (0, math.inf),
 }
-"""The least and the most that a number may be."""
+"""The smallest and the largest value of each number."""
 
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _TABLE = re.compile(r"\s*\[+\s*([\w.-]+)\s*\]+")
@@ -41,10 +38,10 @@ _TEXT = re.compile(r"""\"{3}|'{3}|"(?:\\.|[^"\\])*"|'[^']*'|#.*""")
 
 
 def read_config(path: Path) -> StudyConfig:
-    """Read and check a study's file; texts that lie in files beside it are read as well.
+    """Read and validate a study's file, with the text files beside it that it names.
 
     Raises:
-        ConfigErrors: naming all of them, each with its line.
+        ConfigErrors: the file has errors.
         UnreadableInput: the file cannot be read.
     """
     text = read_text(path)
@@ -59,52 +56,52 @@ def read_config(path: Path) -> StudyConfig:
         raise ConfigErrors([f"{path}: the TOML is nested too deeply"]) from error
     reader = _Reader(path, text)
     config = reader.config(content)
-    if reader.mistakes:
-        raise ConfigErrors([line for _, line in sorted(reader.mistakes.values())])
+    if reader.errors:
+        raise ConfigErrors([line for _, line in sorted(reader.errors.values())])
     return config
 
 
-def located(path: Path, mistake: ConfigError) -> ConfigErrors:
-    """A mistake that only the database shows, with the line of the file that it stands in."""
+def located(path: Path, error: ConfigError) -> ConfigErrors:
+    """An error that only the database shows, with the line of the file that causes it."""
     reader = _Reader(path, read_text(path))
-    reader.wrong(mistake.key, str(mistake).removeprefix(f"{mistake.key}: "))
-    return ConfigErrors([line for _, line in reader.mistakes.values()])
+    reader.wrong(error.key, str(error).removeprefix(f"{error.key}: "))
+    return ConfigErrors([line for _, line in reader.errors.values()])
 
 
 class _Reader:
-    """Takes the file's tables into the dataclasses and gathers what is wrong on the way."""
+    """Converts the file's tables to dataclasses and collects the errors."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
         self.lines = dict(_lines_of_keys(text))
-        self.mistakes: dict[str, tuple[int, str]] = {}
+        self.errors: dict[str, tuple[int, str]] = {}
 
     def wrong(self, key: str, what: str) -> None:
-        """Note what is wrong at a key, or at the nearest thing to it that the file has.
+        """Record an error of a key, with the line of the key or of its table.
 
-        The first thing that is wrong with a key, or with its whole table, is enough.
+        Only the first error of a key, or of its table, is kept.
         """
-        if key.partition(".")[0] in self.mistakes:
+        if key.partition(".")[0] in self.errors:
             return
         line = self.lines.get(key) or self.lines.get(key.partition(".")[0]) or 1
-        self.mistakes.setdefault(key, (line, f"{self.path}: line {line}: {key}: {what}"))
+        self.errors.setdefault(key, (line, f"{self.path}: line {line}: {key}: {what}"))
 
     def config(self, content: Mapping[str, Any]) -> StudyConfig:
-        """The config, with defaults in place of what is wrong."""
+        """The config, with defaults instead of invalid values."""
         tables = get_type_hints(StudyConfig)
         for name in content:
             if name not in tables:
-                self.wrong(name, f"is no table; there are {', '.join(tables)}")
-        made: dict[str, Any] = {
+                self.wrong(name, f"is not a table; there are {', '.join(tables)}")
+        values: dict[str, Any] = {
             name: self.table(name, kind, content.get(name, {})) for name, kind in tables.items()
         }
-        config = StudyConfig(**made)
+        config = StudyConfig(**values)
         self.check_study(config)
         self.check_rest(config)
         return self.with_texts(config)
 
     def table(self, name: str, kind: type[T], values: Any) -> T:
-        """One table as its dataclass."""
+        """Convert a table to its dataclass."""
         if not isinstance(values, dict):
             self.wrong(name, "must be a table")
             values = {}
@@ -112,7 +109,9 @@ class _Reader:
         required = {f.name for f in fields(kind) if f.default is MISSING}  # type: ignore[arg-type]
         for key in values:
             if key not in hints:
-                self.wrong(f"{name}.{key}", f"is no key here; there are {', '.join(hints)}")
+                self.wrong(
+                    f"{name}.{key}", f"is not a key of this table; there are {', '.join(hints)}"
+                )
         for key in sorted(required - set(values)):
             self.wrong(f"{name}.{key}", "is missing")
         taken = {
@@ -120,27 +119,27 @@ class _Reader:
             for key, value in values.items()
             if key in hints
         }
-        sound = {key: value for key, value in taken.items() if f"{name}.{key}" not in self.mistakes}
+        sound = {key: value for key, value in taken.items() if f"{name}.{key}" not in self.errors}
         return kind(**(dict.fromkeys(required, "") | sound))
 
     def value(self, key: str, value: Any, hint: Any) -> Any:
-        """One value, of the kind that the dataclass says."""
+        """Check a value against the type of the dataclass's field."""
         if get_origin(hint) is Literal:
             if value not in get_args(hint):
-                self.wrong(key, f"{value!r} is none of {', '.join(map(repr, get_args(hint)))}")
+                self.wrong(key, f"{value!r} is not one of {', '.join(map(repr, get_args(hint)))}")
             return value
         if get_origin(hint) is tuple:
             if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-                self.wrong(key, f"{value!r} is no list of texts")
+                self.wrong(key, f"{value!r} is not a list of texts")
                 return value
             if any("\0" in part for part in value):
-                self.wrong(key, "holds a NUL, which cannot be stored")
+                self.wrong(key, "contains a NUL, which cannot be stored")
             return tuple(value)
         allowed = (int, float) if hint is float else (hint,)
         if not isinstance(value, allowed) or (isinstance(value, bool) and hint is not bool):
             self.wrong(key, f"{value!r} is not {_NAMES[hint]}")
         elif isinstance(value, str) and "\0" in value:
-            self.wrong(key, "holds a NUL, which cannot be stored")
+            self.wrong(key, "contains a NUL, which cannot be stored")
         elif key in RANGES and isinstance(value, int | float):
             least, most = RANGES[key]
             if not least <= value <= most:
@@ -149,7 +148,7 @@ class _Reader:
         return value
 
     def check_study(self, config: StudyConfig) -> None:
-        """Whether the study can be called and shown so."""
+        """Check the name, the title and the sets' names."""
         study = config.study
         if not is_study_name(study.name):
             self.wrong(
@@ -162,21 +161,21 @@ class _Reader:
             self.wrong("study.set_names", "must be two different names")
 
     def check_rest(self, config: StudyConfig) -> None:
-        """What no single value shows."""
+        """Check values that depend on each other."""
         design, checks, recruitment = config.design, config.checks, config.recruitment
         if checks.repeated > design.questions_per_form:
-            self.wrong("checks.repeated", "is more than the form has questions")
+            self.wrong("checks.repeated", "is more than the questions of a form")
         systems = config.queries.systems
         if systems and len(set(systems)) < 2:
             self.wrong("queries.systems", "a pair needs two systems; name two or leave it out")
         url = recruitment.completion_url
         if url and not re.fullmatch(r"https?://[^\s/]+\S*", url):
-            self.wrong("recruitment.completion_url", f"{url!r} is no http(s) address")
+            self.wrong("recruitment.completion_url", f"{url!r} is not an http(s) address")
         if recruitment.mode in ("prolific", "mturk") and not (url or recruitment.completion_code):
-            self.wrong("recruitment.completion_code", f"is missing: {recruitment.mode} pays by it")
+            self.wrong("recruitment.completion_code", f"is missing; {recruitment.mode} needs it")
 
     def with_texts(self, config: StudyConfig) -> StudyConfig:
-        """The config with the texts that it only names, from the files beside it."""
+        """The config with the texts of the files that it names."""
         study = replace(
             config.study,
             guidelines=self.text_or_file("study.guidelines", config.study.guidelines),
@@ -185,7 +184,7 @@ class _Reader:
         return replace(config, study=study)
 
     def text_or_file(self, key: str, value: str) -> str:
-        """The text itself, or that of the Markdown file which it names."""
+        """The text, or the content of the Markdown file that it names."""
         if not value.endswith(".md") or "\n" in value:
             return value
         try:
@@ -194,26 +193,26 @@ class _Reader:
             self.wrong(key, str(error))
             return ""
         if "\0" in text:
-            self.wrong(key, f"{value} holds a NUL, which cannot be stored")
+            self.wrong(key, f"{value} contains a NUL, which cannot be stored")
         return text
 
 
 def _lines_of_keys(text: str) -> Iterator[tuple[str, int]]:
-    """The lines of the tables and of each `table.key`; the inside of long texts holds none."""
+    """The lines of each table and each `table.key`; multi-line texts are skipped."""
     table, quotes = "", ""
     for number, line in enumerate(text.split("\n"), start=1):
         if not quotes:
-            if found := _TABLE.match(line):
-                table = found[1]
+            if match := _TABLE.match(line):
+                table = match[1]
                 yield table, number
-            elif found := _KEY.match(line):
-                key = re.sub(r"\s", "", found[1])
+            elif match := _KEY.match(line):
+                key = re.sub(r"\s", "", match[1])
                 yield (f"{table}.{key}" if table else key), number
         quotes = _open_at_the_end(line, quotes)
 
 
 def _open_at_the_end(line: str, quotes: str) -> str:
-    """The quotes of the long text that goes on below this line; "" where none does."""
+    """The quotes of a multi-line text that continues after this line; "" if there is none."""
     rest = line
     while True:
         if quotes:
@@ -221,9 +220,9 @@ def _open_at_the_end(line: str, quotes: str) -> str:
             if not closing:
                 return quotes
             quotes = ""
-        found = _TEXT.search(rest)
-        if found is None:
+        match = _TEXT.search(rest)
+        if match is None:
             return ""
-        rest = rest[found.end() :]
-        if found[0] in ('"""', "'''"):
-            quotes = found[0]
+        rest = rest[match.end() :]
+        if match[0] in ('"""', "'''"):
+            quotes = match[0]

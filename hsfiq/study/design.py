@@ -1,8 +1,8 @@
-"""Study design: which two systems each query is judged on, by how many, on which side.
+"""Study design: the two systems of each query's pair, and which participants judge it.
 
-Everything is drawn once, from a seeded generator, and stored; nothing is drawn again when a page
-is shown. A portion is what one participant answers: its forms hold no triplet twice. A query that
-several participants judge stands in as many portions, so an overlap is exact by construction.
+Everything is drawn once, from a seeded generator, and stored. A portion is the questions of one
+participant (all their forms), with no triplet twice. A query that several participants judge is in
+as many portions, so the overlap is exact.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hsfiq.study.config import CHOSEN_BY, StudyConfig, stored_config
 from hsfiq.study.forms import FormWriter, QueryFacts
 
 PUBLISHED_IMAGE_PATH = "/-/image_data/{category}/{name}.jpg"
-"""How the published HP-FashionIQ file names its images."""
+"""The pattern of image paths in the published HP-FashionIQ file."""
 
 Lists = Mapping[int, Mapping[int, list[int]]]
 """Top-k image keys by query key and system key."""
@@ -39,7 +39,7 @@ Lists = Mapping[int, Mapping[int, list[int]]]
 
 @dataclass(frozen=True, slots=True)
 class DrawnPair:
-    """A stored pair with what dealing it needs to know."""
+    """A stored pair, by database keys, with its category."""
 
     pair_id: int
     query_id: int
@@ -57,26 +57,26 @@ def draw_study(
     origin: str = "collected",
     status: str = "open",
 ) -> Study:
-    """Draw a whole study over these queries and store it.
+    """Draw a study of these queries and store it.
 
     Args:
         session: of a writing transaction.
-        config: the owner's wishes.
+        config: the study's file.
         query_ids: database keys of the queries; each needs ranked lists of two systems or more.
-        pairs: (query, system, system) of each question's pair; drawn evenly if None.
-        chosen_by: how these were chosen, for whoever reads the study's releases.
-        origin: whose answers these will be.
-        status: whether it takes answers at once.
+        pairs: (query, system, system) of each question's pair; drawn with equal numbers if None.
+        chosen_by: how the pairs were chosen, which the study's releases state.
+        origin: whose answers it will have.
+        status: of the new study.
 
     Raises:
-        ConfigError: a study has this name; there is no query; a query has fewer than two systems'
-            lists of at least k images; there are too few queries or images for a gold pair.
+        ConfigError: the name is taken, there is no query, a query has lists of at least k images
+            from fewer than two systems, or there are too few queries or images for a gold pair.
     """
     require_new_name(session, config)
     design = config.design
     rng = Random(f"study:{design.seed}")  # noqa: S311 (a seeded draw, not a secret)
     if not query_ids:
-        raise ConfigError("queries", "there is no query to ask about", "import runs first")
+        raise ConfigError("queries", "there is no query", "import runs first")
     lists = ranked_lists(session, query_ids, design.k, config.queries.systems)
     study = Study(
         name=config.study.name,
@@ -105,15 +105,15 @@ def draw_study(
 
 
 def require_new_name(session: Session, config: StudyConfig) -> None:
-    """Raise `ConfigError` if a study of the config's name is there already."""
+    """Raise `ConfigError` if the config's name is taken."""
     if session.scalars(select(Study).where(Study.name == config.study.name)).first() is not None:
         raise ConfigError(
-            "study.name", f"a study called {config.study.name!r} is there already", "choose another"
+            "study.name", f"a study called {config.study.name!r} already exists", "choose another"
         )
 
 
 def query_facts(session: Session, query_ids: Sequence[int]) -> dict[int, QueryFacts]:
-    """What dealing has to know of each query, by key."""
+    """The facts of each query, by database key."""
     wanted = set(query_ids)
     rows = session.execute(
         select(
@@ -129,31 +129,35 @@ def query_facts(session: Session, query_ids: Sequence[int]) -> dict[int, QueryFa
 def ranked_lists(
     session: Session, query_ids: Sequence[int], k: int, systems: Sequence[str] = ()
 ) -> dict[int, dict[int, list[int]]]:
-    """For each query the top-k image keys of each system, {query: {system: [image]}}."""
-    found: dict[int, dict[int, list[int]]] = {query: {} for query in query_ids}
+    """The keys of each system's top-k images: {query: {system: [image]}}.
+
+    Raises:
+        ConfigError: a query has lists of at least k images from fewer than two systems.
+    """
+    lists: dict[int, dict[int, list[int]]] = {query: {} for query in query_ids}
     rows = select(RankedList.query_id, RankedList.system_id, RankedList.image_ids).order_by(
         RankedList.query_id, RankedList.system_id
     )
     if systems:
         rows = rows.join(System, RankedList.system_id == System.id).where(System.name.in_(systems))
     for query_id, system_id, image_ids in session.execute(rows):
-        if query_id in found and len(image_ids) >= k:
-            found[query_id][system_id] = image_ids[:k]
-    poor = [query for query, those in found.items() if len(those) < 2]
-    if poor:
+        if query_id in lists and len(image_ids) >= k:
+            lists[query_id][system_id] = image_ids[:k]
+    n_lacking = sum(len(by_system) < 2 for by_system in lists.values())
+    if n_lacking:
         raise ConfigError(
             "queries",
-            f"{len(poor)} queries have lists of at least {k} images from fewer than two systems",
+            f"{n_lacking} queries have lists of at least {k} images from fewer than two systems",
             "import the runs of two systems or more with `hsfiq import runs`",
         )
-    return found
+    return lists
 
 
 def draw_pairs(rng: Random, lists: Lists) -> list[tuple[int, int, int]]:
-    """Give each query two different systems, (query, first, second), balanced over the pairs.
+    """Draw two systems for each query, (query, first, second), each pair of systems equally often.
 
-    Among the pairs of systems that a query has, the one drawn least so far is taken, and chance
-    decides between equals.
+    Of a query's pairs of systems the one drawn least often so far is taken; equal ones are drawn at
+    random.
     """
     drawn: dict[tuple[int, int], int] = defaultdict(int)
     pairs = []
@@ -173,7 +177,7 @@ def store_pairs(
     lists: Lists,
     facts: Mapping[int, QueryFacts],
 ) -> list[DrawnPair]:
-    """Store the two retrieved sets of each pair and the pair."""
+    """Store each pair with its two retrieved sets."""
     if not pairs:
         return []
     sides = [(query, system) for query, *systems in pairs for system in systems]
@@ -206,35 +210,30 @@ def store_pairs(
 
 
 def portions(pairs: Sequence[DrawnPair], config: StudyConfig, rng: Random) -> list[list[DrawnPair]]:
-    """Deal the pairs into portions: one category each (unless mixed), no triplet twice.
+    """Divide the pairs into portions of one category each (unless mixed), no triplet twice.
 
-    Pairs are dealt pass by pass, each pass holding a pair once, so that the copies of a pair
-    come to stand in different portions. The last portions may be smaller: no answer that the
-    design wants is left out.
+    Each pass over the pairs has every pair once, so the copies of a pair are in different portions.
+    The last portions may be smaller.
     """
     design = config.design
     size = design.questions_per_form * design.forms_per_participant
     by_category: dict[str, list[DrawnPair]] = defaultdict(list)
     for pair in pairs:
         by_category["" if design.categories == "mixed" else pair.category].append(pair)
-    dealt: list[list[DrawnPair]] = []
+    divided: list[list[DrawnPair]] = []
     for category in sorted(by_category):
         members = by_category[category]
         shared = rng.sample(members, round(design.overlap_share * len(members)))
         packer = Packer(size)
         for copy in range(design.annotators_per_query):
-            packer.deal(rng.sample(members, len(members)) if copy == 0 else shuffled(rng, shared))
-        dealt += packer.portions
-    return dealt
-
-
-def shuffled(rng: Random, pairs: Sequence[DrawnPair]) -> list[DrawnPair]:
-    """The pairs in a drawn order."""
-    return rng.sample(pairs, len(pairs))
+            pairs_of_pass = members if copy == 0 else shared
+            packer.add(rng.sample(pairs_of_pass, len(pairs_of_pass)))
+        divided += packer.portions
+    return divided
 
 
 class Packer:
-    """Fills portions of a size, each holding a triplet at most once."""
+    """Fills portions of a given size, with no triplet twice in one."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -242,8 +241,8 @@ class Packer:
         self._triplets: list[set[int]] = []
         self._first_open = 0
 
-    def deal(self, pairs: Sequence[DrawnPair]) -> None:
-        """Put each pair into the first portion with room that does not hold its triplet."""
+    def add(self, pairs: Sequence[DrawnPair]) -> None:
+        """Put each pair into the first portion that is not full and does not have its triplet."""
         for pair in pairs:
             index = self._place_for(pair.triplet_id)
             self.portions[index].append(pair)

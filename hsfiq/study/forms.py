@@ -1,4 +1,4 @@
-"""Writing a portion's forms: sides, orders of images, and the checks among the questions."""
+"""Write a participant's forms: sides, orders of images, and attention checks."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from hsfiq.db.tables import (
 from hsfiq.errors import ConfigError
 from hsfiq.study.config import StudyConfig
 
-APART = 3
-"""A repeated pair comes at least so many questions after its first showing, where it can."""
+REPEAT_DISTANCE = 3
+"""The fewest questions between a pair and its repetition, if the form is long enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryFacts:
-    """What dealing has to know of a query, all by database key."""
+    """What drawing a study needs of a query; ids are database keys."""
 
     query_id: int
     triplet_id: int
@@ -39,10 +39,10 @@ class QueryFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question to be written: its pair as shown, and which check it is, if one.
+class DrawnQuestion:
+    """A question before it is stored: its pair as shown, and which check it is, if any.
 
-    `gold` is the winning side; `repeats` is the question that comes again here.
+    `gold` is the winning side of a gold pair; `repeats` is the question that is repeated.
     """
 
     pair_id: int
@@ -50,11 +50,11 @@ class Asked:
     order_1: list[int] | None
     order_2: list[int] | None
     gold: int | None = None
-    repeats: Asked | None = None
+    repeats: DrawnQuestion | None = None
 
 
 class FormWriter:
-    """Writes portions into the tables; all chance comes from the study's one generator."""
+    """Writes portions into the tables; all draws come from the study's generator."""
 
     def __init__(
         self,
@@ -69,14 +69,14 @@ class FormWriter:
         self.lists, self.rng = lists, rng
         self._next_number = 0
         self._by_category: dict[str, list[QueryFacts]] = defaultdict(list)
-        for found in facts.values():
-            self._by_category[found.category].append(found)
-            if found.category:
-                self._by_category[""].append(found)
+        for query in facts.values():
+            self._by_category[query.category].append(query)
+            if query.category:
+                self._by_category[""].append(query)
         self._pools: dict[str, list[int]] = {}
 
     def write(self, portion: int, category: str, pairs: Sequence[tuple[int, int]]) -> None:
-        """Write one participant's forms over these (pair, triplet) keys."""
+        """Write one participant's forms of these (pair, triplet) keys."""
         triplets = {triplet for _, triplet in pairs}
         size = self.config.design.questions_per_form
         for start in range(0, len(pairs), size):
@@ -90,35 +90,34 @@ class FormWriter:
             asked = self._with_repeats(self._with_gold(plain, category, triplets))
             self._store(form, asked)
 
-    def _plain(self, pair_ids: Sequence[int]) -> list[Asked]:
-        """The form's own questions, as many swapped as not, in an order nobody can guess.
-
-        Of an odd number chance decides which side has one more.
-        """
+    def _plain(self, pair_ids: Sequence[int]) -> list[DrawnQuestion]:
+        """The form's own questions, half of them swapped at random (of an odd number, one more)."""
         odd_one = self.rng.randrange(2)
         sides = [index % 2 == odd_one for index in range(len(pair_ids))]
         self.rng.shuffle(sides)
         return [
-            Asked(pair_id, swapped, self._order(), self._order())
+            DrawnQuestion(pair_id, swapped, self._order(), self._order())
             for pair_id, swapped in zip(pair_ids, sides, strict=True)
         ]
 
     def _order(self) -> list[int] | None:
-        """The places of a set's images as shown, None where they are shown as ranked."""
+        """The order in which a set's images are shown, None if as ranked."""
         if self.config.design.image_order == "ranked":
             return None
         return self.rng.sample(range(self.study.k), self.study.k)
 
     # ------------------------------------------------------------------------------------- checks
 
-    def _with_gold(self, asked: list[Asked], category: str, triplets: set[int]) -> list[Asked]:
-        """Put pairs with a planted winner among the questions, at drawn places."""
+    def _with_gold(
+        self, asked: list[DrawnQuestion], category: str, triplets: set[int]
+    ) -> list[DrawnQuestion]:
+        """Insert gold pairs at random places."""
         asked = list(asked)
         for _ in range(self.config.checks.gold):
             query = self._gold_query(category, triplets)
             triplets.add(query.triplet_id)
             swapped = self.rng.random() < 0.5
-            gold = Asked(
+            gold = DrawnQuestion(
                 self._gold_pair(query),
                 swapped,
                 self._order(),
@@ -129,8 +128,8 @@ class FormWriter:
         return asked
 
     def _gold_query(self, category: str, triplets: set[int]) -> QueryFacts:
-        """A query of the category that this participant does not meet otherwise."""
-        free = [one for one in self._by_category[category] if one.triplet_id not in triplets]
+        """A random query of the category whose triplet this participant does not otherwise see."""
+        free = [q for q in self._by_category[category] if q.triplet_id not in triplets]
         if not free:
             raise ConfigError(
                 "checks.gold",
@@ -140,7 +139,7 @@ class FormWriter:
         return self.rng.choice(free)
 
     def _gold_pair(self, query: QueryFacts) -> int:
-        """Store a pair whose first set is the obvious winner: the target and a system's best."""
+        """Store a pair whose first set, the target and a system's best images, should win."""
         best = next(iter(self.lists[query.query_id].values()))
         wanted = [] if query.target_id is None else [query.target_id]
         winner = [*wanted, *(image for image in best if image not in wanted)][: self.study.k]
@@ -153,34 +152,34 @@ class FormWriter:
         return pair.id
 
     def _far_images(self, query: QueryFacts) -> list[int]:
-        """Images that no system found for the query; of other categories, where there are any."""
+        """Random images that no system returned for the query, of other categories if possible."""
         near = {query.reference_id, query.target_id}
         lists = select(RankedList.image_ids).where(RankedList.query_id == query.query_id)
         for images in self.session.scalars(lists):
             near.update(images)
-        pool = [image for image in self._pool_beside(query.category) if image not in near]
+        pool = [image for image in self._images_outside(query.category) if image not in near]
         if len(pool) < self.study.k:
             raise ConfigError(
-                "checks.gold", "there are too few other images to lose against a gold set"
+                "checks.gold", "there are too few other images for the losing set of a gold pair"
             )
         return self.rng.sample(pool, self.study.k)
 
-    def _pool_beside(self, category: str) -> list[int]:
-        """The images of the other categories' sets; of all, where there is but one category."""
+    def _images_outside(self, category: str) -> list[int]:
+        """The images of the other categories' sets; of all sets, if there is only one category."""
         if category not in self._pools:
             everything = self._by_category[""]
             others = [facts for facts in everything if facts.category != category]
-            found = {
+            images = {
                 image
                 for facts in others or everything
-                for images in self.lists[facts.query_id].values()
-                for image in images
+                for retrieved in self.lists[facts.query_id].values()
+                for image in retrieved
             }
-            self._pools[category] = sorted(found)
+            self._pools[category] = sorted(images)
         return self._pools[category]
 
     def _store_set(self, query: QueryFacts, images: Sequence[int]) -> int:
-        """Store a planted set: no system returned it."""
+        """Store a set that no system returned."""
         planted = RetrievedSet(query_id=query.query_id, system_id=None)
         self.session.add(planted)
         self.session.flush()
@@ -193,8 +192,8 @@ class FormWriter:
         )
         return planted.id
 
-    def _with_repeats(self, asked: list[Asked]) -> list[Asked]:
-        """Let some of the form's own questions come again later, their sides swapped."""
+    def _with_repeats(self, asked: list[DrawnQuestion]) -> list[DrawnQuestion]:
+        """Repeat some of the form's own questions later with the sides swapped."""
         asked = list(asked)
         plain = [question for question in asked if question.gold is None]
         early = plain[: max(self.config.checks.repeated, len(plain) // 2)]
@@ -206,13 +205,13 @@ class FormWriter:
                 order_2=first.order_1,
                 repeats=first,
             )
-            earliest = min(asked.index(first) + 1 + APART, len(asked))
+            earliest = min(asked.index(first) + 1 + REPEAT_DISTANCE, len(asked))
             asked.insert(self.rng.randint(earliest, len(asked)), again)
         return asked
 
     # -------------------------------------------------------------------------------------- rows
 
-    def _store(self, form: Form, asked: Sequence[Asked]) -> None:
+    def _store(self, form: Form, asked: Sequence[DrawnQuestion]) -> None:
         """Insert the form's questions and checks."""
         keys = self.session.scalars(
             insert(Question).returning(Question.id, sort_by_parameter_order=True),
@@ -242,7 +241,7 @@ class FormWriter:
 
 
 def sum_before(form_id: int, rng: Random) -> Check:
-    """The sum that is asked before a form, unless it is its participant's first."""
+    """The sum before a form; the page skips it before a participant's first form."""
     left, right = rng.randint(3, 9), rng.randint(3, 9)
     return Check(
         form_id=form_id,

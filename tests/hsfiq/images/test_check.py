@@ -16,7 +16,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.images.check import AHEAD, check_images
 from hsfiq.images.faults import Fault
 from hsfiq.images.folder import ImageFolder
-from hsfiq.readers.dataset_folder import read_folder
+from hsfiq.readers.dataset_folder import dataset_of, read_folder
 from tests.hsfiq.samples import CIRR, FASHIONIQ, hsfiq
 
 CIRCO = [
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     root = tmp_path / "fiq"
     shutil.copytree(FASHIONIQ, root)
     (root / "images").mkdir()
-    for split in read_folder(root).splits:
+    for split in read_folder(root):
         for name in split.images:
             (root / "images" / f"{name}.jpg").write_bytes(picture())
     return root
@@ -56,10 +56,10 @@ def test_all_is_well(folder: Path) -> None:
     ran = hsfiq("images", "check", folder)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines() == [
-        f"fashioniq, images below {folder}/images: 18 of 18 whole",
-        "  dress.val: 3 of 3; 0 of 1 queries touched",
-        "  shirt.test: 2 of 2; 0 of 1 queries touched",
-        "  shirt.val: 13 of 13; 0 of 3 queries touched",
+        f"fashioniq, images below {folder}/images: 18 of 18 complete",
+        "  dress.val: 3 of 3; 0 of 1 queries affected",
+        "  shirt.test: 2 of 2; 0 of 1 queries affected",
+        "  shirt.val: 13 of 13; 0 of 3 queries affected",
     ]
 
 
@@ -91,7 +91,7 @@ def test_each_fault_with_the_queries_that_it_touches(folder: Path) -> None:
     }
     said = hsfiq("images", "check", folder).out.splitlines()
     assert said[0].endswith(
-        "13 of 18 whole, 1 empty, 1 missing, 1 one-pixel, 1 truncated, 1 undecodable"
+        "13 of 18 complete, 1 empty, 1 missing, 1 one-pixel, 1 truncated, 1 undecodable"
     )
     assert "s1: missing (no file: none has this name); reference of shirt.val.2" in said
     assert any(line.startswith("s3: one-pixel") and "only a candidate" in line for line in said)
@@ -113,7 +113,7 @@ def test_files_that_compete(folder: Path) -> None:
     ]
     (missing,) = ran.result["broken"]
     assert (missing["image"], missing["kind"], missing["file"]) == ("s3", "missing", None)
-    assert missing["why"] == "S3.jpg is there, letter case apart"
+    assert missing["why"] == "S3.jpg differs in upper and lower case"
     assert ImageFolder(images).find("s6") == images / "s6.png", "the one that readers take"
 
 
@@ -170,9 +170,12 @@ def test_without_pillow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((".",), ".: is no folder of FashionIQ, CIRR or CIRCO; name the one that holds captions/"),
+        (
+            (".",),
+            ".: is not a folder of FashionIQ, CIRR or CIRCO; name the one that holds captions/",
+        ),
         (("absent",), "absent: there is no such folder"),
-        ((str(FASHIONIQ),), "holds no image; name their folder with --images"),
+        ((str(FASHIONIQ),), "holds no image; name the image folder with --images"),
         ((str(FASHIONIQ), "--images", "absent"), "absent: there is no such folder"),
         ((str(FASHIONIQ), "--category", "hat"), "no captions of category 'hat'"),
         ((str(CIRR), "--category", "shirt"), "--category: cirr has no categories; leave it out"),
@@ -217,14 +220,14 @@ def test_only_so_many_files_wait_at_once(folder: Path, monkeypatch: pytest.Monke
                 most = max(most, asked - done)
                 yield name
 
-    found = check_images(read_folder(folder).splits, folder / "images", decode, Counting)  # type: ignore[arg-type]
-    assert found.is_well
+    found = check_images(read_folder(folder), folder / "images", decode, Counting)  # type: ignore[arg-type]
+    assert found.passed
     assert asked == done == 360
     assert most <= AHEAD + 1
 
 
 def test_no_dataset_at_all(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match="is no folder of FashionIQ, CIRR or CIRCO"):
+    with pytest.raises(UnreadableInput, match="is not a folder of FashionIQ, CIRR or CIRCO"):
         read_folder(tmp_path)
 
 
@@ -232,9 +235,9 @@ def test_no_dataset_at_all(tmp_path: Path) -> None:
 def test_the_real_folders_are_told_apart(shared: Path, need: Callable[..., None]) -> None:
     counts = {}
     for name in ("fashioniq", "cirr", "circo"):
-        found = read_folder(shared / "data" / name)
-        assert found.dataset == name
-        counts[name] = {split.name: len(split.images) for split in found.splits}
+        folder = shared / "data" / name
+        assert dataset_of(folder) == name
+        counts[name] = {split.corpus: len(split.all_images()) for split in read_folder(folder)}
     assert counts == {
         "fashioniq": {"dress.val": 3817, "shirt.val": 6346, "toptee.val": 5373},
         "cirr": {"test1": 2315, "val": 2297},

@@ -603,7 +603,7 @@ def test_a_query_that_is_not_there(database: Database) -> None:
 def test_a_name_is_given_once(database: Database) -> None:
     queries = make_queries(database)
     draw(database, queries)
-    assert "study.name: a study called 'small' is there already" in refusal(database, queries)
+    assert "study.name: a study called 'small' already exists" in refusal(database, queries)
 
 
 def test_gold_pairs_need_queries_to_spare(database: Database) -> None:

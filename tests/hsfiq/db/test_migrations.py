@@ -32,7 +32,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import Checks
 from tests.studies import Seat, draw, make_queries
 
-REVISIONS = sorted((Path(__file__).parents[2] / "migrations" / "versions").glob("*.py"))
+REVISIONS = sorted((Path(__file__).parents[3] / "migrations" / "versions").glob("*.py"))
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ def test_every_mistake_is_a_line_of_its_own(database: Database) -> None:
     assert (ran.code, ran.out) == (2, "")
     first, second, third = ran.err.splitlines()
     assert first == "hsfiq: study.toml: line 1: study.title: is missing"
-    assert second.startswith("hsfiq: study.toml: line 3: study.titel: is no key here; there are")
+    assert second.startswith("hsfiq: study.toml: line 3: study.titel: is not a key here; there are")
     assert third == "hsfiq: study.toml: line 7: design.k: 0 is not from 1 to 100"
     assert count(database, Study) == 0
 
@@ -133,7 +133,7 @@ def test_what_the_database_does_not_have_is_named_with_its_line(
 def test_a_name_is_taken_once() -> None:
     done("study", "create", "study.toml")
     assert complaint(hsfiq("study", "create", "study.toml")) == (
-        "study.toml: line 2: study.name: a study called 'autumn' is there already; choose another"
+        "study.toml: line 2: study.name: a study called 'autumn' already exists; choose another"
     )
     assert complaint(hsfiq("study", "create", "no.toml")) == "no.toml: there is no such file"
 

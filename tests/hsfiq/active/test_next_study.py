@@ -183,7 +183,7 @@ def test_few_pairs_are_even_over_systems_first_by_category() -> None:
 
 def test_too_few_triplets() -> None:
     pairs = made_pairs([(0, 4), (0, 4)])
-    with pytest.raises(UnreadableInput, match="3 pairs are asked for, and 2 triplets"):
+    with pytest.raises(UnreadableInput, match="3 pairs are requested, but only 2 triplets"):
         balanced(pairs, 3, min, Random(0))
 
 
@@ -270,9 +270,12 @@ def test_whose_answers_the_old_study_holds_the_new_ones_will_be(asked: Database)
     [
         (("--n", "2"), "hsfiq: --scorer: is missing; name one, or say --strategy random\n"),
         (("--n", "2", "--strategy", "best"), "'best' is none of information, random"),
-        (("--n", "99", "--strategy", "random"), "--n: 99 pairs are asked for, and 12 triplets"),
+        (
+            ("--n", "99", "--strategy", "random"),
+            "--n: 99 pairs are requested, but only 12",
+        ),
         (("--n", "2", "--strategy", "random", "--name", "a b"), "--name: 'a b' cannot name"),
-        (("--n", "2", "--strategy", "random", "--name", "small"), "a study called 'small' is"),
+        (("--n", "2", "--strategy", "random", "--name", "small"), "a study called 'small' already"),
         (("--n", "2", "--strategy", "random", "--release", "nowhere"), "no such folder"),
         (("--n", "2", "--strategy", "random", "--study", "x"), "no study is called 'x'"),
         (("nowhere.toml", "--n", "2", "--strategy", "random"), "nowhere.toml"),
@@ -353,7 +356,7 @@ def test_another_study_that_came_meanwhile(database: Database) -> None:
     chosen = found.pairs[:1]
     theirs = replace_name(wanted, "theirs")
     store_study(database, theirs, chosen, found.sets, {}, status="open")
-    with pytest.raises(UnreadableInput, match="another study has come to ask the same"):
+    with pytest.raises(UnreadableInput, match="another study has shown one of its pairs"):
         store_study(database, wanted, chosen, found.sets, {}, status="open")
     with database.reading() as session:
         assert {it.name for it in session.scalars(select(Study))} == {"small", "theirs"}
