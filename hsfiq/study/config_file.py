@@ -109,9 +109,7 @@ class _Reader:
         required = {f.name for f in fields(kind) if f.default is MISSING}  # type: ignore[arg-type]
         for key in values:
             if key not in hints:
-                self.wrong(
-                    f"{name}.{key}", f"is not a key of this table; there are {', '.join(hints)}"
-                )
+                self.wrong(f"{name}.{key}", f"is not a key here; there are {', '.join(hints)}")
         for key in sorted(required - set(values)):
             self.wrong(f"{name}.{key}", "is missing")
         taken = {

@@ -231,7 +231,7 @@ def test_all_mistakes_are_named_at_once_each_with_its_line(tmp_path: Path) -> No
         (f"{SHORTEST}[design]\nlease_minutes = 999999", ["line 5: design.lease_minutes: 9"]),
         (f"{SHORTEST}[design]\nquestions_per_form = 2\n[checks]\nrepeated = 3", ["line 7: check"]),
         (f"{SHORTEST}[queries]\nsystems = ['a', 'a']", ["line 5: queries.systems: a pair needs"]),
-        (f"{SHORTEST}[queries]\nsplits = [1]", ["line 5: queries.splits: [1] is not a list of texts"]),
+        (f"{SHORTEST}[queries]\nsplits = [1]", ["line 5: queries.splits: [1] is not a list"]),
         (
             f"{SHORTEST}[recruitment]\nmode = 'prolific'",
             ["line 4: recruitment.completion_code: is missing; prolific needs it"],
