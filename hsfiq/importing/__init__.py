@@ -1,7 +1,7 @@
-"""Outside data into the database: triplets, ranked lists, and published studies.
+"""Import external data into the database: triplets, ranked lists and published studies.
 
-Every import works inside its caller's transaction, so that it is there whole or not at all, and
-finds what is already there: importing the same thing twice adds nothing.
+Every import runs in its caller's transaction and is idempotent: importing the same data twice adds
+nothing.
 """
 
 from hsfiq.importing.datasets import Imported, dataset_named, existing_dataset, import_source

@@ -1,4 +1,4 @@
-"""CIR datasets into the database: images, corpora and triplets."""
+"""Import CIR datasets: images, corpora and triplets."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from hsfiq.records import Triplet as TripletRecord
 T = TypeVar("T")
 
 CHUNK = 500
-"""Rows asked for by key at once: below every database's limit of parameters."""
+"""Rows of one statement: below every database's limit of parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How many rows an import added, and how many of its rows were there before."""
+    """How many rows an import added, and how many existed before."""
 
     added: int
     already: int
 
 
 def dataset_named(session: Session, name: str, image_root: Path | None = None) -> Dataset:
-    """The dataset of this name, made if need be; `image_root` says where its images lie now."""
+    """The dataset of this name, created if new; `image_root` replaces its image folder."""
     dataset = session.scalars(select(Dataset).where(Dataset.name == name)).one_or_none()
     if dataset is None:
         dataset = Dataset(name=name, image_root=None)
@@ -49,28 +49,28 @@ def existing_dataset(session: Session, name: str) -> Dataset:
     Raises:
         UnreadableInput: there is none.
     """
-    found = {dataset.name: dataset for dataset in session.scalars(select(Dataset))}
-    if name not in found:
+    datasets = {dataset.name: dataset for dataset in session.scalars(select(Dataset))}
+    if name not in datasets:
         raise UnreadableInput(
             "--dataset",
             f"no dataset is called {name!r}",
-            f"there are {', '.join(sorted(found))}" if found else "import its captions first",
+            f"there are {', '.join(sorted(datasets))}" if datasets else "import its captions first",
         )
-    return found[name]
+    return datasets[name]
 
 
 def image_keys(session: Session, dataset: Dataset, names: Iterable[str]) -> dict[str, int]:
-    """Database keys of the images with these ids, made where they are new."""
+    """Database keys of the images with these ids; new images are added."""
     wanted = list(dict.fromkeys(names))
-    found: dict[str, int] = {}
+    keys_of: dict[str, int] = {}
     for chunk in chunks(wanted):
         rows = session.execute(
             select(Image.name, Image.id).where(
                 Image.dataset_id == dataset.id, Image.name.in_(chunk)
             )
         )
-        found.update((name, key) for name, key in rows)
-    new = [name for name in wanted if name not in found]
+        keys_of.update((name, key) for name, key in rows)
+    new = [name for name in wanted if name not in keys_of]
     if new:
         keys = session.scalars(
             insert(Image).returning(Image.id, sort_by_parameter_order=True),
@@ -79,18 +79,18 @@ def image_keys(session: Session, dataset: Dataset, names: Iterable[str]) -> dict
                 for name in new
             ],
         )
-        found.update(zip(new, keys, strict=True))
-    return found
+        keys_of.update(zip(new, keys, strict=True))
+    return keys_of
 
 
 def import_source(session: Session, dataset: Dataset, source: Source) -> Imported:
     """Import the triplets of one captions file and its corpus.
 
-    A triplet that a published study has brought before (it knows no captions) is taken over: it
-    gets its own id and captions, and its queries their own ids.
+    A triplet that a published study created (without captions) gets its id and captions, and its
+    queries get their ids.
 
     Raises:
-        UnreadableInput: a triplet is there under the same id with other content.
+        UnreadableInput: a triplet exists under the same id with other content.
     """
     names = [*source.images, *(t.reference for t in source.triplets)]
     names += [t.target for t in source.triplets if t.target is not None]
@@ -100,38 +100,38 @@ def import_source(session: Session, dataset: Dataset, source: Source) -> Importe
         triplet.external_id: triplet
         for triplet in session.scalars(select(Triplet).where(Triplet.dataset_id == dataset.id))
     }
-    orphans = {triplet_images(t): t for t in known.values() if not t.captions}
-    added, already, taken_over = [], 0, 0
+    without_captions = {triplet_images(t): t for t in known.values() if not t.captions}
+    added, already, completed = [], 0, 0
     for index, record in enumerate(source.triplets):
         row = triplet_row(record, dataset, images)
-        twin = known.get(record.external_id)
+        existing = known.get(record.external_id)
         target = None if record.target is None else images[record.target]
         key = (record.category, images[record.reference], target)
-        if twin is not None:
-            require_same(twin, row, f"{source.path}: [{index}]")
+        if existing is not None:
+            require_same(existing, row, f"{source.path}: [{index}]")
             already += 1
-        elif key in orphans:
-            take_over(session, orphans.pop(key), record)
-            taken_over += 1
+        elif key in without_captions:
+            complete_triplet(session, without_captions.pop(key), record)
+            completed += 1
         else:
             added.append(row)
     if added:
         session.execute(insert(Triplet), added)
-    return Imported(len(added) + taken_over, already)
+    return Imported(len(added) + completed, already)
 
 
 def triplet_images(triplet: Triplet) -> tuple[str, int, int | None]:
-    """What a published study knows a triplet by."""
+    """What identifies a triplet of a published study: category, reference, target."""
     return triplet.category, triplet.reference_id, triplet.target_id
 
 
 def import_corpus(
     session: Session, dataset: Dataset, source: Source, images: dict[str, int]
 ) -> None:
-    """Keep which images the split file names.
+    """Store which images the split file names.
 
     Raises:
-        UnreadableInput: the corpus is there with other images.
+        UnreadableInput: the corpus exists with other images.
     """
     corpus = session.scalars(
         select(Corpus).where(Corpus.dataset_id == dataset.id, Corpus.name == source.corpus)
@@ -177,7 +177,7 @@ def triplet_row(
 
 
 def require_same(triplet: Triplet, row: dict[str, object], where: str) -> None:
-    """Refuse another triplet under an id that is taken."""
+    """Raise `UnreadableInput` for a different triplet under an existing id."""
     for column, value in row.items():
         if getattr(triplet, column) != value:
             raise UnreadableInput(
@@ -187,8 +187,8 @@ def require_same(triplet: Triplet, row: dict[str, object], where: str) -> None:
             )
 
 
-def take_over(session: Session, triplet: Triplet, record: TripletRecord) -> None:
-    """Give a triplet that a published study brought its own id and captions."""
+def complete_triplet(session: Session, triplet: Triplet, record: TripletRecord) -> None:
+    """Set the id and the captions of a triplet that a published study created."""
     triplet.external_id, triplet.split = record.external_id, record.split
     triplet.captions = list(record.captions)
     queries = session.scalars(
@@ -198,7 +198,7 @@ def take_over(session: Session, triplet: Triplet, record: TripletRecord) -> None
     for query in queries:
         suffix = query_suffix(triplet.captions, query.text, suffixes)
         suffixes.append(suffix)
-        query.suffix = f"!{suffix}"  # out of the way of the others until all are known
+        query.suffix = f"!{suffix}"  # unique until all new suffixes are known
     session.flush()
     for query, suffix in zip(queries, suffixes, strict=True):
         query.suffix = suffix
@@ -206,6 +206,6 @@ def take_over(session: Session, triplet: Triplet, record: TripletRecord) -> None
 
 
 def chunks(rows: Sequence[T]) -> Iterable[Sequence[T]]:
-    """The rows in pieces that every database takes at once."""
+    """The rows in parts that every database accepts."""
     for start in range(0, len(rows), CHUNK):
         yield rows[start : start + CHUNK]

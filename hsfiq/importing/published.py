@@ -1,15 +1,15 @@
-"""A published HP-FashionIQ file into the database, as a finished study."""
+"""Import a published HP-FashionIQ file as a finished study."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from hsfiq.collect.responses import response_of
 from hsfiq.db.tables import (
     Dataset,
     Form,
@@ -29,7 +29,7 @@ from hsfiq.readers.hpfiq import K, PublishedStudy, write
 from hsfiq.records import JudgedPair, PublishedForm
 
 Track = Callable[[Sequence[PublishedForm]], Iterable[PublishedForm]]
-"""Goes over the forms while it shows how far it is."""
+"""Iterates over the forms, for a progress bar."""
 
 
 def import_published(
@@ -37,11 +37,11 @@ def import_published(
 ) -> Imported:
     """Import a published file as a finished study of FashionIQ.
 
-    Triplets are found by category, reference and target where FashionIQ has been imported, and
-    made where not. Two questions about the same two sets of a query share their pair.
+    Triplets are looked up by category, reference and target, and created if FashionIQ has not been
+    imported. Two questions about the same two sets of a query share their pair.
 
     Raises:
-        UnreadableInput: a study of this name is there with other answers.
+        UnreadableInput: a study of this name exists with other answers.
     """
     digest = hashlib.sha256(
         json.dumps([published.image_path, write(published)], sort_keys=True).encode()
@@ -51,7 +51,7 @@ def import_published(
         if before.source_sha256 == digest:
             return Imported(0, published.n_questions)
         raise UnreadableInput(
-            f"study {name}", "is there already with other answers", "choose a name with --study"
+            f"study {name}", "already exists with other answers", "choose a name with --study"
         )
     dataset = dataset_named(session, "fashioniq")
     study = Study(
@@ -79,7 +79,7 @@ def most_forms(forms: Sequence[PublishedForm]) -> int:
 
 
 class StudyWriter:
-    """Turns published forms into rows; rows of many are gathered and inserted at once."""
+    """Converts published forms to rows; most rows are collected and inserted together."""
 
     def __init__(
         self, session: Session, study: Study, dataset: Dataset, forms: Sequence[PublishedForm]
@@ -87,14 +87,14 @@ class StudyWriter:
         self.session, self.study, self.dataset = session, study, dataset
         self.images = image_keys(session, dataset, names_in(forms))
         self.queries = QueryFinder(session, dataset)
-        # Of triplets with the same images the first counts, as when their captions come later.
+        # Of several triplets with the same images the first is used, as in `import_source`.
         self.triplets = {triplet_images(t): t for t in reversed(self.queries.triplets.values())}
         self.participants: dict[str, Participant] = {}
         self.positions: dict[str, int] = {}
         self.sets: dict[tuple[int, tuple[int, ...]], int] = {}
         self.pairs: dict[tuple[int, int, int], int] = {}
         self.retrieved: list[dict[str, int]] = []
-        self.responses: list[dict[str, object]] = []
+        self.responses: list[Response] = []
 
     def add(self, number: int, form: PublishedForm) -> None:
         """Add one participant's form with its questions and answers."""
@@ -116,15 +116,17 @@ class StudyWriter:
                 insert(Question).returning(Question.id, sort_by_parameter_order=True), questions
             )
             self.responses += [
-                response_row(key, judged) for key, judged in zip(keys, form.questions, strict=True)
+                imported_response(key, judged)
+                for key, judged in zip(keys, form.questions, strict=True)
             ]
 
     def finish(self) -> None:
-        """Insert what was gathered."""
+        """Insert the collected rows."""
         if self.retrieved:
             self.session.execute(insert(RetrievedImage), self.retrieved)
         if self.responses:
-            self.session.execute(insert(Response), self.responses)
+            self.session.add_all(self.responses)
+            self.session.flush()
 
     def _participant(self, form: PublishedForm) -> Participant:
         if form.participant not in self.participants:
@@ -202,11 +204,9 @@ def names_in(forms: Sequence[PublishedForm]) -> Iterable[str]:
             yield from question.sets[1]
 
 
-def response_row(question_id: int, judged: JudgedPair) -> dict[str, object]:
+def imported_response(question_id: int, judged: JudgedPair) -> Response:
     """A published answer as the first and only revision."""
-    answer = asdict(judged.answer)
-    times = answer.pop("times")
-    return {
-        "question_id": question_id, "revision": 1, "submit_key": "imported", "skipped": None,
-        **answer, **times,
-    }  # fmt: skip
+    response = response_of(judged.answer)
+    response.question_id = question_id
+    response.revision, response.submit_key = 1, "imported"
+    return response

@@ -1,4 +1,4 @@
-"""Finding a dataset's queries by id or by text, and making them from their triplets when new."""
+"""Look up a dataset's queries by id or text; new ones are created from their triplets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hsfiq.text import joined, shown
 
 
 class QueryFinder:
-    """Queries of a dataset by their outside ids or texts, made from their triplets when new."""
+    """Looks up a dataset's queries, and creates new ones from their triplets."""
 
     def __init__(self, session: Session, dataset: Dataset) -> None:
         self.session = session
@@ -46,12 +46,12 @@ class QueryFinder:
         return self._make(triplet, suffix, joined(captions))
 
     def _known_ids(self) -> str:
-        """What the dataset's query ids look like, for somebody who used others."""
-        some = next(iter(self.triplets), None)
-        return f"ids are like {some}" if some else "import the dataset's captions first"
+        """The remedy for an unknown id: an example."""
+        example = next(iter(self.triplets), None)
+        return f"ids are like {example}" if example else "import the dataset's captions first"
 
     def by_text(self, triplet: Triplet, text: str) -> Query:
-        """The triplet's query with this text, whatever its escapes and blanks."""
+        """The triplet's query with this text; escapes and runs of blanks make no difference."""
         known = self._queries.setdefault(triplet.id, {})
         for query in known.values():
             if shown(query.text) == shown(text):

@@ -1,4 +1,4 @@
-"""Systems' ranked lists into the database."""
+"""Import systems' ranked lists."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def import_runs(
 
 
 def system_keys(session: Session, names: Iterable[str]) -> dict[str, int]:
-    """Database keys of the systems with these names, made where they are new."""
+    """Database keys of the systems with these names; new systems are added."""
     keys = {}
     for name in sorted(names):
         system = session.scalars(select(System).where(System.name == name)).one_or_none()

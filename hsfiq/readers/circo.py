@@ -3,7 +3,7 @@
 `<split>.json`, in the folder itself or in `annotations/`, lists {reference_img_id,
 relative_caption, id, ...}; val adds {target_img_id, gt_img_ids, semantic_aspects}. The images are
 COCO's 2017 unlabelled ones, listed in `image_info_unlabeled2017.json`. An image's id is a number:
-here its decimals without padding.
+here written in decimal without padding.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from hsfiq.readers.files import Place, open_place
 
 INDEX = "image_info_unlabeled2017.json"
 MAX_DECIMALS = 12
-"""Of a COCO id, as its image files are named."""
+"""Of a COCO id, as in the names of its image files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """One query; what val alone has is None or empty elsewhere. `truths` has the target first."""
+    """One query; `target`, `truths` (target first) and `aspects` are those of val only."""
 
     query_id: str
     reference: str
@@ -33,7 +33,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """A split's queries in the file's order; `images` is None where the folder has no `INDEX`."""
+    """A split's queries in the file's order; `images` is None if the folder has no `INDEX`."""
 
     path: Path
     queries: tuple[Annotation, ...]
@@ -41,7 +41,7 @@ class Annotations:
 
 
 def read(folder: Path, split: str) -> Annotations:
-    """Read a split's annotations, and the list of COCO's images from wherever below it lies.
+    """Read a split's annotations, and the list of COCO's images if it is in a subfolder.
 
     Raises:
         UnreadableInput: with file and place.
@@ -71,7 +71,7 @@ def read_query(place: Place) -> Annotation:
         answers = place.key("gt_img_ids")
         truths = [number(truth) for truth in answers.list()]
         if target not in truths or len(set(truths)) < len(truths):
-            raise answers.wrong("these are not the target and others, each once")
+            raise answers.wrong("must be the target and other images, each once")
         aspects = [aspect.name() for aspect in place.key("semantic_aspects").list()]
     return Annotation(
         query_id=query_id,
@@ -90,18 +90,18 @@ def read_index(path: Path) -> tuple[str, ...]:
 
 
 def number(place: Place) -> str:
-    """A whole number as an id."""
-    return canonical(str(place.whole()), place.where.removesuffix(": "))
+    """An integer as an id."""
+    return canonical(str(place.integer()), place.where.removesuffix(": "))
 
 
 def canonical(image: str, where: str) -> str:
     """The id without its padding, as in `000000057413`.
 
     Raises:
-        UnreadableInput: it is no COCO id.
+        UnreadableInput: it is not a COCO id.
     """
     if not (image.isascii() and image.isdecimal() and len(image) <= MAX_DECIMALS):
         raise UnreadableInput(
-            where, f"{image!r} is no COCO image id", "it has up to 12 decimals and nothing else"
+            where, f"{image!r} is not a COCO image id", "it must have 1 to 12 digits"
         )
     return str(int(image))

@@ -65,10 +65,10 @@ def read_split(root: Path, split: str, captions: Path) -> Source:
 
 
 def read_triplet(place: Place, split: str, known: set[str]) -> Triplet:
-    """One entry of a captions file; its images must be of the split."""
+    """One entry of a captions file; its images must be in the split file."""
     pair = place.key("pairid")
     return Triplet(
-        external_id=Place(str(pair.whole()), pair.where).name(),
+        external_id=Place(str(pair.integer()), pair.where).name(),
         reference=known_image(place.key("reference"), known),
         target=known_image(place.key("target_hard"), known)
         if "target_hard" in place.value

@@ -16,7 +16,7 @@ from hsfiq.readers.files import Place, open_place
 from hsfiq.readers.sources import Source
 from hsfiq.records import Triplet
 
-# CIRR calls its files cap.rc2.<split>.json.
+# Not CIRR's files, cap.rc2.<split>.json.
 _CAPTIONS = re.compile(r"cap\.(?!rc2\.)(?P<category>[\w-]{1,39})\.(?P<split>[\w-]{1,39})\.json")
 
 
@@ -25,7 +25,7 @@ def read(folder: Path, categories: Sequence[str] = (), splits: Sequence[str] = (
 
     Args:
         folder: holds `captions/` and `image_splits/`.
-        categories: only these; all that are there if none is named.
+        categories: only these; all if empty.
         splits: likewise.
 
     Raises:
@@ -51,7 +51,7 @@ def read(folder: Path, categories: Sequence[str] = (), splits: Sequence[str] = (
         if (not categories or key[0] in categories) and (not splits or key[1] in splits)
     ]
     if not chosen:
-        raise UnreadableInput(str(folder), "no captions file is of both that category and split")
+        raise UnreadableInput(str(folder), "no captions file has both that category and that split")
     return [read_split(folder, category, split, path) for (category, split), path in chosen]
 
 
@@ -80,7 +80,7 @@ def read_split(folder: Path, category: str, split: str, captions: Path) -> Sourc
 def read_triplet(
     place: Place, external_id: str, category: str, split: str, known: set[str]
 ) -> Triplet:
-    """One entry of a captions file; its images must be of the split."""
+    """One entry of a captions file; its images must be in the split file."""
     captions = place.key("captions").list()
     if len(captions) != 2:
         raise place.wrong(f"{len(captions)} captions, a triplet has 2")

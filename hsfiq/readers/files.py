@@ -1,26 +1,25 @@
-"""Reading text and JSON so that whatever is wrong is said with its file and place."""
+"""Read text and JSON with errors that name the file and the place in it."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.records import is_storable_text
 
 LONGEST_NAME = 200
 BYTE_ORDER_MARK = "\ufeff"
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def read_text(path: Path) -> str:
-    """The file's text, without the mark that some editors begin UTF-8 files with.
+    """The file's text without a UTF-8 byte order mark.
 
     Raises:
-        UnreadableInput: it is absent, no file, or not UTF-8.
+        UnreadableInput: it is missing, not a file, or not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8").removeprefix(BYTE_ORDER_MARK)
@@ -36,16 +35,15 @@ def read_json(path: Path) -> Any:
     """The file's JSON value.
 
     Raises:
-        UnreadableInput: it cannot be read, is no JSON, or an object names a key twice (of which
-            a plain reader would silently keep the last).
+        UnreadableInput: it cannot be read, is not JSON, or an object has a key twice.
     """
     return parse_json(read_text(path), str(path))
 
 
 def parse_json(text: str, where: str, line: int | None = None) -> Any:
-    """Parse `text`, which is all of `where`, or what stands in it from a line on."""
+    """Parse JSON: all of the file `where`, or the part of it that starts at a line."""
     try:
-        return json.loads(text, object_pairs_hook=without_twins, parse_constant=refuse_constant)
+        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=refuse_constant)
     except json.JSONDecodeError as error:
         raise UnreadableInput(
             f"{where}: line {error.lineno + (line or 1) - 1}, column {error.colno}",
@@ -59,26 +57,25 @@ def parse_json(text: str, where: str, line: int | None = None) -> Any:
         raise UnreadableInput(where, "the JSON is nested too deeply") from error
 
 
-def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make the object, unless it names a key twice."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's members; a repeated key, of which `json` would keep the last, is refused."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(
-            f"the key {next(key for key in keys if keys.count(key) > 1)!r} comes twice"
-        )
-    return made
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {repeated!r} comes twice")
+    return members
 
 
 def refuse_constant(name: str) -> NoReturn:
-    """NaN and infinities are no JSON, though Python would read them."""
-    raise ValueError(f"{name} is no JSON value")
+    """Refuse NaN and infinities, which Python accepts but JSON does not allow."""
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
     """A file's lines that are not blank, numbered from 1.
 
-    Only line feeds end a line: JSON may hold the other separators, which `splitlines` knows.
+    Only line feeds end a line: JSON may contain the other separators of `str.splitlines`.
     """
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
@@ -86,18 +83,18 @@ def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 class Place:
-    """A JSON value and where it stands, for taking it apart with errors that name the place."""
+    """A JSON value with its place in the file, for errors that name the place."""
 
     def __init__(self, value: Any, where: str) -> None:
         self.value = value
         self.where = where
 
-    def wrong(self, what: str, mend: str = "") -> UnreadableInput:
-        """An error about this very place."""
-        return UnreadableInput(self.where.removesuffix(": "), what, mend)
+    def wrong(self, what: str, remedy: str = "") -> UnreadableInput:
+        """An error about this place."""
+        return UnreadableInput(self.where.removesuffix(": "), what, remedy)
 
     def items(self, longest: int = LONGEST_NAME) -> Iterator[tuple[str, Place]]:
-        """The members of an object, whose keys are ids of at most `longest` characters."""
+        """The members of an object whose keys are ids of at most `longest` characters."""
         if not isinstance(self.value, dict):
             raise self.wrong(f"expected an object, found {kind(self.value)}")
         for key, value in self.value.items():
@@ -113,7 +110,7 @@ class Place:
         return Place(self.value[name], self._below(name))
 
     def only(self, *names: str) -> None:
-        """Refuse keys that would be lost, since nothing here knows them."""
+        """Raise `UnreadableInput` for other keys than these."""
         unknown = [key for key, _ in self.items() if key not in names]
         if unknown:
             raise self.wrong(f"unknown key {unknown[0]!r}", f"known are {', '.join(names)}")
@@ -125,28 +122,28 @@ class Place:
         return [Place(value, f"{self.where}[{index}]") for index, value in enumerate(self.value)]
 
     def text(self) -> str:
-        """A string that every database can keep."""
+        """A string that databases can store."""
         if not isinstance(self.value, str):
             raise self.wrong(f"expected text, found {kind(self.value)}")
-        if _UNSTORABLE.search(self.value):
-            raise self.wrong("the text holds a NUL or half a character, which cannot be stored")
+        if not is_storable_text(self.value):
+            raise self.wrong("the text has characters that cannot be stored")
         return self.value
 
     def name(self, longest: int = LONGEST_NAME) -> str:
         """A string that can be an id."""
         name = self.text()
         if not 1 <= len(name) <= longest:
-            raise self.wrong(f"an id here has 1 to {longest} characters, this one {len(name):,}")
+            raise self.wrong(f"an id here has 1 to {longest} characters, not {len(name):,}")
         return name
 
-    def whole(self) -> int:
-        """A whole number."""
+    def integer(self) -> int:
+        """An integer."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
-            raise self.wrong(f"expected a whole number, found {kind(self.value)}")
+            raise self.wrong(f"expected an integer, found {kind(self.value)}")
         return self.value
 
     def number(self) -> float:
-        """A number, neither NaN nor infinite nor beyond what a float holds."""
+        """A finite number that fits in a float."""
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
             raise self.wrong(f"expected a number, found {kind(self.value)}")
         try:
@@ -154,7 +151,7 @@ class Place:
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            raise self.wrong(f"{kind(self.value)} is beyond the numbers that can be stored")
+            raise self.wrong(f"{kind(self.value)} is too large to be stored")
         return number
 
     def _below(self, key: str) -> str:
@@ -163,12 +160,12 @@ class Place:
 
 
 def open_place(path: Path) -> Place:
-    """The whole value of a JSON file as a `Place`."""
+    """The value of a JSON file as a `Place`."""
     return Place(read_json(path), f"{path}: ")
 
 
 def kind(value: object) -> str:
-    """What a JSON value is, in words, with short ones shown."""
+    """A JSON value in words; strings and numbers are shown, shortened."""
     if value is None:
         return "null"
     if isinstance(value, bool):

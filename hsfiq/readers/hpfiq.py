@@ -1,8 +1,8 @@
-"""The published HP-FashionIQ layout (design section 4.4).
+"""The published HP-FashionIQ layout: reading and writing.
 
 One object: user -> question set -> six parallel lists. Scores and preferences are strings, image
-paths end in `<category>/<image id>.<extension>`. What this reader accepts, `hsfiq.releases`
-can write back as the same JSON value; whatever could not be written back is refused here.
+paths end in `<category>/<image id>.<extension>`. The reader accepts only what `write` can write
+back as the same JSON value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SET_KEYS = ("img_path", "user_score")
 
 LONGEST_PERSON = LONGEST_FORM = 80
 LONGEST_CATEGORY, LONGEST_IMAGE = 40, 75
-"""In characters; a category and two images make up the id of a triplet that nobody else named."""
+"""In characters; a category and two image ids form the id of a triplet that has no other."""
 
 _PATH = re.compile(
     r"(?P<root>(?:.*/)?)(?P<category>[^/]+)/(?P<name>[^/]+)(?P<extension>\.\w+)", re.DOTALL
@@ -51,7 +51,7 @@ class PublishedStudy:
 
 @dataclass(slots=True)
 class Paths:
-    """The one pattern that all image paths of a file follow, learnt from the first."""
+    """The pattern of all image paths in a file, taken from the first path."""
 
     pattern: str | None = None
 
@@ -59,34 +59,34 @@ class Paths:
         """Category and image id of a path.
 
         Raises:
-            UnreadableInput: it is no such path, or follows another pattern than the first, so
-                that it could not be written back as it is.
+            UnreadableInput: it is not such a path, or has another pattern than the first.
         """
         path = place.text()
-        found = _PATH.fullmatch(path)
-        if found is None:
+        match = _PATH.fullmatch(path)
+        if match is None:
             raise place.wrong(
-                f"{path!r} is no image path", "expected <folder>/<category>/<image id>.<extension>"
+                f"{path!r} is not an image path",
+                "expected <folder>/<category>/<image id>.<extension>",
             )
-        root = found["root"].replace("{", "{{").replace("}", "}}")
-        pattern = f"{root}{{category}}/{{name}}{found['extension']}"
+        root = match["root"].replace("{", "{{").replace("}", "}}")
+        pattern = f"{root}{{category}}/{{name}}{match['extension']}"
         self.pattern = self.pattern or pattern
         if pattern != self.pattern:
             raise place.wrong(
                 f"{path!r} does not follow the file's pattern {self.pattern}",
-                "name all images in one way",
+                "use one pattern for all images",
             )
         return (
-            Place(found["category"], place.where).name(LONGEST_CATEGORY),
-            Place(found["name"], place.where).name(LONGEST_IMAGE),
+            Place(match["category"], place.where).name(LONGEST_CATEGORY),
+            Place(match["name"], place.where).name(LONGEST_IMAGE),
         )
 
 
 def read(path: Path) -> PublishedStudy:
-    """Read a published file whole.
+    """Read a published file.
 
     Raises:
-        UnreadableInput: with the place, at the first thing that is not of the layout.
+        UnreadableInput: the file has another layout, with the first place.
     """
     paths = Paths()
     top = open_place(path)
@@ -142,17 +142,17 @@ def read_set(place: Place, paths: Paths, categories: set[str]) -> tuple[tuple[st
 
 
 def read_path(place: Place, paths: Paths, categories: set[str]) -> str:
-    """The image id of a path; its category joins `categories`."""
+    """The image id of a path, whose category is added to `categories`."""
     category, name = paths.read(place)
     categories.add(category)
     return name
 
 
 def digit(place: Place, *allowed: str) -> int:
-    """A number that the layout writes as one of these strings."""
+    """A number that is written as one of these strings."""
     value = place.value
     if not isinstance(value, str) or value not in allowed:
-        raise place.wrong(f"{kind(value)} is none of the strings {', '.join(allowed)}")
+        raise place.wrong(f"{kind(value)} is not one of the strings {', '.join(allowed)}")
     return int(value)
 
 

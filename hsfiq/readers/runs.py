@@ -2,7 +2,7 @@
 
 JSONL: one {"query_id", "images", optional "scores", optional "system"} a line.
 TREC: `query Q0 image rank score system`, blank-separated; the rank decides the order.
-In JSON an id may be a whole number: COCO's are.
+In JSON an id may be an integer, as COCO's are.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ TREC_FIELDS = 6
 
 
 def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
-    """Read a run in whichever of the three forms it has, as (place, list) pairs.
+    """Read a run in any of the three formats, as (place, list) pairs.
 
     Args:
         path: the run.
-        system: the system's name; needed where the file does not say it, and stronger than it.
+        system: the system's name, instead of the file's; needed if the file has none.
 
     Raises:
         UnreadableInput: with file and line.
@@ -42,12 +42,12 @@ def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
 
 
 def read_lists(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
-    """As `read`, but where nobody names the system it is ""."""
+    """As `read`, but a system without a name is ""."""
     return lists_in(read_text(path), path, system)
 
 
 def lists_in(text: str, path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
-    """The lists in the text of a file, which may be a pipe that can be read only once."""
+    """The lists in a file's text."""
     if not text.strip():
         raise UnreadableInput(str(path), "the run is empty")
     if is_object(text):
@@ -55,24 +55,24 @@ def lists_in(text: str, path: Path, system: str | None = None) -> list[tuple[str
         return not_empty(lists, path)
     read_lines = read_jsonl if text.lstrip().startswith("{") else read_trec
     lists = read_lines(text, path, system)
-    refuse_twins(lists)
+    refuse_repeated(lists)
     return lists
 
 
 def not_empty(lists: list[tuple[str, RankedList]], path: Path) -> list[tuple[str, RankedList]]:
-    """The lists themselves, of which there must be any."""
+    """The lists; raises `UnreadableInput` if there are none."""
     if not lists:
         raise UnreadableInput(str(path), "the run is empty")
     return lists
 
 
 def is_object(text: str) -> bool:
-    """Whether the file is one JSON object, not a line for each query."""
+    """Whether the text is one JSON object, not JSON lines."""
     return text.lstrip().startswith("{") and not is_jsonl(text)
 
 
 def is_jsonl(text: str) -> bool:
-    """Whether the first line is an object of its own that names a query."""
+    """Whether the first line is a complete object that names a query."""
     first = text.lstrip().partition("\n")[0]
     return '"query_id"' in first and first.rstrip().endswith("}")
 
@@ -80,7 +80,7 @@ def is_jsonl(text: str) -> bool:
 def read_object(
     members: Iterable[tuple[str, Place]], system: str | None = None
 ) -> list[tuple[str, RankedList]]:
-    """The members of {query id: [image ids]}; the file does not name its system."""
+    """The lists of {query id: [image ids]}, which does not name its system."""
     return [
         make(place.where, query_id, system, tuple(outside_id(image) for image in place.list()))
         for query_id, place in members
@@ -88,14 +88,14 @@ def read_object(
 
 
 def outside_id(place: Place) -> str:
-    """An id, which may be written as a whole number."""
+    """An id, which may be written as an integer."""
     if isinstance(place.value, int):
-        return Place(str(place.whole()), place.where).name()
+        return Place(str(place.integer()), place.where).name()
     return place.name()
 
 
 def read_jsonl(text: str, path: Path, system: str | None) -> list[tuple[str, RankedList]]:
-    """One object a line."""
+    """Read one object per line."""
     lists = []
     for number, line in numbered_lines(text):
         where = f"{path}: line {number}"
@@ -116,7 +116,7 @@ def read_jsonl(text: str, path: Path, system: str | None) -> list[tuple[str, Ran
 
 
 def read_trec(text: str, path: Path, system: str | None) -> list[tuple[str, RankedList]]:
-    """Six columns a line; a query's lines are put in the order of their ranks."""
+    """Read six columns per line and sort each query's lines by rank."""
     rows: dict[tuple[str, str], list[tuple[int, str, float, str]]] = defaultdict(list)
     for number, line in numbered_lines(text):
         where = f"{path}: line {number}"
@@ -125,7 +125,7 @@ def read_trec(text: str, path: Path, system: str | None) -> list[tuple[str, Rank
             raise UnreadableInput(
                 where,
                 f"{len(fields)} columns, a TREC run has {TREC_FIELDS}",
-                "known are TREC runs, JSONL, and {query id: [image ids]}",
+                "use a TREC run, JSONL or {query id: [image ids]}",
             )
         query_id, _, image, rank, score, tag = fields
         name = system or Place(tag, where).name()
@@ -133,7 +133,7 @@ def read_trec(text: str, path: Path, system: str | None) -> list[tuple[str, Rank
             row = (int(rank), image, Place(float(score), where).number(), where)
         except ValueError as error:
             raise UnreadableInput(
-                where, f"rank {kind(rank)} or score {kind(score)} is no number"
+                where, f"rank {kind(rank)} or score {kind(score)} is not a number"
             ) from error
         rows[query_id, name].append(row)
     lists = []
@@ -155,15 +155,15 @@ def make(
     images: tuple[str, ...],
     scores: tuple[float, ...] | None = None,
 ) -> tuple[str, RankedList]:
-    """The checked list with its place."""
+    """A validated list with its place."""
     try:
         return where, RankedList(query_id, system or "", images, scores)
     except InvalidRecord as error:
         raise UnreadableInput(where, str(error)) from error
 
 
-def refuse_twins(lists: list[tuple[str, RankedList]]) -> None:
-    """A query that comes twice would be scored by whichever came last."""
+def refuse_repeated(lists: list[tuple[str, RankedList]]) -> None:
+    """Raise `UnreadableInput` for a query with two lists of one system."""
     seen: set[tuple[str, str]] = set()
     for where, ranked in lists:
         key = (ranked.system, ranked.query_id)

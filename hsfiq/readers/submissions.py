@@ -1,8 +1,9 @@
-"""Runs in whatever form, the test servers' own included, and those forms' writing.
+"""Read runs in any format, including those of the test servers, and write the servers' files.
 
-CIRR's server takes two JSON objects, {"version": "rc2", "metric": "recall", pairid: [50 image ids],
-...} and the same with "recall_subset" and 3 ids (github.com/Cuberick-Orion/CIRR);
-CIRCO's takes {query id: [50 image ids]}, the ids as numbers (github.com/miccunifi/CIRCO).
+CIRR's server accepts two JSON objects, {"version": "rc2", "metric": "recall",
+pairid: [50 image ids], ...} and the same with "recall_subset" and 3 ids
+(github.com/Cuberick-Orion/CIRR);
+CIRCO's accepts {query id: [50 image ids]}, the ids as numbers (github.com/miccunifi/CIRCO).
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ CirrMetric = Literal["recall", "recall_subset"]
 VERSION = "rc2"
 METRICS: tuple[CirrMetric, ...] = ("recall", "recall_subset")
 LENGTHS: Mapping[CirrMetric, int] = {"recall": 50, "recall_subset": 3}
-"""Image ids that CIRR's server wants for each query."""
+"""The image ids that CIRR's server expects for each query."""
 
 CIRCO_LENGTH = 50
 MAX_BYTES = 5_000_000
-"""CIRR's server takes files of 5 MB; in which sense it does not say, so the smaller one counts."""
+"""CIRR's server accepts files of 5 MB: here the smaller interpretation, 5 * 10^6 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """A file's ranked lists, each with its place in the file.
 
-    `form` is `object` where the file is one JSON object, as the servers want it; `metric` what a
-    file for CIRR's server says of itself, None where it says nothing.
+    `form` is `object` for one JSON object, as the servers expect; `metric` is that of a file for
+    CIRR's server, None if the file does not name one.
     """
 
     path: Path
@@ -44,7 +45,7 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    """Read a run in any form; nobody needs to name its system.
+    """Read a run in any format, with or without its system's name.
 
     Raises:
         UnreadableInput: with file and place.
@@ -54,7 +55,7 @@ def read_run(path: Path) -> Run:
         return Run(path, "other", tuple(lists_in(text, path)))
     top = Place(parse_json(text, str(path)), f"{path}: ")
     members = dict(top.items())
-    # A query's id may be any text; what is said of the file itself is no list.
+    # A query's id may be any text, but only queries have lists.
     about = {key for key in ("version", "metric") if not isinstance(top.value.get(key, []), list)}
     metric = read_about(top) if about else None
     lists = read_object((key, place) for key, place in members.items() if key not in about)
@@ -62,16 +63,16 @@ def read_run(path: Path) -> Run:
 
 
 def read_about(top: Place) -> CirrMetric:
-    """What a file for CIRR's server says of itself: that it is for this release, and its metric."""
+    """Check the release that a file for CIRR's server names, and return its metric."""
     version, metric = top.key("version"), top.key("metric")
     if version.value != VERSION:
         raise version.wrong(
             f"{kind(version.value)} is not {VERSION!r}", "make the lists with CIRR's release rc2"
         )
-    found = next((it for it in METRICS if it == metric.value), None)
-    if found is None:
-        raise metric.wrong(f"{kind(metric.value)} is none of {', '.join(METRICS)}")
-    return found
+    known = next((name for name in METRICS if name == metric.value), None)
+    if known is None:
+        raise metric.wrong(f"{kind(metric.value)} is not one of {', '.join(METRICS)}")
+    return known
 
 
 def write_cirr(metric: CirrMetric, lists: Mapping[str, tuple[str, ...]]) -> bytes:

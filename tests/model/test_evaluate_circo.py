@@ -63,9 +63,9 @@ def test_ids_in_every_spelling(data: Path, tmp_path: Path, how: str) -> None:
     ("images", "said"),
     [
         (["201", "000000000201"], "run.json: 1: the list of query 1 holds 201 twice"),
-        (["a.jpg"], "run.json: 1: 'a.jpg' is no COCO image id; it has up to 12 decimals"),
+        (["a.jpg"], "run.json: 1: 'a.jpg' is not a COCO image id; it must have 1 to 12"),
         ([57413], "run.json: 1: image '57413' is not among the 100 candidates"),
-        ([-1], "'-1' is no COCO image id"),
+        ([-1], "'-1' is not a COCO image id"),
         ([True], "expected a whole number, found true"),
     ],
 )

@@ -63,7 +63,7 @@ def test_other_answers_under_the_same_name_are_refused(database: Database, tmp_p
     value["user_1"]["question_set_1"]["preferred set"][0] = "2"
     path = tmp_path / "other.json"
     path.write_text(json.dumps(value), encoding="utf-8")
-    with pytest.raises(UnreadableInput, match="study hpfiq: is there already with other answers"):
+    with pytest.raises(UnreadableInput, match="study hpfiq: already exists with other answers"):
         import_hpfiq(database, path)
     import_hpfiq(database, path, "second")
     with database.reading() as session:

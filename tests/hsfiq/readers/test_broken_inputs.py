@@ -152,14 +152,14 @@ IMPORTS = [
     Broken("list", file("[]"), HP, "it.json: expected an object, found a list"),
     Broken("number", file("3"), HP, "it.json: expected an object, found 3"),
     Broken("deep", file(DEEP), HP, "it.json: the JSON is nested too deeply"),
-    Broken("nan", file('{"user_1": NaN}'), HP, "it.json: NaN is no JSON value"),
+    Broken("nan", file('{"user_1": NaN}'), HP, "it.json: NaN is not a JSON value"),
     Broken("digits", file("9" * 5000), HP, "it.json: Exceeds the limit"),
     Broken("twins", file('{"a": {}, "a": {}}'), HP, "it.json: the key 'a' comes twice"),
     # the published layout
     Broken("user", file('{"user_1": []}'), HP, "it.json: user_1: expected an object"),
-    Broken("long-user", file(json.dumps({"u" * 99: {}})), HP, "1 to 80 characters, this one 99"),
-    Broken("nul", file('{"a\\u0000": {}}'), HP, "holds a NUL or half a character"),
-    Broken("surrogate", put("sentences", "\ud800"), HP, "sentences[1]: the text holds a NUL or"),
+    Broken("long-user", file(json.dumps({"u" * 99: {}})), HP, "1 to 80 characters, not 99"),
+    Broken("nul", file('{"a\\u0000": {}}'), HP, "has characters that cannot be stored"),
+    Broken("surrogate", put("sentences", "\ud800"), HP, "sentences[1]: the text has characters"),
     Broken(
         "missing", answers(lambda form: form.pop("sentences")), HP, "user_1.question_set_1: the"
     ),
@@ -169,8 +169,8 @@ IMPORTS = [
     Broken("unequal", answers(lambda form: form["sentences"].pop()), HP, "differ in length"),
     Broken("no-list", answers(lambda form: form.update(sentences="a")), HP, "found 'a'"),
     Broken("sentence", put("sentences", 7), HP, "question_set_1.sentences[1]: expected text"),
-    Broken("preferred-3", put("preferred set", "3"), HP, "preferred set[1]: '3' is none of"),
-    Broken("preferred-0", put("preferred set", "0"), HP, "preferred set[1]: '0' is none of"),
+    Broken("preferred-3", put("preferred set", "3"), HP, "preferred set[1]: '3' is not one of"),
+    Broken("preferred-0", put("preferred set", "0"), HP, "preferred set[1]: '0' is not one of"),
     Broken("preferred-list", put("preferred set", [1] * 10**5), HP, "preferred set[1]: a list is"),
     Broken("no-category", put("ref_img_paths", "a.jpg"), HP, "ref_img_paths[1]: 'a.jpg' is no"),
     Broken("no-extension", put("ref_img_paths", "a/b/c"), HP, "ref_img_paths[1]: 'a/b/c' is no"),
@@ -186,7 +186,7 @@ IMPORTS = [
             f"score-{score!r}",
             answers(lambda form, score=score: form["retrieved_set1"][1].update(user_score=score)),
             HP,
-            f"retrieved_set1[1].user_score: {score!r} is none of the strings 1, 2, 3, 4, 5",
+            f"retrieved_set1[1].user_score: {score!r} is not one of the strings 1, 2, 3, 4, 5",
         )
         for score in ("6", "0", 5, 4.0, "five", "")
     ),
@@ -227,7 +227,7 @@ IMPORTS = [
     Broken("run-empty", file(""), RUN, "it.json: the run is empty"),
     Broken("run-columns", file("a b c\n"), RUN, "it.json: line 1: 3 columns, a TREC run has 6"),
     Broken("run-rank", file("q Q0 a x 1 S\n"), RUN, "it.json: line 1: rank 'x'"),
-    Broken("run-nan", file("q Q0 a 1 nan S\n"), RUN, "it.json: line 1: nan is beyond"),
+    Broken("run-nan", file("q Q0 a 1 nan S\n"), RUN, "it.json: line 1: nan is too large"),
     Broken("run-list", file('{"q": "a"}'), RUN, "it.json: q: expected a list, found 'a'"),
     Broken("run-system", file('{"q": ["a"]}'), "import runs it.json", "name it with --system"),
     Broken("run-twice", file('{"shirt.val.0": ["s1", "s1"]}'), RUN, "holds image s1 twice"),
@@ -237,7 +237,7 @@ IMPORTS = [
 ]
 
 NEED_DATA = [
-    Broken("conflict", put("sentences", "other"), HP, "study hpfiq: is there already with other"),
+    Broken("conflict", put("sentences", "other"), HP, "study hpfiq: already exists with other"),
     Broken("run-query", file('{"shirt.val.9": ["s1"]}'), RUN, "query 'shirt.val.9' is unknown"),
     Broken("run-image", file('{"shirt.val.0": ["zz"]}'), RUN, "image 'zz' is not in dataset"),
     Broken(

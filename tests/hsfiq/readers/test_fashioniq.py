@@ -39,7 +39,7 @@ def test_the_test_split_has_no_targets() -> None:
     [
         (["skirt"], [], "no captions of category 'skirt'; there are dress, shirt"),
         ([], ["train"], "no captions of split 'train'; there are test, val"),
-        (["dress"], ["test"], "no captions file is of both that category and split"),
+        (["dress"], ["test"], "no captions file has both that category and that split"),
     ],
 )
 def test_what_is_not_there(categories: list[str], splits: list[str], said: str) -> None:

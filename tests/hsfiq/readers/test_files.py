@@ -18,8 +18,8 @@ DEEP = "[" * 100_000 + "]" * 100_000
         ('{"a": 1,\n "b": }', "line 2, column 7: broken JSON"),
         ("", "line 1, column 1: broken JSON"),
         ('{"a": 1, "a": 2}', "the key 'a' comes twice"),
-        ('{"a": NaN}', "NaN is no JSON value"),
-        ("[-Infinity]", "-Infinity is no JSON value"),
+        ('{"a": NaN}', "NaN is not a JSON value"),
+        ("[-Infinity]", "-Infinity is not a JSON value"),
         (f"[{'9' * 5000}]", "4300 digits"),
         (DEEP, "nested too deeply"),
     ],
@@ -37,7 +37,7 @@ def test_a_later_line_is_counted_from_its_place_in_the_file() -> None:
         parse_json("{,}", "it.jsonl", line=7)
     with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 7: the key 'a' comes twice"):
         parse_json('{"a": 1, "a": 2}', "it.jsonl", line=7)
-    with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 1: NaN is no JSON value"):
+    with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 1: NaN is not a JSON value"):
         parse_json("[NaN]", "it.jsonl", line=1)
 
 
@@ -70,22 +70,22 @@ def place(value: object) -> Place:
 
 def test_places_are_named_by_keys_and_indexes() -> None:
     inner = place({"a": {"b": [10, 20]}}).key("a").key("b").list()[1]
-    assert (inner.where, inner.whole()) == ("it.json: a.b[1]", 20)
+    assert (inner.where, inner.integer()) == ("it.json: a.b[1]", 20)
 
 
 @pytest.mark.parametrize(
     ("take", "value", "said"),
     [
         (Place.text, 3, "expected text, found 3"),
-        (Place.text, "a\0b", "NUL"),
-        (Place.text, "a\ud800b", "half a character"),
-        (Place.name, "", "1 to 200 characters, this one 0"),
-        (Place.name, "x" * 201, "1 to 200 characters, this one 201"),
+        (Place.text, "a\0b", "cannot be stored"),
+        (Place.text, "a\ud800b", "characters that cannot be stored"),
+        (Place.name, "", "1 to 200 characters, not 0"),
+        (Place.name, "x" * 201, "1 to 200 characters, not 201"),
         (Place.whole, True, "found true"),
         (Place.whole, 1.0, "found 1.0"),
         (Place.number, "1", "found '1'"),
-        (Place.number, 10**400, "beyond the numbers"),
-        (Place.number, float("inf"), "beyond the numbers"),
+        (Place.number, 10**400, "too large to be stored"),
+        (Place.number, float("inf"), "too large to be stored"),
         (Place.number, None, "found null"),
         (Place.list, {}, "expected a list, found an object"),
         (lambda it: list(it.items()), [], "expected an object, found a list"),
