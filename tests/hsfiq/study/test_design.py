@@ -593,7 +593,7 @@ def test_lists_shorter_than_a_set_do_not_count(database: Database) -> None:
 
 
 def test_no_queries_at_all(database: Database) -> None:
-    assert "queries: there is no query to ask about" in refusal(database, [])
+    assert "queries: there is no query" in refusal(database, [])
 
 
 def test_a_query_that_is_not_there(database: Database) -> None:
