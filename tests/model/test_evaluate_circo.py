@@ -66,7 +66,7 @@ def test_ids_in_every_spelling(data: Path, tmp_path: Path, how: str) -> None:
         (["a.jpg"], "run.json: 1: 'a.jpg' is not a COCO image id; it must have 1 to 12"),
         ([57413], "run.json: 1: image '57413' is not among the 100 candidates"),
         ([-1], "'-1' is not a COCO image id"),
-        ([True], "expected a whole number, found true"),
+        ([True], "expected an integer, found true"),
     ],
 )
 def test_refused_images(data: Path, tmp_path: Path, images: list[object], said: str) -> None:
