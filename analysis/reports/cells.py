@@ -59,7 +59,6 @@ def difference_cell(difference: Difference) -> NumberCell:
 
 
 def p_cell(p: float, reason: str | None = None) -> NumberCell:
-    """A p-value with its marks."""
     return replace(number_cell(p, reason, style="p"), stars=stars(p))
 
 

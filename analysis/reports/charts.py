@@ -64,12 +64,10 @@ def draw(chart: Chart, *, simulated: bool) -> Figure:
 
 
 def to_png(chart: Chart, *, simulated: bool) -> bytes:
-    """Draw a chart as PNG."""
     return _saved(draw(chart, simulated=simulated), "png", {"Software": None})
 
 
 def to_svg(chart: Chart, *, simulated: bool) -> bytes:
-    """Draw a chart as an SVG file."""
     metadata = dict.fromkeys(("Date", "Creator", "Type", "Format"))
     return _saved(draw(chart, simulated=simulated), "svg", metadata)
 
@@ -160,7 +158,6 @@ def draw_reference(axes: Axes, value: float, label: str) -> None:
 
 
 def draw_legend(figure: Figure, axes: Axes) -> None:
-    """Draw the legend of the axes below the figure."""
     handles, labels = axes.get_legend_handles_labels()
     longest = max((len(label) for label in labels), default=1)
     ncols = max(1, min(len(labels), LEGEND_WIDTH // (longest + 8)))
@@ -188,7 +185,6 @@ def panels_size(n: int, panel_height: float) -> tuple[float, float]:
 
 
 def shorten(name: str, length: int = ROW_LABEL) -> str:
-    """Cut a name to at most `length` characters."""
     return name if len(name) <= length else f"{name[: length - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 

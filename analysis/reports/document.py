@@ -164,11 +164,9 @@ class Document:
     sections: tuple[Section, ...]
 
     def tables(self) -> Iterator[Table]:
-        """All tables, in order."""
         yield from (block for block in self._blocks() if isinstance(block, Table))
 
     def charts(self) -> Iterator[Chart]:
-        """All charts, in order."""
         yield from (block for block in self._blocks() if isinstance(block, Chart))
 
     def _blocks(self) -> Iterator[Block]:

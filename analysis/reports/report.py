@@ -157,7 +157,6 @@ def report(
 
 
 def report_of(inputs: Inputs) -> Report:
-    """Make the report of loaded inputs; see `report`."""
     release, bootstrap = inputs.release, inputs.bootstrap
     values = {str(metric): metric.values(release) for metric in inputs.metrics}
     further = details(release, values, bootstrap)

@@ -19,7 +19,6 @@ SOURCES = {"ge": " (CIRQRS eq. 8)", "gt": " (QuRe eq. 9)"}
 
 
 def rates_by_rule(rates: PreferenceRates) -> dict[str, Rate]:
-    """A metric's rate by each rule."""
     return {rule: getattr(rates, rule) for rule in RULES}
 
 

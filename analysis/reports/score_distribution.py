@@ -52,7 +52,6 @@ class ScoreDistribution:
 
     @property
     def n_sets(self) -> int:
-        """The number of sets."""
         return sum(self.counts.values())
 
     def to_json(self) -> dict[str, object]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 def accuracy_section(analysis: Analysis) -> Section:
-    """Pairwise accuracy with ties on both sides, and accuracy by margin."""
     blocks = (_accuracy_table(analysis), _margin_chart(analysis), _margin_table(analysis))
     return Section("accuracy", "Pairwise accuracy and margins", blocks)
 

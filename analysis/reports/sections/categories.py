@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def categories_section(categories: Categories) -> Section:
-    """The main figures of each category."""
     if categories.reason is not None:
         return Section("categories", "Categories", (f"{DASH} Undefined: {categories.reason}.",))
     rows = tuple(

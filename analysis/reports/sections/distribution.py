@@ -79,7 +79,6 @@ def _distribution_caption(distribution: ScoreDistribution) -> str:
 
 
 def distribution_table(distribution: ScoreDistribution) -> Table:
-    """The numbers of the chart."""
     rows: list[Row] = []
     for score, n in distribution.counts.items():
         at_score = (by_score.get(score) for by_score in distribution.metrics.values())
@@ -99,7 +98,6 @@ def distribution_table(distribution: ScoreDistribution) -> Table:
 
 
 def normality_table(analysis: Analysis) -> Table:
-    """Normality tests of the human scores and of each metric."""
     variables = {"human score": analysis.human_score} | {
         name: metric.normality for name, metric in analysis.metrics.items()
     }

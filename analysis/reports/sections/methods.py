@@ -29,7 +29,6 @@ METHOD_NUMBERS = {method.key: number for number, method in enumerate(METHODS, 1)
 
 
 def methods_section(bootstrap: Bootstrap, comparisons: Sequence[Comparison]) -> Section:
-    """How every figure and interval was computed."""
     rows = tuple(
         (str(number), method.name, method.formula, method.source)
         for number, method in enumerate(METHODS, 1)

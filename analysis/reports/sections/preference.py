@@ -24,7 +24,6 @@ LABELS = {rule: f"{label}{SOURCES.get(rule, '')}" for rule, label in RULES.items
 
 
 def preference_section(analysis: Analysis) -> Section:
-    """The preference rates by every rule, beside those of an uninformative metric."""
     rates = {name: metric.preference for name, metric in analysis.metrics.items()}
     blocks: list[Block] = [_preference_table(rates), _rules_chart(rates), _rules_table(rates)]
     if any(metric.given_tie for metric in analysis.metrics.values()):
