@@ -22,15 +22,15 @@ from hsfiq.analysis.statistics.preference import preference_rates
 from hsfiq.demo.folder import IMAGE_FOLDER, database_url
 from hsfiq.model.checkpoints import checkpoint as checkpoints
 from hsfiq.model.data import datasets
-from hsfiq.model.evaluation.benchmark import Answers, Benchmark
+from hsfiq.model.evaluation.benchmarks import Benchmark, SystemLists
 from hsfiq.model.evaluation.drawn import Catalogue, Split, drawn
-from hsfiq.model.evaluation.figures import target_of
-from hsfiq.model.evaluation.scorer_run import answers_from_scorer
+from hsfiq.model.evaluation.metrics import target_of
+from hsfiq.model.evaluation.scorer_lists import rank_with_scorer
 from hsfiq.model.recipes.recipe import Recipe, on_drawn, recipe
 from hsfiq.model.recipes.values import SIZED, Strategy
+from hsfiq.model.release_scores.score_release import score_release
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.scoring import run as score_run
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.model.training.run import run
 
@@ -185,16 +185,16 @@ def train(folder: Path, trial: Trial) -> Trained:
 def score(study: Path, scorer: Path, cache: Path, name: str) -> None:
     """Score every set of a study's release, under this name."""
     paths = ScorerPaths(scorer, study / "study" / IMAGE_FOLDER, cache=cache)
-    score_run.score(study / "hp", name, paths, CPU, Callback())
+    score_release(study / "hp", name, paths, CPU, Callback())
 
 
 def ranked(benchmark: Benchmark, paths: ScorerPaths) -> Lists:
     """Rank every query's candidates."""
-    answers = answers_from_scorer(benchmark, paths, CPU, Callback()).answers
+    answers = rank_with_scorer(benchmark, paths, CPU, Callback()).answers
     return target_ranks(benchmark, answers)
 
 
-def target_ranks(benchmark: Benchmark, answers: dict[str, Answers]) -> Lists:
+def target_ranks(benchmark: Benchmark, answers: dict[str, SystemLists]) -> Lists:
     """Find each target in its query's list."""
     targets, ranks = [], []
     for part in benchmark.parts:

@@ -34,9 +34,9 @@ from hsfiq.model.data.datasets import CATALOGUE, read_training_data
 from hsfiq.model.data.triplets import TrainingData
 from hsfiq.model.preference.retrain import retrain
 from hsfiq.model.preference.settings import Settings
+from hsfiq.model.release_scores.score_release import score_release
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.scoring.run import score
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.releases.splits import verify_no_leak
 
@@ -225,7 +225,7 @@ class Room:
 
     def score(self, release: Path, checkpoint: Path, name: str) -> None:
         """Score a release, as `hsfiq score` does."""
-        score(release, name, self.paths(checkpoint), CPU, Callback())
+        score_release(release, name, self.paths(checkpoint), CPU, Callback())
 
     def paths(self, checkpoint: Path) -> ScorerPaths:
         """The paths of a scorer of this loop."""

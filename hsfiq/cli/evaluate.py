@@ -1,27 +1,15 @@
-"""`hsfiq evaluate`: the field's figures of a system's ranked lists. Needs no extra."""
+"""`hsfiq evaluate`: the field's figures of a system's ranked lists, or of a scorer's own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hsfiq.cli.common import JsonOption, existing_folder, print_result
-from hsfiq.cli.evaluate_scorer import (
-    ImagesOption,
-    OutOption,
-    ScorerOption,
-    Scoring,
-    about_scorer,
-    chosen,
-    drawn_benchmark,
-    judged_by_scorer,
-    ranked_by_scorer,
-    with_scorer,
-)
+from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires
+from hsfiq.cli.images import image_root
 from hsfiq.cli.scorer_options import (
     CacheOption,
     DeviceOption,
@@ -32,7 +20,7 @@ from hsfiq.cli.scorer_options import (
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.model.evaluation.benchmark import Answers, Benchmark
+    from hsfiq.model.evaluation.benchmarks import Benchmark
 
 app = typer.Typer(
     help="The field's figures of a system's ranked lists on a benchmark.", no_args_is_help=True
@@ -42,19 +30,28 @@ RunOption = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="FILE",
-        help="Ranked lists: JSONL, TREC run, {query id: [image ids]}; in parts: several times.",
+        help="Ranked lists: JSONL, TREC run, {query id: [image ids]}; repeat for several files.",
     ),
+]
+ScorerOption = Annotated[
+    Path | None,
+    typer.Option(metavar="CKPT", help="Ranks the corpus itself; with --run: its CIRQRS@k."),
+]
+ImagesOption = Annotated[Path | None, images_option("in --data's folder")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.", dir_okay=False),
 ]
 AllowMissingOption = Annotated[
     bool,
     typer.Option(
         "--allow-missing",
-        help="Count queries without a list as misses; a scorer goes without missing images.",
+        help="Count queries without a list as misses; rank without missing images.",
     ),
 ]
 SubmissionOption = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Write what the benchmark's server takes, as a new folder."),
+    typer.Option(metavar="DIR", help="Write the files for the benchmark's server, a new folder."),
 ]
 
 
@@ -64,7 +61,7 @@ def fashioniq(
     run: RunOption = None,
     category: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this category; may come several times."),
+        typer.Option(metavar="NAME", help="Only this category; may be repeated."),
     ] = None,
     split: Annotated[str, typer.Option(metavar="NAME", help="One with targets.")] = "val",
     corpus: Annotated[
@@ -73,7 +70,7 @@ def fashioniq(
     ] = "split",
     captions: Annotated[
         Literal["forward", "reversed", "both"],
-        typer.Option(help="The captions' order; both asks each triplet twice (ids with ~)."),
+        typer.Option(help="The captions' order; both: two queries per triplet (ids with ~)."),
     ] = "forward",
     scorer: ScorerOption = None,
     images: ImagesOption = None,
@@ -87,9 +84,9 @@ def fashioniq(
     """Recall@1/5/10/50 for each category, and their mean."""
     from hsfiq.model.evaluation import benchmarks
 
-    asked = benchmarks.fashioniq(existing_folder(data), category or (), split, corpus, captions)
-    scoring = chosen(data, run or (), scorer, images, weights, cache, device, out)
-    report(asked, run or (), scoring, None, allow_missing=allow_missing, as_json=as_json)
+    benchmark = benchmarks.fashioniq(existing_folder(data), category or (), split, corpus, captions)
+    options = scorer_options(data, run, scorer, images, weights, cache, device, out)
+    report(benchmark, run, options, out, allow_missing=allow_missing, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq evaluate cirr --data cirr_dataset --run recall.json")
@@ -114,9 +111,9 @@ def cirr(
     """Recall@1/5/10/50 and Recall_subset@1/2/3; the runs may be the server's two files."""
     from hsfiq.model.evaluation import benchmarks
 
-    asked = benchmarks.cirr(existing_folder(data), split)
-    scoring = chosen(data, run or (), scorer, images, weights, cache, device, out)
-    report(asked, run or (), scoring, submission, allow_missing=allow_missing, as_json=as_json)
+    benchmark = benchmarks.cirr(existing_folder(data), split)
+    options = scorer_options(data, run, scorer, images, weights, cache, device, out)
+    report(benchmark, run, options, out, submission, allow_missing=allow_missing, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq evaluate circo --data CIRCO --run submission_val.json")
@@ -141,21 +138,21 @@ def circo(
     """The mAP@5/10/25/50 over all ground truths, and Recall@5/10/25/50 of the single target."""
     from hsfiq.model.evaluation import benchmarks
 
-    asked = benchmarks.circo(existing_folder(data), split)
-    scoring = chosen(data, run or (), scorer, images, weights, cache, device, out)
-    report(asked, run or (), scoring, submission, allow_missing=allow_missing, as_json=as_json)
+    benchmark = benchmarks.circo(existing_folder(data), split)
+    options = scorer_options(data, run, scorer, images, weights, cache, device, out)
+    report(benchmark, run, options, out, submission, allow_missing=allow_missing, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq evaluate drawn --scorer runs/drawn --split test")
 def drawn(
     scorer: Annotated[
         Path,
-        typer.Option(metavar="CKPT", help="Ranks the catalogue; beside --run: its CIRQRS@k."),
+        typer.Option(metavar="CKPT", help="Ranks the catalogue; with --run: its CIRQRS@k."),
     ],
     run: RunOption = None,
     split: Annotated[
         Literal["val", "test"],
-        typer.Option(help="What training validates on, or combinations that it never shows."),
+        typer.Option(help="The validation triplets, or combinations that training never shows."),
     ] = "val",
     images: Annotated[Path | None, images_option("in the scorer's own folder")] = None,
     weights: WeightsOption = None,
@@ -166,131 +163,81 @@ def drawn(
     as_json: JsonOption = False,
 ) -> None:
     """Recall@1/5/10/50 on the drawn catalogue that the scorer was trained on."""
-    asked, folder, notes = drawn_benchmark(split, scorer, images)
+    with requires("model"):
+        from hsfiq.model.evaluation.drawn import drawn_for_scorer
+    benchmark, folder, notes = drawn_for_scorer(split, scorer, images)
+    require_writable(run, out)
     options = ScorerOptions(scorer, folder, weights, cache, device)
-    scoring = with_scorer(run or (), Scoring(options, out))
-    report(asked, run or (), scoring, None, notes, allow_missing=allow_missing, as_json=as_json)
+    report(benchmark, run, options, out, notes=notes, allow_missing=allow_missing, as_json=as_json)
+
+
+def scorer_options(
+    data: Path,
+    runs: Sequence[Path] | None,
+    scorer: Path | None,
+    images: Path | None,
+    weights: Path | None,
+    cache: Path | None,
+    device: str | None,
+    out: Path | None,
+) -> ScorerOptions | None:
+    """The scorer's options, None to evaluate runs without a scorer.
+
+    Raises:
+        UnreadableInput: neither a run nor a scorer, options that need a scorer, or no images.
+    """
+    if scorer is not None:
+        options = ScorerOptions(scorer, images or image_root(data), weights, cache, device)
+        require_writable(runs, out)
+        return options
+    if not runs:
+        raise UnreadableInput(
+            "--run", "there is nothing to evaluate", "name ranked lists, or a --scorer"
+        )
+    named = {"images": images, "weights": weights, "cache": cache, "device": device, "out": out}
+    for option, value in named.items():
+        if value is not None:
+            raise UnreadableInput(f"--{option}", "needs --scorer", "name that too, or leave it out")
+    return None
+
+
+def require_writable(runs: Sequence[Path] | None, out: Path | None) -> None:
+    """Refuse an output file for a scorer's lists that exists, or that runs make pointless."""
+    if out is None:
+        return
+    if runs:
+        raise UnreadableInput("--out", "is for a scorer's own lists", "leave out --run or --out")
+    if out.exists():
+        raise UnreadableInput(str(out), "exists already", "name another file with --out")
+    existing_folder(out.parent)
 
 
 def report(
-    asked: Benchmark,
-    files: Sequence[Path],
-    scoring: Scoring | None,
-    submission: Path | None,
+    benchmark: Benchmark,
+    runs: Sequence[Path] | None,
+    options: ScorerOptions | None,
+    out: Path | None,
+    submission: Path | None = None,
     notes: Sequence[str] = (),
     *,
     allow_missing: bool,
     as_json: bool,
 ) -> None:
-    """Print the figures, or where the benchmark withholds its targets what can be said instead.
+    """Evaluate, and print the result."""
+    from hsfiq.model.evaluation.evaluate_system import ScorerRequest, evaluate_system
 
-    Raises:
-        UnreadableInput: a place to write to is taken, or a scorer is to judge what has no figures.
-    """
-    from hsfiq.model.evaluation.benchmarks import about
-    from hsfiq.model.evaluation.figures import evaluate
-    from hsfiq.model.evaluation.report import to_table
-    from hsfiq.model.evaluation.submission import refuse_taken
-
-    if submission is not None:
-        refuse_taken(submission)
-    if asked.withholds_targets and files and scoring is not None:
-        raise UnreadableInput(
-            "--scorer",
-            f"judges a run beside its figures, and the targets of {asked.split} are withheld",
-            "leave out --scorer or --run",
+    files = runs or ()
+    if options is None:
+        done = evaluate_system(
+            benchmark, files, None, submission, notes, allow_missing=allow_missing
         )
-    if asked.withholds_targets and submission is None and (scoring is None or scoring.out is None):
-        check_submission(asked, files, as_json=as_json)
-        return
-    given = lists_given(asked, files, scoring, allow_missing=allow_missing)
-    result: dict[str, Any]
-    if asked.withholds_targets:
-        result = without_figures(asked) | {"notes": list(given.notes)} | given.about
-        lines = [f"note: {note}" for note in given.notes]
     else:
-        said = [*about(asked), *notes, *given.notes]
-        evaluation = evaluate(given.benchmark, given.answers, said)
-        about_given = given.about
-        if files and scoring is not None:
-            evaluation, about_given = judged_by_scorer(
-                evaluation, given.answers, scoring, allow_missing=allow_missing
+        with requires("model"):
+            from hsfiq.cli.training_bar import TrainingBar
+            from hsfiq.model.runtime.distributed import device_of
+        with TrainingBar(0, typer.echo) as bar:
+            request = ScorerRequest(options.paths(), device_of(options.device), bar, out)
+            done = evaluate_system(
+                benchmark, files, request, submission, notes, allow_missing=allow_missing
             )
-        result = evaluation.to_json()
-        missing = result.get("missing", {}) | about_given.get("missing", {})
-        result |= about_given | ({"missing": missing} if missing else {})
-        lines = [to_table(evaluation, given.whose)]
-    if files:
-        result["run"] = [str(path) for path in files]
-    if submission is not None:
-        result["submission"] = write_submission(given.benchmark, given.answers, submission)
-        lines += [f"{path}: written" for path in result["submission"]]
-    if scoring is not None and scoring.out is not None:
-        result["out"] = str(scoring.out)
-        lines.append(f"{scoring.out}: written")
-    print_result(result, "\n".join(lines), as_json=as_json)
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """One system's answers, whoever the system is; `benchmark` has the candidates it ranked."""
-
-    benchmark: Benchmark
-    answers: dict[str, Answers]
-    notes: Sequence[str]
-    whose: str
-    about: dict[str, Any]
-
-
-def lists_given(
-    asked: Benchmark, files: Sequence[Path], scoring: Scoring | None, *, allow_missing: bool
-) -> Given:
-    """The answers of the runs or, where there are none, of the scorer."""
-    if scoring is not None and not files:
-        found = ranked_by_scorer(asked, scoring, allow_missing=allow_missing)
-        said = about_scorer(found.loaded, found.missing)
-        return Given(
-            found.benchmark, found.answers, found.notes, str(scoring.options.checkpoint), said
-        )
-    from hsfiq.model.evaluation.answers import match
-    from hsfiq.readers.submissions import read_run
-
-    runs = [read_run(path) for path in files]
-    answers, notes = match(asked, runs, allow_missing=allow_missing)
-    return Given(asked, answers, notes, ", ".join(map(str, files)), {})
-
-
-def check_submission(asked: Benchmark, files: Sequence[Path], *, as_json: bool) -> None:
-    """Say that the files are what the server takes.
-
-    Raises:
-        UnreadableInput: they are not, or there are none.
-    """
-    from hsfiq.model.evaluation.submission import check
-    from hsfiq.readers.submissions import read_run
-
-    if not files:
-        raise UnreadableInput(
-            f"--split {asked.split}",
-            "its targets are withheld, so there are no figures",
-            "write the scorer's lists with --submission DIR or --out FILE",
-        )
-    check(asked, [read_run(path) for path in files])
-    result = without_figures(asked) | {"valid_submission": True}
-    text = f"{', '.join(map(str, files))}: valid submission, {result['n_queries']:,} queries"
-    print_result(result | {"run": [str(path) for path in files]}, text, as_json=as_json)
-
-
-def without_figures(benchmark: Benchmark) -> dict[str, Any]:
-    """What is said of a benchmark that withholds its targets."""
-    n_queries = sum(len(part.queries) for part in benchmark.parts)
-    return {"benchmark": benchmark.name, "split": benchmark.split, "n_queries": n_queries}
-
-
-def write_submission(benchmark: Benchmark, answers: dict[str, Answers], folder: Path) -> list[str]:
-    """Write the server's files and give back their paths."""
-    from hsfiq.model.evaluation.submission import make, write
-
-    files = make(benchmark, answers[benchmark.parts[0].name])
-    write(files, folder)
-    return [str(folder / name) for name in files]
+    print_result(done.result, "\n".join(done.lines), as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from hsfiq.cli.scorer_options import (
     WeightsOption,
     images_option,
 )
-from hsfiq.errors import UnreadableInput
+from hsfiq.text import first_few
 
 
 def register(app: typer.Typer) -> None:
@@ -43,55 +42,32 @@ def score(
 ) -> None:
     """Score every retrieved set of a release, into RELEASE.scores beside it."""
     existing_folder(release)
-    check_name(name)
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
+        from hsfiq.model.release_scores.score_files import require_metric_name
+        from hsfiq.model.release_scores.score_release import score_release
         from hsfiq.model.runtime.distributed import device_of
-        from hsfiq.model.scoring import run
+    require_metric_name(name)
     options = ScorerOptions(scorer, images, weights, cache, device)
     with TrainingBar(0, typer.echo) as bar:
-        said = run.score(release, name, options.paths(), device_of(device), bar, force=force)
-    path = run.scores_folder(release) / f"{name}.parquet"
-    print_result(said, as_text(said, path, release), as_json=as_json)
+        result = score_release(release, name, options.paths(), device_of(device), bar, force=force)
+    print_result(result, as_text(result, release), as_json=as_json)
 
 
-def check_name(name: str) -> None:
-    """Refuse a name that no scores file may have.
+def as_text(result: dict[str, Any], release: Path) -> str:
+    """The result for a person."""
+    from hsfiq.model.release_scores.score_files import scores_folder
+    from hsfiq.model.release_scores.score_release import has_held_out_part
 
-    Raises:
-        UnreadableInput: saying why.
-    """
-    is_file_name = name.strip() != "" and name == Path(name).name
-    if not is_file_name or name.startswith(".") or name.endswith(".images"):
-        raise UnreadableInput("--name", f"{name!r} is no file's name", "write --name cirqrs")
-    if name.lower().startswith("recall@"):
-        raise UnreadableInput("--name", f"{name} is counted from the sets", "choose another")
-
-
-def as_text(said: dict[str, Any], path: Path, release: Path) -> str:
-    """What was scored and what not, for a person."""
-    from hsfiq.model.scoring.run import TRAINED_ON
-    from hsfiq.releases.reader import SPLITS
-    from hsfiq.text import first_few
-
-    lines = [f"{path}: {said['n_scored']:,} of {said['n_sets']:,} sets scored"]
-    if said["missing_images"]:
+    path = scores_folder(release) / f"{result['metric']}.parquet"
+    lines = [f"{path}: {result['n_scored']:,} of {result['n_sets']:,} sets scored"]
+    if result["missing_images"]:
         lines += [
-            f"missing or unreadable images: {first_few(said['missing_images'])}",
-            f"sets without a score for them: {first_few(said['unscored_sets'])}",
+            f"missing or unreadable images: {first_few(result['missing_images'])}",
+            f"sets without a score: {first_few(result['unscored_sets'])}",
             f"all are named in {path.with_suffix('.json')}",
         ]
-    follows = f"next: hsfiq analyze {release} --metric recall@5 --metric {said['metric']}"
-    if has_taught(release, said.get(TRAINED_ON, ())) and (release / SPLITS).is_file():
-        follows += " --part test"
-    return "\n".join([*lines, follows])
-
-
-def has_taught(release: Path, trained_on: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether this very release is among those that a scorer was retrained on."""
-    from hsfiq.releases.manifest import read_manifest
-
-    manifest = read_manifest(release)
-    return manifest is not None and any(
-        it["content_sha256"] == manifest["content_sha256"] for it in trained_on
-    )
+    next_command = f"next: hsfiq analyze {release} --metric recall@5 --metric {result['metric']}"
+    if has_held_out_part(release, result):
+        next_command += " --part test"
+    return "\n".join([*lines, next_command])

@@ -1,1 +1,1 @@
-"""What to ask next: the pairs whose answers would teach a scorer most."""
+"""Choosing the pairs of the next study: those whose answers tell most about a scorer."""

@@ -1,4 +1,4 @@
-"""How a scorer thinks that people answer: the law fitted when it was retrained, or its own."""
+"""The answer model that is expected of future participants, for a given scorer."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL
 from hsfiq.model.preference.response_model import N_THRESHOLDS
 from hsfiq.model.scorer.loading import Loaded
 
-OWN = "its own temperature, as no law of answers is kept with it"
-FITTED = "the law fitted to the answers that it was retrained on"
+OWN = "its own temperature, since it has no fitted answer model"
+FITTED = "the answer model fitted to the answers that it was retrained on"
 
 
 @dataclass(frozen=True, slots=True)
-class Laws:
-    """The numbers of `hsfiq.model.preference.likelihood` that a pair's answer follows from.
+class AnswerPrior:
+    """The parameters of `hsfiq.model.preference.likelihood` that predict an answer.
 
-    A participant who is still to come has an offset like any other; after some tens of answers it
-    is known, and is left out here.
+    A new participant has an offset too; it is known after some tens of answers, and ignored here.
 
     Attributes:
-        source: where they come from.
+        source: of the parameters.
         slope: logits of preference by difference of set scores.
         side_bias: logits.
         score_slope: logits of a Likert score by set score.
-        thresholds: of the Likert scores; None where no law of these is known.
+        thresholds: of the Likert scores; None if unknown.
     """
 
     source: str
@@ -38,35 +37,35 @@ class Laws:
     thresholds: tuple[float, ...] | None = None
 
 
-def laws_of(loaded: Loaded) -> Laws:
-    """The law that goes with a checkpoint.
+def prior_of(loaded: Loaded) -> AnswerPrior:
+    """The prior that belongs to a checkpoint.
 
     Raises:
-        UnreadableInput: it was retrained, and the law that was written beside it is gone.
+        UnreadableInput: it was retrained, and its answer model is missing or invalid.
     """
     if "preference" not in loaded.checkpoint.about:
-        return Laws(OWN, 1 / float(loaded.scorer.encoder.temperature))
+        return AnswerPrior(OWN, 1 / float(loaded.scorer.encoder.temperature))
     path = loaded.checkpoint.path.with_name(ANSWER_MODEL)
     try:
         fitted = json.loads(path.read_bytes())["after"]
-        return Laws(
+        return AnswerPrior(
             FITTED,
             slope=number(fitted["slope"]),
             side_bias=number(fitted["side_bias"]),
             score_slope=number(fitted["score_slope"]),
-            thresholds=rising([number(it) for it in fitted["thresholds"]]),
+            thresholds=rising([number(entry) for entry in fitted["thresholds"]]),
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UnreadableInput(
-            str(path), "is not the law that was fitted in retraining", "copy the whole folder"
+            str(path), "is not the answer model of a retraining", "copy the complete folder"
         ) from error
 
 
 def number(entry: Any) -> float:
-    """The value of a number with its standard error.
+    """The value of a parameter with its standard error.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not finite.
     """
     value = float(entry["value"])
     if not math.isfinite(value):
@@ -78,7 +77,7 @@ def rising(values: list[float]) -> tuple[float, ...]:
     """Thresholds.
 
     Raises:
-        ValueError: too few or too many, or they do not rise.
+        ValueError: a wrong number of them, or they do not rise.
     """
     if len(values) != N_THRESHOLDS or values != sorted(set(values)):
         raise ValueError(values)

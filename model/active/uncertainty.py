@@ -1,74 +1,185 @@
-"""A scorer's uncertainty: several opinions on the same sets.
-
-Either of several checkpoints, an ensemble (Lakshminarayanan et al. 2017), or of one, by MC-dropout
-(Gal and Ghahramani 2016): of the vectors in which queries and images are compared, each opinion
-lacks some entries. So one opinion costs a few products, for every encoder alike, also for one that
-was trained without dropout.
-"""
+"""What scorers are unsure about: from checkpoints and candidate pairs to latents and weights."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from hsfiq.active.candidates import PossibleSet
-from hsfiq.model.data.texts import normalise
-from hsfiq.model.recipes.values import Pooling
-from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.scorer import paired_relevance
-from hsfiq.model.scoring.release_scores import numbered
-
-SAMPLES = 16
-"""Opinions of one scorer."""
-RATE = 0.3
-"""Of the entries, how many an opinion lacks on average."""
-CHUNK = 1024
-"""Sets that are scored at a time: their images' vectors are brought together."""
+from hsfiq.active.candidates import Candidate, Candidates, PossibleSet
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.active.information import Information, preference_information, score_information
+from hsfiq.model.active.opinions import RATE, opinions
+from hsfiq.model.active.priors import AnswerPrior, prior_of
+from hsfiq.model.release_scores.encoded_images import encode_images, find_images
+from hsfiq.model.runtime.seeds import generator
+from hsfiq.model.scorer.loading import Loaded, load_scorer
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback
 
 
-def dropout_masks(width: int, generator: torch.Generator) -> Tensor:
-    """What each opinion of one scorer multiplies the queries by: [SAMPLES, width]."""
-    kept = torch.rand(SAMPLES, width, generator=generator) >= RATE
-    return kept.float() / (1 - RATE)
+@dataclass(frozen=True, slots=True)
+class Uncertainty:
+    """Scorers' opinions on candidate pairs.
+
+    Attributes:
+        pairs: the candidates all of whose images are available.
+        sets: of these pairs.
+        missing: the images that are missing or unreadable, sorted.
+        latents: [J, P, A] J opinions on the A latents of each pair's answer, in logits.
+        weights: [P, A] the answers' Fisher information about them.
+        about: the scorers, the source of the opinions, and that of the answer model.
+    """
+
+    pairs: tuple[Candidate, ...]
+    sets: tuple[PossibleSet, ...]
+    missing: tuple[str, ...]
+    latents: Tensor
+    weights: Tensor
+    about: Mapping[str, Any]
+
+    def information(self) -> Information:
+        """The information of the pairs, with none taken."""
+        return Information(self.latents, self.weights)
 
 
-def opinions(
-    sets: Sequence[PossibleSet],
-    dropout: torch.Generator | None,
-    pooling: Pooling,
-    inference: Inference,
-) -> Tensor:
-    """Score sets, the mean over a set's images (CIRQRS eq. 7), once or by MC-dropout.
+def uncertainty(
+    checkpoints: Sequence[Path],
+    paths: ScorerPaths,
+    candidates: Candidates,
+    seed: int,
+    device: torch.device,
+    callback: Callback,
+) -> Uncertainty:
+    """Collect the scorers' opinions on all candidates.
 
     Args:
-        sets: S of them, all of k images, which have tokens.
-        dropout: draws what J = SAMPLES opinions lack; None for the scorer as it is, J = 1.
-        pooling: over an image's token vectors.
-        inference: encodes.
+        checkpoints: of one scorer, or of several as an ensemble.
+        paths: of images, weights and cache.
+        candidates: the pairs to choose from.
+        seed: of the dropout.
+        device: computes.
+        callback: is told of the images encoded.
+
+    Raises:
+        UnreadableInput: no checkpoint, no images, a checkpoint named twice, or an ensemble of
+            retrained and other scorers.
+    """
+    scorers = [load_scorer(path, paths.weights, device) for path in checkpoints]
+    require_distinct(scorers)
+    priors = [prior_of(loaded) for loaded in scorers]
+    require_same_source(scorers, priors)
+    wanted = {image for it in candidates.sets for image in (it.reference, *it.images)}
+    unknown = ("images", "the database does not record their folder")
+    with find_images(paths.images, wanted, unknown) as files:
+        encoded = [encode_images(it, files, paths.cache, device, callback) for it in scorers]
+    available = wanted.intersection(*(readable for _, readable in encoded))
+    sets, pairs = with_images(candidates, available)
+    if not pairs:
+        raise UnreadableInput(
+            "images", "no pair has all of its images", "name their folder with --images"
+        )
+    dropout = generator(seed, "dropout") if len(scorers) == 1 else None
+    views = [
+        (opinions(sets, dropout, loaded.recipe.pooling, inference), prior)
+        for loaded, prior, (inference, _) in zip(scorers, priors, encoded, strict=True)
+    ]
+    latents, weights = latents_of_answers(views, torch.tensor([pair.sets for pair in pairs]))
+    return Uncertainty(
+        pairs=tuple(pairs),
+        sets=tuple(sets),
+        missing=tuple(sorted(wanted - available)),
+        latents=latents,
+        weights=weights,
+        about={
+            "scorers": [loaded.checkpoint.sha256 for loaded in scorers],
+            "uncertainty": "ensemble" if dropout is None else f"MC-dropout, rate {RATE}",
+            "opinions": len(latents),
+            "law": priors[0].source,
+        },
+    )
+
+
+def latents_of_answers(
+    views: Sequence[tuple[Tensor, AnswerPrior]], places: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The opinions on the latents of each pair's answer, and the answer's information about them.
+
+    Args:
+        views: of each scorer its opinions on the sets, [j, S], and its answer model.
+        places: [P, 2] of the pairs' sets.
 
     Returns:
-        [J, S] float64 on the CPU.
+        [J, P, A] and [P, A]: A is 3, the margin and the two Likert scores; or 1, the margin, if the
+        scorers have no model of the Likert scores.
     """
-    column = numbered(image for it in sets for image in it.images)
-    row = numbered((it.reference, it.text) for it in sets)
-    gallery = inference.gallery(list(column))  # [N, L, D]
-    queries = inference.queries(
-        [reference for reference, _ in row], [normalise(text) for _, text in row]
-    )  # [Q, D]
-    images = torch.tensor([[column[it] for it in one.images] for one in sets])  # [S, k]
-    asked = torch.tensor([row[it.reference, it.text] for it in sets])  # [S]
-    each = [queries]
-    if dropout is not None:
-        each = [queries * it.to(queries) for it in dropout_masks(queries.shape[1], dropout)]
-    found = torch.empty(len(each), len(sets), dtype=torch.float64)
-    for start in range(0, len(sets), CHUNK):
-        part = slice(start, start + CHUNK)
-        shown = gallery[images[part].flatten()]  # [s k, L, D]
-        query_of = asked[part].repeat_interleave(images.shape[1])  # [s k]
-        for opinion, of_queries in enumerate(each):
-            scores = paired_relevance(of_queries[query_of], shown, pooling)  # [s k]
-            means = scores.double().view(-1, images.shape[1]).mean(dim=1)  # [s]
-            found[opinion, part] = means.cpu()
-    return found
+    parts, thresholds = [], []
+    for scores, prior in views:
+        both = scores[:, places]  # [j, P, 2]
+        margins = prior.slope * (both[..., 0] - both[..., 1])  # [j, P]
+        columns = [margins.unsqueeze(2)]
+        if prior.thresholds is not None:
+            # Scorers whose levels and thresholds differ by the same constant agree.
+            edges = torch.tensor(prior.thresholds, dtype=scores.dtype)  # [K - 1]
+            columns.append(prior.score_slope * both - edges.mean())
+            thresholds.append(edges - edges.mean())
+        parts.append(torch.cat(columns, dim=2))  # [j, P, A]
+    latents = torch.cat(parts)  # [J, P, A]
+    mean = latents.mean(dim=0)  # [P, A]
+    side_bias = sum(prior.side_bias for _, prior in views) / len(views)
+    weights = [preference_information(mean[:, 0], side_bias)]
+    if thresholds:
+        edges = torch.stack(thresholds).mean(dim=0)
+        weights += [score_information(mean[:, i], edges) for i in (1, 2)]
+    return latents, torch.stack(weights, dim=1)
+
+
+def with_images(
+    candidates: Candidates, available: Collection[str]
+) -> tuple[list[PossibleSet], list[Candidate]]:
+    """The sets all of whose images are available, and the pairs of these sets."""
+    place: dict[int, int] = {}
+    sets: list[PossibleSet] = []
+    for i, possible in enumerate(candidates.sets):
+        if {possible.reference, *possible.images}.issubset(available):
+            place[i] = len(sets)
+            sets.append(possible)
+    pairs = [
+        pair.with_sets(place[pair.sets[0]], place[pair.sets[1]])
+        for pair in candidates.pairs
+        if pair.sets[0] in place and pair.sets[1] in place
+    ]
+    return sets, pairs
+
+
+def require_distinct(scorers: Sequence[Loaded]) -> None:
+    """Refuse a scorer named twice: the ensemble would look more certain than it is.
+
+    Raises:
+        UnreadableInput: naming it.
+    """
+    known: dict[str, Path] = {}
+    for loaded in scorers:
+        path = loaded.checkpoint.path
+        first = known.setdefault(loaded.checkpoint.sha256, path)
+        if first is not path:
+            raise UnreadableInput(str(path), f"is the same scorer as {first}", "name each once")
+
+
+def require_same_source(scorers: Sequence[Loaded], priors: Sequence[AnswerPrior]) -> None:
+    """Refuse an ensemble of retrained and other scorers: their logits are not comparable.
+
+    Raises:
+        UnreadableInput: naming one of each.
+    """
+    for loaded, prior in zip(scorers, priors, strict=True):
+        if prior.source != priors[0].source:
+            raise UnreadableInput(
+                str(loaded.checkpoint.path),
+                f"uses {prior.source}, and {scorers[0].checkpoint.path} {priors[0].source}",
+                "retrain all scorers of an ensemble, or none",
+            )

@@ -1,1 +1,1 @@
-"""The field's benchmarks: what they ask, who answers, the numbers; only a scorer needs torch."""
+"""Evaluating ranked lists on the field's benchmarks; only ranking with a scorer needs torch."""

@@ -1,8 +1,9 @@
-"""The benchmarks that lie in a folder: their queries, and the candidates of each."""
+"""Benchmarks: their queries and candidates, and reading them from a dataset's folder."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -10,16 +11,25 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED
 from hsfiq.model.data.texts import mining_text
 from hsfiq.model.data.triplets import distinct
-from hsfiq.model.evaluation.benchmark import TITLES, Benchmark, CaptionOrder, Corpus, Part, Query
 from hsfiq.readers import circo as circo_files
 from hsfiq.readers import cirr as cirr_files
 from hsfiq.readers import fashioniq as fashioniq_files
 from hsfiq.readers.sources import Source
 from hsfiq.records import Triplet
 
+BenchmarkName = Literal["fashioniq", "cirr", "circo", "drawn"]
+CaptionOrder = Literal["forward", "reversed", "both"]
+"""How FashionIQ's two captions are joined: in order, reversed, or one query for each order."""
 CorpusRule = Literal["split", "union"]
-"""FashionIQ's candidates: all images of the split file, or (VAL, CoSMo) only those that are the
-reference or the target of a triplet."""
+"""FashionIQ's candidates: all images of the split file, or (VAL, CoSMo) only references and targets
+of its triplets."""
+
+TITLES: dict[BenchmarkName, str] = {
+    "fashioniq": "FashionIQ",
+    "cirr": "CIRR",
+    "circo": "CIRCO",
+    "drawn": "the drawn catalogue",
+}
 
 PUBLISHED: dict[tuple[str, str], tuple[int, int]] = {
     ("dress", "val"): (2017, 3817),
@@ -35,6 +45,92 @@ PUBLISHED_CIRCO = {"val": 220, "test": 800}
 COCO = "COCO 2017 unlabeled"
 
 
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query of a benchmark and its relevant images.
+
+    Attributes:
+        query_id: the outside id, which runs use.
+        reference: the reference image.
+        text: as in the benchmark, not yet normalised for an encoder.
+        target: None if the dataset withholds it.
+        subset: CIRR: the other five members of the image set, in the file's order.
+        truths: CIRCO: all ground truths, the target first.
+        aspects: CIRCO: the semantic aspects of the text.
+    """
+
+    query_id: str
+    reference: str
+    text: str
+    target: str | None
+    subset: tuple[str, ...] = ()
+    truths: tuple[str, ...] = ()
+    aspects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The candidates, each once.
+
+    Attributes:
+        name: printed beside the figures.
+        images: None if the folder does not hold their list.
+        left_out: images of the same split that are not candidates. Without them, a list over the
+            complete split is the list over this corpus.
+        n_missing: further candidates that a scorer could not rank since their files are missing.
+    """
+
+    name: str
+    images: tuple[str, ...] | None
+    left_out: tuple[str, ...] = ()
+    n_missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Queries with the same corpus: a category of FashionIQ, or all of CIRR or CIRCO."""
+
+    name: str
+    queries: tuple[Query, ...]
+    corpus: Corpus
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A split of a benchmark.
+
+    Attributes:
+        name: of the benchmark.
+        split: `val`, `test`, ...
+        parts: one or more; a figure over several is their mean.
+        keeps_reference: whether the reference image is a candidate (not in CIRR).
+        captions: their order (FashionIQ).
+    """
+
+    name: BenchmarkName
+    split: str
+    parts: tuple[Part, ...]
+    keeps_reference: bool
+    captions: CaptionOrder | None = None
+
+    @property
+    def withholds_targets(self) -> bool:
+        """Whether only the benchmark's server can compute figures."""
+        return any(query.target is None for part in self.parts for query in part.queries)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemLists:
+    """One system's ranked lists for a part, best first, by query id.
+
+    They hold candidates only (in CIRR not the reference), each once. `subset` holds CIRR's rankings
+    of the image set alone, empty if there are none. A query without a list was not answered.
+    """
+
+    lists: dict[str, tuple[str, ...]]
+    subset: dict[str, tuple[str, ...]]
+
+
 def fashioniq(
     folder: Path,
     categories: Sequence[str] = (),
@@ -42,14 +138,14 @@ def fashioniq(
     corpus: CorpusRule = "split",
     captions: CaptionOrder = "forward",
 ) -> Benchmark:
-    """FashionIQ, a part for each category. The reference stays a candidate.
+    """Read FashionIQ, one part for each category. The reference is a candidate.
 
     Args:
         folder: holds `captions/` and `image_splits/`.
-        categories: only these; all that the split has if none is named.
+        categories: only these; all of the split if empty.
         split: one with targets: the published test files have none.
         corpus: the candidates.
-        captions: `both` asks every triplet twice (VAL, CoSMo).
+        captions: `both` makes two queries of every triplet (VAL, CoSMo).
 
     Raises:
         UnreadableInput: with file and place; a triplet has no target.
@@ -60,19 +156,21 @@ def fashioniq(
             if triplet.target is None:
                 raise UnreadableInput(
                     str(source.path),
-                    f"triplet {triplet.external_id} has no target, so there is nothing to find",
-                    "FashionIQ's figures are of --split val",
+                    f"triplet {triplet.external_id} has no target",
+                    "use --split val, on which FashionIQ's figures are reported",
                 )
-        queries = tuple(it for triplet in source.triplets for it in asked(triplet, captions))
+        queries = tuple(
+            query for triplet in source.triplets for query in queries_of(triplet, captions)
+        )
         category = source.corpus.rpartition(".")[0]
-        parts.append(Part(category, sound(queries, source.path), candidates(source, corpus)))
+        parts.append(Part(category, checked(queries, source.path), candidates(source, corpus)))
     return Benchmark("fashioniq", split, tuple(parts), keeps_reference=True, captions=captions)
 
 
-def asked(triplet: Triplet, captions: CaptionOrder) -> list[Query]:
-    """A triplet's query or, in both orders, queries."""
-    ways = [("", triplet.captions), (REVERSED, triplet.captions[::-1])]
-    chosen = {"forward": ways[:1], "reversed": ways[1:], "both": ways}[captions]
+def queries_of(triplet: Triplet, captions: CaptionOrder) -> list[Query]:
+    """The query of a triplet, or its two queries."""
+    orders = [("", triplet.captions), (REVERSED, triplet.captions[::-1])]
+    chosen = {"forward": orders[:1], "reversed": orders[1:], "both": orders}[captions]
     return [
         Query(triplet.external_id + suffix, triplet.reference, mining_text(texts), triplet.target)
         for suffix, texts in chosen
@@ -84,16 +182,16 @@ def candidates(source: Source, rule: CorpusRule) -> Corpus:
     images = distinct(source.images)
     if rule == "split":
         return Corpus("split", images)
-    named = {image for it in source.triplets for image in (it.reference, it.target)}
+    union = {image for it in source.triplets for image in (it.reference, it.target)}
     return Corpus(
         "union",
-        tuple(image for image in images if image in named),
-        tuple(image for image in images if image not in named),
+        tuple(image for image in images if image in union),
+        tuple(image for image in images if image not in union),
     )
 
 
 def cirr(folder: Path, split: str = "val") -> Benchmark:
-    """CIRR rc2. The reference is no candidate; `subset` is the image set without it.
+    """Read CIRR rc2. The reference is not a candidate; `subset` is the image set without it.
 
     Args:
         folder: holds `captions/` and `image_splits/`, or a folder `cirr` that does.
@@ -105,8 +203,7 @@ def cirr(folder: Path, split: str = "val") -> Benchmark:
     (source,) = cirr_files.read(folder, [split])
     known = set(source.images)
     queries = tuple(with_image_set(source, triplet, known) for triplet in source.triplets)
-    corpus = Corpus("split", distinct(source.images))
-    part = Part("cirr", sound(queries, source.path), corpus)
+    part = Part("cirr", checked(queries, source.path), Corpus("split", distinct(source.images)))
     return Benchmark("cirr", split, (part,), keeps_reference=False)
 
 
@@ -129,51 +226,53 @@ def with_image_set(source: Source, triplet: Triplet, known: set[str]) -> Query:
 
 
 def circo(folder: Path, split: str = "val") -> Benchmark:
-    """CIRCO. The reference stays a candidate, and the text is the caption alone.
+    """Read CIRCO. The reference is a candidate, and the text is the caption alone.
 
     Args:
-        folder: holds `<split>.json` or `annotations/`; COCO's list of images may lie below it.
+        folder: holds `<split>.json` or `annotations/`; COCO's list of images may be below it.
         split: `val`, or `test`, which has no targets.
 
     Raises:
-        UnreadableInput: with file and place; the list of images lacks a query's.
+        UnreadableInput: with file and place; the list of images lacks a query's image.
     """
-    found = circo_files.read(folder, split)
+    source = circo_files.read(folder, split)
     queries = tuple(
         Query(
-            query_id=it.query_id,
-            reference=it.reference,
-            text=it.caption,
-            target=it.target,
-            truths=it.truths,
-            aspects=it.aspects,
+            query_id=entry.query_id,
+            reference=entry.reference,
+            text=entry.caption,
+            target=entry.target,
+            truths=entry.truths,
+            aspects=entry.aspects,
         )
-        for it in found.queries
+        for entry in source.queries
     )
-    part = Part("circo", sound(queries, found.path), indexed(Corpus(COCO, found.images), queries))
+    require_candidates(source.images, queries)
+    part = Part("circo", checked(queries, source.path), Corpus(COCO, source.images))
     return Benchmark("circo", split, (part,), keeps_reference=True)
 
 
-def indexed(corpus: Corpus, queries: Sequence[Query]) -> Corpus:
-    """The corpus itself, which must hold every reference and truth if it is known.
+def require_candidates(images: Sequence[str] | None, queries: Sequence[Query]) -> None:
+    """Refuse a list of images that lacks a reference or a ground truth.
 
     Raises:
-        UnreadableInput: it is the list of other images, or of some of them.
+        UnreadableInput: it is incomplete, or of other images.
     """
-    images = frozenset(corpus.images or ())
-    for query in queries if corpus.images is not None else ():
-        absent = [it for it in (query.reference, *query.truths) if it not in images]
+    if images is None:
+        return
+    known = frozenset(images)
+    for query in queries:
+        absent = [image for image in (query.reference, *query.truths) if image not in known]
         if absent:
             raise UnreadableInput(
                 circo_files.INDEX,
-                f"has {len(images):,} images, and query {query.query_id}'s {absent[0]} is not one",
-                f"put {COCO}'s there, whole",
+                f"lacks {absent[0]} of query {query.query_id} among its {len(known):,} images",
+                f"use the complete list of {COCO}",
             )
-    return corpus
 
 
-def sound(queries: tuple[Query, ...], path: Path) -> tuple[Query, ...]:
-    """The queries themselves: one or more, and either all have a target or none."""
+def checked(queries: tuple[Query, ...], path: Path) -> tuple[Query, ...]:
+    """The queries themselves: at least one, and either all or none with a target."""
     if not queries:
         raise UnreadableInput(str(path), "holds no query")
     without = [query.query_id for query in queries if query.target is None]
@@ -186,28 +285,28 @@ def sound(queries: tuple[Query, ...], path: Path) -> tuple[Query, ...]:
     return queries
 
 
-def about(benchmark: Benchmark) -> list[str]:
-    """What a reader of the figures has to know of the benchmark as it lies in the folder."""
+def comparability_notes(benchmark: Benchmark) -> list[str]:
+    """What makes figures on this folder differ from published ones."""
     if benchmark.name == "drawn":  # its categories have FashionIQ's names
         return []
     notes = [
-        f"the files of {part.name} {benchmark.split} have {here[0]:,} triplets and {here[1]:,} "
-        f"images, the published ones {there[0]:,} and {there[1]:,}: not comparable"
+        f"the files of {part.name} {benchmark.split} have {own[0]:,} triplets and {own[1]:,} "
+        f"images, the published ones {published[0]:,} and {published[1]:,}: not comparable"
         for part in benchmark.parts
-        if (there := PUBLISHED.get((part.name, benchmark.split))) is not None
-        and (here := size(part)) != there
+        if (published := PUBLISHED.get((part.name, benchmark.split))) is not None
+        and (own := size(part)) != published
     ]
     queries = benchmark.parts[0].queries
-    published = PUBLISHED_CIRCO.get(benchmark.split, len(queries))
-    if benchmark.name == "circo" and len(queries) != published:
+    n_published = PUBLISHED_CIRCO.get(benchmark.split, len(queries))
+    if benchmark.name == "circo" and len(queries) != n_published:
         notes.append(
-            f"the file has {len(queries):,} queries, the published one {published:,}: "
+            f"the file has {len(queries):,} queries, the published one {n_published:,}: "
             "not comparable"
         )
     if benchmark.name == "cirr":
         n_candidates = len(benchmark.parts[0].corpus.images or ()) - 1
         notes.append(
-            f"the reference is no candidate: {n_candidates:,} candidates a query, "
+            f"the reference is not a candidate: {n_candidates:,} candidates per query, "
             f"{TITLES['cirr']}'s own protocol"
         )
     if benchmark.name == "fashioniq" and len(benchmark.parts) == 2:
@@ -217,6 +316,6 @@ def about(benchmark: Benchmark) -> list[str]:
 
 
 def size(part: Part) -> tuple[int, int]:
-    """Triplets and images of the split, whatever the corpus and the captions' order."""
+    """Triplets and images of the split, for any corpus and any order of captions."""
     triplets = {query.query_id.removesuffix(REVERSED) for query in part.queries}
     return len(triplets), len(part.corpus.images or ()) + len(part.corpus.left_out)

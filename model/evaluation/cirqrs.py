@@ -1,7 +1,7 @@
-"""CIRQRS@k of ranked lists, whichever system they are of (CIRQRS section 5.4, Table 6).
+"""CIRQRS@k of any system's ranked lists (CIRQRS section 5.4, Table 6).
 
-A list's value is the mean of the scorer's relevance over its first k images (eq. 10), a system's
-the mean over its lists. Relevance is the pooled cosine; the paper prints, it seems, 100 times it.
+A list's value is the mean relevance of its first k images by the scorer (eq. 10); a system's value
+is the mean over its lists. Relevance is the pooled cosine; the paper seems to print 100 times it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 import torch
 
 from hsfiq.model.data.triplets import distinct
-from hsfiq.model.evaluation.benchmark import Answers, Benchmark, Part
-from hsfiq.model.evaluation.figures import mean_of
-from hsfiq.model.evaluation.loaded_scorer import AtWork
-from hsfiq.model.evaluation.ranking import Picked, scored_blocks
-from hsfiq.model.evaluation.results import Evaluation, Figure
-from hsfiq.model.evaluation.scorer_run import columns_of, vectors_of
-from hsfiq.model.scoring.release_scores import numbered
+from hsfiq.model.evaluation.benchmarks import Benchmark, Part, SystemLists
+from hsfiq.model.evaluation.metrics import Evaluation, Figure, mean_of
+from hsfiq.model.evaluation.prepared_scorer import PreparedScorer
+from hsfiq.model.evaluation.ranking import SelectedScores, scored_blocks
+from hsfiq.model.evaluation.scorer_lists import columns_of, query_vectors
+from hsfiq.model.release_scores.set_scores import indexed
 
 KS = (10, 50)
-"""Table 6's."""
+"""Those of Table 6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +28,9 @@ class CirqrsAt:
     """CIRQRS@k of one part's lists.
 
     Attributes:
-        value: None where it is undefined.
-        n_queries: over how many it is the mean: those that have a list, all images of which,
-            up to k, and the reference are there.
+        value: None if undefined.
+        n_queries: queries in the mean: those with a list whose first k images, and whose reference,
+            are available.
         reason: why it is undefined.
     """
 
@@ -40,93 +39,96 @@ class CirqrsAt:
     reason: str = ""
 
 
-def images_of_lists(parts: Sequence[Part], answers: Mapping[str, Answers]) -> frozenset[str]:
+def images_of_lists(parts: Sequence[Part], answers: Mapping[str, SystemLists]) -> frozenset[str]:
     """Every image that CIRQRS@k needs: the first of each list, and the references."""
     wanted: set[str] = set()
     for part in parts:
         lists = answers[part.name].lists
-        for it in part.queries:
-            if it.query_id in lists:
-                wanted.update((it.reference, *lists[it.query_id][: max(KS)]))
+        for query in part.queries:
+            if query.query_id in lists:
+                wanted.update((query.reference, *lists[query.query_id][: max(KS)]))
     return frozenset(wanted)
 
 
 def cirqrs_at(
-    part: Part, answers: Answers, at_work: AtWork, ks: Sequence[int] = KS
+    part: Part, answers: SystemLists, prepared: PreparedScorer, ks: Sequence[int] = KS
 ) -> dict[int, CirqrsAt]:
     """CIRQRS@k by k.
 
-    The lists' images are projected chunk by chunk; beside a chunk there are Q x k scores.
+    The lists' images are projected in chunks; besides a chunk, memory holds Q x k scores.
 
     Args:
-        part: asks.
-        answers: a system's, to some or all of its queries.
-        at_work: the scorer, with the images of the lists as far as they are there.
-        ks: each is undefined where any list is shorter.
+        part: the queries.
+        answers: a system's lists for some or all of them.
+        prepared: the scorer, with the lists' images that are available.
+        ks: a value is undefined if any list is shorter than k.
 
     Raises:
-        Diverged: the scorer gives numbers that are none.
+        Diverged: the scorer gives numbers that are not finite.
     """
-    queries = [it for it in part.queries if it.query_id in answers.lists]
-    lengths = [len(answers.lists[it.query_id]) for it in queries]
-    asked = [it for it in queries if it.reference in at_work.there]
-    lists = [answers.lists[it.query_id][: max(ks)] for it in asked]
-    images = distinct(image for row in lists for image in row if image in at_work.there)
+    answered = [query for query in part.queries if query.query_id in answers.lists]
+    lengths = [len(answers.lists[query.query_id]) for query in answered]
+    queries = [query for query in answered if query.reference in prepared.available]
+    lists = [answers.lists[query.query_id][: max(ks)] for query in queries]
+    images = distinct(image for row in lists for image in row if image in prepared.available)
     if not images:
-        return dict.fromkeys(ks, CirqrsAt(None, 0, "no list has an image that is there"))
-    vectors = vectors_of(asked, at_work.inference)  # [Q, D]
-    picked = Picked(columns_of(lists, numbered(images), vectors))
-    for block in scored_blocks(
-        vectors, at_work.inference.galleries(images), at_work.loaded.recipe.pooling
-    ):
-        picked.add(block)
-    return {k: mean_of_first(picked.scores, k, lengths) for k in ks}
+        return dict.fromkeys(ks, CirqrsAt(None, 0, "no list has an available image"))
+    vectors = query_vectors(queries, prepared.inference)  # [Q, D]
+    selected = SelectedScores(columns_of(lists, indexed(images), vectors))
+    gallery = prepared.inference.galleries(images)
+    for block in scored_blocks(vectors, gallery, prepared.loaded.recipe.pooling):
+        selected.add(block)
+    return {k: mean_of_first(selected.scores, k, lengths) for k in ks}
 
 
 def with_cirqrs(
-    evaluation: Evaluation, answers: Mapping[str, Answers], at_work: AtWork
+    evaluation: Evaluation, answers: Mapping[str, SystemLists], prepared: PreparedScorer
 ) -> Evaluation:
-    """The evaluation of a system's lists with CIRQRS@k beside the other figures.
+    """Add CIRQRS@k to the evaluation of a system's lists.
 
     Args:
         evaluation: of the same lists.
         answers: by part.
-        at_work: the scorer, with the images of the lists as far as they are there.
+        prepared: the scorer, with the lists' images that are available.
 
     Raises:
-        Diverged: the scorer gives numbers that are none.
+        Diverged: the scorer gives numbers that are not finite.
     """
-    found = {
-        part.name: cirqrs_at(part, answers[part.name], at_work)
+    by_part = {
+        part.name: cirqrs_at(part, answers[part.name], prepared)
         for part in evaluation.benchmark.parts
     }
-    named = {
-        name: {f"cirqrs@{k}": Figure(it.value, it.reason) for k, it in values.items()}
-        for name, values in found.items()
+    figures = {
+        name: {f"cirqrs@{k}": Figure(at.value, at.reason) for k, at in values.items()}
+        for name, values in by_part.items()
     }
     parts = tuple(
-        replace(it, figures=it.figures | figures)
-        for it, figures in zip(evaluation.parts, named.values(), strict=True)
+        replace(part, figures=part.figures | own)
+        for part, own in zip(evaluation.parts, figures.values(), strict=True)
     )
-    first, *others = named.values()
-    means = {name: mean_of({part: it[name] for part, it in named.items()}) for name in first}
-    whole = evaluation.whole
+    first, *others = figures.values()
+    means = {name: mean_of({part: own[name] for part, own in figures.items()}) for name in first}
+    overall = evaluation.overall
     return replace(
         evaluation,
         parts=parts,
-        whole=replace(whole, figures=whole.figures | (means if others else first)),
-        notes=(*evaluation.notes, *partial_notes(evaluation.benchmark, found)),
+        overall=replace(overall, figures=overall.figures | (means if others else first)),
+        notes=(
+            *evaluation.notes,
+            *partial_notes(evaluation.benchmark, by_part),
+            *prepared.missing_notes(),
+        ),
     )
 
 
-def partial_notes(benchmark: Benchmark, found: Mapping[str, Mapping[int, CirqrsAt]]) -> list[str]:
-    """Over how many queries a figure is, where not over all."""
+def partial_notes(benchmark: Benchmark, by_part: Mapping[str, Mapping[int, CirqrsAt]]) -> list[str]:
+    """The number of queries in a figure, if not all."""
     return [
-        f"{part.name}: cirqrs@{k} is over {it.n_queries:,} of {len(part.queries):,} queries; "
+        f"{part.name}: cirqrs@{k} is over {at.n_queries:,} of {len(part.queries):,} queries; "
         "the others have no list, or images that are missing"
         for part in benchmark.parts
-        for k, it in found[part.name].items()
-        if it.value is not None and it.n_queries < len(part.queries)
+        for k, at in by_part[part.name].items()
+        if at.value is not None and at.n_queries < len(part.queries)
     ]
 
 
@@ -134,14 +136,14 @@ def mean_of_first(scores: torch.Tensor, k: int, lengths: Sequence[int]) -> Cirqr
     """Eq. 10 over the lists whose first k images are scored.
 
     Args:
-        scores: [Q, M] of the lists' images in their order, NaN for what has none.
-        k: of the figure.
-        lengths: of all lists, those included whose reference is missing.
+        scores: [Q, M] of the lists' images in their order, NaN for images without a score.
+        k: images of a list that count.
+        lengths: of all lists, also of those whose reference is missing.
     """
     if short := sum(length < k for length in lengths):
         reason = f"{short:,} of {len(lengths):,} lists have fewer than {k} images"
         return CirqrsAt(None, 0, reason)
-    means = scores[:, :k].double().mean(dim=1)  # [Q], NaN where an image is missing
+    means = scores[:, :k].double().mean(dim=1)  # [Q], NaN if an image is missing
     means = means[~means.isnan()]
     if not len(means):
         return CirqrsAt(None, 0, f"no list has all its first {k} images")

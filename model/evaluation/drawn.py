@@ -1,7 +1,7 @@
-"""The drawn catalogue's triplets as a benchmark: those that validate a training, and unseen ones.
+"""The drawn catalogue as a benchmark.
 
-`val` is what `model.data.datasets.drawn` validates on, against the garments that training may show.
-`test` asks for held-out combinations, against the whole catalogue.
+`val` has the validation triplets of `model.data.datasets.drawn`; candidates are the garments that
+training may show. `test` has held-out attribute combinations; candidates are all garments.
 """
 
 from __future__ import annotations
@@ -13,50 +13,59 @@ from typing import Any, Literal
 
 from hsfiq.drawn import DrawnTriplet, Garment, corpus
 from hsfiq.drawn.garments import CATEGORIES
-from hsfiq.model.data.datasets import VALIDATION, draw_dataset, drawn_parts, drawn_size, shown_of
+from hsfiq.model.checkpoints.checkpoint import read
+from hsfiq.model.data.datasets import (
+    CATALOGUE,
+    VALIDATION,
+    draw_dataset,
+    draw_pictures,
+    drawn_parts,
+    drawn_size,
+    shown_of,
+)
 from hsfiq.model.data.parts import with_files
 from hsfiq.model.data.texts import mining_text
-from hsfiq.model.evaluation.benchmark import Benchmark, Corpus, Part, Query
+from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query
 from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.model.training.run import content_sha256
 
 Split = Literal["val", "test"]
 
 CORPORA: dict[Split, str] = {"val": "without held-out", "test": "catalogue"}
-"""What the two splits' corpora are called."""
+"""Names of the corpora."""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Garments and triplets of all splits; `notes` say where they are not the training's."""
+    """Garments and triplets of all splits; a note says if they are not those of the training."""
 
     garments: tuple[Garment, ...]
     triplets: tuple[DrawnTriplet, ...]
     notes: tuple[str, ...] = ()
 
     def candidates(self, split: Split) -> tuple[Garment, ...]:
-        """What a split's queries are ranked against, and ask with."""
+        """The candidates and references of a split."""
         return self.garments if split == "test" else shown_of(self.garments)
 
 
 def catalogue_of(recipe: Recipe, data: Mapping[str, Any]) -> Catalogue:
-    """The catalogue that a scorer was trained on, or the whole one that its seed draws.
+    """The catalogue that a scorer was trained on, or else the one that its seed draws.
 
-    No garment is a target in two splits, whatever is drawn (`hsfiq.drawn.triplets`): any catalogue
-    is a fair test, but only the training's own gives the figures of its validation.
+    In any catalogue, no garment is a target in two splits (`hsfiq.drawn.triplets`), so that any is
+    a fair test; but only the training's own gives the figures of its validation.
 
     Args:
         recipe: the scorer's.
-        data: what its checkpoint says of its training data.
+        data: what its checkpoint records about its training data.
     """
     if data.get("name") == "drawn":
         n_train = data["n_train"]
-        # A limit gives so many triplets, or one more or less.
+        # A limit gives that many triplets, or one more or less.
         for limit in (n_train, n_train - 1, n_train + 1):
             garments, triplets = draw_dataset(recipe.seed, *drawn_size(limit))
             if is_trained_on(garments, triplets, recipe, data):
                 return Catalogue(garments, triplets)
-        note = "the triplets are others than the scorer's training was validated on"
+        note = "the triplets differ from those that the scorer's training was validated on"
         return Catalogue(*draw_dataset(recipe.seed, *drawn_size(None)), (note,))
     return Catalogue(*draw_dataset(recipe.seed, *drawn_size(None)))
 
@@ -67,32 +76,57 @@ def is_trained_on(
     recipe: Recipe,
     data: Mapping[str, Any],
 ) -> bool:
-    """Whether a checkpoint's training data were made of these."""
+    """Whether a checkpoint was trained on these garments and triplets."""
     parts = drawn_parts(garments, triplets, recipe.pool, Path())
     everything = {garment.image_id: Path() for garment in garments}
     return content_sha256(with_files("drawn", parts, everything, "drawn")) == data.get("sha256")
 
 
 def drawn(catalogue: Catalogue, split: Split) -> Benchmark:
-    """A split of a catalogue, a part for each category. The reference stays a candidate."""
+    """A split of a catalogue, one part for each category. The reference is a candidate."""
     parts = []
     for category in CATEGORIES:
         queries = [
-            query_of(it)
-            for it in catalogue.triplets
-            if (it.category, it.split) == (category, split)
+            query_of(triplet)
+            for triplet in catalogue.triplets
+            if (triplet.category, triplet.split) == (category, split)
         ]
-        images = tuple(it.image_id for it in corpus(catalogue.candidates(split), category))
-        asked = tuple(queries[:VALIDATION] if split == "val" else queries)
-        parts.append(Part(category, asked, Corpus(CORPORA[split], images)))
+        garments = corpus(catalogue.candidates(split), category)
+        images = tuple(garment.image_id for garment in garments)
+        chosen = tuple(queries[:VALIDATION] if split == "val" else queries)
+        parts.append(Part(category, chosen, Corpus(CORPORA[split], images)))
     return Benchmark("drawn", split, tuple(parts), keeps_reference=True)
 
 
 def query_of(triplet: DrawnTriplet) -> Query:
-    """The query that validation asks."""
+    """The triplet's query, as in validation."""
     return Query(
         query_id=triplet.external_id,
         reference=triplet.reference.image_id,
         text=mining_text(triplet.captions),
         target=triplet.target.image_id,
     )
+
+
+def drawn_for_scorer(
+    split: Split, path: Path, images: Path | None
+) -> tuple[Benchmark, Path, tuple[str, ...]]:
+    """A split of the catalogue that a scorer was trained on.
+
+    Args:
+        split: which.
+        path: the scorer's checkpoint.
+        images: folder for the pictures, which are drawn if missing; None for the scorer's own.
+
+    Returns:
+        The benchmark, the folder of its pictures, and notes.
+
+    Raises:
+        UnreadableInput: no checkpoint.
+    """
+    checkpoint = read(path)
+    recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
+    catalogue = catalogue_of(recipe, checkpoint.about.get("data") or {})
+    folder = images or checkpoint.path.parent / CATALOGUE
+    draw_pictures(catalogue.candidates(split), folder)
+    return drawn(catalogue, split), folder, catalogue.notes

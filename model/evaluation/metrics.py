@@ -1,11 +1,292 @@
-"""What one ranked list is worth. Pure Python: a list of fifty is short.
+"""The field's metrics of ranked lists, and the figures of one system on a benchmark.
 
-A list that ends early may leave it open: then the value is None, never a guess.
+If a list ends too early to determine a value, the value is None, never a guess. Pure Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import fsum
+from typing import Any
+
+from hsfiq.model.evaluation.benchmarks import Benchmark, Part, Query, SystemLists
+
+RECALL_KS = (1, 5, 10, 50)
+CIRCO_KS = (5, 10, 25, 50)
+SUBSET_KS = (1, 2, 3)
+SEMANTIC_K = 10
+
+SEMANTIC = "semantic_map@10"
+NO_SIZE = "the folder does not hold the list of the candidates"
+SUMMARY = {"fashioniq": ("recall@10", "recall@50"), "cirr": ("recall@5", "recall_subset@1")}
+"""The figures that `mean` averages, as papers on either benchmark report it."""
+
+ListMetric = Callable[[Query, Sequence[str]], float | None]
+"""The value of a query's list; None if the list does not determine it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number, as a fraction; None if it is undefined, with the reason."""
+
+    value: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartFigures:
+    """The figures of a part.
+
+    Attributes:
+        name: the part's, or "mean".
+        n_queries: of the part.
+        corpus: its name.
+        corpus_size: None if the folder does not list the candidates.
+        figures: by name.
+        aspects: CIRCO's semantic mAP@10, by aspect.
+        n_missing: further candidates that could not be ranked.
+    """
+
+    name: str
+    n_queries: int
+    corpus: str
+    corpus_size: int | None
+    figures: dict[str, Figure]
+    aspects: dict[str, Figure]
+    n_missing: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures; undefined ones are null, with their reason."""
+        result: dict[str, Any] = {
+            "n_queries": self.n_queries,
+            "corpus": {"name": self.corpus, "size": self.corpus_size},
+        }
+        if self.n_missing:
+            result["corpus"]["missing"] = self.n_missing
+        result |= {name: figure.value for name, figure in self.figures.items()}
+        if self.aspects:
+            result[SEMANTIC] = {name: figure.value for name, figure in self.aspects.items()}
+        named = self.figures | {f"{SEMANTIC}.{name}": it for name, it in self.aspects.items()}
+        reasons = {name: figure.reason for name, figure in named.items() if figure.reason}
+        if self.corpus_size is None:
+            reasons["corpus.size"] = NO_SIZE
+        return result | ({"reason": reasons} if reasons else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A system's figures on a benchmark.
+
+    Attributes:
+        benchmark: that was evaluated.
+        overall: the figures of the only part, or the mean of several.
+        parts: those of each part.
+        n_missing: queries without a list, which count as misses.
+        n_missing_subset: CIRR: queries without a ranking of the image set, if any has one.
+        notes: what a reader of the figures has to know.
+    """
+
+    benchmark: Benchmark
+    overall: PartFigures
+    parts: tuple[PartFigures, ...]
+    n_missing: int
+    n_missing_subset: int
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The evaluation as a JSON object; several parts are listed under `categories`."""
+        result: dict[str, Any] = {"benchmark": self.benchmark.name, "split": self.benchmark.split}
+        if self.benchmark.captions is not None:
+            result["captions"] = self.benchmark.captions
+        result |= self.overall.to_json()
+        if self.n_missing or self.n_missing_subset:
+            result["missing"] = {"queries": self.n_missing}
+        if self.n_missing_subset:
+            result["missing"]["subset_queries"] = self.n_missing_subset
+        result["notes"] = list(self.notes)
+        if len(self.parts) > 1:
+            result["categories"] = {part.name: part.to_json() for part in self.parts}
+        return result
+
+
+def evaluate(
+    benchmark: Benchmark, answers: Mapping[str, SystemLists], notes: Sequence[str] = ()
+) -> Evaluation:
+    """Compute a system's figures.
+
+    Args:
+        benchmark: one with targets.
+        answers: the system's lists, by part.
+        notes: for the result.
+
+    Raises:
+        ValueError: the benchmark withholds its targets.
+    """
+    parts = tuple(part_figures(benchmark, part, answers[part.name]) for part in benchmark.parts)
+    overall = parts[0] if len(parts) == 1 else mean_over_parts(parts)
+    if benchmark.name in SUMMARY:
+        summarised = {name: overall.figures[name] for name in SUMMARY[benchmark.name]}
+        overall = replace(overall, figures=overall.figures | {"mean": mean_of(summarised)})
+    queries = [(answers[part.name], query) for part in benchmark.parts for query in part.queries]
+    return Evaluation(
+        benchmark=benchmark,
+        overall=overall,
+        parts=parts,
+        n_missing=sum(query.query_id not in given.lists for given, query in queries),
+        n_missing_subset=sum(
+            bool(given.subset) and query.query_id not in given.subset for given, query in queries
+        ),
+        notes=tuple(notes),
+    )
+
+
+def part_figures(benchmark: Benchmark, part: Part, answers: SystemLists) -> PartFigures:
+    """The figures of one part."""
+    size = None if part.corpus.images is None else len(part.corpus.images)
+    n_candidates = size if size is None or benchmark.keeps_reference else size - 1
+    mean = partial(mean_over, lists=answers.lists, problem=too_short(benchmark, part))
+    figures: dict[str, Figure] = {}
+    aspects: dict[str, Figure] = {}
+    is_circo = benchmark.name == "circo"
+    if is_circo:
+        figures = {f"map@{k}": mean(part.queries, precision_at(k, n_candidates)) for k in CIRCO_KS}
+        aspects = {
+            aspect: mean(queries, precision_at(SEMANTIC_K, n_candidates))
+            for aspect, queries in by_aspect(part.queries).items()
+        }
+    for k in CIRCO_KS if is_circo else RECALL_KS:
+        figures[f"recall@{k}"] = mean(part.queries, recall_at(k, n_candidates))
+    if benchmark.name == "cirr":
+        figures |= subset_figures(part, answers)
+    return PartFigures(
+        name=part.name,
+        n_queries=len(part.queries),
+        corpus=part.corpus.name,
+        corpus_size=size,
+        figures=figures,
+        aspects=aspects,
+        n_missing=part.corpus.n_missing,
+    )
+
+
+def subset_figures(part: Part, answers: SystemLists) -> dict[str, Figure]:
+    """Recall_subset@k, from the rankings of the image sets or else from the complete lists."""
+    remedy = (
+        "give 3 for each, not counting the reference"
+        if answers.subset
+        else "give the recall_subset run too"
+    )
+    return {
+        f"recall_subset@{k}": mean_over(
+            part.queries,
+            recall_within_set(k),
+            lists=answers.subset or answers.lists,
+            problem=f"do not determine which {k} of the image set come first; {remedy}",
+        )
+        for k in SUBSET_KS
+    }
+
+
+def mean_over_parts(parts: Sequence[PartFigures]) -> PartFigures:
+    """The mean of each figure over the parts, with equal weights."""
+    sizes = [part.corpus_size for part in parts if part.corpus_size is not None]
+    return PartFigures(
+        name="mean",
+        n_queries=sum(part.n_queries for part in parts),
+        corpus=parts[0].corpus,
+        corpus_size=sum(sizes) if len(sizes) == len(parts) else None,
+        figures={
+            name: mean_of({part.name: part.figures[name] for part in parts})
+            for name in parts[0].figures
+        },
+        aspects={},
+        n_missing=sum(part.n_missing for part in parts),
+    )
+
+
+def mean_of(figures: Mapping[str, Figure]) -> Figure:
+    """The mean of named figures; undefined if any is, with its reason."""
+    values = []
+    for name, figure in figures.items():
+        if figure.value is None:
+            return Figure(None, f"{name}: {figure.reason}")
+        values.append(figure.value)
+    return Figure(fsum(values) / len(values))
+
+
+def mean_over(
+    queries: Sequence[Query],
+    metric: ListMetric,
+    *,
+    lists: Mapping[str, tuple[str, ...]],
+    problem: str,
+) -> Figure:
+    """The mean over queries; a query without a list counts 0.
+
+    Args:
+        queries: one or more.
+        metric: of each list; the mean is undefined if any value is.
+        lists: by query id.
+        problem: why lists do not determine their value, and the remedy.
+    """
+    values = [
+        metric(query, lists[query.query_id]) if query.query_id in lists else 0.0
+        for query in queries
+    ]
+    defined = [value for value in values if value is not None]
+    if len(defined) < len(values):
+        n = f"{len(values) - len(defined):,} of {len(values):,}"
+        return Figure(None, f"{n} lists {problem}")
+    return Figure(fsum(defined) / len(defined))
+
+
+def too_short(benchmark: Benchmark, part: Part) -> str:
+    """The problem of a list that ends too early, and the remedy."""
+    problem = "end too early to tell"
+    if part.corpus.left_out:
+        return f"{problem}, after the cut to the union; give longer ones, or rank the union alone"
+    if not benchmark.keeps_reference:
+        return f"{problem}; give 50 images for each, not counting the reference"
+    return f"{problem}; give 50 images for each"
+
+
+def by_aspect(queries: Sequence[Query]) -> dict[str, list[Query]]:
+    """The queries with each semantic aspect, aspects in alphabetical order."""
+    names = sorted({aspect for query in queries for aspect in query.aspects})
+    return {name: [query for query in queries if name in query.aspects] for name in names}
+
+
+def recall_at(k: int, n_candidates: int | None) -> ListMetric:
+    """Recall@k of the target."""
+    return lambda query, ranked: recall(ranked, target_of(query), k, n_candidates)
+
+
+def precision_at(k: int, n_candidates: int | None) -> ListMetric:
+    """AP@k over the ground truths."""
+    return lambda query, ranked: average_precision(ranked, query.truths, k, n_candidates)
+
+
+def recall_within_set(k: int) -> ListMetric:
+    """Recall@k of the target among the list's members of the image set."""
+
+    def value(query: Query, ranked: Sequence[str]) -> float | None:
+        members = [image for image in ranked if image in query.subset]
+        return recall(members, target_of(query), k, len(query.subset))
+
+    return value
+
+
+def target_of(query: Query) -> str:
+    """The target.
+
+    Raises:
+        ValueError: the benchmark withholds it.
+    """
+    if query.target is None:
+        raise ValueError(f"query {query.query_id} has no target")
+    return query.target
 
 
 def recall(ranked: Sequence[str], target: str, k: int, n_candidates: int | None) -> float | None:
@@ -13,44 +294,45 @@ def recall(ranked: Sequence[str], target: str, k: int, n_candidates: int | None)
 
     Args:
         ranked: candidates, best first, each once.
-        target: the one image that counts.
+        target: the relevant image.
         k: places that count.
-        n_candidates: of the corpus; None where it is not known.
+        n_candidates: of the corpus; None if unknown.
 
     Returns:
-        None if the list ends before place k without the target, and is not the whole corpus.
+        None if the list ends before place k without the target, and is not the complete corpus.
     """
     if target in ranked:
         return float(ranked.index(target) < k)
-    return 0.0 if settled(ranked, k, n_candidates) else None
+    return 0.0 if is_settled(ranked, k, n_candidates) else None
 
 
 def average_precision(
     ranked: Sequence[str], truths: Collection[str], k: int, n_candidates: int | None
 ) -> float | None:
-    """AP@k over several truths (CIRCO's paper and code).
+    """AP@k over several ground truths (CIRCO's paper and code).
 
-    The precisions at the places of the truths among the first k, summed, over min(truths, k).
+    The sum of the precisions at the places of ground truths among the first k, divided by
+    min(number of ground truths, k).
 
     Args:
         ranked: candidates, best first, each once.
-        truths: every image that counts.
+        truths: all relevant images.
         k: places that count.
-        n_candidates: of the corpus; None where it is not known.
+        n_candidates: of the corpus; None if unknown.
 
     Returns:
-        None if the list ends before place k without all truths, and is not the whole corpus.
+        None if the list ends before place k without all truths, and is not the complete corpus.
     """
     hits, precisions = 0, 0.0
     for place, image in enumerate(ranked[:k], start=1):
         if image in truths:
             hits += 1
             precisions += hits / place
-    if hits < len(truths) and not settled(ranked, k, n_candidates):
+    if hits < len(truths) and not is_settled(ranked, k, n_candidates):
         return None
     return precisions / min(len(truths), k)
 
 
-def settled(ranked: Sequence[str], k: int, n_candidates: int | None) -> bool:
-    """Whether nothing that is not in the list can stand among the first k."""
+def is_settled(ranked: Sequence[str], k: int, n_candidates: int | None) -> bool:
+    """Whether no image outside the list can be among the first k."""
     return len(ranked) >= k or len(ranked) == n_candidates

@@ -1,8 +1,8 @@
-"""The best images of a large corpus for many queries, from a stream of its projected images.
+"""Ranking a large corpus for many queries, from a stream of its projected images.
 
-Neither all scores nor all images are ever held: beside a chunk of the corpus there are the k best
-so far of each query. Images of the same score are ranked as `model.scorer.ranks.target_ranks`
-does, the earlier in the corpus first, so a ranking does not depend on the chunks.
+Memory holds a chunk of the corpus and the k best images so far of each query, never all scores or
+all images. Images with equal scores are ranked in the order of the corpus, as
+`model.scorer.ranks.target_ranks` does, so that a ranking does not depend on the chunks.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from hsfiq.model.scorer.ranks import require_columns, require_finite
 from hsfiq.model.scorer.scorer import relevance
 
 QUERIES = 512
-"""Scored at once against a chunk."""
+"""Queries scored at once against a chunk."""
 
 _LOW = 2**32 - 1
-"""The lower half of a key; a corpus has no more images."""
+"""The lower half of a key: the largest number of images of a corpus."""
 
 
 class Block(NamedTuple):
-    """Scores of some queries for some images: rows and columns of the whole that is never held."""
+    """Scores of some queries for some images: a block of the complete matrix [Q, N]."""
 
     rows: slice
     first: int
@@ -38,16 +38,16 @@ def scored_blocks(queries: Tensor, gallery: Iterable[Tensor], pooling: Pooling) 
     """Score every query against every image, block by block.
 
     Args:
-        queries: [Q, D], on the device that is to compute.
-        gallery: the corpus in its order, in chunks [n, L, D]; each is asked for once.
+        queries: [Q, D], on the device that computes.
+        gallery: the corpus in its order, in chunks [n, L, D].
         pooling: over an image's L vectors.
 
     Yields:
-        For each chunk, its scores for `QUERIES` queries after the other: n L (D + QUERIES) numbers
-        at a time.
+        For each chunk, its scores for `QUERIES` queries at a time: n L (D + QUERIES) numbers in
+        memory.
 
     Raises:
-        UnreadableInput: a score is infinite or no number.
+        UnreadableInput: a score is not finite.
     """
     first = 0
     for images in gallery:
@@ -68,20 +68,20 @@ class Ranked:
 
 
 class TopK:
-    """Takes blocks in the corpus's order and keeps the k best images of each query.
+    """Keeps the k best images of each query, from blocks in the order of the corpus.
 
-    It holds Q x k numbers, and while it takes a block b x (k + n) more. A score and its column make
-    one whole number, the key, of which no two are the same: so what is the best of a block does not
-    depend on how a device breaks ties.
+    It holds Q x k numbers, and b x (k + n) more while a block is added. A score and its column make
+    one integer, the key. Keys are distinct, so that the result does not depend on how a device
+    breaks ties.
     """
 
     def __init__(self, queries: int, k: int, excluded: Tensor | None = None) -> None:
-        """Begin with nothing.
+        """Start without blocks.
 
         Args:
             queries: how many.
-            k: images to keep for each; all where the corpus has fewer.
-            excluded: [Q] columns that are no candidates: CIRR takes the reference out.
+            k: images to keep for each; all if the corpus has fewer.
+            excluded: [Q] columns that are not candidates (CIRR's references).
         """
         self._k = k
         self._excluded = excluded
@@ -89,7 +89,7 @@ class TopK:
         self._images = 0
 
     def add(self, block: Block) -> None:
-        """Take a block."""
+        """Add a block."""
         scores = block.scores
         columns = torch.arange(scores.shape[1], device=scores.device) + block.first  # [n]
         if self._excluded is not None:
@@ -104,10 +104,10 @@ class TopK:
         self._images = block.first + len(columns)
 
     def ranked(self) -> Ranked:
-        """What the whole corpus gave.
+        """The ranking of the complete corpus.
 
         Raises:
-            UnreadableInput: an excluded column is none of the corpus.
+            UnreadableInput: an excluded column is not in the corpus.
         """
         best = [keys for keys in self._best if keys is not None]
         if not best:
@@ -115,46 +115,46 @@ class TopK:
         keys = torch.cat(best)  # [Q, k]
         if self._excluded is not None:
             require_columns(self._excluded, self._images, "excluded image")
-            keys = keys[:, : self._images - 1]  # it has come last
+            keys = keys[:, : self._images - 1]  # the excluded image comes last
         return Ranked(_LOW - (keys & _LOW), scores_of(keys))
 
 
 def keys_of(scores: Tensor, columns: Tensor) -> Tensor:
-    """Whole numbers that are ordered as scores are, and of the same score by column, falling.
+    """Integers in the order of the scores; for equal scores, in falling order of the columns.
 
     Args:
         scores: [b, n] float32.
         columns: [n] int64, below 2^32.
 
     Returns:
-        [b, n] int64: the score's bits above, those of the column, negated, below.
+        [b, n] int64: the bits of the score above those of the negated column.
     """
-    bits = (scores + 0.0).view(torch.int32)  # -0 becomes 0, which it is equal to
+    bits = (scores + 0.0).view(torch.int32)  # -0 becomes 0
     return (in_order(bits).long() << 32) | (_LOW - columns)
 
 
 def scores_of(keys: Tensor) -> Tensor:
-    """The scores again, from keys of any shape."""
+    """The scores of keys of any shape."""
     return in_order((keys >> 32).int()).view(torch.float32)
 
 
 def in_order(bits: Tensor) -> Tensor:
-    """The bits of floats as int32 numbers of the same order, and back."""
+    """The bits of floats as int32 of the same order; its own inverse."""
     return torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
-class Picked:
-    """Takes blocks and keeps the scores of a few chosen images of each query."""
+class SelectedScores:
+    """Keeps the scores of a few selected images of each query."""
 
     def __init__(self, columns: Tensor) -> None:
-        """Choose [Q, M] columns; a negative one stands for no image."""
+        """Select [Q, M] columns; a negative one stands for no image."""
         self._columns = columns
         self.scores = torch.full(columns.shape, torch.nan, device=columns.device)
-        """[Q, M], NaN for an image that has not come."""
+        """[Q, M], NaN for an image that was in no block."""
 
     def add(self, block: Block) -> None:
-        """Take a block."""
+        """Add a block."""
         places = self._columns[block.rows] - block.first  # [b, M]
-        here = (places >= 0) & (places < block.scores.shape[1])
-        found = block.scores.gather(1, places.clamp(0, block.scores.shape[1] - 1))  # [b, M]
-        self.scores[block.rows] = torch.where(here, found, self.scores[block.rows])
+        inside = (places >= 0) & (places < block.scores.shape[1])
+        scores = block.scores.gather(1, places.clamp(0, block.scores.shape[1] - 1))  # [b, M]
+        self.scores[block.rows] = torch.where(inside, scores, self.scores[block.rows])

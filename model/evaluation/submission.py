@@ -1,4 +1,4 @@
-"""The files that CIRR's and CIRCO's servers take: made from answers, and checked."""
+"""The files that CIRR's and CIRCO's evaluation servers take: making and checking them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from pathlib import Path
 
 from hsfiq.atomic_files import write_folder
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.evaluation.answers import Listed, gather, refuse_gaps, refuse_strangers
-from hsfiq.model.evaluation.benchmark import TITLES, Answers, Benchmark, Query
+from hsfiq.model.evaluation.benchmarks import TITLES, Benchmark, Query, SystemLists
+from hsfiq.model.evaluation.runs import (
+    PlacedList,
+    collect,
+    refuse_missing_queries,
+    refuse_unknown_queries,
+)
 from hsfiq.readers.submissions import (
     CIRCO_LENGTH,
     LENGTHS,
@@ -21,11 +26,11 @@ from hsfiq.readers.submissions import (
 )
 
 
-def check(benchmark: Benchmark, runs: Sequence[Run]) -> None:
+def check_submission(benchmark: Benchmark, runs: Sequence[Run]) -> None:
     """Check files as the benchmark's server does.
 
     Args:
-        benchmark: CIRR's or CIRCO's; it needs no targets.
+        benchmark: CIRR or CIRCO; it needs no targets.
         runs: the files; CIRR's two, or one of them.
 
     Raises:
@@ -33,74 +38,78 @@ def check(benchmark: Benchmark, runs: Sequence[Run]) -> None:
     """
     for run in runs:
         check_file(benchmark, run)
-    gathered = gather(benchmark, runs)
-    lists, subset = gathered.lists, gathered.subset
-    for found in (lists, subset):
-        refuse_strangers(benchmark, found)
-    refuse_gaps(benchmark, gathered, "the server wants all")
+    collected = collect(benchmark, runs)
+    for lists in (collected.lists, collected.subset):
+        refuse_unknown_queries(benchmark, lists)
+    refuse_missing_queries(benchmark, collected, "the server requires all")
     for query in benchmark.parts[0].queries:
-        if lists:
-            check_list(benchmark, query, lists[query.query_id])
-        if subset:
-            check_subset(query, subset[query.query_id])
+        if collected.lists:
+            check_list(benchmark, query, collected.lists[query.query_id])
+        if collected.subset:
+            check_subset(query, collected.subset[query.query_id])
 
 
 def check_file(benchmark: Benchmark, run: Run) -> None:
-    """What a server asks of the file itself."""
+    """Check the file itself."""
     where, title = str(run.path), TITLES[benchmark.name]
     if run.form != "object" or (benchmark.name == "cirr" and run.metric is None):
         raise UnreadableInput(
             where,
-            f"is no file for {title}'s server"
+            f"is not a file for {title}'s server"
             + (", its keys 'version' and 'metric' are missing" if run.form == "object" else ""),
-            "--submission DIR makes one of a run",
+            "--submission DIR makes one from a run",
         )
     size = run.path.stat().st_size
     if benchmark.name == "cirr" and size > MAX_BYTES:
-        raise UnreadableInput(where, f"has {size:,} bytes, {title}'s server takes {MAX_BYTES:,}")
+        raise UnreadableInput(
+            where, f"has {size:,} bytes, {title}'s server takes at most {MAX_BYTES:,}"
+        )
 
 
-def check_list(benchmark: Benchmark, query: Query, listed: Listed) -> None:
-    """What a server asks of a list over the whole corpus."""
-    images, corpus = listed.ranked.images, benchmark.parts[0].corpus.images
-    length = CIRCO_LENGTH if benchmark.name == "circo" else LENGTHS["recall"]
-    check_length(listed, length)
+def check_list(benchmark: Benchmark, query: Query, placed: PlacedList) -> None:
+    """Check a list over the whole corpus."""
+    images, corpus = placed.ranked.images, benchmark.parts[0].corpus.images
+    check_length(placed, CIRCO_LENGTH if benchmark.name == "circo" else LENGTHS["recall"])
     if not benchmark.keeps_reference and query.reference in images:
-        raise UnreadableInput(listed.where, f"holds the reference {query.reference!r}")
+        raise UnreadableInput(placed.where, f"holds the reference {query.reference!r}")
     known = set(corpus or images)
     unknown = next((image for image in images if image not in known), None)
     if unknown is not None:
         raise UnreadableInput(
-            listed.where, f"image {unknown!r} is not among the {len(known):,} of the split"
+            placed.where, f"image {unknown!r} is not among the {len(known):,} of the split"
         )
 
 
-def check_subset(query: Query, listed: Listed) -> None:
-    """What CIRR's server asks of a ranking of the image set."""
-    check_length(listed, LENGTHS["recall_subset"])
-    for image in listed.ranked.images:
+def check_subset(query: Query, placed: PlacedList) -> None:
+    """Check a ranking of CIRR's image set."""
+    check_length(placed, LENGTHS["recall_subset"])
+    for image in placed.ranked.images:
         if image not in query.subset:
-            what = "is the reference" if image == query.reference else "is not of the image set"
-            raise UnreadableInput(listed.where, f"image {image!r} {what}")
+            problem = "is the reference" if image == query.reference else "is not in the image set"
+            raise UnreadableInput(placed.where, f"image {image!r} {problem}")
 
 
-def check_length(listed: Listed, length: int) -> None:
-    """The server wants neither more nor less."""
-    if len(listed.ranked.images) != length:
+def check_length(placed: PlacedList, length: int) -> None:
+    """Check that a list has exactly this length."""
+    if len(placed.ranked.images) != length:
         raise UnreadableInput(
-            listed.where, f"{len(listed.ranked.images)} images, the server wants {length}"
+            placed.where, f"{len(placed.ranked.images)} images, the server requires {length}"
         )
 
 
-def make(benchmark: Benchmark, answers: Answers) -> dict[str, bytes]:
-    """The server's files by name, from answers to CIRR or CIRCO.
+def make_submission(benchmark: Benchmark, answers: SystemLists) -> dict[str, bytes]:
+    """The server's files by name.
+
+    Args:
+        benchmark: CIRR or CIRCO.
+        answers: a system's lists for its only part.
 
     Raises:
         UnreadableInput: a query has no list, or too short a one.
     """
     queries = benchmark.parts[0].queries
     if benchmark.name == "circo":
-        lists = first_of(queries, answers.lists, CIRCO_LENGTH)
+        lists = cut_lists(queries, answers.lists, CIRCO_LENGTH)
         return {f"submission_{benchmark.split}.json": write_circo(lists)}
     subset = answers.subset or {
         query.query_id: tuple(
@@ -115,48 +124,49 @@ def make(benchmark: Benchmark, answers: Answers) -> dict[str, bytes]:
     }
     return {
         f"{benchmark.split}_pred_ranks_{metric}.json": write_cirr(
-            metric, first_of(queries, chosen[metric], LENGTHS[metric])
+            metric, cut_lists(queries, chosen[metric], LENGTHS[metric])
         )
         for metric in METRICS
     }
 
 
-def first_of(
+def cut_lists(
     queries: Sequence[Query], lists: Mapping[str, tuple[str, ...]], length: int
 ) -> dict[str, tuple[str, ...]]:
-    """The first images of every query's list, as many as the server wants."""
+    """The first images of every query's list."""
     for query in queries:
-        found = len(lists.get(query.query_id, ()))
-        if found < length:
-            what = "candidates" if length > LENGTHS["recall_subset"] else "of the image set"
+        n = len(lists.get(query.query_id, ()))
+        if n < length:
+            is_subset = length == LENGTHS["recall_subset"]
             raise UnreadableInput(
                 f"query {query.query_id}",
-                f"its list holds {found} {what}, the server wants {length}",
-                "give longer lists" if what == "candidates" else "give the recall_subset run too",
+                f"its list holds {n} {'of the image set' if is_subset else 'candidates'}, "
+                f"the server requires {length}",
+                "give the recall_subset run too" if is_subset else "give longer lists",
             )
     return {query.query_id: lists[query.query_id][:length] for query in queries}
 
 
-def write(files: Mapping[str, bytes], folder: Path) -> None:
+def write_submission(files: Mapping[str, bytes], folder: Path) -> None:
     """Write the files as a new folder, all or none.
 
     Raises:
-        UnreadableInput: the folder is there and not empty, or the place cannot be written to.
+        UnreadableInput: the folder is not empty, or cannot be written to.
     """
-    refuse_taken(folder)
+    require_free(folder)
     try:
         write_folder(folder, files)
     except OSError as error:
         raise UnreadableInput(str(folder), f"cannot be written ({error.strerror})") from error
 
 
-def refuse_taken(folder: Path) -> None:
-    """Refuse a place where something is.
+def require_free(folder: Path) -> None:
+    """Refuse a folder that is not empty.
 
     Raises:
-        UnreadableInput: it is no folder, or not empty.
+        UnreadableInput: it is not empty, or not a folder.
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UnreadableInput(str(folder), "is there and is no folder")
+        raise UnreadableInput(str(folder), "exists and is not a folder")
     if folder.is_dir() and any(folder.iterdir()):
         raise UnreadableInput(str(folder), "is not empty", "name another folder")

@@ -15,11 +15,11 @@ from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.preference.answers import Question, ReleaseAnswers, with_images
 from hsfiq.model.preference.settings import Settings
+from hsfiq.model.release_scores.encoded_images import images_of_release
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.seeds import generator
 from hsfiq.model.scorer.loading import Loaded
 from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.scoring.run import pictures
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.model.training.run import tokens_of
 
@@ -116,7 +116,7 @@ def prepare_inputs(
     train, test = answers.part("train"), answers.part("test")
     sets = [released for question in (*train, *test) for released in question.sets]
     tokens = FeatureCache.open(paths.cache, encoder)
-    with pictures(sets, release, paths.images) as files:
+    with images_of_release(sets, release, paths.images) as files:
         report = tokens.fill(files, device=device, on_progress=callback.caching)
         available = files.keys() - report.unreadable.keys()
     complete, incomplete = with_images(train, available)

@@ -30,11 +30,11 @@ from hsfiq.model.preference.model_card import earlier_release_notes, model_card
 from hsfiq.model.preference.report import report_agreement, report_retrieval, score_held_out
 from hsfiq.model.preference.settings import NAME, Settings
 from hsfiq.model.preference.training_loop import Retrained, Retraining
+from hsfiq.model.release_scores.encoded_images import inference_dtype
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.loading import Loaded, load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scorer.scorer import trained_parameters
-from hsfiq.model.scoring.run import arithmetic
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.model.training.run import ABOUT, content_sha256, jsonable
 
@@ -82,7 +82,7 @@ def retrain(
     weights = {question.participant: 1.0 for question in inputs.train}
     if settings.reliability == "on":
         weights = reliability_weights(inputs.train, dropped_contradictions(release))
-    dtype = arithmetic(loaded.recipe, device)
+    dtype = inference_dtype(loaded.recipe, device)
     retraining = Retraining(
         loaded.scorer,
         loaded.recipe,

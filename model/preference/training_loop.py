@@ -25,6 +25,7 @@ from hsfiq.model.preference.inputs import Triplets
 from hsfiq.model.preference.response_model import AnswerModel, AnswerTensors, fit_answers
 from hsfiq.model.preference.settings import Settings
 from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.release_scores.set_scores import image_relevances, indexed
 from hsfiq.model.runtime.diagnosis import Diverged, require_finite
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.seeds import generator, seed_for
@@ -35,7 +36,6 @@ from hsfiq.model.scorer.scorer import (
     paired_relevance,
     trained_parameters,
 )
-from hsfiq.model.scoring.release_scores import numbered, relevances_of
 from hsfiq.model.training.optimizer import Optimizer
 
 
@@ -173,8 +173,8 @@ class Retraining:
     def sets(self, places: Tensor) -> Tensor:
         """The scores of the questions' sets, with gradients: [B] -> [B, 2] float32."""
         sets = [released for place in places.tolist() for released in self.questions[place].sets]
-        queries = numbered((released.reference, released.text) for released in sets)
-        images = numbered(image for released in sets for image in released.images)
+        queries = indexed((released.reference, released.text) for released in sets)
+        images = indexed(image for released in sets for image in released.images)
         pairs = [
             (i, queries[released.reference, released.text], images[image])
             for i, released in enumerate(sets)
@@ -243,7 +243,7 @@ def set_scores(questions: Sequence[Question], scorer: Scorer, inference: Inferen
     """The scores of the questions' sets, without gradients: [Q, 2] float64 on the CPU."""
     sets = [released for question in questions for released in question.sets]
     available = {image for released in sets for image in released.images}
-    relevances = relevances_of(sets, available, scorer.pooling, inference)
+    relevances = image_relevances(sets, available, scorer.pooling, inference)
     means = [
         sum(of_images[image] for image in released.images) / len(released.images)
         for released, of_images in zip(sets, relevances, strict=True)

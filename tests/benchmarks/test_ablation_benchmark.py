@@ -25,8 +25,8 @@ from benchmarks.ablation_trials import (
     Trial,
     target_ranks,
 )
-from hsfiq.model.evaluation.benchmark import Answers, Benchmark, Corpus, Part, Query
-from hsfiq.model.evaluation.figures import evaluate
+from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query, SystemLists
+from hsfiq.model.evaluation.metrics import evaluate
 from hsfiq.model.recipes.recipe import changes
 
 RESAMPLES = 20
@@ -90,7 +90,7 @@ def test_ranks_give_the_recall_that_an_evaluation_gives() -> None:
 
 def lists_of_chance(
     rng: np.random.Generator, n_queries: int
-) -> tuple[Benchmark, dict[str, Answers]]:
+) -> tuple[Benchmark, dict[str, SystemLists]]:
     """Two parts of as many queries, whose lists of 50 are drawn from 80 images."""
     images = tuple(f"image-{number}" for number in range(80))
     parts, answers = [], {}
@@ -101,7 +101,7 @@ def lists_of_chance(
         ]
         parts.append(Part(name, tuple(queries), Corpus("catalogue", images)))
         lists = {it.query_id: tuple(rng.permutation(images)[:50].tolist()) for it in queries}
-        answers[name] = Answers(lists, {})
+        answers[name] = SystemLists(lists, {})
     return Benchmark("drawn", "test", tuple(parts), keeps_reference=True), answers
 
 

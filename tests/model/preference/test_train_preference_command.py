@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.active.priors import laws_of
+from hsfiq.model.active.priors import prior_of
 from hsfiq.model.scorer.loading import load_scorer
 from tests.model.preference.helpers import Answered
 from tests.model.training.helpers import CPU, Said, files_below, hsfiq
@@ -264,5 +264,5 @@ def test_a_report_nested_too_deeply(answered: Answered, retrained: Path, tmp_pat
 def test_answer_model_nested_too_deeply(retrained: Path, tmp_path: Path) -> None:
     out = shutil.copytree(retrained / "out", tmp_path / "out")
     (out / "answer_model.json").write_text(NESTED)
-    with pytest.raises(UnreadableInput, match="is not the law that was fitted"):
-        laws_of(load_scorer(out, None, CPU))
+    with pytest.raises(UnreadableInput, match="is not the answer model of a retraining"):
+        prior_of(load_scorer(out, None, CPU))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.evaluation_kit import (
+from tests.model.evaluation.helpers import (
     DRESSES,
     MEMBERS,
     filled,
@@ -68,8 +68,7 @@ def test_the_three_benchmarks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["benchmark", "benchmarks", "answers", "figures", "lists", "metrics", "report", "results",
-     "submission"],
+    ["benchmarks", "evaluate_system", "list_checks", "metrics", "runs", "submission", "table"],
 )  # fmt: skip
 def test_no_module_of_ranked_lists_imports_torch(module: str) -> None:
     code = (

@@ -1,4 +1,4 @@
-"""Scoring sets whose images are partly there, against one image at a time; reading and writing."""
+"""Scores of sets with some images missing, against one image at a time; and their files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,11 @@ from hypothesis import strategies as st
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.recipes.values import Pooling
+from hsfiq.model.release_scores.score_files import are_complete, earlier_scores, write_scores
+from hsfiq.model.release_scores.set_scores import SetScores, score_sets
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.scorer import Scorer
-from hsfiq.model.scoring.release_scores import (
-    Scored,
-    is_whole,
-    said_before,
-    score_sets,
-    write_scores,
-)
 from hsfiq.releases.reader import ReleasedSet
 from hsfiq.text import first_few
 from tests.model.encoders.small_encoder import CPU, SmallEncoder, draw_images, fill
@@ -54,35 +49,39 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> FeatureCache:
 
 
 @torch.no_grad()
-def literal(
-    sets: Sequence[ReleasedSet], there: set[str], pooling: Pooling, cache: FeatureCache
-) -> Scored:
+def reference_scores(
+    sets: Sequence[ReleasedSet], available: set[str], pooling: Pooling, cache: FeatureCache
+) -> SetScores:
     """A query and an image at a time, in Python's own numbers."""
     encoder = SmallEncoder()
-    scored = Scored([], [], [], [])
-    for one in sets:
-        scored.missing.extend({one.reference, *one.images} - there)
+    scored = SetScores([], [], [], [])
+    for released in sets:
+        scored.missing.extend({released.reference, *released.images} - available)
         scores = []
-        for image in one.images:
-            if one.reference in there and image in there:
-                text = one.text.lower().rstrip(".") + (" " if one.text.endswith(".") else "")
-                query = encoder.query(cache.tokens([one.reference]), [text.strip()])[0].tolist()
+        for image in released.images:
+            if released.reference in available and image in available:
+                text = released.text.lower().rstrip(".") + (
+                    " " if released.text.endswith(".") else ""
+                )
+                query = encoder.query(cache.tokens([released.reference]), [text.strip()])[
+                    0
+                ].tolist()
                 vectors = encoder.gallery(cache.tokens([image]))[0].tolist()
                 products = [sum(q * v for q, v in zip(query, it, strict=True)) for it in vectors]
                 scores.append(max(products) if pooling == "max" else sum(products) / len(products))
-                scored.images.append((one.set_id, image, scores[-1]))
-        if scores and len(scores) == len(one.images):
-            scored.sets.append((one.set_id, sum(scores) / len(scores)))
+                scored.images.append((released.set_id, image, scores[-1]))
+        if scores and len(scores) == len(released.images):
+            scored.sets.append((released.set_id, sum(scores) / len(scores)))
         else:
-            scored.unscored.append(one.set_id)
-    return Scored(scored.images, scored.sets, sorted(set(scored.missing)), scored.unscored)
+            scored.unscored.append(released.set_id)
+    return SetScores(scored.images, scored.sets, sorted(set(scored.missing)), scored.unscored)
 
 
 @given(some_sets, st.sets(images), st.sampled_from(get_args(Pooling)))
-def test_scores_are_those_of_one_image_at_a_time(
+def test_scores_equal_those_of_one_image_at_a_time(
     cache: FeatureCache,
     drawn_sets: list[tuple[str, str, list[str]]],
-    there: set[str],
+    available: set[str],
     pooling: Pooling,
 ) -> None:
     sets = [
@@ -90,32 +89,32 @@ def test_scores_are_those_of_one_image_at_a_time(
         for n, (reference, text, members) in enumerate(drawn_sets)
     ]
     inference = Inference(Scorer(SmallEncoder(), pooling), cache, Distributed(CPU), torch.float32)
-    ours, theirs = (
-        score_sets(sets, there, pooling, inference),
-        literal(sets, there, pooling, cache),
+    fast, reference = (
+        score_sets(sets, available, pooling, inference),
+        reference_scores(sets, available, pooling, cache),
     )
-    assert [it[:-1] for it in ours.images] == [it[:-1] for it in theirs.images]
-    assert [it[-1] for it in ours.images] == pytest.approx(
-        [it[-1] for it in theirs.images], abs=1e-5
+    assert [it[:-1] for it in fast.images] == [it[:-1] for it in reference.images]
+    assert [it[-1] for it in fast.images] == pytest.approx(
+        [it[-1] for it in reference.images], abs=1e-5
     )
-    assert [it[0] for it in ours.sets] == [it[0] for it in theirs.sets]
-    assert [it[1] for it in ours.sets] == pytest.approx([it[1] for it in theirs.sets], abs=1e-5)
-    assert (ours.missing, ours.unscored) == (theirs.missing, theirs.unscored)
+    assert [it[0] for it in fast.sets] == [it[0] for it in reference.sets]
+    assert [it[1] for it in fast.sets] == pytest.approx([it[1] for it in reference.sets], abs=1e-5)
+    assert (fast.missing, fast.unscored) == (reference.missing, reference.unscored)
 
 
 # ---------------------------------------------------------------------------------------- writing
 
-SCORED = Scored([("a.1", "i0", 0.5), ("a.1", "i1", 0.25)], [("a.1", 0.375)], ["i7"], ["b.1"])
+SCORED = SetScores([("a.1", "i0", 0.5), ("a.1", "i1", 0.25)], [("a.1", 0.375)], ["i7"], ["b.1"])
 
 
-def test_files_say_what_was_scored(tmp_path: Path) -> None:
-    said = write_scores(tmp_path / "new" / "r.scores", "mine", SCORED, {"metric": "mine"})
+def test_files_record_what_was_scored(tmp_path: Path) -> None:
+    about = write_scores(tmp_path / "new" / "r.scores", "mine", SCORED, {"metric": "mine"})
     folder = tmp_path / "new" / "r.scores"
-    assert said_before(folder, "mine") == said
-    assert is_whole(folder, said)
-    assert said["missing_images"] == ["i7"]
-    assert said["unscored_sets"] == ["b.1"]
-    assert (said["n_sets"], said["n_scored"]) == (2, 1)
+    assert earlier_scores(folder, "mine") == about
+    assert are_complete(folder, about)
+    assert about["missing_images"] == ["i7"]
+    assert about["unscored_sets"] == ["b.1"]
+    assert (about["n_sets"], about["n_scored"]) == (2, 1)
     read = {path.name: pq.read_table(path).to_pylist() for path in folder.glob("*.parquet")}
     assert read == {
         "mine.parquet": [{"set_id": "a.1", "score": 0.375}],
@@ -126,16 +125,16 @@ def test_files_say_what_was_scored(tmp_path: Path) -> None:
     }
 
 
-def test_a_file_that_was_changed_or_taken_is_noticed(tmp_path: Path) -> None:
-    said = write_scores(tmp_path, "mine", SCORED, {"metric": "mine"})
+def test_changed_or_missing_files_are_detected(tmp_path: Path) -> None:
+    about = write_scores(tmp_path, "mine", SCORED, {"metric": "mine"})
     (tmp_path / "mine.images.parquet").write_bytes(b"other")
-    assert not is_whole(tmp_path, said)
-    assert is_whole(tmp_path, write_scores(tmp_path, "mine", SCORED, {"metric": "mine"}))
+    assert not are_complete(tmp_path, about)
+    assert are_complete(tmp_path, write_scores(tmp_path, "mine", SCORED, {"metric": "mine"}))
     (tmp_path / "mine.parquet").unlink()
-    assert not is_whole(tmp_path, said)
+    assert not are_complete(tmp_path, about)
 
 
-def test_what_a_killed_process_left_is_cleared_and_nothing_else(tmp_path: Path) -> None:
+def test_only_drafts_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     left = [".m[1].json-7.draft", ".m[1].parquet-7.draft", ".m[1].images.parquet-7.draft"]
     others = [".m1.json-7.draft", ".mine.parquet-7.draft", "m1.parquet", ".m[1].json"]
     for name in left + others:
@@ -146,21 +145,21 @@ def test_what_a_killed_process_left_is_cleared_and_nothing_else(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"metric": "other"}', "\x00"])
-def test_a_json_file_of_somebody_elses(tmp_path: Path, content: str) -> None:
+def test_foreign_json_file_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "mine.json").write_text(content)
-    with pytest.raises(UnreadableInput, match=r"mine\.json: is none that hsfiq score wrote"):
-        said_before(tmp_path, "mine")
+    with pytest.raises(UnreadableInput, match=r"mine\.json: was not written by hsfiq score"):
+        earlier_scores(tmp_path, "mine")
 
 
-def test_scores_of_somebody_elses(tmp_path: Path) -> None:
-    assert said_before(tmp_path / "none", "mine") == {}
+def test_foreign_scores_are_refused(tmp_path: Path) -> None:
+    assert earlier_scores(tmp_path / "none", "mine") == {}
     (tmp_path / "mine.parquet").touch()
-    with pytest.raises(UnreadableInput, match=r"mine\.parquet: is none that hsfiq score wrote"):
-        said_before(tmp_path, "mine")
+    with pytest.raises(UnreadableInput, match=r"mine\.parquet: was not written by hsfiq score"):
+        earlier_scores(tmp_path, "mine")
     (tmp_path / "mine.images.parquet").touch()  # as a killed scoring leaves them
-    assert said_before(tmp_path, "mine") == {}
+    assert earlier_scores(tmp_path, "mine") == {}
 
 
-def test_names_are_counted_where_there_are_many() -> None:
+def test_many_names_are_counted() -> None:
     assert first_few(["a", "b", "c"]) == "a, b, c"
     assert first_few([str(n) for n in range(1004)]) == "0, 1, 2 and 1,001 more"

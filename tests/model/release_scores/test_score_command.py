@@ -29,9 +29,9 @@ from hsfiq.model.checkpoints import checkpoint as checkpoints
 from hsfiq.model.data.texts import normalise
 from hsfiq.model.features.cache import ENCODER_BATCH
 from hsfiq.model.features.images import open_image
+from hsfiq.model.release_scores.score_release import score_release
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.scoring.run import score as score_release
 from hsfiq.model.training.callbacks import Callback
 from tests.model.training.helpers import CPU, Drawn, Said, files_below, hsfiq, is_killed, options
 
@@ -314,7 +314,7 @@ def test_whatever_is_wrong_with_an_image_is_told_and_can_be_mended(
     assert (said["n_sets"], said["n_scored"]) == (100, 100 - len(unscored))
     assert f"{100 - len(unscored)} of 100 sets scored\n" in command.out
     assert f"missing or unreadable images: {', '.join(sorted(bad)[:3])} and 1 more\n" in command.out
-    assert f"sets without a score for them: {', '.join(unscored[:3])}" in command.out
+    assert f"sets without a score: {', '.join(unscored[:3])}" in command.out
     assert f"all are named in {folder / 'cirqrs.json'}\n" in command.out
 
     whole = set_scores(scored)
@@ -346,7 +346,7 @@ def test_no_image_at_all(loop: Loop, release: Path, tmp_path: Path) -> None:
     command = score(loop, release, "--images", tmp_path / "empty")
     assert_refused(command, "no set has all its images: ")
     assert f"and {len(loop.wanted) - 3} more are missing" in command.err
-    assert command.err.endswith("name the images' folder with --images\n")
+    assert command.err.endswith("name the folder of the images with --images\n")
     only = min(reference for reference, _, _ in loop.sets.values())
     shutil.copy(loop.pictures / f"{only}.jpg", tmp_path / "empty")
     assert_refused(score(loop, release, "--images", tmp_path / "empty"), "no set has all its image")
@@ -436,7 +436,7 @@ def test_a_persons_own_scores_are_left_alone(loop: Loop, release: Path, tmp_path
     before = files_below(own.parent)
     command = score(loop, release, "--images", loop.pictures)
     assert_refused(
-        command, "cirqrs.parquet: is none that hsfiq score wrote under this name; choose"
+        command, "cirqrs.parquet: was not written by hsfiq score under this name; choose"
     )
     assert files_below(own.parent) == before
     assert score(loop, release, "--images", loop.pictures, "--force").code == 0
@@ -550,9 +550,9 @@ def in_place(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        *((name, f"--name: {name!r} is no file's name") for name in ("", " ", "a/b", "..", ".x")),
-        ("x.images", "--name: 'x.images' is no file's name"),
-        *((name, f"{name} is counted from the sets") for name in ("recall@5", "Recall@5")),
+        *((name, f"--name: {name!r} is not a file name") for name in ("", " ", "a/b", "..", ".x")),
+        ("x.images", "--name: 'x.images' is not a file name"),
+        *((name, f"{name} is computed from the sets") for name in ("recall@5", "Recall@5")),
         ("n" * 300, "File name too long"),
     ],
 )

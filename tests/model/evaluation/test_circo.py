@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.evaluation_kit import evaluate, filled, put, refusal, result, write_circo
+from tests.model.evaluation.helpers import evaluate, filled, put, refusal, result, write_circo
 
 IMAGES = [str(200 + i) for i in range(100)]
 LISTS = {
@@ -87,7 +87,7 @@ def test_without_the_list_of_images(tmp_path: Path) -> None:
     found = result("circo", data, run)
     assert found["corpus"] == {"name": "COCO 2017 unlabeled", "size": None}
     assert found["reason"] == {"corpus.size": "the folder does not hold the list of the candidates"}
-    assert "the corpus' size is unknown" in evaluate("circo", data, run).out
+    assert "the size of the corpus is unknown" in evaluate("circo", data, run).out
 
 
 def test_short_lists(data: Path, tmp_path: Path) -> None:
@@ -116,8 +116,11 @@ def test_a_list_over_the_whole_corpus_is_long_enough(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("images", "said"),
     [
-        ([], "has 0 images, and query 0's 250 is not one"),
-        ([250, 201, 203], "has 3 images, and query 0's 202 is not one; put COCO 2017 unlabeled's"),
+        ([], "lacks 250 of query 0 among its 0 images"),
+        (
+            [250, 201, 203],
+            "lacks 202 of query 0 among its 3 images; use the complete list of COCO 2017 unlabeled",
+        ),
     ],
 )
 def test_a_list_of_other_images(tmp_path: Path, images: list[int], said: str) -> None:
@@ -144,13 +147,13 @@ def test_writing_and_checking_the_servers_file(data: Path, tmp_path: Path) -> No
     said = evaluate("circo", data, path, "--split", "test")
     assert (said.code, said.out) == (0, f"{path}: valid submission, 3 queries\n")
     line = refusal(evaluate("circo", data, run, "--split", "test"))
-    assert "2: 60 images, the server wants 50" in line
+    assert "2: 60 images, the server requires 50" in line
     missing = put(tmp_path / "missing.json", LISTS)
     line = refusal(evaluate("circo", data, missing, "--split", "test"))
-    assert "1 of 3 queries of CIRCO test have no list (2); the server wants all" in line
+    assert "1 of 3 queries of CIRCO test have no list (2); the server requires all" in line
     line = refusal(
         evaluate("circo", data, missing, "--split", "test", "--submission", tmp_path / "no",
                  "--allow-missing")
     )  # fmt: skip
-    assert "query 2: its list holds 0 candidates, the server wants 50" in line
+    assert "query 2: its list holds 0 candidates, the server requires 50" in line
     assert not (tmp_path / "no").exists()

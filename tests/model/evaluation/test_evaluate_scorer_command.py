@@ -14,7 +14,7 @@ import torch
 from hsfiq.model.checkpoints.checkpoint import read
 from hsfiq.model.data.datasets import CATALOGUE
 from tests.model.encoders.small_encoder import draw_image
-from tests.model.evaluation_kit import (
+from tests.model.evaluation.helpers import (
     DRESSES,
     MEMBERS,
     SHIRTS,
@@ -225,7 +225,7 @@ def test_options_that_do_not_go_together_are_refused(
     command = ("evaluate", "fashioniq", "--data", fashion)
     run = ("--run", put(tmp_path / "run.json", {"shirt.val.0": ["s0"]}))
     assert "there is nothing to evaluate" in refusal(hsfiq(*command))
-    assert "--images: goes with --scorer" in refusal(hsfiq(*command, *run, "--images", fashion))
+    assert "--images: needs --scorer" in refusal(hsfiq(*command, *run, "--images", fashion))
     out = ("--out", tmp_path / "out.jsonl")
     assert "is for a scorer's own lists" in refusal(hsfiq(*command, *run, *ranked, *out))
 
@@ -236,7 +236,7 @@ def test_a_scorer_judges_no_run_without_figures(ranked: list[str | Path], tmp_pa
     run = ("--run", put(tmp_path / "run.json", {"10": MEMBERS[1:51]}))
     command = ("evaluate", "cirr", "--data", data, "--split", "test1", *run, *ranked)
     said = refusal(hsfiq(*command, "--submission", tmp_path / "out"))
-    assert "--scorer: judges a run beside its figures" in said
+    assert "--scorer: adds CIRQRS@k to a run's figures" in said
     assert not (tmp_path / "out").exists()
 
 
@@ -248,7 +248,7 @@ def test_a_place_that_is_taken_is_refused_before_anything_is_ranked(
     (data / "img_raw" / "broken.png").touch()
     mine = put(tmp_path / "sub" / "mine.jsonl", 1)
     command = ("evaluate", "cirr", "--data", data, *ranked)
-    assert "mine.jsonl: is there already" in refusal(hsfiq(*command, "--out", mine))
+    assert "mine.jsonl: exists already" in refusal(hsfiq(*command, "--out", mine))
     assert "is a directory" in refusal(hsfiq(*command, "--out", mine.parent))
     assert "is a directory" in refusal(hsfiq(*command, "--out", "."))
     said = refusal(hsfiq(*command, "--out", tmp_path / "no" / "run.jsonl"))

@@ -1,4 +1,4 @@
-"""`hsfiq study next --scorer`: opinions of real scorers, and the study that comes of them."""
+"""`hsfiq study next --scorer`: opinions of trained scorers, and the study chosen by them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hsfiq.demo.study import NAME
 from hsfiq.drawn import catalogue, generator
 from hsfiq.drawn.draw import write_images
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.active.priors import FITTED, OWN, laws_of
-from hsfiq.model.active.run import uncertainty
-from hsfiq.model.active.uncertainty import RATE, SAMPLES, dropout_masks, opinions
+from hsfiq.model.active.opinions import RATE, SAMPLES, dropout_masks, opinions
+from hsfiq.model.active.priors import FITTED, OWN, prior_of
+from hsfiq.model.active.uncertainty import uncertainty
 from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL
+from hsfiq.model.release_scores.encoded_images import encode_images
+from hsfiq.model.release_scores.set_scores import score_sets
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.scoring.release_scores import score_sets
-from hsfiq.model.scoring.run import encoded
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.releases.reader import read_sets
 from tests.model.preference.helpers import QUICK, Answered
@@ -60,7 +60,7 @@ def test_an_opinion_without_dropout_is_the_sets_score(answered: Answered) -> Non
     loaded = load_scorer(answered.init, None, CPU)
     sets = read_sets(answered.release)[:40]
     files = {path.stem: path for path in answered.pictures.iterdir()}
-    inference, there = encoded(loaded, files, answered.cache, CPU, Callback())
+    inference, there = encode_images(loaded, files, answered.cache, CPU, Callback())
     possible = [PossibleSet(it.reference, it.text, it.images) for it in sets]
     found = opinions(possible, None, loaded.recipe.pooling, inference)
     scored = score_sets(sets, there, loaded.recipe.pooling, inference)
@@ -72,7 +72,7 @@ def test_dropout_keeps_the_score_on_average(answered: Answered) -> None:
     loaded = load_scorer(answered.init, None, CPU)
     sets = [PossibleSet(it.reference, it.text, it.images) for it in read_sets(answered.release)]
     files = {path.stem: path for path in answered.pictures.iterdir()}
-    inference, _ = encoded(loaded, files, answered.cache, CPU, Callback())
+    inference, _ = encode_images(loaded, files, answered.cache, CPU, Callback())
     drawing = torch.Generator().manual_seed(1)
     found = opinions(sets, drawing, loaded.recipe.pooling, inference)
     plain = opinions(sets, None, loaded.recipe.pooling, inference)[0]
@@ -83,36 +83,38 @@ def test_dropout_keeps_the_score_on_average(answered: Answered) -> None:
     assert torch.equal(found, again)
 
 
-def test_masks_drop_a_share_and_make_up_for_it() -> None:
+def test_masks_drop_a_share_and_rescale_the_rest() -> None:
     masks = dropout_masks(4000, torch.Generator().manual_seed(0))
     assert masks.unique().tolist() == pytest.approx([0.0, 1 / (1 - RATE)])
     assert fmean(masks.flatten().tolist()) == pytest.approx(1, abs=0.02)
 
 
-# -------------------------------------------------------------------------------------------- laws
+# -------------------------------------------------------------------------------------- the prior
 
 
-def test_the_law_of_a_retrained_scorer_is_the_one_fitted(
+def test_prior_of_a_retrained_scorer_is_its_fitted_answer_model(
     answered: Answered, retrained: Path
 ) -> None:
-    law = laws_of(load_scorer(retrained, None, CPU))
+    prior = prior_of(load_scorer(retrained, None, CPU))
     said = json.loads((retrained / ANSWER_MODEL).read_text())["after"]
-    assert (law.source, law.slope) == (FITTED, said["slope"]["value"])
-    assert law.thresholds == tuple(it["value"] for it in said["thresholds"])
-    before = laws_of(load_scorer(answered.init, None, CPU))
+    assert (prior.source, prior.slope) == (FITTED, said["slope"]["value"])
+    assert prior.thresholds == tuple(it["value"] for it in said["thresholds"])
+    before = prior_of(load_scorer(answered.init, None, CPU))
     assert (before.source, before.thresholds) == (OWN, None)
     assert before.slope == pytest.approx(1 / 0.07)
 
 
 @pytest.mark.parametrize("content", [None, "{}", "[]", '{"after": {"slope": {"value": "much"}}}'])
-def test_a_law_that_is_gone_or_broken(retrained: Path, tmp_path: Path, content: str | None) -> None:
+def test_missing_or_broken_answer_model_is_refused(
+    retrained: Path, tmp_path: Path, content: str | None
+) -> None:
     copy = shutil.copytree(retrained, tmp_path / "copy")
     if content is None:
         (copy / ANSWER_MODEL).unlink()
     else:
         (copy / ANSWER_MODEL).write_text(content)
-    with pytest.raises(UnreadableInput, match="is not the law that was fitted"):
-        laws_of(load_scorer(copy, None, CPU))
+    with pytest.raises(UnreadableInput, match="is not the answer model of a retraining"):
+        prior_of(load_scorer(copy, None, CPU))
 
 
 # ------------------------------------------------------------------------------------- the command
@@ -158,7 +160,7 @@ def test_an_ensemble_of_one_kind(answered: Answered, retrained: Path, study: str
     assert "retrain all scorers of an ensemble, or none" in ran.err
 
 
-def test_random_with_a_scorer_says_what_it_is_worth(
+def test_random_choice_with_a_scorer_reports_its_information(
     answered: Answered, retrained: Path, study: str
 ) -> None:
     words = ("--scorer", retrained, "--strategy", "random", "--json")
@@ -168,7 +170,7 @@ def test_random_with_a_scorer_says_what_it_is_worth(
 
 
 @pytest.mark.parametrize("words", [("--images", "empty"), ("--images", "nowhere")])
-def test_without_images_nothing_is_made(
+def test_no_study_is_made_without_images(
     answered: Answered, retrained: Path, study: str, tmp_path: Path, words: tuple[str, str]
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -179,13 +181,13 @@ def test_without_images_nothing_is_made(
     assert files_below(tmp_path) == before
 
 
-def test_the_same_scorer_twice(answered: Answered, retrained: Path, study: str) -> None:
+def test_same_scorer_twice_is_refused(answered: Answered, retrained: Path, study: str) -> None:
     ran = next_study(answered, study, "--scorer", retrained, "--scorer", retrained / "last.json")
     assert ran.code == 2
     assert "is the same scorer as" in ran.err
 
 
-def test_pairs_that_lack_an_image_are_left_out(answered: Answered, tmp_path: Path) -> None:
+def test_pairs_that_lack_an_image_are_excluded(answered: Answered, tmp_path: Path) -> None:
     garments = [it.image_id for it in catalogue(generator(1, "catalogue"), 4)][:8]
     write_images(catalogue(generator(1, "catalogue"), 4)[:8], tmp_path / "images")
     next((tmp_path / "images").glob(f"{garments[7]}.*")).unlink()

@@ -1,4 +1,4 @@
-"""A trained scorer's lists: against validation's ranks, a literal ranking, and missing images."""
+"""A trained scorer's lists: against validation's ranks, a reference ranking; missing images."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hsfiq.model.data.datasets import draw_dataset, draw_pictures, drawn_parts, 
 from hsfiq.model.data.parts import with_files
 from hsfiq.model.data.texts import mining_text, normalise
 from hsfiq.model.encoders.protocol import Encoder
-from hsfiq.model.evaluation.benchmark import Answers, Benchmark, Corpus, Part, Query
+from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query, SystemLists
 from hsfiq.model.evaluation.cirqrs import CirqrsAt, cirqrs_at, images_of_lists
 from hsfiq.model.evaluation.drawn import Catalogue, catalogue_of
 from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
-from hsfiq.model.evaluation.loaded_scorer import AtWork, set_to_work
-from hsfiq.model.evaluation.scorer_run import Retrieved, answers_from_scorer, write_run
+from hsfiq.model.evaluation.prepared_scorer import PreparedScorer, prepare_scorer
+from hsfiq.model.evaluation.scorer_lists import ScorerLists, rank_with_scorer, write_run
 from hsfiq.model.features.images import open_image
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
@@ -67,25 +67,25 @@ def damaged(drawn: Drawn, paths: ScorerPaths, tmp_path: Path) -> ScorerPaths:
 
 def retrieved(
     benchmark: Benchmark, paths: ScorerPaths, depth: int = 50, *, allow_missing: bool = False
-) -> Retrieved:
-    return answers_from_scorer(
+) -> ScorerLists:
+    return rank_with_scorer(
         benchmark, paths, CPU, Callback(), depth=depth, allow_missing=allow_missing
     )
 
 
-def put_to_work(
+def prepared_for(
     paths: ScorerPaths, images: frozenset[str], *, allow_missing: bool = False
-) -> AtWork:
-    return set_to_work(paths, images, CPU, Callback(), allow_missing=allow_missing)
+) -> PreparedScorer:
+    return prepare_scorer(paths, images, CPU, Callback(), allow_missing=allow_missing)
 
 
 @torch.no_grad()
-def literal_scores(paths: ScorerPaths, query: Query, images: tuple[str, ...]) -> dict[str, float]:
+def reference_scores(paths: ScorerPaths, query: Query, images: tuple[str, ...]) -> dict[str, float]:
     """Every image by itself: open, prepare, encode; the best of its products."""
-    encoder = literal_encoder(paths.checkpoint)
+    encoder = reference_encoder(paths.checkpoint)
 
     def tokens(image: str) -> torch.Tensor:
-        return literal_tokens(paths.checkpoint, paths.images / f"{image}.jpg")
+        return reference_tokens(paths.checkpoint, paths.images / f"{image}.jpg")
 
     vector = encoder.query(tokens(query.reference), [normalise(query.text)])[0]  # [D]
     return {
@@ -95,13 +95,13 @@ def literal_scores(paths: ScorerPaths, query: Query, images: tuple[str, ...]) ->
 
 
 @cache
-def literal_encoder(checkpoint: Path) -> Encoder:
+def reference_encoder(checkpoint: Path) -> Encoder:
     return load_scorer(checkpoint, None, CPU).scorer.eval().encoder
 
 
 @cache
-def literal_tokens(checkpoint: Path, path: Path) -> torch.Tensor:
-    encoder = literal_encoder(checkpoint)
+def reference_tokens(checkpoint: Path, path: Path) -> torch.Tensor:
+    encoder = reference_encoder(checkpoint)
     pixels = encoder.preprocessing(open_image(path))
     return encoder.image_tokens(pixels.unsqueeze(0)).half()  # [1, P, W]
 
@@ -112,28 +112,28 @@ def literal_tokens(checkpoint: Path, path: Path) -> torch.Tensor:
 def test_a_target_is_found_where_validation_ranks_it(
     drawn: Drawn, paths: ScorerPaths, val: Benchmark
 ) -> None:
-    found = retrieved(val, paths, depth=1000)
+    ranked = retrieved(val, paths, depth=1000)
     images = frozenset(drawn.data.images)
-    inference = put_to_work(paths, images).inference
+    inference = prepared_for(paths, images).inference
     expected = ranks(drawn.data, inference, "max", without_reference=False)
-    for part in found.benchmark.parts:
-        lists = found.answers[part.name].lists
+    for part in ranked.benchmark.parts:
+        lists = ranked.answers[part.name].lists
         ours = [lists[it.query_id].index(str(it.target)) + 1 for it in part.queries]
         assert ours == expected[part.name].tolist()
 
 
-def test_lists_are_those_of_a_literal_ranking(paths: ScorerPaths, val: Benchmark) -> None:
+def test_lists_are_those_of_a_reference_ranking(paths: ScorerPaths, val: Benchmark) -> None:
     part = val.parts[1]
-    found = retrieved(replace(val, parts=(part,)), paths, depth=7)
+    ranked = retrieved(replace(val, parts=(part,)), paths, depth=7)
     assert part.corpus.images is not None
     for query in part.queries[:5]:
-        expected = literal_scores(paths, query, part.corpus.images)
+        expected = reference_scores(paths, query, part.corpus.images)
         best = sorted(expected.values(), reverse=True)[:7]
-        images = found.answers[part.name].lists[query.query_id]
-        scores = found.scores[part.name][query.query_id]
+        images = ranked.answers[part.name].lists[query.query_id]
+        scores = ranked.scores[part.name][query.query_id]
         assert scores == pytest.approx(best, abs=1e-5)
         assert scores == pytest.approx([expected[image] for image in images], abs=1e-5)
-    assert found.missing == {}
+    assert ranked.missing == {}
 
 
 def test_cirr_takes_the_reference_out_and_ranks_the_subset(
@@ -150,11 +150,11 @@ def test_cirr_takes_the_reference_out_and_ranks_the_subset(
     )
     cirr = Benchmark("cirr", "val", (replace(part, queries=queries),), keeps_reference=False)
     with_all = retrieved(val, paths, depth=1000).answers[part.name].lists
-    found = retrieved(cirr, paths, depth=1000).answers[part.name]
+    ranked = retrieved(cirr, paths, depth=1000).answers[part.name]
     for it in queries:
         whole = with_all[it.query_id]
-        assert found.lists[it.query_id] == tuple(i for i in whole if i != it.reference)
-        assert found.subset[it.query_id] == tuple(i for i in whole if i in it.subset)
+        assert ranked.lists[it.query_id] == tuple(i for i in whole if i != it.reference)
+        assert ranked.subset[it.query_id] == tuple(i for i in whole if i in it.subset)
 
 
 def test_cirr_needs_the_reference_in_its_corpus(paths: ScorerPaths, val: Benchmark) -> None:
@@ -169,8 +169,8 @@ def test_cirr_needs_the_reference_in_its_corpus(paths: ScorerPaths, val: Benchma
 def test_a_corpus_of_one_image(paths: ScorerPaths, val: Benchmark) -> None:
     query = val.parts[0].queries[0]
     part = Part("one", (query,), Corpus("one", (str(query.target),)))
-    found = retrieved(replace(val, parts=(part,)), paths)
-    assert found.answers["one"].lists == {query.query_id: (query.target,)}
+    ranked = retrieved(replace(val, parts=(part,)), paths)
+    assert ranked.answers["one"].lists == {query.query_id: (query.target,)}
 
 
 def test_a_corpus_that_is_not_known_is_refused(paths: ScorerPaths, val: Benchmark) -> None:
@@ -188,18 +188,18 @@ def test_no_checkpoint_and_no_folder_are_refused(paths: ScorerPaths, val: Benchm
 
 
 def test_a_written_run_is_read_again(paths: ScorerPaths, val: Benchmark, tmp_path: Path) -> None:
-    found = retrieved(val, paths)
-    write_run(tmp_path / "run.jsonl", found, "ours")
+    ranked = retrieved(val, paths)
+    write_run(tmp_path / "run.jsonl", ranked, "ours")
     read = {it.query_id: it for _, it in runs.read(tmp_path / "run.jsonl")}
     assert {it.system for it in read.values()} == {"ours"}
     for part in val.parts:
-        for query_id, images in found.answers[part.name].lists.items():
+        for query_id, images in ranked.answers[part.name].lists.items():
             assert (read[query_id].images, read[query_id].scores) == (
                 images,
-                found.scores[part.name][query_id],
+                ranked.scores[part.name][query_id],
             )
     with pytest.raises(UnreadableInput, match="cannot be written"):
-        write_run(tmp_path / "nowhere" / "run.jsonl", found, "ours")
+        write_run(tmp_path / "nowhere" / "run.jsonl", ranked, "ours")
 
 
 # --------------------------------------------------------------------------------- missing images
@@ -222,7 +222,7 @@ def test_missing_images_are_refused_in_one_line(damaged: ScorerPaths, val: Bench
         retrieved(val, damaged)
     assert str(missing.value) == (
         f"{damaged.images}: 1 of {n} images are missing or unreadable ({gone}); "
-        "hsfiq images check lists all of a dataset's; --allow-missing goes without them"
+        "hsfiq images check lists all of a dataset's; --allow-missing goes on without them"
     )
     draw_pictures([garment_of(gone)], damaged.images)
     with pytest.raises(UnreadableInput, match=rf"1 of {n} images .*\({broken}\)"):
@@ -235,25 +235,25 @@ def test_missing_images_that_are_allowed_are_counted(
     part = val.parts[0]
     gone, broken = lose(damaged, part)
     lost = [it.query_id for it in part.queries if it.reference == broken]
-    whole, found = (retrieved(val, it, depth=1000, allow_missing=True) for it in (paths, damaged))
+    whole, ranked = (retrieved(val, it, depth=1000, allow_missing=True) for it in (paths, damaged))
     n = sum(len(it.corpus.images or ()) for it in val.parts)
-    assert found.missing == {
+    assert ranked.missing == {
         "images": 2,
         "of": n,
         "names": sorted([gone, broken]),
         "queries": len(lost),
     }
-    assert len(found.notes) == 1
+    assert len(ranked.notes) == 1
     assert whole.missing == {}
     assert whole.notes == ()
-    ours = found.benchmark.parts[0].corpus
+    ours = ranked.benchmark.parts[0].corpus
     assert ours.images == tuple(it for it in part.corpus.images or () if it not in (gone, broken))
-    lists = found.answers[part.name].lists
+    lists = ranked.answers[part.name].lists
     assert list(lists) == [it.query_id for it in part.queries if it.query_id not in lost]
     for query_id, images in lists.items():
         all_ = whole.answers[part.name].lists[query_id]
         assert images == tuple(it for it in all_ if it not in (gone, broken))
-    assert found.answers[val.parts[1].name] == whole.answers[val.parts[1].name]
+    assert ranked.answers[val.parts[1].name] == whole.answers[val.parts[1].name]
 
 
 def test_a_part_without_any_image_is_refused(damaged: ScorerPaths, val: Benchmark) -> None:
@@ -267,11 +267,11 @@ def test_a_part_without_any_image_is_refused(damaged: ScorerPaths, val: Benchmar
 
 
 @pytest.fixture(scope="module")
-def lists(val: Benchmark) -> dict[str, Answers]:
+def lists(val: Benchmark) -> dict[str, SystemLists]:
     """Some other system's: at random, of six images."""
     rng = Random(5)
     return {
-        part.name: Answers(
+        part.name: SystemLists(
             {it.query_id: tuple(rng.sample(part.corpus.images or (), 6)) for it in part.queries}, {}
         )
         for part in val.parts
@@ -279,58 +279,62 @@ def lists(val: Benchmark) -> dict[str, Answers]:
 
 
 def test_cirqrs_is_the_mean_over_the_images_and_then_over_the_queries(
-    paths: ScorerPaths, val: Benchmark, lists: dict[str, Answers]
+    paths: ScorerPaths, val: Benchmark, lists: dict[str, SystemLists]
 ) -> None:
     part, answers = val.parts[2], lists[val.parts[2].name]
-    at_work = put_to_work(paths, images_of_lists([part], lists))
-    found = cirqrs_at(part, answers, at_work, (2, 5, 50))
+    prepared = prepared_for(paths, images_of_lists([part], lists))
+    ranked = cirqrs_at(part, answers, prepared, (2, 5, 50))
     for k in (2, 5):
         means = [
-            fmean(literal_scores(paths, it, answers.lists[it.query_id][:k]).values())
+            fmean(reference_scores(paths, it, answers.lists[it.query_id][:k]).values())
             for it in part.queries
         ]
-        assert found[k].value == pytest.approx(fmean(means), abs=1e-6)
-        assert found[k].n_queries == len(part.queries)
+        assert ranked[k].value == pytest.approx(fmean(means), abs=1e-6)
+        assert ranked[k].n_queries == len(part.queries)
     n = len(part.queries)
-    assert found[50] == CirqrsAt(None, 0, f"{n} of {n} lists have fewer than 50 images")
+    assert ranked[50] == CirqrsAt(None, 0, f"{n} of {n} lists have fewer than 50 images")
 
 
 def test_cirqrs_of_the_scorers_own_lists_is_the_mean_of_their_scores(
     paths: ScorerPaths, val: Benchmark
 ) -> None:
     own = retrieved(val, paths, depth=10)
-    at_work = put_to_work(paths, images_of_lists(val.parts, own.answers))
+    prepared = prepared_for(paths, images_of_lists(val.parts, own.answers))
     for part in val.parts:
         expected = fmean(fmean(scores) for scores in own.scores[part.name].values())
-        value = cirqrs_at(part, own.answers[part.name], at_work, (10,))[10].value
+        value = cirqrs_at(part, own.answers[part.name], prepared, (10,))[10].value
         assert value == pytest.approx(expected, abs=1e-6)
 
 
 def test_cirqrs_leaves_out_lists_with_missing_images_and_says_how_many(
-    paths: ScorerPaths, damaged: ScorerPaths, val: Benchmark, lists: dict[str, Answers]
+    paths: ScorerPaths, damaged: ScorerPaths, val: Benchmark, lists: dict[str, SystemLists]
 ) -> None:
     part, answers = val.parts[0], lists[val.parts[0].name]
     gone, broken = lose(damaged, part)
     wanted = images_of_lists([part], lists)
     with pytest.raises(UnreadableInput, match="are missing or unreadable"):
-        put_to_work(damaged, wanted)
+        prepared_for(damaged, wanted)
     whole = [
         it
         for it in part.queries
         if not {gone, broken} & {it.reference, *answers.lists[it.query_id][:5]}
     ]
-    found = cirqrs_at(part, answers, put_to_work(damaged, wanted, allow_missing=True), (5,))[5]
-    less = cirqrs_at(replace(part, queries=tuple(whole)), answers, put_to_work(paths, wanted), (5,))
-    assert found.n_queries == len(whole) < len(part.queries)
-    assert found.value == pytest.approx(less[5].value, abs=1e-6)
+    ranked = cirqrs_at(part, answers, prepared_for(damaged, wanted, allow_missing=True), (5,))[5]
+    less = cirqrs_at(
+        replace(part, queries=tuple(whole)), answers, prepared_for(paths, wanted), (5,)
+    )
+    assert ranked.n_queries == len(whole) < len(part.queries)
+    assert ranked.value == pytest.approx(less[5].value, abs=1e-6)
 
 
 def test_cirqrs_without_any_image_is_undefined(paths: ScorerPaths, val: Benchmark) -> None:
-    at_work = replace(put_to_work(paths, frozenset({"x"}), allow_missing=True), there=frozenset())
+    prepared = replace(
+        prepared_for(paths, frozenset({"x"}), allow_missing=True), available=frozenset()
+    )
     part = val.parts[0]
-    answers = Answers({it.query_id: ("x",) for it in part.queries}, {})
-    expected = CirqrsAt(None, 0, "no list has an image that is there")
-    assert cirqrs_at(part, answers, at_work, (1,)) == {1: expected}
+    answers = SystemLists({it.query_id: ("x",) for it in part.queries}, {})
+    expected = CirqrsAt(None, 0, "no list has an available image")
+    assert cirqrs_at(part, answers, prepared, (1,)) == {1: expected}
 
 
 # ------------------------------------------------------------------------------ the drawn catalogue
@@ -367,9 +371,9 @@ def test_the_catalogue_of_a_training_is_found_again(limit: int, tmp_path: Path) 
     everything = {image: tmp_path for part in parts for image in part.images()}
     data = with_files("drawn", parts, everything, "")
     said = {"name": "drawn", "n_train": len(data.train), "sha256": content_sha256(data)}
-    found = catalogue_of(SMALL, said)
-    assert found == Catalogue(*draw_dataset(SMALL.seed, *drawn_size(limit)))
-    benchmark = drawn_benchmark(found, "val")
+    ranked = catalogue_of(SMALL, said)
+    assert ranked == Catalogue(*draw_dataset(SMALL.seed, *drawn_size(limit)))
+    benchmark = drawn_benchmark(ranked, "val")
     assert [it.query_id for part in benchmark.parts for it in part.queries] == [
         it.triplet_id for it in data.val
     ]
@@ -379,7 +383,9 @@ def test_another_catalogue_than_the_trainings_is_noted(monkeypatch: pytest.Monke
     monkeypatch.setattr(datasets, "TRIPLETS", 120)
     monkeypatch.setattr(datasets, "GARMENTS", 40)
     other = catalogue_of(SMALL, {"name": "drawn", "n_train": 60, "sha256": "another"})
-    assert other.notes == ("the triplets are others than the scorer's training was validated on",)
+    assert other.notes == (
+        "the triplets differ from those that the scorer's training was validated on",
+    )
     elsewhere = catalogue_of(SMALL, {"name": "fashioniq", "n_train": 18_000, "sha256": "another"})
     assert elsewhere.notes == ()
     assert elsewhere.triplets == other.triplets

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from hsfiq.readers import submissions
-from tests.model.evaluation_kit import MEMBERS, evaluate, filled, put, refusal, result, write_cirr
+from tests.model.evaluation.helpers import (
+    MEMBERS,
+    evaluate,
+    filled,
+    put,
+    refusal,
+    result,
+    write_cirr,
+)
 
 RECALL_KEYS = [f"recall@{k}" for k in (1, 5, 10, 50)]
 SUBSET_KEYS = [f"recall_subset@{k}" for k in (1, 2, 3)]
@@ -62,7 +70,7 @@ def test_figures_by_hand(data: Path, tmp_path: Path) -> None:
     assert found["n_queries"] == 4
     assert "captions" not in found
     assert (
-        "the reference is no candidate: 69 candidates a query, CIRR's own protocol"
+        "the reference is not a candidate: 69 candidates per query, CIRR's own protocol"
         in (found["notes"])
     )
 
@@ -88,7 +96,7 @@ def test_a_reference_is_taken_out_before_counting(data: Path, tmp_path: Path) ->
     for key in (*RECALL_KEYS, *SUBSET_KEYS, "mean"):
         assert found[key] == plain[key]
     assert (
-        "lists that held their query's reference: 4; it was taken out before counting"
+        "lists that held their query's reference: 4; it was removed before counting"
         in (found["notes"])
     )
 
@@ -111,8 +119,8 @@ def test_image_sets_from_short_lists(data: Path, tmp_path: Path) -> None:
     assert found["recall_subset@1"] == 0.0  # another member comes before the target, if that comes
     assert (found["recall_subset@2"], found["recall_subset@3"]) == (None, None)
     assert found["reason"]["recall_subset@2"] == (
-        "1 of 4 lists leave open which 2 of the image set come first; give the recall_subset run "
-        "too"
+        "1 of 4 lists do not determine which 2 of the image set come first; give the "
+        "recall_subset run too"
     )
 
 
@@ -131,19 +139,19 @@ def test_missing_in_one_of_two(data: Path, tmp_path: Path) -> None:
 def test_image_sets_alone(data: Path, tmp_path: Path) -> None:
     _, subset = files(tmp_path)
     line = refusal(evaluate("cirr", data, subset))
-    assert "holds rankings of the image sets alone; give the recall run too" in line
+    assert "holds only rankings of the image sets; give the recall run too" in line
 
 
 def test_images_of_the_whole_of_nlvr2(data: Path, tmp_path: Path) -> None:
     lists = LISTS | {"11": ["dev-900-0-img1", *LISTS["11"]]}
     line = refusal(evaluate("cirr", data, put(tmp_path / "it.json", lists)))
     assert "it.json: 11: image 'dev-900-0-img1' is not among the 70 candidates" in line
-    assert "rank the corpus of this split and nothing else" in line
+    assert "rank only the corpus of this split" in line
 
 
 def test_queries_of_another_split(data: Path, tmp_path: Path) -> None:
     line = refusal(evaluate("cirr", data, put(tmp_path / "it.json", LISTS | {"99": ["x"]})))
-    assert "1 of 5 queries are not of CIRR val (99); its ids are like 10; another split" in line
+    assert "1 of 5 queries are not in CIRR val (99); its ids look like 10; another split" in line
 
 
 @pytest.mark.parametrize(
@@ -210,11 +218,11 @@ def test_nothing_is_written_over_or_by_halves(data: Path, tmp_path: Path) -> Non
     short = LISTS | {"12": LISTS["12"][:49]}
     run = put(tmp_path / "short.json", short)
     line = refusal(evaluate("cirr", data, run, "--split", "test1", "--submission", out))
-    assert "query 12: its list holds 49 candidates, the server wants 50" in line
+    assert "query 12: its list holds 49 candidates, the server requires 50" in line
     sets = LISTS | {"12": filled([], [it for it in MEMBERS if it not in MEMBERS[12:18]])}
     run = put(tmp_path / "sets.json", sets)
     line = refusal(evaluate("cirr", data, run, "--split", "test1", "--submission", out))
-    assert "query 12: its list holds 0 of the image set, the server wants 3; give the" in line
+    assert "query 12: its list holds 0 of the image set, the server requires 3; give the" in line
     assert not out.exists()
     put(out / "mine.json", 1)
     run = put(tmp_path / "run.json", LISTS)
@@ -223,7 +231,7 @@ def test_nothing_is_written_over_or_by_halves(data: Path, tmp_path: Path) -> Non
     line = refusal(
         evaluate("cirr", data, run, "--split", "test1", "--submission", out / "mine.json")
     )
-    assert "is there and is no folder" in line
+    assert "exists and is not a folder" in line
     below = out / "mine.json" / "out"
     line = refusal(evaluate("cirr", data, run, "--split", "test1", "--submission", below))
     assert f"{below}: cannot be written (" in line
@@ -242,22 +250,22 @@ Change = Callable[[dict[str, Any]], object]
     ("which", "change", "said"),
     [
         (0, lambda it: it.pop("12"), "1 of 4 queries of CIRR test1 have no list (12); the server "),
-        (0, lambda it: it["12"].pop(), "12: 49 images, the server wants 50"),
-        (0, lambda it: it["12"].append(spare(it["12"])), "12: 51 images, the server wants 50"),
+        (0, lambda it: it["12"].pop(), "12: 49 images, the server requires 50"),
+        (0, lambda it: it["12"].append(spare(it["12"])), "12: 51 images, the server requires 50"),
         (0, lambda it: it.update({"12": [reference(2), *it["12"][1:]]}), "12: holds the reference"),
         (0, lambda it: it["12"].__setitem__(3, "dev-900"), "12: image 'dev-900' is not among the"),
         (0, lambda it: it["12"].__setitem__(3, it["12"][4]), "12: the list of query 12 holds"),
         (0, lambda it: it.update(version="rc1"), "version: 'rc1' is not 'rc2'; make the lists"),
         (0, lambda it: it.update(metric="Recall"), "metric: 'Recall' is none of recall, recall_su"),
-        (0, lambda it: it.update(metric="recall_subset"), "query 10 comes twice"),
+        (0, lambda it: it.update(metric="recall_subset"), "query 10 occurs twice"),
         (0, lambda it: it.pop("metric"), "the key 'metric' is missing"),
         (0, lambda it: [it.pop(key) for key in ("version", "metric")], "'version' and 'metric' ar"),
-        (0, lambda it: it.update({"99": it["10"]}), "1 of 5 queries are not of CIRR test1 (99)"),
+        (0, lambda it: it.update({"99": it["10"]}), "1 of 5 queries are not in CIRR test1 (99)"),
         (0, lambda it: it.update({"10": 3}), "10: expected a list, found 3"),
-        (1, lambda it: it["12"].pop(), "12: 2 images, the server wants 3"),
-        (1, lambda it: it["12"].__setitem__(0, MEMBERS[0]), "is not of the image set"),
+        (1, lambda it: it["12"].pop(), "12: 2 images, the server requires 3"),
+        (1, lambda it: it["12"].__setitem__(0, MEMBERS[0]), "is not in the image set"),
         (1, lambda it: it["12"].__setitem__(0, reference(2)), f"{reference(2)!r} is the reference"),
-        (1, lambda it: it.pop("12"), "have no ranking of the image set (12); the server wants all"),
+        (1, lambda it: it.pop("12"), "no ranking of the image set (12); the server requires all"),
     ],
 )  # fmt: skip
 def test_files_that_the_server_would_refuse(
@@ -285,11 +293,11 @@ def test_a_file_that_is_too_large(
     text = recall.read_text()
     recall.write_text(text + " " * (submissions.MAX_BYTES + 1 - len(text)))
     line = refusal(evaluate("cirr", data, recall, "--split", "test1"))
-    assert "recall.json: has 5,000,001 bytes, CIRR's server takes 5,000,000" in line
+    assert "recall.json: has 5,000,001 bytes, CIRR's server takes at most 5,000,000" in line
 
 
 def test_a_run_is_no_submission(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run.jsonl"
     run.write_text(json.dumps({"query_id": "10", "images": LISTS["10"]}), encoding="utf-8")
     line = refusal(evaluate("cirr", data, run, "--split", "test1"))
-    assert "is no file for CIRR's server; --submission DIR makes one of a run" in line
+    assert "is not a file for CIRR's server; --submission DIR makes one from a run" in line

@@ -12,7 +12,14 @@ from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.evaluation import ranking
-from hsfiq.model.evaluation.ranking import Picked, Ranked, TopK, keys_of, scored_blocks, scores_of
+from hsfiq.model.evaluation.ranking import (
+    Ranked,
+    SelectedScores,
+    TopK,
+    keys_of,
+    scored_blocks,
+    scores_of,
+)
 from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.scorer.ranks import target_ranks
 from hsfiq.model.scorer.scorer import relevance
@@ -141,7 +148,7 @@ def test_picked_scores_are_those_of_the_matrix(sizes: list[int]) -> None:
     generator = torch.Generator().manual_seed(3)
     queries, gallery = (torch.randn(*s, generator=generator) for s in ((6, 4), (9, 2, 4)))
     columns = torch.randint(-1, 9, (6, 5), generator=generator)
-    picked = Picked(columns)
+    picked = SelectedScores(columns)
     for block in scored_blocks(queries, chunks(gallery, sizes), "max"):
         picked.add(block)
     scores = relevance(queries, gallery, "max", chunk=9)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hsfiq.model.active.information import Information, preference_information, score_information
-from hsfiq.model.active.priors import FITTED, Laws
-from hsfiq.model.active.run import answers
+from hsfiq.model.active.priors import FITTED, AnswerPrior
+from hsfiq.model.active.uncertainty import latents_of_answers
 from hsfiq.model.preference.likelihood import preference_loss, score_loss
 
 THRESHOLDS = torch.tensor([-1.5, -0.5, 0.4, 1.3], dtype=torch.float64)
@@ -140,14 +140,14 @@ def test_far_from_every_threshold_nothing_is_told_and_nothing_is_nan() -> None:
 # ----------------------------------------------------------------------------------------- latents
 
 
-def test_each_scorer_by_its_own_law() -> None:
+def test_each_scorer_by_its_own_prior() -> None:
     scores = [torch.tensor([[0.1, 0.4]], dtype=torch.float64), torch.tensor([[0.2, 0.1]])]
-    laws = [
-        Laws(FITTED, 2.0, 0.3, 5.0, tuple(THRESHOLDS.tolist())),
-        Laws(FITTED, 4.0, 0.1, 7.0, tuple((THRESHOLDS + 1).tolist())),
+    priors = [
+        AnswerPrior(FITTED, 2.0, 0.3, 5.0, tuple(THRESHOLDS.tolist())),
+        AnswerPrior(FITTED, 4.0, 0.1, 7.0, tuple((THRESHOLDS + 1).tolist())),
     ]
-    views = [(it.double(), law) for it, law in zip(scores, laws, strict=True)]
-    latents, weights = answers(views, torch.tensor([[0, 1]]))
+    views = [(it.double(), prior) for it, prior in zip(scores, priors, strict=True)]
+    latents, weights = latents_of_answers(views, torch.tensor([[0, 1]]))
     level = float(THRESHOLDS.mean())
     first = [2 * (0.1 - 0.4), 5 * 0.1 - level, 5 * 0.4 - level]
     second = [4 * (0.2 - 0.1), 7 * 0.2 - level - 1, 7 * 0.1 - level - 1]
@@ -162,17 +162,19 @@ def test_each_scorer_by_its_own_law() -> None:
 def test_a_level_that_the_thresholds_share_is_no_other_opinion() -> None:
     """Two that expect the same answers, one of them with all scores and thresholds higher."""
     scores = torch.rand(1, 6, dtype=torch.float64)
-    laws = [
-        Laws(FITTED, 4.0, 0.0, 5.0, tuple((THRESHOLDS + 5.0 * shift).tolist()))
+    priors = [
+        AnswerPrior(FITTED, 4.0, 0.0, 5.0, tuple((THRESHOLDS + 5.0 * shift).tolist()))
         for shift in (0.0, 0.5)
     ]
-    views = [(scores, laws[0]), (scores + 0.5, laws[1])]
-    information = Information(*answers(views, torch.tensor([[0, 1], [2, 3], [4, 5]])))
+    views = [(scores, priors[0]), (scores + 0.5, priors[1])]
+    information = Information(*latents_of_answers(views, torch.tensor([[0, 1], [2, 3], [4, 5]])))
     assert information.gains(range(3)).abs().max() < 1e-9
 
 
 def test_without_a_law_of_scores_the_margin_alone() -> None:
     scores = torch.rand(3, 4, dtype=torch.float64)
-    latents, weights = answers([(scores, Laws("own", 10.0))], torch.tensor([[0, 1], [2, 3]]))
+    latents, weights = latents_of_answers(
+        [(scores, AnswerPrior("own", 10.0))], torch.tensor([[0, 1], [2, 3]])
+    )
     assert latents.shape == (3, 2, 1)
     assert weights.shape == (2, 1)

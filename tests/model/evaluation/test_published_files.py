@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hsfiq.model.evaluation import benchmarks
-from tests.model.evaluation_kit import evaluate, put, refusal, result
+from tests.model.evaluation.helpers import evaluate, put, refusal, result
 
 pytestmark = pytest.mark.shared
 
@@ -104,7 +104,7 @@ def test_fashioniq_over_the_union(shared: Path, tmp_path: Path) -> None:
     assert cut["corpus"] == made["corpus"] == {"name": "union", "size": 2628}
     assert sum("named images outside of the union" in note for note in cut["notes"]) == 1
     said = evaluate("fashioniq", data, tmp_path / "short.json", "--category", "dress")
-    assert said.out.count("note: ") == said.out.count("ALL listed images lie in the union") == 1
+    assert said.out.count("note: ") == said.out.count("ALL listed images are in the union") == 1
 
 
 def test_the_unions_of_fashioniq(shared: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_unions_of_fashioniq(shared: Path) -> None:
     assert {part.name: len(part.corpus.images or ()) for part in found.parts} == {
         category: union for category, (_, _, union) in SIZES.items()
     }
-    assert benchmarks.about(found) == []
+    assert benchmarks.comparability_notes(found) == []
 
 
 def test_fashioniq_in_both_orders_with_an_oracle(shared: Path, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_fashioniq_in_both_orders_with_an_oracle(shared: Path, tmp_path: Path) -
     found = result("fashioniq", data, run, "--captions", "both")
     assert [found[f"recall@{k}"] for k in (1, 5, 10, 50)] == [1.0] * 4
     assert (found["mean"], found["n_queries"]) == (1.0, 12032)
-    assert "6,016 of 12,032 queries are not of" in refusal(evaluate("fashioniq", data, run))
+    assert "6,016 of 12,032 queries are not in" in refusal(evaluate("fashioniq", data, run))
 
 
 # --------------------------------------------------------------------------------------------- CIRR
@@ -162,7 +162,9 @@ def test_cirr(shared: Path, tmp_path: Path) -> None:
         assert found[f"recall_subset@{k}"] == pytest.approx(expected, abs=1e-12)
     assert found["mean"] == pytest.approx((found["recall@5"] + found["recall_subset@1"]) / 2)
     assert (found["n_queries"], found["corpus"]) == (4181, {"name": "split", "size": 2297})
-    assert found["notes"][0].startswith("the reference is no candidate: 2,296 candidates a query")
+    assert found["notes"][0].startswith(
+        "the reference is not a candidate: 2,296 candidates per query"
+    )
 
     alone = result("cirr", data, run)
     assert alone["recall_subset@1"] is None
@@ -191,7 +193,7 @@ def test_the_demo_files_of_cirrs_server(shared: Path, tmp_path: Path) -> None:
     content = load(demo[1])
     content["12063"].pop()
     line = refusal(evaluate("cirr", data, put(tmp_path / "it.json", content), "--split", "test1"))
-    assert "it.json: 12063: 2 images, the server wants 3" in line
+    assert "it.json: 12063: 2 images, the server requires 3" in line
 
 
 # -------------------------------------------------------------------------------------------- CIRCO

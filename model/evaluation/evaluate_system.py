@@ -1,0 +1,236 @@
+"""Evaluating one system on a benchmark: lists from files, or ranked by a scorer; or both.
+
+This is what `hsfiq evaluate` prints. torch is imported only if there is a scorer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.evaluation.benchmarks import Benchmark, SystemLists, comparability_notes
+from hsfiq.model.evaluation.metrics import Evaluation, evaluate
+from hsfiq.model.evaluation.runs import match_runs
+from hsfiq.model.evaluation.submission import (
+    check_submission,
+    make_submission,
+    require_free,
+    write_submission,
+)
+from hsfiq.model.evaluation.table import to_table
+from hsfiq.readers.submissions import read_run
+
+if TYPE_CHECKING:
+    import torch
+
+    from hsfiq.model.scorer.loading import Loaded
+    from hsfiq.model.scorer.paths import ScorerPaths
+    from hsfiq.model.training.callbacks import Callback
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerRequest:
+    """A scorer to evaluate, or to compute CIRQRS@k of a run with.
+
+    Attributes:
+        paths: of its checkpoint, images, weights and cache.
+        device: computes.
+        callback: is told of the images encoded.
+        out: file for the scorer's own lists; None to write none.
+    """
+
+    paths: ScorerPaths
+    device: torch.device
+    callback: Callback
+    out: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationReport:
+    """A result as JSON, and as lines for a person."""
+
+    result: dict[str, Any]
+    lines: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSystem:
+    """A system's lists, and the benchmark with the candidates that it ranked.
+
+    Attributes:
+        name: of the files or the scorer.
+        benchmark: with the ranked candidates.
+        answers: by part.
+        notes: on the lists.
+        about: entries of the result that describe the scorer.
+    """
+
+    name: str
+    benchmark: Benchmark
+    answers: dict[str, SystemLists]
+    notes: Sequence[str]
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def evaluate_system(
+    benchmark: Benchmark,
+    files: Sequence[Path],
+    scorer: ScorerRequest | None,
+    submission: Path | None = None,
+    notes: Sequence[str] = (),
+    *,
+    allow_missing: bool = False,
+) -> EvaluationReport:
+    """Compute the figures of runs or, without runs, of a scorer's own lists.
+
+    If the benchmark withholds its targets, check submission files or write a submission instead.
+
+    Args:
+        benchmark: to evaluate on.
+        files: one system's runs; may be empty if there is a scorer.
+        scorer: ranks the corpus if there are no runs, else adds CIRQRS@k to their figures.
+        submission: a new folder for the files of the benchmark's server.
+        notes: on the benchmark, for the result.
+        allow_missing: whether to go on without lists of some queries, or without some images.
+
+    Raises:
+        UnreadableInput: invalid runs, an output that exists, or a request for figures that cannot
+            be computed.
+    """
+    if submission is not None:
+        require_free(submission)
+    out = scorer.out if scorer is not None else None
+    if benchmark.withholds_targets:
+        if files and scorer is not None:
+            raise UnreadableInput(
+                "--scorer",
+                f"adds CIRQRS@k to a run's figures, and the targets of {benchmark.split} are "
+                "withheld",
+                "leave out --scorer or --run",
+            )
+        if submission is None and out is None:
+            return submission_check(benchmark, files)
+    if files or scorer is None:
+        system = system_of_runs(benchmark, files, allow_missing=allow_missing)
+    else:
+        system = system_of_scorer(benchmark, scorer, allow_missing=allow_missing)
+    if benchmark.withholds_targets:
+        result = without_figures(benchmark) | {"notes": list(system.notes)} | system.about
+        report = EvaluationReport(result, [f"note: {note}" for note in system.notes])
+    else:
+        judge = scorer if files else None
+        report = report_figures(benchmark, system, judge, notes, allow_missing=allow_missing)
+    if files:
+        report.result["run"] = [str(path) for path in files]
+    written = []
+    if submission is not None:
+        contents = make_submission(system.benchmark, system.answers[benchmark.parts[0].name])
+        write_submission(contents, submission)
+        written = report.result["submission"] = [str(submission / name) for name in contents]
+    if out is not None:
+        report.result["out"] = str(out)
+        written = [*written, str(out)]
+    report.lines.extend(f"{path}: written" for path in written)
+    return report
+
+
+def report_figures(
+    benchmark: Benchmark,
+    system: RankedSystem,
+    judge: ScorerRequest | None,
+    notes: Sequence[str],
+    *,
+    allow_missing: bool,
+) -> EvaluationReport:
+    """The system's figures, with CIRQRS@k if a scorer judges it."""
+    all_notes = [*comparability_notes(benchmark), *notes, *system.notes]
+    evaluation, about = evaluate(system.benchmark, system.answers, all_notes), system.about
+    if judge is not None:
+        evaluation, about = add_cirqrs(
+            evaluation, system.answers, judge, allow_missing=allow_missing
+        )
+    result = evaluation.to_json()
+    missing = result.get("missing", {}) | about.get("missing", {})
+    result |= about | ({"missing": missing} if missing else {})
+    return EvaluationReport(result, [to_table(evaluation, system.name)])
+
+
+def system_of_runs(
+    benchmark: Benchmark, files: Sequence[Path], *, allow_missing: bool
+) -> RankedSystem:
+    """The system whose lists are in files."""
+    runs = [read_run(path) for path in files]
+    answers, notes = match_runs(benchmark, runs, allow_missing=allow_missing)
+    return RankedSystem(", ".join(map(str, files)), benchmark, answers, notes)
+
+
+def system_of_scorer(
+    benchmark: Benchmark, scorer: ScorerRequest, *, allow_missing: bool
+) -> RankedSystem:
+    """The scorer as a system; its lists are written if that is requested."""
+    from hsfiq.model.evaluation.scorer_lists import rank_with_scorer, write_run  # noqa: PLC0415
+
+    ranked = rank_with_scorer(
+        benchmark, scorer.paths, scorer.device, scorer.callback, allow_missing=allow_missing
+    )
+    if scorer.out is not None:
+        write_run(scorer.out, ranked, ranked.loaded.recipe.name)
+    about = about_scorer(ranked.loaded, ranked.missing)
+    name = str(scorer.paths.required("checkpoint"))
+    return RankedSystem(name, ranked.benchmark, ranked.answers, ranked.notes, about)
+
+
+def add_cirqrs(
+    evaluation: Evaluation,
+    answers: Mapping[str, SystemLists],
+    scorer: ScorerRequest,
+    *,
+    allow_missing: bool,
+) -> tuple[Evaluation, dict[str, Any]]:
+    """A run's figures with CIRQRS@k, and the entries that describe the scorer."""
+    from hsfiq.model.evaluation.cirqrs import images_of_lists, with_cirqrs  # noqa: PLC0415
+    from hsfiq.model.evaluation.prepared_scorer import prepare_scorer  # noqa: PLC0415
+
+    wanted = images_of_lists(evaluation.benchmark.parts, answers)
+    prepared = prepare_scorer(
+        scorer.paths, wanted, scorer.device, scorer.callback, allow_missing=allow_missing
+    )
+    judged = with_cirqrs(evaluation, answers, prepared)
+    return judged, about_scorer(prepared.loaded, prepared.missing_json())
+
+
+def about_scorer(loaded: Loaded, missing: dict[str, Any]) -> dict[str, Any]:
+    """The entries that describe a scorer, and the images that it lacked."""
+    checkpoint = loaded.checkpoint
+    about: dict[str, Any] = {
+        "scorer": {"checkpoint": str(checkpoint.path), "sha256": checkpoint.sha256}
+    }
+    return about | ({"missing": missing} if missing else {})
+
+
+def submission_check(benchmark: Benchmark, files: Sequence[Path]) -> EvaluationReport:
+    """Check files for the server of a benchmark that withholds its targets.
+
+    Raises:
+        UnreadableInput: the server would refuse them, or there are none.
+    """
+    if not files:
+        raise UnreadableInput(
+            f"--split {benchmark.split}",
+            "its targets are withheld, so there are no figures",
+            "write the scorer's lists with --submission DIR or --out FILE",
+        )
+    check_submission(benchmark, [read_run(path) for path in files])
+    result = without_figures(benchmark) | {"valid_submission": True}
+    names = [str(path) for path in files]
+    line = f"{', '.join(names)}: valid submission, {result['n_queries']:,} queries"
+    return EvaluationReport(result | {"run": names}, [line])
+
+
+def without_figures(benchmark: Benchmark) -> dict[str, Any]:
+    """The result on a benchmark that withholds its targets."""
+    n_queries = sum(len(part.queries) for part in benchmark.parts)
+    return {"benchmark": benchmark.name, "split": benchmark.split, "n_queries": n_queries}

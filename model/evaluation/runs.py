@@ -1,0 +1,242 @@
+"""Matching runs (files of ranked lists) to a benchmark: each of its queries is answered, no other.
+
+Whatever would make figures wrong is refused; whatever makes them incomparable becomes a note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.ids import REVERSED
+from hsfiq.model.evaluation.benchmarks import TITLES, Benchmark, SystemLists
+from hsfiq.model.evaluation.list_checks import ListChecks
+from hsfiq.readers.circo import canonical
+from hsfiq.readers.submissions import Run
+from hsfiq.records import RankedList
+from hsfiq.text import first_few
+
+_TRIPLET = re.compile(r"(?P<category>[\w-]+)\.(?P<split>[\w-]+)\.\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedList:
+    """A ranked list, and its place in its file."""
+
+    where: str
+    ranked: RankedList
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedRuns:
+    """The lists of several files by query; `subset` holds CIRR's rankings of the image sets."""
+
+    files: str
+    lists: dict[str, PlacedList]
+    subset: dict[str, PlacedList]
+
+
+def match_runs(
+    benchmark: Benchmark, runs: Sequence[Run], *, allow_missing: bool = False
+) -> tuple[dict[str, SystemLists], list[str]]:
+    """Match one system's runs to a benchmark.
+
+    Args:
+        benchmark: whose queries they answer.
+        runs: for CIRR, one may be the ranking of the image sets.
+        allow_missing: whether queries without a list count as misses.
+
+    Returns:
+        The lists by part, and notes on them.
+
+    Raises:
+        UnreadableInput: with file and place; other queries, missing queries, images that are not
+            candidates, an image twice in a list, lists of several systems.
+    """
+    collected = collect(benchmark, runs)
+    if collected.subset and not collected.lists:
+        raise UnreadableInput(
+            collected.files, "holds only rankings of the image sets", "give the recall run too"
+        )
+    notes = drop_other_categories(benchmark, collected)
+    for lists in (collected.lists, collected.subset):
+        refuse_unknown_queries(benchmark, lists)
+    if not allow_missing:
+        refuse_missing_queries(benchmark, collected, "--allow-missing counts them as misses")
+    matched = {}
+    for part in benchmark.parts:
+        checks = ListChecks(part, keeps_reference=benchmark.keeps_reference)
+        matched[part.name] = SystemLists(
+            {
+                query.query_id: checks.candidates_of(query, placed.where, placed.ranked)
+                for query in part.queries
+                if (placed := collected.lists.get(query.query_id)) is not None
+            },
+            {
+                query.query_id: checks.members_of(query, placed.where, placed.ranked)
+                for query in part.queries
+                if (placed := collected.subset.get(query.query_id)) is not None
+            },
+        )
+        prefix = f"{part.name}: " if len(benchmark.parts) > 1 else ""
+        notes += [prefix + note for note in checks.notes(benchmark)]
+    return matched, notes
+
+
+def collect(benchmark: Benchmark, runs: Sequence[Run]) -> CollectedRuns:
+    """The lists of one system's runs by query.
+
+    Raises:
+        UnreadableInput: with file and place.
+    """
+    collected = CollectedRuns(", ".join(str(run.path) for run in runs), {}, {})
+    systems: set[str] = set()
+    for run in runs:
+        if run.metric is not None and benchmark.name != "cirr":
+            raise UnreadableInput(
+                str(run.path), f"is a file for CIRR's server, not for {TITLES[benchmark.name]}"
+            )
+        lists = collected.subset if run.metric == "recall_subset" else collected.lists
+        for where, ranked in run.lists:
+            systems.add(ranked.system)
+            if len(systems - {""}) > 1:
+                names = " and ".join(sorted(systems - {""}))
+                raise UnreadableInput(where, f"lists of {names}", "evaluate one system at a time")
+            if ranked.query_id in lists:
+                raise UnreadableInput(
+                    where,
+                    f"query {ranked.query_id} occurs twice",
+                    f"first at {lists[ranked.query_id].where}",
+                )
+            if benchmark.name == "circo":
+                ranked = with_canonical_ids(where, ranked)  # noqa: PLW2901
+            lists[ranked.query_id] = PlacedList(where, ranked)
+    return collected
+
+
+def with_canonical_ids(where: str, ranked: RankedList) -> RankedList:
+    """The list with COCO's ids as CIRCO writes them."""
+    images = tuple(canonical(image, where) for image in ranked.images)
+    if len(set(images)) < len(images):
+        twice = next(image for image in images if images.count(image) > 1)
+        raise UnreadableInput(where, f"the list of query {ranked.query_id} holds {twice} twice")
+    return RankedList(ranked.query_id, ranked.system, images, ranked.scores)
+
+
+def parts_by_query(benchmark: Benchmark) -> dict[str, str]:
+    """The name of each query's part, by query id."""
+    return {query.query_id: part.name for part in benchmark.parts for query in part.queries}
+
+
+def drop_other_categories(benchmark: Benchmark, collected: CollectedRuns) -> list[str]:
+    """Drop lists of FashionIQ's other categories, if the run also answers the chosen ones.
+
+    Returns:
+        A note if there were any.
+    """
+    if benchmark.name != "fashioniq":
+        return []
+    chosen = {part.name for part in benchmark.parts}
+    categories = {
+        query_id: match["category"]
+        for query_id in collected.lists
+        if (match := _TRIPLET.fullmatch(query_id.removesuffix(REVERSED))) is not None
+        and match["split"] == benchmark.split
+    }
+    others = [query_id for query_id, category in categories.items() if category not in chosen]
+    if not others or len(others) == len(categories):
+        return []
+    for query_id in others:
+        del collected.lists[query_id]
+    names = " and ".join(sorted({categories[query_id] for query_id in others}))
+    return [f"{len(others):,} lists of {names} are ignored"]
+
+
+def refuse_unknown_queries(benchmark: Benchmark, lists: Mapping[str, PlacedList]) -> None:
+    """Refuse queries that the benchmark does not have, and explain what they are.
+
+    Raises:
+        UnreadableInput: naming the first few.
+    """
+    known = parts_by_query(benchmark)
+    unknown = [query_id for query_id in lists if query_id not in known]
+    if unknown:
+        raise UnreadableInput(
+            lists[unknown[0]].where,
+            f"{len(unknown):,} of {len(lists):,} queries are not in {full_name(benchmark)} "
+            f"({first_few(unknown)})",
+            explain_unknown(benchmark, unknown, known),
+        )
+
+
+def explain_unknown(benchmark: Benchmark, unknown: Collection[str], known: Collection[str]) -> str:
+    """What the unknown queries have in common, with the option that includes them."""
+    example = f"its ids look like {next(iter(known))}"
+    if benchmark.name != "fashioniq":
+        return f"{example}; another split has others (--split)"
+    matches = [_TRIPLET.fullmatch(query_id.removesuffix(REVERSED)) for query_id in unknown]
+    triplets = [match for match in matches if match is not None]
+    if len(triplets) < len(matches):
+        return example
+    splits = sorted({match["split"] for match in triplets})
+    categories = sorted({match["category"] for match in triplets})
+    if benchmark.split not in splits:
+        return f"they are all of split {' and '.join(splits)}"
+    if not set(categories) & {part.name for part in benchmark.parts}:
+        options = " ".join(f"--category {name}" for name in categories)
+        return f"they are all of {' and '.join(categories)}: add {options}"
+    return explain_caption_order(unknown, known) or example
+
+
+def explain_caption_order(unknown: Collection[str], known: Collection[str]) -> str:
+    """The option that includes these queries, if they are the known ones in the other order."""
+    triplets = {query_id.removesuffix(REVERSED) for query_id in known}
+    if not {query_id.removesuffix(REVERSED) for query_id in unknown} <= triplets:
+        return ""
+    if all(query_id.endswith(REVERSED) for query_id in unknown):
+        return "they all have the captions reversed: --captions reversed, or both"
+    return "they all have the captions in order: --captions forward, or both"
+
+
+def refuse_missing_queries(benchmark: Benchmark, collected: CollectedRuns, remedy: str) -> None:
+    """Refuse runs without a list for some queries.
+
+    Raises:
+        UnreadableInput: naming the first few.
+    """
+    known = parts_by_query(benchmark)
+    given = [(collected.lists, "list"), (collected.subset, "ranking of the image set")]
+    for lists, kind in [pair for pair in given if pair[0]] or given[:1]:
+        missing = [query_id for query_id in known if query_id not in lists]
+        if missing:
+            raise UnreadableInput(
+                collected.files,
+                f"{len(missing):,} of {len(known):,} queries of {full_name(benchmark)} have no "
+                f"{kind} ({first_few(missing)})",
+                explain_missing(known, missing) + remedy,
+            )
+
+
+def explain_missing(known: Mapping[str, str], missing: Collection[str]) -> str:
+    """The option that leaves out the missing queries, if they are a part or a captions' order."""
+    answered = known.keys() - set(missing)
+    parts = dict.fromkeys(known.values())
+    present = [name for name in parts if any(known[query_id] == name for query_id in answered)]
+    if 0 < len(present) < len(parts):
+        options = " ".join(f"--category {name}" for name in present)
+        return f"{options} evaluates {' and '.join(present)} alone; "
+    orders = [{query_id.endswith(REVERSED) for query_id in ids} for ids in (answered, missing)]
+    if orders == [{False}, {True}]:
+        return "--captions forward evaluates captions in order alone; "
+    return ""
+
+
+def full_name(benchmark: Benchmark) -> str:
+    """The benchmark with its split and the options that decide its queries."""
+    name = f"{TITLES[benchmark.name]} {benchmark.split}"
+    if benchmark.captions is None:
+        return name
+    parts = ", ".join(part.name for part in benchmark.parts)
+    return f"{name} ({parts}; captions {benchmark.captions})"

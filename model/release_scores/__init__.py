@@ -1,0 +1,1 @@
+"""Scoring the retrieved sets of a release with a trained scorer."""

@@ -1,0 +1,115 @@
+"""Finding images and computing their tokens, so that a scorer can work on them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from hsfiq.drawn import garment_of
+from hsfiq.drawn.draw import write_images
+from hsfiq.errors import UnreadableInput
+from hsfiq.images.folder import ImageFolder, usual_folder
+from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.scorer.inference import Inference, precision
+from hsfiq.model.scorer.loading import Loaded
+from hsfiq.model.training.callbacks import Callback
+from hsfiq.records import InvalidRecord
+from hsfiq.releases.reader import ReleasedSet
+
+
+def encode_images(
+    loaded: Loaded, files: Mapping[str, Path], cache: Path, device: torch.device, callback: Callback
+) -> tuple[Inference, set[str]]:
+    """Compute the tokens that the cache lacks.
+
+    Args:
+        loaded: the scorer, on `device`.
+        files: by image id.
+        cache: the feature cache's folder.
+        device: computes.
+        callback: is told of the images encoded.
+
+    Returns:
+        Inference on these images, and the ids of those that can be read.
+
+    Raises:
+        UnreadableInput: no disk space for the tokens.
+    """
+    tokens = FeatureCache.open(cache, loaded.scorer.encoder)
+    report = tokens.fill(files, device=device, on_progress=callback.caching)
+    dtype = inference_dtype(loaded.recipe, device)
+    inference = Inference(loaded.scorer, tokens, Distributed(device), dtype)
+    return inference, files.keys() - report.unreadable.keys()
+
+
+def inference_dtype(recipe: Recipe, device: torch.device) -> torch.dtype:
+    """The dtype of the training's arithmetic; fp32 for fp16 on a CPU, which lacks it."""
+    if recipe.precision == "fp16" and device.type == "cpu":
+        return torch.float32
+    return precision(recipe.precision, device)
+
+
+@contextmanager
+def images_of_release(
+    sets: Collection[ReleasedSet], release: Path, folder: Path | None
+) -> Iterator[Mapping[str, Path]]:
+    """The available files of the sets' images and references, by image id.
+
+    Args:
+        sets: of the release.
+        release: its folder.
+        folder: of the images; None for the usual ones.
+
+    Raises:
+        UnreadableInput: the folder of the images is unknown.
+    """
+    wanted = {image for it in sets for image in (it.reference, *it.images)}
+    folder = folder or usual_folder(release) or usual_folder(Path())
+    with find_images(folder, wanted, (str(release), "a release holds no images")) as files:
+        yield files
+
+
+@contextmanager
+def find_images(
+    folder: Path | None, wanted: Collection[str], unknown: tuple[str, str]
+) -> Iterator[Mapping[str, Path]]:
+    """The available files of some images, by image id.
+
+    Pictures of the drawn catalogue need no folder: they are drawn again.
+
+    Args:
+        folder: of the images; None if unknown.
+        wanted: the images' ids.
+        unknown: `where` and `what` of the error if the folder is unknown.
+
+    Raises:
+        UnreadableInput: the folder is unknown.
+    """
+    if folder is not None:
+        yield image_files(folder, wanted)
+        return
+    try:
+        garments = [garment_of(image) for image in sorted(wanted)]
+    except InvalidRecord:
+        raise UnreadableInput(*unknown, "name their folder with --images") from None
+    with TemporaryDirectory() as drawn:
+        write_images(garments, Path(drawn))
+        yield image_files(Path(drawn), wanted)
+
+
+def image_files(folder: Path, wanted: Collection[str]) -> dict[str, Path]:
+    """The images' files in a folder, by image id.
+
+    Raises:
+        UnreadableInput: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise UnreadableInput(str(folder), "there is no such folder", "name another with --images")
+    files = ImageFolder(folder)
+    return {image: path for image in sorted(wanted) if (path := files.find(image)) is not None}

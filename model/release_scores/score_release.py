@@ -1,0 +1,146 @@
+"""`hsfiq score`: a trained scorer's scores as a column of a release.
+
+The files on this path, in order: `hsfiq/cli/score.py` parses the options, this module decides
+whether to score, `model/scorer/loading.py` loads the scorer, `encoded_images.py` computes the
+images' tokens, `set_scores.py` scores images and sets with `model/scorer/scorer.py`, and
+`score_files.py` writes RELEASE.scores/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hsfiq import __version__
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.checkpoints.checkpoint import sha256_of
+from hsfiq.model.checkpoints.lineage import trained_on
+from hsfiq.model.release_scores.encoded_images import encode_images, images_of_release
+from hsfiq.model.release_scores.score_files import (
+    are_complete,
+    earlier_scores,
+    scores_folder,
+    write_scores,
+)
+from hsfiq.model.release_scores.set_scores import score_sets
+from hsfiq.model.scorer.loading import Loaded, load_scorer
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.run import jsonable
+from hsfiq.releases.manifest import read_manifest
+from hsfiq.releases.reader import QUERIES, SETS, SPLITS, read_sets
+from hsfiq.text import first_few
+
+VERSIONS = ("hsfiq", "torch")
+"""Keys of a provenance for the versions of programs."""
+TRAINED_ON = "trained_on"
+"""Key of a provenance for the releases that the scorer was retrained on."""
+
+
+def score_release(
+    release: Path,
+    name: str,
+    paths: ScorerPaths,
+    device: torch.device,
+    callback: Callback,
+    *,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Score a release, unless the same scorer has done so.
+
+    Args:
+        release: its folder; the scores go into `scores_folder(release)`.
+        name: the metric's.
+        paths: of the scorer's checkpoint, images, weights and cache.
+        device: computes.
+        callback: is told of the images encoded.
+        force: score in any case, and replace any scores of this name.
+
+    Returns:
+        The content of the scores' JSON file.
+
+    Raises:
+        UnreadableInput: no release, no checkpoint, no images, or other scores of this name.
+    """
+    sets = read_sets(release)
+    folder = scores_folder(release)
+    loaded = load_scorer(paths.required("checkpoint"), paths.weights, device)
+    provenance = provenance_of(name, release, loaded)
+    if not force and (before := earlier_scores(folder, name)):
+        if not is_same(provenance, before):
+            raise UnreadableInput(
+                str(folder / f"{name}.json"),
+                "holds the scores of another scorer, or of another release",
+                "choose another --name, or --force",
+            )
+        # Scores of an earlier version, without the releases that the scorer was retrained on, are
+        # computed again.
+        same_releases = before.get(TRAINED_ON) == provenance.get(TRAINED_ON)
+        if same_releases and not before.get("missing_images") and are_complete(folder, before):
+            return before
+    with images_of_release(sets, release, paths.images) as files:
+        inference, available = encode_images(loaded, files, paths.cache, device, callback)
+    scores = score_sets(sets, available, loaded.recipe.pooling, inference)
+    if not scores.sets:
+        raise UnreadableInput(
+            str(release),
+            f"no set has all its images: {first_few(scores.missing)} are missing or unreadable",
+            "name the folder of the images with --images",
+        )
+    return write_scores(folder, name, scores, provenance)
+
+
+def provenance_of(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
+    """What decides the scores, apart from which images are available."""
+    releases = trained_on(loaded.checkpoint)
+    return jsonable(
+        {
+            "metric": name,
+            "score": "mean over the set's images of the pooled cosine (CIRQRS eq. 7)",
+            "release": {
+                "name": release.resolve().name,
+                "sha256": {file: sha256_of(release / file) for file in (QUERIES, SETS)},
+            },
+            "checkpoint_sha256": loaded.checkpoint.sha256,
+            "recipe": loaded.recipe.to_json(),
+            "data": loaded.checkpoint.about["data"],
+            **({TRAINED_ON: releases} if releases else {}),
+            "encoder": loaded.checkpoint.about["encoder"],
+            "preprocessing": asdict(loaded.scorer.encoder.preprocessing),
+            "text": "as LAVIS' blip_caption",
+            "hsfiq": __version__,
+            "torch": torch.__version__,
+        }
+    )
+
+
+def is_same(provenance: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether two provenances have the same scorer and release.
+
+    Versions of programs do not matter; nor do the releases of a retraining, which earlier versions
+    did not record.
+    """
+    ignored = (*VERSIONS, TRAINED_ON)
+    return all(before.get(key) == value for key, value in provenance.items() if key not in ignored)
+
+
+def has_held_out_part(release: Path, about: Mapping[str, Any]) -> bool:
+    """Whether the scorer was trained on this release, which holds out a part.
+
+    Args:
+        release: the scored release.
+        about: the content of the scores' JSON file.
+    """
+    manifest = read_manifest(release)
+    return (
+        manifest is not None
+        and (release / SPLITS).is_file()
+        and any(
+            source["content_sha256"] == manifest["content_sha256"]
+            for source in about.get(TRAINED_ON, ())
+        )
+    )
