@@ -223,7 +223,6 @@ def report(
     allow_missing: bool,
     as_json: bool,
 ) -> None:
-    """Evaluate, and print the result."""
     from hsfiq.model.evaluation.evaluate_system import ScorerRequest, evaluate_system
 
     files = runs or ()

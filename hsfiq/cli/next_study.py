@@ -36,7 +36,6 @@ STRATEGIES = ("information", "random")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to those of `hsfiq study`."""
     app.command("next", epilog="Example: hsfiq study next --scorer retrained --n 500")(next_)
 
 
@@ -127,7 +126,6 @@ def next_(
 def uncertainty_of(
     checkpoints: Sequence[Path], candidates: Candidates, seed: int, options: ScorerOptions
 ) -> Uncertainty:
-    """What the scorers are unsure about."""
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.active.uncertainty import uncertainty
@@ -138,7 +136,6 @@ def uncertainty_of(
 
 
 def as_text(result: dict[str, Any]) -> str:
-    """The new study for a person."""
     lines = [
         (
             f"study {result['study']}: {result['questions']:,} questions about "

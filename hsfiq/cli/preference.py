@@ -71,11 +71,7 @@ def retrain_scorer(asked: Asked, *, no_cache: bool, as_json: bool) -> None:
 
 
 def required(path: Path | None, option: str) -> Path:
-    """The option's path.
-
-    Raises:
-        UnreadableInput: it was not given.
-    """
+    """The option's path."""
     if path is None:
         raise UnreadableInput(NAME, f"needs {option}", "see `hsfiq train --help`")
     return path
@@ -91,7 +87,6 @@ def triplets_of(asked: Asked, data: str, recipe: Recipe) -> TrainingData:
 
 
 def as_text(result: dict[str, Any]) -> str:
-    """The report for a person, figures that got worse first."""
     from hsfiq.model.preference.model_card import summary_lines
 
     return "\n".join(

@@ -19,7 +19,6 @@ from hsfiq.text import first_few
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --scorer runs/cirqrs")(score)
 
 
@@ -55,7 +54,6 @@ def score(
 
 
 def as_text(result: dict[str, Any], release: Path) -> str:
-    """The result for a person."""
     from hsfiq.model.release_scores.score_files import scores_folder
     from hsfiq.model.release_scores.score_release import has_held_out_part
 

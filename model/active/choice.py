@@ -40,7 +40,6 @@ class Choice:
     uncertainty: Mapping[str, Any] | None = None
 
     def to_json(self, candidates: Candidates) -> dict[str, Any]:
-        """The choice, counted by category and by system."""
         systems = Counter(candidates.systems[it] for pair in self.pairs for it in pair.systems)
         expected, expected_of_random = self.expected or (None, None)
         return {
@@ -73,11 +72,8 @@ def choose_pairs(
     """Choose n pairs.
 
     Args:
-        candidates: to choose from.
         uncertainty: of the scorers; None to choose at random without a scorer.
-        n: pairs to choose.
         strategy: "information" or "random".
-        seed: of the choice.
     """
     about: dict[str, Any] = {"strategy": strategy, "seed": seed}
     rng = rng_of(seed)
@@ -104,5 +100,4 @@ def choose_pairs(
 
 
 def rng_of(seed: int) -> Random:
-    """The generator of a choice."""
     return Random(f"next:{seed}")  # noqa: S311 (a seeded draw, not a secret)

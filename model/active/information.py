@@ -46,7 +46,6 @@ class Information:
         return gains
 
     def take(self, place: int) -> None:
-        """Take a pair."""
         self.total += float(self.gains([place]))
         rows = self._rows[place]  # [A, J]
         known = self._posterior @ rows.T  # [J, A]

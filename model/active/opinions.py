@@ -46,7 +46,6 @@ def opinions(
         sets: S of them, each of k images with tokens.
         dropout: draws the masks of J = SAMPLES opinions; None for no dropout, J = 1.
         pooling: over an image's token vectors.
-        inference: encodes.
 
     Returns:
         [J, S] float64 on the CPU.

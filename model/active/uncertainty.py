@@ -43,7 +43,6 @@ class Uncertainty:
     about: Mapping[str, Any]
 
     def information(self) -> Information:
-        """The information of the pairs, with none taken."""
         return Information(self.latents, self.weights)
 
 
@@ -60,10 +59,6 @@ def uncertainty(
     Args:
         checkpoints: of one scorer, or of several as an ensemble.
         paths: of images, weights and cache.
-        candidates: the pairs to choose from.
-        seed: of the dropout.
-        device: computes.
-        callback: is told of the images encoded.
 
     Raises:
         UnreadableInput: no checkpoint, no images, a checkpoint named twice, or an ensemble of
@@ -157,11 +152,7 @@ def with_images(
 
 
 def require_distinct(scorers: Sequence[Loaded]) -> None:
-    """Refuse a scorer named twice: the ensemble would look more certain than it is.
-
-    Raises:
-        UnreadableInput: naming it.
-    """
+    """Refuse a scorer named twice: the ensemble would look more certain than it is."""
     known: dict[str, Path] = {}
     for loaded in scorers:
         path = loaded.checkpoint.path
@@ -171,11 +162,7 @@ def require_distinct(scorers: Sequence[Loaded]) -> None:
 
 
 def require_same_source(scorers: Sequence[Loaded], priors: Sequence[AnswerPrior]) -> None:
-    """Refuse an ensemble of retrained and other scorers: their logits are not comparable.
-
-    Raises:
-        UnreadableInput: naming one of each.
-    """
+    """Refuse an ensemble of retrained and other scorers: their logits are not comparable."""
     for loaded, prior in zip(scorers, priors, strict=True):
         if prior.source != priors[0].source:
             raise UnreadableInput(

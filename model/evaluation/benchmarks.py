@@ -100,7 +100,6 @@ class Benchmark:
     """A split of a benchmark.
 
     Attributes:
-        name: of the benchmark.
         split: `val`, `test`, ...
         parts: one or more; a figure over several is their mean.
         keeps_reference: whether the reference image is a candidate (not in CIRR).
@@ -196,9 +195,6 @@ def cirr(folder: Path, split: str = "val") -> Benchmark:
     Args:
         folder: holds `captions/` and `image_splits/`, or a folder `cirr` that does.
         split: `val`, or `test1`, which has no targets.
-
-    Raises:
-        UnreadableInput: with file and place.
     """
     (source,) = cirr_files.read(folder, [split])
     known = set(source.images)

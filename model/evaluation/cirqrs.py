@@ -58,7 +58,6 @@ def cirqrs_at(
     The lists' images are projected in chunks; besides a chunk, memory holds Q x k scores.
 
     Args:
-        part: the queries.
         answers: a system's lists for some or all of them.
         prepared: the scorer, with the lists' images that are available.
         ks: a value is undefined if any list is shorter than k.
@@ -87,8 +86,6 @@ def with_cirqrs(
     """Add CIRQRS@k to the evaluation of a system's lists.
 
     Args:
-        evaluation: of the same lists.
-        answers: by part.
         prepared: the scorer, with the lists' images that are available.
 
     Raises:

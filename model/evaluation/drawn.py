@@ -44,7 +44,6 @@ class Catalogue:
     notes: tuple[str, ...] = ()
 
     def candidates(self, split: Split) -> tuple[Garment, ...]:
-        """The candidates and references of a split."""
         return self.garments if split == "test" else shown_of(self.garments)
 
 
@@ -55,7 +54,6 @@ def catalogue_of(recipe: Recipe, data: Mapping[str, Any]) -> Catalogue:
     a fair test; but only the training's own gives the figures of its validation.
 
     Args:
-        recipe: the scorer's.
         data: what its checkpoint records about its training data.
     """
     if data.get("name") == "drawn":
@@ -76,7 +74,6 @@ def is_trained_on(
     recipe: Recipe,
     data: Mapping[str, Any],
 ) -> bool:
-    """Whether a checkpoint was trained on these garments and triplets."""
     parts = drawn_parts(garments, triplets, recipe.pool, Path())
     everything = {garment.image_id: Path() for garment in garments}
     return content_sha256(with_files("drawn", parts, everything, "drawn")) == data.get("sha256")
@@ -99,7 +96,6 @@ def drawn(catalogue: Catalogue, split: Split) -> Benchmark:
 
 
 def query_of(triplet: DrawnTriplet) -> Query:
-    """The triplet's query, as in validation."""
     return Query(
         query_id=triplet.external_id,
         reference=triplet.reference.image_id,
@@ -114,7 +110,6 @@ def drawn_for_scorer(
     """A split of the catalogue that a scorer was trained on.
 
     Args:
-        split: which.
         path: the scorer's checkpoint.
         images: folder for the pictures, which are drawn if missing; None for the scorer's own.
 

@@ -37,8 +37,6 @@ class ScorerRequest:
 
     Attributes:
         paths: of its checkpoint, images, weights and cache.
-        device: computes.
-        callback: is told of the images encoded.
         out: file for the scorer's own lists; None to write none.
     """
 
@@ -50,8 +48,6 @@ class ScorerRequest:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """A result as JSON, and as lines for a person."""
-
     result: dict[str, Any]
     lines: list[str]
 
@@ -63,8 +59,6 @@ class RankedSystem:
     Attributes:
         name: of the files or the scorer.
         benchmark: with the ranked candidates.
-        answers: by part.
-        notes: on the lists.
         about: entries of the result that describe the scorer.
     """
 
@@ -89,7 +83,6 @@ def evaluate_system(
     If the benchmark withholds its targets, check submission files or write a submission instead.
 
     Args:
-        benchmark: to evaluate on.
         files: one system's runs; may be empty if there is a scorer.
         scorer: ranks the corpus if there are no runs, else adds CIRQRS@k to their figures.
         submission: a new folder for the files of the benchmark's server.
@@ -161,7 +154,6 @@ def report_figures(
 def system_of_runs(
     benchmark: Benchmark, files: Sequence[Path], *, allow_missing: bool
 ) -> RankedSystem:
-    """The system whose lists are in files."""
     runs = [read_run(path) for path in files]
     answers, notes = match_runs(benchmark, runs, allow_missing=allow_missing)
     return RankedSystem(", ".join(map(str, files)), benchmark, answers, notes)

@@ -58,7 +58,6 @@ class PartFigures:
     n_missing: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """The figures; undefined ones are null, with their reason."""
         result: dict[str, Any] = {
             "n_queries": self.n_queries,
             "corpus": {"name": self.corpus, "size": self.corpus_size},
@@ -80,7 +79,6 @@ class Evaluation:
     """A system's figures on a benchmark.
 
     Attributes:
-        benchmark: that was evaluated.
         overall: the figures of the only part, or the mean of several.
         parts: those of each part.
         n_missing: queries without a list, which count as misses.
@@ -96,7 +94,6 @@ class Evaluation:
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The evaluation as a JSON object; several parts are listed under `categories`."""
         result: dict[str, Any] = {"benchmark": self.benchmark.name, "split": self.benchmark.split}
         if self.benchmark.captions is not None:
             result["captions"] = self.benchmark.captions
@@ -119,7 +116,6 @@ def evaluate(
     Args:
         benchmark: one with targets.
         answers: the system's lists, by part.
-        notes: for the result.
 
     Raises:
         ValueError: the benchmark withholds its targets.
@@ -143,7 +139,6 @@ def evaluate(
 
 
 def part_figures(benchmark: Benchmark, part: Part, answers: SystemLists) -> PartFigures:
-    """The figures of one part."""
     size = None if part.corpus.images is None else len(part.corpus.images)
     n_candidates = size if size is None or benchmark.keeps_reference else size - 1
     mean = partial(mean_over, lists=answers.lists, problem=too_short(benchmark, part))
@@ -226,9 +221,7 @@ def mean_over(
     """The mean over queries; a query without a list counts 0.
 
     Args:
-        queries: one or more.
         metric: of each list; the mean is undefined if any value is.
-        lists: by query id.
         problem: why lists do not determine their value, and the remedy.
     """
     values = [
@@ -259,12 +252,10 @@ def by_aspect(queries: Sequence[Query]) -> dict[str, list[Query]]:
 
 
 def recall_at(k: int, n_candidates: int | None) -> ListMetric:
-    """Recall@k of the target."""
     return lambda query, ranked: recall(ranked, target_of(query), k, n_candidates)
 
 
 def precision_at(k: int, n_candidates: int | None) -> ListMetric:
-    """AP@k over the ground truths."""
     return lambda query, ranked: average_precision(ranked, query.truths, k, n_candidates)
 
 

@@ -31,7 +31,6 @@ class PreparedScorer:
 
     Attributes:
         loaded: the scorer and its checkpoint.
-        inference: encodes.
         wanted: every image that was asked for.
         available: those that exist and can be read.
     """
@@ -43,7 +42,6 @@ class PreparedScorer:
 
     @property
     def missing(self) -> list[str]:
-        """The images that are not available, sorted."""
         return sorted(self.wanted - self.available)
 
     def missing_json(self) -> dict[str, Any]:
@@ -57,7 +55,6 @@ class PreparedScorer:
         }
 
     def missing_notes(self) -> tuple[str, ...]:
-        """The same as a note."""
         if not self.missing:
             return ()
         n = f"{len(self.missing):,} of {len(self.wanted):,}"
@@ -77,9 +74,6 @@ def prepare_scorer(
 
     Args:
         paths: of the scorer's checkpoint, images, weights and cache.
-        wanted: images.
-        device: computes.
-        callback: is told of the images encoded.
         allow_missing: whether to go on without missing or unreadable images.
 
     Raises:
@@ -97,11 +91,7 @@ def prepare_scorer(
 
 
 def refuse_missing(wanted: Collection[str], available: Collection[str], folder: Path) -> None:
-    """Refuse missing images.
-
-    Raises:
-        UnreadableInput: naming the first few.
-    """
+    """Refuse missing images."""
     if missing := sorted(set(wanted).difference(available)):
         raise UnreadableInput(
             str(folder),

@@ -89,7 +89,6 @@ class TopK:
         self._images = 0
 
     def add(self, block: Block) -> None:
-        """Add a block."""
         scores = block.scores
         columns = torch.arange(scores.shape[1], device=scores.device) + block.first  # [n]
         if self._excluded is not None:
@@ -153,7 +152,6 @@ class SelectedScores:
         """[Q, M], NaN for an image that was in no block."""
 
     def add(self, block: Block) -> None:
-        """Add a block."""
         places = self._columns[block.rows] - block.first  # [b, M]
         inside = (places >= 0) & (places < block.scores.shape[1])
         scores = block.scores.gather(1, places.clamp(0, block.scores.shape[1] - 1))  # [b, M]

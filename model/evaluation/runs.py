@@ -23,8 +23,6 @@ _TRIPLET = re.compile(r"(?P<category>[\w-]+)\.(?P<split>[\w-]+)\.\d+")
 
 @dataclass(frozen=True, slots=True)
 class PlacedList:
-    """A ranked list, and its place in its file."""
-
     where: str
     ranked: RankedList
 
@@ -86,11 +84,7 @@ def match_runs(
 
 
 def collect(benchmark: Benchmark, runs: Sequence[Run]) -> CollectedRuns:
-    """The lists of one system's runs by query.
-
-    Raises:
-        UnreadableInput: with file and place.
-    """
+    """The lists of one system's runs by query."""
     collected = CollectedRuns(", ".join(str(run.path) for run in runs), {}, {})
     systems: set[str] = set()
     for run in runs:
@@ -126,7 +120,6 @@ def with_canonical_ids(where: str, ranked: RankedList) -> RankedList:
 
 
 def parts_by_query(benchmark: Benchmark) -> dict[str, str]:
-    """The name of each query's part, by query id."""
     return {query.query_id: part.name for part in benchmark.parts for query in part.queries}
 
 
@@ -155,11 +148,7 @@ def drop_other_categories(benchmark: Benchmark, collected: CollectedRuns) -> lis
 
 
 def refuse_unknown_queries(benchmark: Benchmark, lists: Mapping[str, PlacedList]) -> None:
-    """Refuse queries that the benchmark does not have, and explain what they are.
-
-    Raises:
-        UnreadableInput: naming the first few.
-    """
+    """Refuse queries that the benchmark does not have, and explain what they are."""
     known = parts_by_query(benchmark)
     unknown = [query_id for query_id in lists if query_id not in known]
     if unknown:
@@ -201,11 +190,7 @@ def explain_caption_order(unknown: Collection[str], known: Collection[str]) -> s
 
 
 def refuse_missing_queries(benchmark: Benchmark, collected: CollectedRuns, remedy: str) -> None:
-    """Refuse runs without a list for some queries.
-
-    Raises:
-        UnreadableInput: naming the first few.
-    """
+    """Refuse runs without a list for some queries."""
     known = parts_by_query(benchmark)
     given = [(collected.lists, "list"), (collected.subset, "ranking of the image set")]
     for lists, kind in [pair for pair in given if pair[0]] or given[:1]:

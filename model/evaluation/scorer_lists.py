@@ -61,9 +61,6 @@ def rank_with_scorer(
     Args:
         benchmark: with known corpora.
         paths: of the scorer's checkpoint, images, weights and cache.
-        device: computes.
-        callback: is told of the images encoded.
-        depth: the longest list.
         allow_missing: whether to go on without missing or unreadable images. Missing candidates are
             not ranked then, and queries whose reference is missing have no list.
 
@@ -149,9 +146,6 @@ def rank_part(
     Memory holds the lists, a chunk of the corpus and its scores (`ranking`).
 
     Args:
-        part: all of whose candidates are available.
-        prepared: the scorer.
-        depth: the longest list.
         without_reference: whether the reference is not a candidate.
 
     Returns:

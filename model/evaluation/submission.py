@@ -50,7 +50,6 @@ def check_submission(benchmark: Benchmark, runs: Sequence[Run]) -> None:
 
 
 def check_file(benchmark: Benchmark, run: Run) -> None:
-    """Check the file itself."""
     where, title = str(run.path), TITLES[benchmark.name]
     if run.form != "object" or (benchmark.name == "cirr" and run.metric is None):
         raise UnreadableInput(
@@ -67,7 +66,6 @@ def check_file(benchmark: Benchmark, run: Run) -> None:
 
 
 def check_list(benchmark: Benchmark, query: Query, placed: PlacedList) -> None:
-    """Check a list over the whole corpus."""
     images, corpus = placed.ranked.images, benchmark.parts[0].corpus.images
     check_length(placed, CIRCO_LENGTH if benchmark.name == "circo" else LENGTHS["recall"])
     if not benchmark.keeps_reference and query.reference in images:
@@ -81,7 +79,6 @@ def check_list(benchmark: Benchmark, query: Query, placed: PlacedList) -> None:
 
 
 def check_subset(query: Query, placed: PlacedList) -> None:
-    """Check a ranking of CIRR's image set."""
     check_length(placed, LENGTHS["recall_subset"])
     for image in placed.ranked.images:
         if image not in query.subset:
@@ -90,7 +87,6 @@ def check_subset(query: Query, placed: PlacedList) -> None:
 
 
 def check_length(placed: PlacedList, length: int) -> None:
-    """Check that a list has exactly this length."""
     if len(placed.ranked.images) != length:
         raise UnreadableInput(
             placed.where, f"{len(placed.ranked.images)} images, the server requires {length}"

@@ -22,7 +22,6 @@ def to_table(evaluation: Evaluation, system: str) -> str:
     """Format an evaluation: a row for each figure, in per cent.
 
     Args:
-        evaluation: to print.
         system: the name of the run or the scorer.
     """
     benchmark = evaluation.benchmark
@@ -69,11 +68,9 @@ def rows(evaluation: Evaluation, columns: Sequence[PartFigures]) -> Iterator[str
 
 
 def named_figures(part: PartFigures) -> list[tuple[str, Figure]]:
-    """All figures of a part, including those of aspects."""
     aspects = {f"{SEMANTIC} {aspect}": figure for aspect, figure in part.aspects.items()}
     return list((part.figures | aspects).items())
 
 
 def percent(figure: Figure) -> str:
-    """A figure as papers print it."""
     return "-" if figure.value is None else f"{100 * figure.value:.2f}"

@@ -58,7 +58,6 @@ class Question:
 
     @property
     def images(self) -> set[str]:
-        """References and retrieved images."""
         return {image for set_ in self.sets for image in (set_.reference, *set_.images)}
 
 
@@ -79,7 +78,6 @@ class ReleaseAnswers:
     held_out: frozenset[tuple[str, str | None]]
 
     def part(self, name: Part) -> list[Question]:
-        """The questions of one part."""
         return [question for question in self.questions if question.part == name]
 
 
@@ -118,11 +116,7 @@ def question_of(
     parts: Mapping[str, Part] | None,
     release: Path,
 ) -> Question:
-    """A row of the preferences with its sets; without parts, it is a training question.
-
-    Raises:
-        UnreadableInput: a set is missing.
-    """
+    """A row of the preferences with its sets; without parts, it is a training question."""
     for key, set_id in (("set_1", row.set_1), ("set_2", row.set_2)):
         if set_id not in sets:
             where = f"{release / PREFERENCES}: question {row.question_id}"
@@ -171,7 +165,6 @@ def answer_tensors(questions: Sequence[Question], weights: Mapping[str, float]) 
     """The answers to some questions as tensors.
 
     Args:
-        questions: one or more.
         weights: of the participants; scaled to a mean of 1 over these questions.
 
     Raises:

@@ -86,7 +86,6 @@ class Inputs:
         train: the training questions.
         held_out: the questions to report on.
         left_out: ids of the questions that lack an image.
-        tokens: of all their images.
         triplets: of the given data, without the held-out ones; None without data.
     """
 

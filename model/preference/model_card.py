@@ -26,9 +26,6 @@ def earlier_release_notes(provenance: Mapping[str, Any]) -> list[str]:
     """A note that earlier releases may flatter the figures on the held-out part; or nothing.
 
     Training on the same answers again is no risk: they have the same held-out part.
-
-    Args:
-        provenance: the checkpoint's.
     """
     digest = provenance["release"]["content_sha256"]
     others = [it for it in provenance[EARLIER_RELEASES] if it["content_sha256"] != digest]
@@ -52,7 +49,6 @@ def model_card(
     """The text of MODEL_CARD.md.
 
     Args:
-        provenance: the checkpoint's.
         fitted: the answer models, as in `answer_model.json`.
         report: as in `report.json`.
     """
@@ -118,7 +114,6 @@ def figure_table(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def summary_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """The report for a terminal."""
     if report["simulated"]:
         yield SIMULATED
     yield from report.get("notes", ())  # absent from reports of earlier versions
@@ -141,7 +136,6 @@ def figures_worst_first(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_worse(entry: Mapping[str, Any]) -> bool:
-    """Whether a figure got worse."""
     change = entry["difference"]["value"]
     if change is None:
         return False

@@ -49,10 +49,8 @@ def measure_agreement(
     """Compare both scorers on some questions of a release.
 
     Args:
-        folder: the release's.
         questions: the held-out ones' ids; those without predictions are left out, and counted.
         predictions: "before" and "after".
-        seed: of the resamples.
 
     Returns:
         {"n_questions", "n_without_scores", "n_participants", "figures" (worst change first),
@@ -168,7 +166,6 @@ def reliability_table(
         rows: (n, ...) the questions.
         predicted: (n,) P(set 1 preferred).
         hits: (n,) 1 if it was, else 0.
-        draws: of the release.
     """
     places = np.minimum((predicted * BINS).astype(np.int64), BINS - 1)  # [n]
     inside = (places[:, None] == np.arange(BINS)).astype(np.float64)  # [n, BINS]

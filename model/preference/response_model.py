@@ -58,7 +58,6 @@ class AnswerTensors:
 
     @property
     def has_ties(self) -> bool:
-        """Whether any question was answered with a tie."""
         return bool((self.preferred == 0).any())
 
     def part(self, places: Tensor, device: torch.device) -> AnswerTensors:
@@ -119,7 +118,6 @@ class AnswerModel:
         return preference_losses(preferences, sets, answers), score_losses(scores, sets, answers)
 
     def to_json(self) -> dict[str, Any]:
-        """Every parameter with its standard error."""
         preferences, scores = with_errors(self.preferences), with_errors(self.scores)
         result: dict[str, Any] = {
             "slope": preferences[0],
@@ -167,7 +165,6 @@ def fit_answers(sets: Tensor, answers: AnswerTensors, offset_sd: float) -> Answe
 
     Args:
         sets: [Q, 2] scores of the questions' sets.
-        answers: to these questions.
         offset_sd: standard deviation of the normal prior of the offsets.
 
     Raises:

@@ -56,10 +56,7 @@ def retrain(
         release: the release to train on.
         out: the retraining's own folder.
         paths: of the checkpoint to start from, images, weights and cache.
-        settings: every value.
         data: triplets to measure recall on, and to mix in if the settings say so; or None.
-        device: computes.
-        callback: is told of the images encoded.
 
     Returns:
         The checkpoint; `report.json` and the other files are beside it.

@@ -80,7 +80,6 @@ class Settings:
 
     @classmethod
     def for_encoder(cls, name: str) -> Settings:
-        """The defaults for an encoder."""
         return cls(**(TINY if name == "tiny" else BLIP2))
 
     def lr_at(self, epoch: int) -> float:
@@ -114,5 +113,4 @@ class Settings:
         return replace(recipe, **values, accumulate=1, strategy="corpus", n_def=1)
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as a JSON object."""
         return {"name": NAME, **asdict(self)}

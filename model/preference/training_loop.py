@@ -55,8 +55,6 @@ class Retrained:
 
 
 class Retraining:
-    """A scorer and the answers that it is trained on."""
-
     def __init__(
         self,
         scorer: Scorer,
@@ -74,12 +72,7 @@ class Retraining:
         Args:
             scorer: on the distributed's device; its weights are changed.
             recipe: of its first training, for the optimiser's other values.
-            settings: of this training.
             questions: Q to train on.
-            answers: to them.
-            tokens: of all their images.
-            distributed: one process.
-            dtype: of the arithmetic.
             triplets: mixed in if `settings.mix` is above 0.
 
         Raises:
@@ -141,8 +134,6 @@ class Retraining:
         """Take one step of the optimiser.
 
         Args:
-            places: [B] of the questions.
-            model: of this epoch.
             triplet_margins: yields those of a batch of triplets, [b]; empty if none are mixed in.
 
         Returns:
@@ -205,7 +196,6 @@ class Retraining:
                 yield self.scorer(references, batch.texts, targets, negatives)
 
     def read(self, images: Sequence[str]) -> Tensor:
-        """The images' tokens, on the device."""
         return self.tokens.tokens(images).to(self.distributed.device)
 
 

@@ -30,10 +30,6 @@ def encode_images(
 
     Args:
         loaded: the scorer, on `device`.
-        files: by image id.
-        cache: the feature cache's folder.
-        device: computes.
-        callback: is told of the images encoded.
 
     Returns:
         Inference on these images, and the ids of those that can be read.
@@ -62,12 +58,7 @@ def images_of_release(
     """The available files of the sets' images and references, by image id.
 
     Args:
-        sets: of the release.
-        release: its folder.
         folder: of the images; None for the usual ones.
-
-    Raises:
-        UnreadableInput: the folder of the images is unknown.
     """
     wanted = {image for it in sets for image in (it.reference, *it.images)}
     folder = folder or usual_folder(release) or usual_folder(Path())
@@ -85,11 +76,7 @@ def find_images(
 
     Args:
         folder: of the images; None if unknown.
-        wanted: the images' ids.
         unknown: `where` and `what` of the error if the folder is unknown.
-
-    Raises:
-        UnreadableInput: the folder is unknown.
     """
     if folder is not None:
         yield image_files(folder, wanted)
@@ -104,11 +91,7 @@ def find_images(
 
 
 def image_files(folder: Path, wanted: Collection[str]) -> dict[str, Path]:
-    """The images' files in a folder, by image id.
-
-    Raises:
-        UnreadableInput: there is no such folder.
-    """
+    """The images' files in a folder, by image id."""
     if not folder.is_dir():
         raise UnreadableInput(str(folder), "there is no such folder", "name another with --images")
     files = ImageFolder(folder)

@@ -39,11 +39,7 @@ def file_names(name: str) -> tuple[str, str, str]:
 
 
 def require_metric_name(name: str) -> None:
-    """Refuse a name that no scores file may have.
-
-    Raises:
-        UnreadableInput: saying why.
-    """
+    """Refuse a name that no scores file may have."""
     is_file_name = name.strip() != "" and name == Path(name).name
     if not is_file_name or name.startswith(".") or name.endswith(".images"):
         raise UnreadableInput("--name", f"{name!r} is not a file name", "write --name cirqrs")
@@ -81,7 +77,6 @@ def write_scores(
 
 
 def table(rows: Sequence[tuple[str | float, ...]], schema: pa.Schema) -> bytes:
-    """Rows as a Parquet file."""
     entries = [dict(zip(schema.names, row, strict=True)) for row in rows]
     sink = BytesIO()
     pq.write_table(pa.Table.from_pylist(entries, schema=schema), sink)
@@ -113,7 +108,6 @@ def earlier_scores(folder: Path, name: str) -> dict[str, Any]:
 
 
 def are_complete(folder: Path, about: Mapping[str, Any]) -> bool:
-    """Whether the files of earlier scores are unchanged."""
     files = about.get("files")
     return isinstance(files, dict) and all(
         (folder / file).is_file() and sha256_of(folder / file) == digest

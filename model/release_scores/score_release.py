@@ -54,10 +54,7 @@ def score_release(
 
     Args:
         release: its folder; the scores go into `scores_folder(release)`.
-        name: the metric's.
         paths: of the scorer's checkpoint, images, weights and cache.
-        device: computes.
-        callback: is told of the images encoded.
         force: score in any case, and replace any scores of this name.
 
     Returns:
@@ -129,12 +126,7 @@ def is_same(provenance: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
 
 
 def has_held_out_part(release: Path, about: Mapping[str, Any]) -> bool:
-    """Whether the scorer was trained on this release, which holds out a part.
-
-    Args:
-        release: the scored release.
-        about: the content of the scores' JSON file.
-    """
+    """Whether the scorer was trained on this release, which holds out a part."""
     manifest = read_manifest(release)
     return (
         manifest is not None

@@ -38,10 +38,8 @@ def score_sets(
     """Score every image of every set.
 
     Args:
-        sets: of a release.
         available: the images that have tokens.
         pooling: over an image's token vectors.
-        inference: encodes.
     """
     possible = [
         it
