@@ -1,7 +1,7 @@
-"""The command line: the one place that reaches into all rooms, lazily.
+"""The command line, the only part of `hsfiq` that imports from all packages.
 
-`hsfiq --help` imports no room; a command imports what it needs when it runs. Domain errors
-become one line and an exit code here and nowhere else.
+A command imports what it needs when it runs, so that `hsfiq --help` is fast. Errors become one line
+and an exit code here and nowhere else.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def root(
     database: Annotated[
-        str | None, typer.Option(help="As the commands' own --database.", metavar="URL")
+        str | None, typer.Option(help="Like the commands' own --database.", metavar="URL")
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
@@ -90,15 +90,15 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code: 0 done, 1 the data says no, 2 unusable input."""
-    # --debug may stand anywhere: who has just met an error appends it.
+    """Run a command and return its exit code: 0 done, 1 the data says no, 2 unusable input."""
+    # --debug may be anywhere: after an error, people append it.
     debug = "--debug" in arguments
     rest = [argument for argument in arguments if argument != "--debug"]
     try:
         result = app(args=rest, prog_name="hsfiq", standalone_mode=False)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read our output has gone, as `| head` does
+    except BrokenPipeError:  # the reader of our output has ended, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
@@ -107,60 +107,60 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":  # `hsfiq db` alone: its message is the help
             typer.echo(str(error), err=True)
             return 2
-        said, code = explain(error)
-        if said is None:
+        message, code = explain(error)
+        if message is None:
             raise
-        for line in said.split("\n"):
+        for line in message.split("\n"):
             typer.echo(f"hsfiq: {line}", err=True)
         return code
     return result if isinstance(result, int) else 0
 
 
 def explain(error: Exception) -> tuple[str | None, int]:
-    """One line and the exit code for an error a person can act on, (None, 1) for a defect.
+    """Return the message and the exit code of an error that the user can fix; (None, 1) for a bug.
 
-    The mistakes of a study's file have a line each.
+    The message is one line, but for a study's file with several mistakes.
     """
     if isinstance(error, HsfiqError):
         lines = error.lines if isinstance(error, ConfigErrors) else [str(error)]
         return "\n".join(map(one_line, lines)), error.exit_code
     if isinstance(error, typer.Abort):
         return "aborted", 1
-    show = getattr(error, "format_message", None)
-    if show is not None:  # typer's own: a wrong option or argument
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:  # typer's own: a wrong option or argument
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "hsfiq"
-        return f"{one_line(show())} (see `{command} --help`)", 2
+        return f"{one_line(format_message())} (see `{command} --help`)", 2
     if isinstance(error, MemoryError):
         return "out of memory", NothingToDo.exit_code
     if isinstance(error, OSError) and error.strerror:
         return one_line(f"{error.filename or 'the system'}: {error.strerror}"), 2
-    return explain_elsewhere(error)
+    return explain_others(error)
 
 
 UNUSABLE = {
     *("OperationalError", "DatabaseError"),
     *("InsufficientPrivilege", "ReadOnlySqlTransaction"),  # PostgreSQL's own
 }
-"""Errors of the database that are no defects of ours."""
+"""Errors of the database that are no bugs of ours."""
 
 
-def explain_elsewhere(error: Exception) -> tuple[str | None, int]:
-    """The same for errors of other rooms and of the database, which may not be installed."""
-    room = type(error).__module__.partition(".")[0]
-    if room == "sqlalchemy" and "sqlalchemy.exc" in sys.modules:
+def explain_others(error: Exception) -> tuple[str | None, int]:
+    """Do the same for errors of other packages, by name, since they may not be installed."""
+    package = type(error).__module__.partition(".")[0]
+    if package == "sqlalchemy" and "sqlalchemy.exc" in sys.modules:
         orig = getattr(error, "orig", None)
         names = {type(error).__name__, type(orig).__name__}
         if orig is not None and names & UNUSABLE:
             return f"the database cannot be used ({one_line(str(orig))})", 2
-    if room == "alembic" and type(error).__name__ == "CommandError":
+    if package == "alembic" and type(error).__name__ == "CommandError":
         return f"the database's schema cannot be changed ({one_line(str(error))})", 2
-    if room == "hsfiq" and hasattr(error, "exit_code"):
+    if package == "hsfiq" and hasattr(error, "exit_code"):
         return one_line(str(error)), int(error.exit_code)
     return None, 1
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, and with nothing in it that a terminal would obey."""
+    """Return the text without line breaks and without control characters."""
     spaced = " ".join(text.split())
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in spaced)

@@ -1,4 +1,4 @@
-"""What the commands share: the database option, printing results, reaching into a room."""
+"""Shared by the commands: the database option, the study, imports of extras, printing results."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ DatabaseOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 StudyOption = Annotated[
     str | None,
-    typer.Option("--study", metavar="NAME", help="Needed where the database holds several."),
+    typer.Option("--study", metavar="NAME", help="Needed if the database holds several."),
 ]
 
 
 def database_url(ctx: typer.Context, chosen: str | None) -> str:
-    """The database's URL: the command's option, the root's, the variable, the default."""
+    """Return the database's URL: the command's option, the root's, the variable or the default."""
     from hsfiq.db.engine import DEFAULT_URL
 
     inherited = ctx.find_root().params.get("database")
@@ -55,7 +55,7 @@ def database_url(ctx: typer.Context, chosen: str | None) -> str:
 
 
 def open_chosen(ctx: typer.Context, chosen: str | None, *, create: bool = True) -> Database:
-    """Open the database that the options name; it is closed when the command has ended."""
+    """Open the database that the options name; it is closed when the command ends."""
     from hsfiq.db.engine import open_database
 
     opened = open_database(database_url(ctx, chosen), create=create)
@@ -64,28 +64,28 @@ def open_chosen(ctx: typer.Context, chosen: str | None, *, create: bool = True) 
 
 
 def chosen_study(session: Session, name: str | None) -> Study:
-    """The study of this name, or the only one.
+    """Return the study of this name, or the only one.
 
     Raises:
         NothingToDo: there is no study.
-        UnreadableInput: no study has the name, or there are several and none was named.
+        UnreadableInput: no study has the name, or none of several was named.
     """
     from hsfiq.collect.studies import list_studies
 
-    found = {study.name: study for study in list_studies(session)}
-    if not found:
+    by_name = {study.name: study for study in list_studies(session)}
+    if not by_name:
         raise NothingToDo("the database holds no study; import or create one first")
-    if name is None and len(found) == 1:
-        return next(iter(found.values()))
+    if name is None and len(by_name) == 1:
+        return next(iter(by_name.values()))
     if name is None:
         raise UnreadableInput(
-            "--study", f"there are {len(found)} studies", f"name one of {', '.join(found)}"
+            "--study", f"there are {len(by_name)} studies", f"name one of {', '.join(by_name)}"
         )
-    if name not in found:
+    if name not in by_name:
         raise UnreadableInput(
-            "--study", f"no study is called {name!r}", f"there are {', '.join(found)}"
+            "--study", f"no study is called {name!r}", f"there are {', '.join(by_name)}"
         )
-    return found[name]
+    return by_name[name]
 
 
 def perform_action(
@@ -111,7 +111,7 @@ def perform_action(
 
 @contextmanager
 def requires(extra: str) -> Iterator[None]:
-    """Imports in this block may need an extra; name it where a package is not installed.
+    """Import from packages of an extra in this block; if one is not installed, name the extra.
 
     Raises:
         HsfiqError: a package is not installed.
@@ -146,7 +146,7 @@ def print_result(result: dict[str, Any], text: str, *, as_json: bool) -> None:
 
 
 def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:
-    """A bar on the terminal's error stream while a sequence is gone over; nothing elsewhere."""
+    """Return a function that shows a progress bar on a terminal while it iterates."""
 
     def track(rows: Sequence[T]) -> Iterable[T]:
         if not sys.stderr.isatty():
@@ -160,10 +160,10 @@ def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:
 
 
 def existing_folder(path: Path) -> Path:
-    """The folder itself.
+    """Return the folder.
 
     Raises:
-        UnreadableInput: it is no folder.
+        UnreadableInput: it is not a folder.
     """
     if not path.is_dir():
         raise UnreadableInput(str(path), "there is no such folder")

@@ -1,4 +1,4 @@
-"""What stands on a sheet: a query and its lists, from a dataset's folder and runs."""
+"""The content of a sheet, from a dataset's folder and runs: a query and its ranked lists."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED, split_query_id
+from hsfiq.images.folder import usual_folder
 from hsfiq.readers.circo import canonical
 from hsfiq.readers.dataset_folder import dataset_of, read_folder
 from hsfiq.readers.sources import Source
@@ -21,7 +22,7 @@ CIRCO = "circo"
 
 @dataclass(frozen=True, slots=True)
 class SheetQuery:
-    """A query; `answers` has its target first, then CIRCO's other truths, or is empty."""
+    """A query; `answers` has its target first, then CIRCO's other ground truths, or is empty."""
 
     query_id: str
     dataset: str
@@ -32,7 +33,7 @@ class SheetQuery:
 
 @dataclass(frozen=True, slots=True)
 class SheetRow:
-    """One system's list, best first; where there is none, `reason` says why."""
+    """A system's list, best first; if there is none, `reason` says why."""
 
     system: str
     images: tuple[str, ...]
@@ -40,16 +41,37 @@ class SheetRow:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SheetContent:
+    """A query, a row for each system, and the folder of the images, if known."""
+
+    query: SheetQuery
+    rows: list[SheetRow]
+    image_root: Path | None
+
+
+def content_from_folder(
+    folder: Path, query_id: str, splits: Sequence[str], runs: Sequence[Path]
+) -> SheetContent:
+    """Find a query in its dataset's folder, and its lists in runs.
+
+    Raises:
+        UnreadableInput: the query is missing or in several splits, or a run cannot be read.
+    """
+    query = query_in_folder(folder, query_id, splits)
+    return SheetContent(query, rows_of_runs(runs, query), usual_folder(folder) or folder)
+
+
 def query_in_folder(folder: Path, query_id: str, splits: Sequence[str] = ()) -> SheetQuery:
     """Find a query in the folder of its dataset.
 
     Args:
         folder: of FashionIQ, CIRR or CIRCO.
-        query_id: the outside id; a text that is neither order of the captions is not known here.
-        splits: where to look; CIRCO counts each of its splits from 0.
+        query_id: the outside id; only queries whose text is the captions in either order exist.
+        splits: those to search; CIRCO counts each of its splits from 0.
 
     Raises:
-        UnreadableInput: it is not there, or in several splits.
+        UnreadableInput: it is missing, or in several splits.
     """
     dataset = dataset_of(folder)
     triplet_id, suffix = split_query_id(query_id)
@@ -57,32 +79,32 @@ def query_in_folder(folder: Path, query_id: str, splits: Sequence[str] = ()) -> 
     if dataset == "fashioniq":
         category, split = category_and_split(triplet_id, folder)
         categories, splits = (category,), splits or (split,)
-    found = [
+    matches = [
         (split, triplet)
         for split in read_folder(folder, categories, splits)
         for triplet in split.triplets
         if triplet.external_id == triplet_id
     ]
-    if not found or suffix not in ("", REVERSED):
-        raise UnreadableInput(str(folder), f"there is no query {query_id!r} here")
-    if len(found) > 1:
-        names = " and ".join(split.corpus for split, _ in found)
+    if not matches or suffix not in ("", REVERSED):
+        raise UnreadableInput(str(folder), f"has no query {query_id!r}")
+    if len(matches) > 1:
+        names = " and ".join(split.corpus for split, _ in matches)
         raise UnreadableInput("--split", f"query {query_id} is in {names}", "name one of them")
-    return query_of(dataset, *found[0], suffix)
+    return query_of(dataset, *matches[0], suffix)
 
 
 def category_and_split(triplet_id: str, folder: Path) -> tuple[str, str]:
-    """The parts of a FashionIQ triplet's id, which say in what file it stands."""
+    """Split a FashionIQ triplet's id into the parts that name its file."""
     parts = triplet_id.split(".")
     if len(parts) != 3:
         raise UnreadableInput(
-            str(folder), f"there is no query {triplet_id!r} here", "ids are like shirt.val.0"
+            str(folder), f"has no query {triplet_id!r}", "ids are like shirt.val.0"
         )
     return parts[0], parts[1]
 
 
 def query_of(dataset: str, split: Source, triplet: Triplet, suffix: str) -> SheetQuery:
-    """A triplet's query, its captions in the order that the suffix says."""
+    """Return a triplet's query, its captions in the order that the suffix says."""
     captions = triplet.captions if suffix == "" else triplet.captions[::-1]
     return SheetQuery(
         query_id=triplet.external_id + suffix,
@@ -94,12 +116,12 @@ def query_of(dataset: str, split: Source, triplet: Triplet, suffix: str) -> Shee
 
 
 def rows_of_runs(paths: Sequence[Path], query: SheetQuery) -> list[SheetRow]:
-    """The lists that runs hold for a query: a row for each system of each file, in that order.
+    """Return a row for each system of each run, in that order.
 
-    A system goes by the name in its run, else by the file's.
+    A system has the name in its run, else the file's.
 
     Raises:
-        UnreadableInput: with file and place.
+        UnreadableInput: a run cannot be read.
     """
     rows = [(path, row) for path in paths for row in rows_of_run(path, query)]
     seen = Counter(row.system for _, row in rows)
@@ -110,19 +132,19 @@ def rows_of_runs(paths: Sequence[Path], query: SheetQuery) -> list[SheetRow]:
 
 
 def rows_of_run(path: Path, query: SheetQuery) -> list[SheetRow]:
-    """The same of one run."""
+    """Return a row for each system of a run."""
     lists: dict[str, dict[str, tuple[str, RankedList]]] = {}
     for where, ranked in read_run(path).lists:
         lists.setdefault(ranked.system or path.stem, {})[ranked.query_id] = (where, ranked)
     if not lists:
         return [SheetRow(path.stem, (), reason=f"{path.name} holds no list")]
-    return [row_of(system, found, query, path) for system, found in lists.items()]
+    return [row_of(system, of_system, query, path) for system, of_system in lists.items()]
 
 
 def row_of(
     system: str, lists: dict[str, tuple[str, RankedList]], query: SheetQuery, path: Path
 ) -> SheetRow:
-    """One system's list for the query, or the reason why there is none."""
+    """Return a system's list for the query, or the reason why there is none."""
     if query.query_id not in lists:
         triplet_id, suffix = split_query_id(query.query_id)
         other = triplet_id if suffix == REVERSED else triplet_id + REVERSED

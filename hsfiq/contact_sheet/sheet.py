@@ -21,12 +21,12 @@ from hsfiq.text import shown
 
 ABSENT = "image absent"
 TALLEST, FLATTEST = 1.5, 0.75
-"""Bounds of a cell's height over its width; the sheet's own images say where between them."""
+"""Bounds of a cell's height over its width; the sheet's tallest image decides between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The page, what stands where on it, and what it could not show.
+    """The page, its cells, and what it could not show.
 
     `reasons` say why an image has no picture; `lacking` are the letters that no font has.
     """
@@ -37,7 +37,7 @@ class Sheet:
     lacking: str
 
     def png(self) -> bytes:
-        """The page as a PNG file."""
+        """Return the page as a PNG file."""
         file = BytesIO()
         self.page.save(file, "PNG", optimize=True)
         return file.getvalue()
@@ -53,14 +53,14 @@ def draw_sheet(
     """Draw a query with the first `k` images of each list.
 
     Args:
-        query: stands above: its reference, text and target, and below them its other truths.
+        query: its reference, text, target and other ground truths are at the top.
         rows: one for each system.
-        k: images of each list, at the most.
-        find: where an image's file lies, None where it is absent.
-        font: a font file for the texts; else Pillow's own, and the system's for what that lacks.
+        k: maximum number of images of each list.
+        find: returns an image's file; None if it is absent.
+        font: a font file for the texts; by default Pillow's, and the system's for other letters.
 
     Raises:
-        UnreadableInput: the file is no font.
+        UnreadableInput: the file is not a font.
     """
     fonts = Fonts(font)
     listed = [name for row in rows for name in row.images[:k]]
@@ -89,7 +89,7 @@ def draw_sheet(
 def load_pictures(
     names: Iterable[str], find: Callable[[str], Path | None], width: int
 ) -> tuple[dict[str, Image.Image], dict[str, str]]:
-    """The pictures by their ids, no larger than cells, and why others have none."""
+    """Return the pictures by their ids, no larger than cells, and why others have none."""
     pictures, reasons = {}, {}
     for name in names:
         path = find(name)
@@ -105,7 +105,7 @@ def load_pictures(
 
 
 def fitted(picture: Image.Image, box: tuple[int, int]) -> Image.Image:
-    """The picture as large as a box takes it whole, its proportions kept."""
+    """Return the picture in the largest size that fits into the box, with its proportions."""
     scale = min(box[0] / picture.width, box[1] / picture.height)
     size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
     return picture if size == picture.size else picture.resize(size, Image.Resampling.LANCZOS)

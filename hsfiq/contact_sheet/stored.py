@@ -1,4 +1,4 @@
-"""What stands on a sheet, from the database; nothing is made there that was not."""
+"""The content of a sheet, from the database; nothing is written to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.contact_sheet.content import SheetQuery, SheetRow
+from hsfiq.contact_sheet.content import SheetContent, SheetQuery, SheetRow, rows_of_runs
 from hsfiq.db.tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED, split_query_id
@@ -16,11 +16,22 @@ from hsfiq.importing.datasets import chunks
 from hsfiq.text import joined
 
 
-def stored_query(session: Session, query_id: str) -> SheetQuery:
-    """The query with this outside id, whichever dataset has it.
+def content_from_database(session: Session, query_id: str, runs: Sequence[Path]) -> SheetContent:
+    """Find a query in the database, and its lists in runs, or in the database without runs.
 
     Raises:
-        UnreadableInput: none has it, or several.
+        UnreadableInput: the query is missing or in several datasets, or a run cannot be read.
+    """
+    query = stored_query(session, query_id)
+    rows = rows_of_runs(runs, query) if runs else stored_rows(session, query)
+    return SheetContent(query, rows, stored_image_root(session, query))
+
+
+def stored_query(session: Session, query_id: str) -> SheetQuery:
+    """Return the query with this outside id, of whichever dataset.
+
+    Raises:
+        UnreadableInput: no dataset has it, or several have.
     """
     triplet_id, suffix = split_query_id(query_id)
     triplets = session.scalars(select(Triplet).where(Triplet.external_id == triplet_id)).all()
@@ -47,7 +58,7 @@ def stored_query(session: Session, query_id: str) -> SheetQuery:
 
 
 def text_of(session: Session, triplet: Triplet, suffix: str) -> str | None:
-    """The text of a triplet's query, None where it is not known."""
+    """Return the text of a triplet's query; None if it is unknown."""
     query = session.scalars(
         select(Query).where(Query.triplet_id == triplet.id, Query.suffix == suffix)
     ).one_or_none()
@@ -59,9 +70,9 @@ def text_of(session: Session, triplet: Triplet, suffix: str) -> str | None:
 
 
 def stored_rows(session: Session, query: SheetQuery) -> list[SheetRow]:
-    """The ranked lists of every system for a stored query, by the systems' names."""
+    """Return the ranked lists of every system for a stored query, by the systems' names."""
     triplet_id, suffix = split_query_id(query.query_id)
-    found = session.execute(
+    lists = session.execute(
         select(System.name, RankedList.image_ids, RankedList.scores)
         .join(System, RankedList.system_id == System.id)
         .join(Query, RankedList.query_id == Query.id)
@@ -75,14 +86,14 @@ def stored_rows(session: Session, query: SheetQuery) -> list[SheetRow]:
         .order_by(System.name)
     ).all()
     rows = []
-    for system, image_ids, scores in found:
+    for system, image_ids, scores in lists:
         images = image_names(session, image_ids)
         rows.append(SheetRow(system, images, None if scores is None else tuple(scores)))
     return rows
 
 
 def image_names(session: Session, keys: Sequence[int]) -> tuple[str, ...]:
-    """The ids of the images with these database keys, in their order."""
+    """Return the ids of the images with these database keys, in their order."""
     names: dict[int, str] = {}
     for chunk in chunks(keys):
         rows = session.execute(select(Image.id, Image.name).where(Image.id.in_(chunk)))
@@ -91,7 +102,7 @@ def image_names(session: Session, keys: Sequence[int]) -> tuple[str, ...]:
 
 
 def stored_image_root(session: Session, query: SheetQuery) -> Path | None:
-    """Where the images of a stored query's dataset lie, None where that is not known."""
+    """Return the folder of the dataset's images; None if it is unknown."""
     root = session.scalars(
         select(Dataset.image_root).where(Dataset.name == query.dataset)
     ).one_or_none()

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageColor
 
-from hsfiq.contact_sheet import SheetQuery, SheetRow, query_in_folder, rows_of_runs
 from hsfiq.contact_sheet.cells import COLOURS, EMPTY, FRAME, GAP, Cell
+from hsfiq.contact_sheet.content import SheetQuery, SheetRow, query_in_folder, rows_of_runs
 from hsfiq.contact_sheet.fonts import OWN, Fonts, load, wrapped
 from hsfiq.contact_sheet.layout import MOST_COLUMNS, cell_width, score_texts
 from hsfiq.contact_sheet.sheet import ABSENT, Sheet, draw_sheet
@@ -195,7 +195,7 @@ def test_from_a_folder_with_runs(images: Path) -> None:
     again = hsfiq("show", "shirt.val.0", "--data", FASHIONIQ)
     assert (again.code, again.out) == (2, "")
     assert again.err == (
-        "hsfiq: show-shirt.val.0.png: is there already; name another file with --out, or --force\n"
+        "hsfiq: show-shirt.val.0.png: exists already; name another file with --out, or --force\n"
     )
     assert hsfiq("show", "shirt.val.0", "--data", FASHIONIQ, "--force").code == 0
     assert [path.name for path in Path().glob("*show*")] == ["show-shirt.val.0.png"]
@@ -284,9 +284,9 @@ def test_from_a_database_that_knows_no_image_folder() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("shirt.val.99", "--data", FASHIONIQ), "there is no query 'shirt.val.99' here"),
-        (("shirt.val.0#1", "--data", FASHIONIQ), "there is no query 'shirt.val.0#1' here"),
-        (("7", "--data", FASHIONIQ), "there is no query '7' here; ids are like shirt.val.0"),
+        (("shirt.val.99", "--data", FASHIONIQ), "has no query 'shirt.val.99'"),
+        (("shirt.val.0#1", "--data", FASHIONIQ), "has no query 'shirt.val.0#1'"),
+        (("7", "--data", FASHIONIQ), "has no query '7'; ids are like shirt.val.0"),
         (("hat.val.0", "--data", FASHIONIQ), "no captions of category 'hat'; there are"),
         (("7", "--data", CIRR, "--split", "train"), "no captions of split 'train'"),
         (("7", "--data", "absent"), "absent: there is no such folder"),
