@@ -1,4 +1,4 @@
-"""How metrics agree with the answers that a release holds out, on the same resamples of people."""
+"""How metrics agree with a release's held-out answers, on the same resampled participants."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from hsfiq.releases.splits import verify_no_leak
 
 
 @dataclass(frozen=True)
-class Held:
-    """What was measured on the held-out part for one seed.
+class HeldOut:
+    """The agreement on the held-out part for one seed.
 
     Attributes:
-        rhos: of each metric, over all held-out sets.
-        drawn: of each metric, of the same resamples.
-        n_sets: held-out sets.
-        n_participants: who gave the answers to them.
+        rhos: Spearman's rho of each metric, over all held-out sets.
+        resampled: rho of each metric on each resample, which all metrics share.
+        n_sets: of the held-out part.
+        n_participants: who scored them.
     """
 
     rhos: dict[str, float]
-    drawn: dict[str, NDArray[np.float64]]
+    resampled: dict[str, NDArray[np.float64]]
     n_sets: int
     n_participants: int
 
 
-def measured(release: Path, metrics: Sequence[str]) -> Held:
-    """Correlate each metric with the scores of the held-out sets, by participants' resamples."""
+def measure_held_out(release: Path, metrics: Sequence[str]) -> HeldOut:
+    """Correlate each metric with the scores of the held-out sets."""
     whole = read_release(release)
     parts = verify_no_leak(release)
     held_out = whole.preferences["question_id"].map(parts) == "test"
@@ -42,25 +42,32 @@ def measured(release: Path, metrics: Sequence[str]) -> Held:
     ids = data.sets["set_id"]
     values = {name: parse_metric(name).values(whole)[ids].to_numpy() for name in metrics}
     table = np.vstack([*values.values(), data.sets["score"].to_numpy(dtype=float)])  # [M + 1, n]
-    return Held(
+    return HeldOut(
         rhos=dict(zip(values, rank_correlations(table).tolist(), strict=True)),
-        drawn=resampled(values, data.sets, np.random.default_rng(0)),
+        resampled=resampled(values, data.sets, np.random.default_rng(0)),
         n_sets=len(data.sets),
         n_participants=data.n_participants,
     )
 
 
-def agreement_of(found: Sequence[Held], name: str) -> dict[str, Any]:
-    """A metric's correlation, the mean over seeds, with its interval."""
+def mean_agreement(by_seed: Sequence[HeldOut], name: str) -> dict[str, Any]:
+    """Return a metric's rho, averaged over seeds, with its interval."""
     return {
-        "rho": float(np.mean([it.rhos[name] for it in found])),
-        "ci": interval(np.mean([it.drawn[name] for it in found], axis=0)),
+        "rho": float(np.mean([agreement.rhos[name] for agreement in by_seed])),
+        "ci": interval(np.mean([agreement.resampled[name] for agreement in by_seed], axis=0)),
     }
 
 
-def difference_of(found: Sequence[Held], more: str, less: str) -> dict[str, Any]:
-    """By how much one metric agrees more than another, the mean over seeds; paired."""
+def mean_difference(by_seed: Sequence[HeldOut], more: str, less: str) -> dict[str, Any]:
+    """Return the paired difference of two metrics' rhos, averaged over seeds, with its interval."""
     return {
-        "value": float(np.mean([it.rhos[more] - it.rhos[less] for it in found])),
-        "ci": interval(np.mean([it.drawn[more] - it.drawn[less] for it in found], axis=0)),
+        "value": float(
+            np.mean([agreement.rhos[more] - agreement.rhos[less] for agreement in by_seed])
+        ),
+        "ci": interval(
+            np.mean(
+                [agreement.resampled[more] - agreement.resampled[less] for agreement in by_seed],
+                axis=0,
+            )
+        ),
     }

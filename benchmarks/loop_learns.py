@@ -1,13 +1,13 @@
-"""The loop: a scorer retrained on yesterday's answers, held against answers that it has not seen.
+"""The loop: a scorer before and after retraining on answers, compared on held-out answers.
 
-A scorer is trained from nothing on triplets by `hsfiq train`. Simulated annotators answer a study;
-its release holds out a part of the triplets. `hsfiq train preference` learns from the answers to
-the others, and both scorers, and `recall@5`, are correlated with the scores given to what is held
-out. The same annotators answer both parts: what is new is the triplets. Intervals are 95%
-percentile ones from resampled participants, the same for all three, so that the difference is
-paired; with --full, of the mean over seeds, and for several numbers of answers; then more is asked,
-once what the scorer is unsure of and once at random (`benchmarks.loop_asking`). The annotators are
-simulated: nothing here says what people would answer.
+`hsfiq train` trains a scorer from scratch on triplets. Simulated annotators answer a study, whose
+release holds out some of the triplets. `hsfiq train preference` retrains the scorer on the other
+answers. Both scorers and `recall@5` are correlated with the scores of the held-out sets. The same
+annotators answer both parts; only the triplets are new. The 95% percentile intervals come from
+resampled participants, the same for all three metrics, so that the difference is paired. With
+--full, the figures are means over seeds, for several numbers of answers; then follow-up studies are
+compared, chosen by information and at random (`benchmarks.information_vs_random`). The annotators
+are simulated: nothing here says what people would answer.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks.agreement import hsfiq
-from benchmarks.held_out import Held, agreement_of, difference_of, measured
-from benchmarks.loop_asking import asked, comparison
+from benchmarks.held_out import HeldOut, mean_agreement, mean_difference, measure_held_out
+from benchmarks.information_vs_random import compare_follow_ups, summarise
 from hsfiq.demo.folder import IMAGE_FOLDER, database_url
 from hsfiq.model.data.datasets import CATALOGUE, read_training_data
 from hsfiq.model.data.triplets import TrainingData
@@ -43,22 +43,22 @@ from hsfiq.releases.splits import verify_no_leak
 METRICS = ("recall@5", "before", "after")
 CPU = torch.device("cpu")
 MIXED = {"mix": "3"}
-"""Without triplets beside the answers, the scorer finds its targets less well than before."""
+"""Without triplets mixed in, the scorer finds its targets less well than before."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run: how much of it, and with which options.
+    """The sizes and options of a run.
 
     Attributes:
-        seeds: how many, each with a scorer, a study and annotators of its own.
-        answers: of a study, held-out ones included.
+        seeds: how many; each has its own scorer, study and annotators.
+        answers: of each study, including held-out ones.
         test_share: of the triplets.
-        sizes: numbers of answers to learn from; the last is the result's.
-        limit: triplets that the scorer is first trained on, about; mixed in when it is retrained.
-        training: options of `hsfiq train` for the scorer to start from.
-        values: of the recipe `preference`, where they are not its own.
-        ask: so many more pairs are asked after the first size, by information and at random.
+        sizes: numbers of answers to train on; the result reports the last.
+        limit: about how many triplets the first training uses; retraining mixes them in.
+        training: options of `hsfiq train` for the first scorer.
+        values: settings of the recipe `preference` that differ from its defaults.
+        follow_up: pairs of each follow-up study, made after the first size; 0 for none.
     """
 
     seeds: int
@@ -68,7 +68,7 @@ class Plan:
     limit: int
     training: tuple[str, ...]
     values: Mapping[str, str]
-    ask: int = 0
+    follow_up: int = 0
 
 
 QUICK = Plan(
@@ -88,66 +88,66 @@ FULL = Plan(
     limit=6000,
     training=("--set", "epochs=10"),
     values=MIXED,
-    ask=500,
+    follow_up=500,
 )
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
     """Measure how much retraining gains."""
-    torch.set_num_threads(1)  # tensors so small gain nothing by more
+    torch.set_num_threads(1)  # more threads do not help with such small tensors
     return measure(seed, FULL if full else QUICK)
 
 
 def measure(seed: int, plan: Plan) -> dict[str, Any]:
-    """Close the loop for each seed, and take the means."""
+    """Run the loop for each seed, and average."""
     started = time.perf_counter()
-    found = [loop(one, plan) for one in range(seed, seed + plan.seeds)]
+    loops = [run_loop(number, plan) for number in range(seed, seed + plan.seeds)]
     cases = [
         {
             "answers": size,
             "seeds": plan.seeds,
-            **figures([it.learned[size] for it in found]),
+            **figures([loop.retrained[size] for loop in loops]),
         }
         for size in plan.sizes
     ]
-    last, in_last = cases[-1], [it.learned[plan.sizes[-1]] for it in found]
-    asked = [it.asked for it in found if it.asked is not None]
+    last, in_last = cases[-1], [loop.retrained[plan.sizes[-1]] for loop in loops]
+    follow_ups = [loop.follow_ups for loop in loops if loop.follow_ups is not None]
     return {
         "name": "loop-learns",
         "simulated": True,
         "answers": last["answers"],
-        "n_sets": sum(it.n_sets for it in in_last),
-        "n_participants": sum(it.n_participants for it in in_last),
+        "n_sets": sum(held_out.n_sets for held_out in in_last),
+        "n_participants": sum(held_out.n_participants for held_out in in_last),
         **{key: last[key] for key in (*METRICS, "difference")},
         "seconds": time.perf_counter() - started,
         "cases": cases,
-        **({"asking": comparison(asked, plan.sizes[0], plan.ask)} if asked else {}),
+        **({"asking": summarise(follow_ups, plan.sizes[0], plan.follow_up)} if follow_ups else {}),
     }
 
 
-def figures(found: Sequence[Held]) -> dict[str, Any]:
-    """Means over the seeds, each with its interval, and what retraining adds."""
+def figures(by_seed: Sequence[HeldOut]) -> dict[str, Any]:
+    """Return the means over seeds and the difference that retraining makes, with intervals."""
     return {
-        **{name: agreement_of(found, name) for name in METRICS},
-        "difference": difference_of(found, "after", "before"),
+        **{name: mean_agreement(by_seed, name) for name in METRICS},
+        "difference": mean_difference(by_seed, "after", "before"),
     }
 
 
 @dataclass(frozen=True)
 class Loop:
-    """What one seed's loop has shown.
+    """The agreement measured for one seed.
 
     Attributes:
-        learned: by the number of answers learned from.
-        asked: after more answers, asked for in two ways; None where the plan asks for no more.
+        retrained: by the number of answers trained on.
+        follow_ups: after the two follow-up studies; None if the plan has none.
     """
 
-    learned: dict[int, Held]
-    asked: Held | None
+    retrained: dict[int, HeldOut]
+    follow_ups: HeldOut | None
 
 
-def loop(seed: int, plan: Plan) -> Loop:
-    """One seed's loop: train, ask, release, retrain on each number of answers, measure."""
+def run_loop(seed: int, plan: Plan) -> Loop:
+    """Train, simulate, release, retrain on each number of answers, and measure."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         # One thread each: the scorer is trained while the annotators answer.
@@ -162,13 +162,15 @@ def loop(seed: int, plan: Plan) -> Loop:
             training.result()
         recipe = load_scorer(folder / "init", None, CPU).recipe
         triplets = read_training_data(recipe, None, folder / CATALOGUE, plan.limit)
-        room = Room(folder, plan, triplets)
-        learned = {size: room.learned(release, size) for size in plan.sizes}
-        return Loop(learned, room.asked(command, release, seed) if plan.ask else None)
+        workspace = Workspace(folder, plan, triplets)
+        retrained = {size: workspace.measure_retrained(release, size) for size in plan.sizes}
+        if not plan.follow_up:
+            return Loop(retrained, None)
+        return Loop(retrained, workspace.measure_follow_ups(command, release, seed))
 
 
 def make_release(folder: Path, command: partial[str], seed: int, plan: Plan) -> Path:
-    """Simulate a study and release it with a part of its triplets held out."""
+    """Simulate a study and export it with some of its triplets held out."""
     release = folder / "all"
     command("demo", "--answers", str(plan.answers), "--seed", str(seed), "--dir", "study")
     command(
@@ -180,12 +182,12 @@ def make_release(folder: Path, command: partial[str], seed: int, plan: Plan) -> 
 
 
 @dataclass(frozen=True)
-class Room:
-    """A loop's folder, and what its retrainings share.
+class Workspace:
+    """A loop's folder, and the inputs of its retrainings.
 
     Attributes:
-        folder: with the scorer of triplets in `init`, and the study in `study`.
-        plan: what is run.
+        folder: with the first scorer in `init`, and the study in `study`.
+        plan: sizes and options.
         triplets: mixed in.
     """
 
@@ -193,18 +195,18 @@ class Room:
     plan: Plan
     triplets: TrainingData
 
-    def learned(self, release: Path, size: int) -> Held:
-        """Retrain on the first answers of the training part, and measure what is held out."""
+    def measure_retrained(self, release: Path, size: int) -> HeldOut:
+        """Retrain on the first answers of the training part; measure on the held-out part."""
         part = first_answers(release, self.part(size), size)
         init, out = self.folder / "init", self.folder / f"out-{size}"
         self.retrain(part, init, out)
         self.score(part, init, "before")
         self.score(part, out, "after")
-        return measured(part, METRICS)
+        return measure_held_out(part, METRICS)
 
-    def asked(self, command: partial[str], whole: Path, seed: int) -> Held:
-        """Ask more after the first answers, and measure what is held out."""
-        first, n = self.part(self.plan.sizes[0]), self.plan.ask
+    def measure_follow_ups(self, command: partial[str], whole: Path, seed: int) -> HeldOut:
+        """Retrain again on each follow-up study's answers; measure on the held-out part."""
+        first, n = self.part(self.plan.sizes[0]), self.plan.follow_up
         scorer = self.folder / f"out-{self.plan.sizes[0]}"
 
         def retrain(release: Path, name: str) -> None:
@@ -212,45 +214,45 @@ class Room:
             self.retrain(release, scorer, out)
             self.score(first, out, name)
 
-        return asked(self.folder, command, whole, first, scorer, n, seed, retrain)
+        return compare_follow_ups(self.folder, command, whole, first, scorer, n, seed, retrain)
 
     def part(self, size: int) -> Path:
-        """Where the release lies that has so many answers to train with."""
+        """Return the folder of the release with this many answers to train on."""
         return self.folder / f"first-{size}"
 
     def retrain(self, release: Path, init: Path, out: Path) -> None:
-        """Retrain a scorer, as `hsfiq train preference` does."""
+        """Retrain a scorer as `hsfiq train preference` does."""
         settings = Settings.for_encoder("tiny").with_values(self.plan.values)
         retrain(release, out, self.paths(init), settings, self.triplets, CPU, Callback())
 
     def score(self, release: Path, checkpoint: Path, name: str) -> None:
-        """Score a release, as `hsfiq score` does."""
+        """Score a release as `hsfiq score` does."""
         score_release(release, name, self.paths(checkpoint), CPU, Callback())
 
     def paths(self, checkpoint: Path) -> ScorerPaths:
-        """The paths of a scorer of this loop."""
+        """Return the paths of a scorer of this loop."""
         return ScorerPaths(checkpoint, self.images, cache=self.cache)
 
     @property
     def cache(self) -> Path:
-        """The feature cache, the commands' as well."""
+        """The feature cache, shared with the commands."""
         return self.folder / "features"
 
     @property
     def images(self) -> Path:
-        """The study's."""
+        """The study's images."""
         return self.folder / "study" / IMAGE_FOLDER
 
 
 def first_answers(release: Path, folder: Path, n: int) -> Path:
-    """The release with n questions to train with, those of the first participants."""
+    """Copy the release; only the first n training questions stay in its training part."""
     shutil.copytree(release, folder)
     parts = verify_no_leak(folder)
     kept = [question for question, part in parts.items() if part == "train"][:n]
-    left = set(kept)
+    used = set(kept)
     rows = [
-        {"question_id": it, "part": "unused" if part == "train" and it not in left else part}
-        for it, part in parts.items()
+        {"question_id": name, "part": "unused" if part == "train" and name not in used else part}
+        for name, part in parts.items()
     ]
     path = folder / "splits.parquet"
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)

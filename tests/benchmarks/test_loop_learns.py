@@ -1,4 +1,4 @@
-"""The benchmark `loop-learns`, small: the whole way once, and its means over seeds."""
+"""The benchmark `loop-learns`: a small run, and its means over seeds."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import numpy as np
 import pytest
 
 from benchmarks import agreement, loop_learns
-from benchmarks.held_out import Held
-from benchmarks.loop_asking import STRATEGIES
+from benchmarks.held_out import HeldOut
+from benchmarks.information_vs_random import STRATEGIES
 from benchmarks.loop_learns import METRICS, Plan
 
 RESAMPLES = 20
 
 
-def test_the_whole_way(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_small_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(agreement, "RESAMPLES", RESAMPLES)
     plan = Plan(
         seeds=1, answers=100, test_share=0.4, sizes=(30, 60), limit=60,
-        training=("--set", "epochs=2", "--set", "n_def=1"), values={"epochs": "2"}, ask=3,
+        training=("--set", "epochs=2", "--set", "n_def=1"), values={"epochs": "2"}, follow_up=3,
     )  # fmt: skip
     result = loop_learns.measure(3, plan)
     assert result["simulated"]
@@ -28,7 +29,7 @@ def test_the_whole_way(monkeypatch: pytest.MonkeyPatch) -> None:
         assert result[key] == result["cases"][-1][key]
         low, high = result[key]["ci"]
         assert low <= high
-    # More answers change what is learned, and nothing else.
+    # More answers change the retrained scorer, and nothing else.
     for name in ("recall@5", "before"):
         first, second = (case[name] for case in result["cases"])
         assert first == second
@@ -47,21 +48,21 @@ def test_the_whole_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_means_over_seeds() -> None:
     rng = np.random.default_rng(1)
-    found = [
-        Held(
+    by_seed = [
+        HeldOut(
             rhos={name: float(rng.random()) for name in METRICS},
-            drawn={name: rng.random(RESAMPLES) for name in METRICS},
+            resampled={name: rng.random(RESAMPLES) for name in METRICS},
             n_sets=4,
             n_participants=2,
         )
         for _ in range(3)
     ]
-    result = loop_learns.figures(found)
+    result = loop_learns.figures(by_seed)
     for name in METRICS:
-        assert result[name]["rho"] == pytest.approx(sum(it.rhos[name] for it in found) / 3)
-    drawn = [
-        sum(it.drawn["after"][i] - it.drawn["before"][i] for it in found) / 3
+        assert result[name]["rho"] == pytest.approx(sum(one.rhos[name] for one in by_seed) / 3)
+    differences = [
+        sum(one.resampled["after"][i] - one.resampled["before"][i] for one in by_seed) / 3
         for i in range(RESAMPLES)
     ]
-    expected = [np.quantile(drawn, end) for end in (0.025, 0.975)]
+    expected = [np.quantile(differences, end) for end in (0.025, 0.975)]
     assert result["difference"]["ci"] == pytest.approx(expected)

@@ -336,7 +336,12 @@ NEED_DATA = [
     Broken("answers", nothing, "demo --answers 0", "Invalid value for '--answers'"),
     Broken("seed", nothing, "demo --answers 1 --seed x", "Invalid value for '--seed'"),
     Broken("port-range", nothing, "demo --port 99999", "Invalid value for '--port'"),
-    Broken("demo-file", nothing, "demo --answers 1 --dir hsfiq.db", "hsfiq.db: is there and is no"),
+    Broken(
+        "demo-file",
+        nothing,
+        "demo --answers 1 --dir hsfiq.db",
+        "hsfiq.db: exists and is not a folder",
+    ),
     Broken("demo-below", nothing, "demo --answers 1 --dir hsfiq.db/x", "hsfiq.db/x: Not a direc"),
     Broken("serve", nothing, "serve --database sqlite:///no.db", "there is no database yet", 1),
 ]
