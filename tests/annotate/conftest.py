@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from playwright.sync_api import Browser, Page, ViewportSize
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from hsfiq.annotate.app import build_app
 from hsfiq.db.engine import Database, open_database
 from tests.annotate.annotate_studies import NearServer, Place, Server, enrol, make_study, newcomer
+
+# A machine under load takes seconds to open a Gradio page.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,6 @@ from tests.annotate.owner_pages import PASSWORD, set_owner, watched_study
 pytestmark = pytest.mark.browser
 
 
-expect.set_options(timeout=30_000)  # a machine under load opens a Gradio page in some seconds
-
-
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = Place(tmp_path_factory.mktemp("watched"))
