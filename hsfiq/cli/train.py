@@ -27,7 +27,6 @@ DRAWN = "drawn"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command(epilog="Example: hsfiq train cirqrs-fashioniq --data drawn --out runs/drawn")(train)
 
 
@@ -129,7 +128,6 @@ def required_data(recipe: str, data: str | None, release: Path | None) -> str:
 
 
 def pairs_of(values: Sequence[str]) -> dict[str, str]:
-    """The values of `--set` by key; UnreadableInput unless each is KEY=VALUE."""
     pairs = {}
     for value in values:
         key, sign, text = value.partition("=")
@@ -179,7 +177,6 @@ def summary(about: dict[str, Any], path: Path, sha256: str) -> dict[str, Any]:
 
 
 def as_text(result: dict[str, Any]) -> str:
-    """The result as text."""
     recalls = ", ".join(f"{k} {v:.4f}" for k, v in result["val"].items() if k != "mean")
     return (
         f"best epoch {result['epoch']}: loss {result['loss']:.4f}, accuracy of pairs "

@@ -69,11 +69,9 @@ class TrainingBar(Callback):
         self._bar.stop()
 
     def caching(self, done: int, n: int) -> None:
-        """Show how many images have their features."""
         self._show(f"features of {n:,} images", done, n)
 
     def unreadable(self, reasons: Mapping[str, str], left: TrainingData) -> None:
-        """Print the first reasons, and how much is left out."""
         for reason in list(reasons.values())[:NAMED]:
             self._echo(reason)
         if len(reasons) > NAMED:
@@ -82,14 +80,12 @@ class TrainingBar(Callback):
             self._echo(line)
 
     def started(self, progress: RunProgress, n_steps: int) -> None:
-        """Show the steps of the whole run."""
         if progress.epoch or progress.step:
             self._echo(f"resuming at epoch {progress.epoch}, step {progress.step}")
         done = progress.epoch * n_steps + progress.step
         self._show("training", done, self._epochs * n_steps)
 
     def defined(self, definition: Definition) -> None:
-        """Print how large the negative sets are."""
         line = definition.to_json()
         self._negatives = line["mean_size"]
         fell_back = f", {line['n_fell_back']:,} fell back" if line["n_fell_back"] else ""
@@ -99,7 +95,6 @@ class TrainingBar(Callback):
         )
 
     def stepped(self, step: Step) -> None:
-        """Show running means and the place in the run."""
         if self._means is None:
             self._means = (step.loss, step.accuracy)
         loss, accuracy = (
@@ -116,7 +111,6 @@ class TrainingBar(Callback):
         )
 
     def ended(self, epoch: dict[str, Any]) -> None:
-        """Print the epoch's figures."""
         recalls = ", ".join(f"{k} {v:.4f}" for k, v in epoch["val"].items() if k != "mean")
         self._echo(
             f"epoch {epoch['epoch']}: loss {epoch['loss']:.4f}, accuracy of pairs "

@@ -130,7 +130,6 @@ def to_json(value: Mapping[str, Any]) -> bytes:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file's content."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 

@@ -138,7 +138,6 @@ def drawn_parts(
 
 
 def shown_of(garments: Iterable[Garment]) -> tuple[Garment, ...]:
-    """The garments whose combination is not held out."""
     return tuple(garment for garment in garments if not garment.held_out)
 
 

@@ -73,7 +73,6 @@ def first_of_part(part: Part, n: int) -> Part:
 
 
 def named_by(examples: Sequence[Example]) -> set[str]:
-    """References and targets."""
     return {image for example in examples for image in (example.reference, example.target)}
 
 
@@ -132,7 +131,6 @@ def available_part(part: Part, images: Container[str]) -> Part:
 
 
 def incomplete_of(parts: Sequence[Part], kept: Sequence[Part]) -> Iterator[Incomplete]:
-    """The pools and corpora that lack images."""
     for part, left in zip(parts, kept, strict=True):
         if len(left.pool) < len(part.pool):
             yield Incomplete("pool", part.name, len(left.pool), len(part.pool))

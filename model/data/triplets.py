@@ -143,7 +143,6 @@ def missing_text(data: TrainingData) -> str:
 
 
 def rows_by_pool(examples: Sequence[Example]) -> dict[str, list[int]]:
-    """The rows of the examples of each pool."""
     rows: dict[str, list[int]] = {}
     for row, example in enumerate(examples):
         rows.setdefault(example.pool, []).append(row)

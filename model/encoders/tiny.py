@@ -53,7 +53,6 @@ class Tiny(nn.Module):
     tokens_shape = (N_PATCHES, PATCH_WIDTH)
 
     def __init__(self, generator: torch.Generator) -> None:
-        """Draw the weights from a generator."""
         super().__init__()
         self.temperature = nn.Parameter(torch.tensor(TEMPERATURE), requires_grad=False)
         # Garments are in the middle of the picture, so each patch position has its own weights.
@@ -89,20 +88,17 @@ class Tiny(nn.Module):
         return torch.cat([colour, contrast, texture], dim=-1)  # [B, P, W]
 
     def query(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
-        """Compose references and texts."""
         ids = word_ids(texts).to(tokens.device)  # [B, T]
         words = self.words(ids) + self.word_places[: ids.shape[1]]  # [B, T, width]
         states = self.layer(self.read(tokens), words, ids != 0)
         return F.normalize(self.text_proj(states).mean(dim=1), dim=-1)  # [B, D]
 
     def gallery(self, tokens: Tensor) -> Tensor:
-        """Project images."""
         return F.normalize(self.vision_proj(self.read(tokens)), dim=-1)  # [B, L, D]
 
     def read(self, tokens: Tensor) -> Tensor:
-        """What the query tokens read of images: [B, L, width]."""
         read = torch.einsum("bpw,pdw->bd", tokens.to(self.patches.dtype), self.patches)
-        return self.query_tokens + READ_SCALE * read.unsqueeze(1)
+        return self.query_tokens + READ_SCALE * read.unsqueeze(1)  # [B, L, width]
 
 
 class Layer(nn.Module):
@@ -132,8 +128,6 @@ class Layer(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head attention."""
-
     def __init__(self) -> None:
         super().__init__()
         self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))

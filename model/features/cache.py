@@ -88,7 +88,6 @@ class FeatureCache:
 
     @property
     def folder(self) -> Path:
-        """The folder of the tokens."""
         return self._files.folder
 
     def fill(
@@ -158,7 +157,6 @@ class FeatureCache:
         return row
 
     def _missing(self, paths: Mapping[str, Path]) -> dict[str, Path]:
-        """The files, by content, that have no row yet."""
         return {
             content: path for content, path in paths.items() if content not in self._files.row_of
         }

@@ -48,7 +48,6 @@ class Layout:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one image's tokens."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     @property
@@ -59,7 +58,6 @@ class Layout:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def about(self) -> dict[str, Any]:
-        """The settings as a JSON object."""
         return {
             "version": _VERSION,
             "encoder": self.encoder,

@@ -73,7 +73,6 @@ class TokenFiles:
         return torch.from_numpy(copied).view(self.layout.dtype).view(-1, *self.layout.shape)
 
     def bytes_needed(self, n_rows: int) -> int:
-        """The disk space that `n_rows` more rows take, with their index entries."""
         return HEADER_BYTES + n_rows * (self.layout.row_bytes + INDEX_BYTES_PER_ROW)
 
     @contextmanager
@@ -103,20 +102,16 @@ class TokenFiles:
 
     @property
     def tokens(self) -> Path:
-        """The file of rows."""
         return self.folder / "tokens.bin"
 
     @property
     def index(self) -> Path:
-        """The index file."""
         return self.folder / "index.sqlite3"
 
     def end_of(self, n_rows: int) -> int:
-        """The end of the first `n_rows` in the file of rows, in bytes."""
         return HEADER_BYTES + n_rows * self.layout.row_bytes
 
     def add(self, contents: Sequence[str]) -> None:
-        """Add rows that have just been indexed."""
         self.row_of |= {content: len(self.row_of) + i for i, content in enumerate(contents)}
         self._map_rows()
 

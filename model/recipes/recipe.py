@@ -131,7 +131,6 @@ class Recipe:
         return replace(self, **changed)
 
     def to_json(self) -> dict[str, Any]:
-        """The recipe as a JSON object."""
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
@@ -178,7 +177,6 @@ class Recipe:
 
 
 def kinds_of_values() -> dict[str, Any]:
-    """The settings of a recipe with their types."""
     return get_type_hints(Recipe)
 
 

@@ -32,7 +32,6 @@ class Distributed:
         return items[self.rank :: self.size]
 
     def wait(self) -> None:
-        """Wait until every process is here."""
         if self.size > 1:
             dist.barrier()
 
@@ -46,7 +45,6 @@ class Distributed:
             self.wait()
 
     def total(self, values: Tensor) -> Tensor:
-        """The sum of all processes' values."""
         if self.size > 1:
             values = values.clone()
             dist.all_reduce(values)

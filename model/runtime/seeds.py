@@ -19,5 +19,4 @@ def seed_for(seed: int, *purpose: str | int) -> int:
 
 
 def generator(seed: int, *purpose: str | int) -> torch.Generator:
-    """A generator on the CPU for one purpose."""
     return torch.Generator().manual_seed(seed_for(seed, *purpose))

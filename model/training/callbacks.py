@@ -84,19 +84,16 @@ class TensorBoard(Callback):
         self._writer = SummaryWriter(str(self._folder), purge_step=self._step + 1)
 
     def defined(self, definition: Definition) -> None:
-        """Log the size of the sets (QuRe Figure 5)."""
         line = definition.to_json()
         for key in ("mean_size", "median_size", "n_fell_back"):
             self._add(f"negatives/{key}", line[key], self._step + 1)
 
     def stepped(self, step: Step) -> None:
-        """Log the loss and accuracy of the step."""
         self._step += 1
         self._add("train/loss", step.loss, self._step)
         self._add("train/accuracy", step.accuracy, self._step)
 
     def ended(self, epoch: dict[str, Any]) -> None:
-        """Log the epoch's own figures."""
         self._add("train/lr", epoch["lr"], self._step)
         self._add("train/temperature", epoch["temperature"], self._step)
         for name, value in epoch["val"].items():
@@ -108,7 +105,6 @@ class TensorBoard(Callback):
             self._writer.flush()
 
     def close(self) -> None:
-        """Write what is still in memory."""
         if self._writer is not None:
             self._writer.close()
 

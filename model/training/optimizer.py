@@ -14,7 +14,6 @@ _SCALE = "scaler"
 
 
 def new_scaler(device: torch.device, *, enabled: bool) -> torch.amp.GradScaler:
-    """A gradient scaler; `torch.amp` has it from torch 2.3 on, and LAVIS runs with 2.2."""
     if hasattr(torch.amp, "GradScaler"):
         return torch.amp.GradScaler(device.type, enabled=enabled)
     return torch.cuda.amp.GradScaler(enabled=enabled)
@@ -43,12 +42,10 @@ class Optimizer:
         self._scaler = new_scaler(device, enabled=dtype == torch.float16)
 
     def set_lr(self, lr: float) -> None:
-        """Set the learning rate of all parameters."""
         for group in self._adamw.param_groups:
             group["lr"] = lr
 
     def backward(self, loss: Tensor) -> None:
-        """Accumulate the gradients of a loss."""
         self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
 
     def step(self) -> None:
@@ -64,7 +61,6 @@ class Optimizer:
         self._adamw.zero_grad()
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state by parameter, for `load`."""
         moments = {
             f"{key}.{name}": self._adamw.state[parameter][key]
             for name, parameter in self._parameters.items()
@@ -78,7 +74,6 @@ class Optimizer:
         return {**moments, _SCALE: scale}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore the state that `tensors` gave."""
         for name, parameter in self._parameters.items():
             if f"step.{name}" in tensors:
                 # AdamW counts its steps on the CPU, whatever device the parameter is on.

@@ -141,7 +141,6 @@ def identity(
 
 
 def content_sha256(data: TrainingData) -> str:
-    """The sha256 of all triplets, pools and corpora."""
     triplets = [asdict(triplet) for triplet in data.train + data.val]
     content = json.dumps([triplets, data.pools, data.corpora])
     return sha256(content.encode()).hexdigest()

@@ -144,7 +144,6 @@ def hf_to_lavis(source: Path, out: Path) -> Architecture:
 
 
 def published(vit: Any, source: Path) -> Architecture:
-    """The published model with this image encoder; UnreadableInput if there is none."""
     for architecture in ARCHITECTURES.values():
         if architecture.vit == vit:
             return architecture
@@ -154,7 +153,6 @@ def published(vit: Any, source: Path) -> Architecture:
 
 
 def write_lavis(architecture: Architecture, tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Write the PyTorch files of LAVIS' layout."""
     # Tensors of a safetensors file may share a storage, which torch would save completely.
     rest = {name: tensor.clone() for name, tensor in tensors.items()}
     if architecture.vit_file is not None:
@@ -165,7 +163,6 @@ def write_lavis(architecture: Architecture, tensors: Mapping[str, Tensor], folde
 
 
 def write_safetensors(tensors: Mapping[str, Tensor], file: Path) -> None:
-    """Write a safetensors file as transformers does: shared tensors once for each name."""
     file.touch()
     mode = file.stat().st_mode
     copies = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}

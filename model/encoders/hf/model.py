@@ -87,7 +87,6 @@ def read_config(folder: Path) -> Blip2Config:
 
 
 def vit_of(config: Blip2Config) -> Vit:
-    """The image encoder's settings."""
     vision: Any = config.vision_config
     return Vit(
         "eva",

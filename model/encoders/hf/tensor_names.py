@@ -159,7 +159,6 @@ def to_lavis(tensors: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
 
 
 def require_names(wanted: Iterable[str], tensors: Mapping[str, Tensor], where: str) -> None:
-    """Check that tensors of these names exist; UnreadableInput names the missing ones."""
     missing = [name for name in wanted if name not in tensors]
     if missing:
         raise UnreadableInput(where, f"lacks {first_two(missing)}", "it is of another model")

@@ -78,7 +78,6 @@ def read_lavis_only(folder: Path) -> dict[str, Tensor]:
 
 
 def read_safetensors(file: Path) -> dict[str, Tensor]:
-    """Read a safetensors file; UnreadableInput if it is damaged or something else."""
     try:
         return load_file(file)
     except (SafetensorError, OSError, ValueError) as error:
@@ -100,7 +99,6 @@ def vocabulary(folder: Path) -> list[str]:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Read a JSON object; UnreadableInput if the file does not hold one."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:

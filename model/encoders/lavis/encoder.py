@@ -118,7 +118,6 @@ class Blip2(nn.Module):
         return F.normalize(projected.float().mean(dim=1), dim=-1)
 
     def gallery(self, tokens: Tensor) -> Tensor:
-        """Project images: the query tokens attend to the image alone."""
         projected: Tensor = self.lavis.vision_proj(self._states(tokens))  # [B, L, D]
         return F.normalize(projected.float(), dim=-1)
 
