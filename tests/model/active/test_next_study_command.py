@@ -28,7 +28,7 @@ from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.releases.reader import read_sets
 from tests.model.preference.helpers import QUICK, Answered
-from tests.model.training.helpers import CPU, Said, files_below, hsfiq
+from tests.model.training.helpers import CPU, CommandResult, files_below, hsfiq
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -49,7 +49,7 @@ def study(answered: Answered, tmp_path: Path) -> str:
     return database_url(tmp_path)
 
 
-def next_study(answered: Answered, url: str, *words: str | Path) -> Said:
+def next_study(answered: Answered, url: str, *words: str | Path) -> CommandResult:
     return hsfiq("study", "next", "--database", url, "--cache", answered.cache, "--n", "12", *words)
 
 

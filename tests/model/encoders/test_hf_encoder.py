@@ -35,7 +35,7 @@ from hsfiq.model.scorer.scorer import Scorer, relevance, trained_parameters
 from hsfiq.model.training.callbacks import Step
 from hsfiq.model.training.run import run
 from tests.model.encoders.lavis_reference import SMALL, Reference, read_reference, write_reference
-from tests.model.training.helpers import ALONE, CPU, Drawn, Recorder, hsfiq, options
+from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, Recorder, hsfiq, options
 from tests.model.training.helpers import SMALL as RECIPE
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -282,7 +282,7 @@ def test_it_is_trained_stopped_and_gone_on_with(
 
     def go(name: str, told: Recorder) -> Path:
         paths = ScorerPaths(weights=converted, cache=tmp_path / "cache")
-        run(one, data, tmp_path / name, paths, ALONE, told, save_every=0)
+        run(one, data, tmp_path / name, paths, ONE_PROCESS, told, save_every=0)
         return tmp_path / name
 
     whole, rest = Recorder(), Recorder()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.model.training.helpers import Said, hsfiq
+from tests.model.training.helpers import CommandResult, hsfiq
 
 Lists = Mapping[str, Sequence[object]]
 
@@ -102,7 +102,7 @@ def filled(first: Sequence[str], images: Sequence[str], n: int = 50, seed: int =
     return [*first, *rest][:n]
 
 
-def evaluate(name: str, data: Path, run: Path, *more: str | Path) -> Said:
+def evaluate(name: str, data: Path, run: Path, *more: str | Path) -> CommandResult:
     """Run the command."""
     return hsfiq("evaluate", name, "--data", data, "--run", run, *more)
 
@@ -114,7 +114,7 @@ def result(name: str, data: Path, run: Path, *more: str | Path) -> Any:
     return json.loads(said.out)
 
 
-def refusal(said: Said) -> str:
+def refusal(said: CommandResult) -> str:
     """The one line of a refused command."""
     assert (said.code, said.out) == (2, "")
     (line,) = said.err.splitlines()

@@ -25,7 +25,7 @@ from tests.model.evaluation.helpers import (
     write_cirr,
     write_fashioniq,
 )
-from tests.model.training.helpers import Drawn, Said, hsfiq, options
+from tests.model.training.helpers import CommandResult, Drawn, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -65,7 +65,7 @@ def ranked(run: Path, cache: Path) -> list[str | Path]:
     return ["--scorer", run, "--cache", cache]
 
 
-def figures(said: Said) -> Any:
+def figures(said: CommandResult) -> Any:
     assert said.code == 0, said.err
     return json.loads(said.out)
 

@@ -22,7 +22,7 @@ from hsfiq.model.scorer.scorer import Scorer
 from hsfiq.model.training.run_folder import RunFolder
 from hsfiq.model.training.trainer import Batch, Trainer
 from tests.model.negatives import reference_negatives
-from tests.model.training.helpers import ALONE, SMALL, Drawn, Recorder, train
+from tests.model.training.helpers import ONE_PROCESS, SMALL, Drawn, Recorder, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -131,7 +131,7 @@ def trainer_of(
     scorer = new_scorer(one, None)
     told = callback or Checker(drawn, one, scorer, tokens)
     run_folder = RunFolder(folder, {"recipe": one.to_json()}, {})
-    return Trainer(scorer, drawn.data, one, tokens, run_folder, ALONE, [told]), scorer
+    return Trainer(scorer, drawn.data, one, tokens, run_folder, ONE_PROCESS, [told]), scorer
 
 
 @pytest.mark.parametrize("strategy", ["cirqrs", "qure", "qure-code", "top-k", "after-target"])
@@ -155,7 +155,7 @@ def test_sets_halve(drawn: Drawn, tmp_path: Path) -> None:
     assert [line["median_size"] for line in lines[1:]] == [8, 4, 2, 1]
     assert [line["rule"] for line in lines] == [CORPUS, *(HALVED.format(k) for k in (8, 4, 2, 1))]
     assert lines[0]["smallest"] == min(map(len, drawn.data.pools.values())) - 1
-    for line, definition in zip(lines, ran.told.definitions, strict=True):
+    for line, definition in zip(lines, ran.recorder.definitions, strict=True):
         assert line["n_queries"] == 60
         assert line["mean_size"] == definition.sizes.double().mean().item()
 
@@ -163,8 +163,8 @@ def test_sets_halve(drawn: Drawn, tmp_path: Path) -> None:
 def test_a_definition_holds_until_the_next(drawn: Drawn, tmp_path: Path) -> None:
     """30 epochs cut into 4 are 7, 7, 7, 7 and 2; here 5 cut into 2: 2, 2 and 1."""
     ran = train(drawn, tmp_path / "run", replace(SMALL, epochs=5, n_def=2))
-    assert [it.epoch for it in ran.told.definitions] == [0, 2, 4]
-    assert [it.columns.shape[1] for it in ran.told.definitions] == [2, 2, 1]
+    assert [it.epoch for it in ran.recorder.definitions] == [0, 2, 4]
+    assert [it.columns.shape[1] for it in ran.recorder.definitions] == [2, 2, 1]
 
 
 # -------------------------------------------------------------------------------- what is trained
@@ -219,4 +219,4 @@ def test_every_recipe_of_the_papers_trains_on_the_drawn_catalogue(
     small = replace(
         SMALL, name=name, epochs=2, n_def=2, strategy=one.strategy, n_neg=one.n_neg, pool=one.pool
     )
-    assert len(train(drawn, tmp_path / "run", small, data=drawn.first(13)).told.epochs) == 2
+    assert len(train(drawn, tmp_path / "run", small, data=drawn.first(13)).recorder.epochs) == 2

@@ -36,7 +36,7 @@ from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.releases.reader import ReleasedSet
 from tests.model.preference.helpers import QUICK, Answered, rewrite, rows
-from tests.model.training.helpers import ALONE, CPU, Drawn, files_below, hsfiq, options
+from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, files_below, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -107,7 +107,7 @@ def retraining(answered: Answered) -> Retraining:
     tokens.fill(files, device=CPU)
     answers = answer_tensors(questions, {it.participant: 1.0 for it in questions})
     return Retraining(
-        loaded.scorer, loaded.recipe, QUICK, questions, answers, tokens, ALONE, torch.float32
+        loaded.scorer, loaded.recipe, QUICK, questions, answers, tokens, ONE_PROCESS, torch.float32
     )
 
 
@@ -216,7 +216,7 @@ def test_report_equals_the_scores_of_the_checkpoints(answered: Answered, out: Pa
     figures = {it["name"]: it for it in report_of(out)["held_out"]["figures"]}
     for moment, path in (("before", answered.init), ("after", out)):
         scorer = load_scorer(path, None, CPU).scorer
-        inference = Inference(scorer, tokens, ALONE, torch.float32)
+        inference = Inference(scorer, tokens, ONE_PROCESS, torch.float32)
         sets = set_scores(questions, scorer, inference)
         right = [
             0.5 if first == second else float((first > second) == (it.preferred == 1))

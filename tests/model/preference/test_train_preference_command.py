@@ -14,12 +14,12 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.active.priors import prior_of
 from hsfiq.model.scorer.loading import load_scorer
 from tests.model.preference.helpers import Answered
-from tests.model.training.helpers import CPU, Said, files_below, hsfiq
+from tests.model.training.helpers import CPU, CommandResult, files_below, hsfiq
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def train(answered: Answered, out: Path, *more: str | Path) -> Said:
+def train(answered: Answered, out: Path, *more: str | Path) -> CommandResult:
     return hsfiq(
         "train", "preference", "--release", answered.release, "--init", answered.init,
         "--out", out, "--cache", answered.cache, "--images", answered.pictures,
@@ -27,7 +27,7 @@ def train(answered: Answered, out: Path, *more: str | Path) -> Said:
     )  # fmt: skip
 
 
-def assert_refused(command: Said, said: str, code: int = 2) -> None:
+def assert_refused(command: CommandResult, said: str, code: int = 2) -> None:
     """One line, its code, nothing on stdout."""
     assert (command.code, command.out) == (code, "")
     assert len(command.err.splitlines()) == 1
@@ -71,7 +71,9 @@ def retrained(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> P
     return folder
 
 
-def score(answered: Answered, folder: Path, scorer: Path | None = None, *more: str) -> Said:
+def score(
+    answered: Answered, folder: Path, scorer: Path | None = None, *more: str
+) -> CommandResult:
     return hsfiq(
         "score", folder / "hp", "--scorer", scorer or folder / "out", "--name", "after",
         "--images", answered.pictures, "--cache", answered.cache, "--json", *more,

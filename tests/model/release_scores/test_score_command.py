@@ -33,7 +33,15 @@ from hsfiq.model.release_scores.score_release import score_release
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
-from tests.model.training.helpers import CPU, Drawn, Said, files_below, hsfiq, is_killed, options
+from tests.model.training.helpers import (
+    CPU,
+    CommandResult,
+    Drawn,
+    files_below,
+    hsfiq,
+    is_killed,
+    options,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -99,7 +107,9 @@ def release(loop: Loop, tmp_path: Path) -> Path:
     return shutil.copytree(loop.release, tmp_path / "hp")
 
 
-def score(loop: Loop, release: Path, *more: str | Path, scorer: Path | None = None) -> Said:
+def score(
+    loop: Loop, release: Path, *more: str | Path, scorer: Path | None = None
+) -> CommandResult:
     return hsfiq(
         "score", release, "--scorer", scorer or loop.run, "--cache", loop.cache, *more,
     )  # fmt: skip
@@ -123,7 +133,7 @@ def about(folder: Path, name: str = "cirqrs") -> Any:
     return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def assert_refused(command: Said, said: str, code: int = 2) -> None:
+def assert_refused(command: CommandResult, said: str, code: int = 2) -> None:
     """One line, its code, nothing on stdout."""
     assert (command.code, command.out) == (code, "")
     assert len(command.err.splitlines()) == 1
@@ -471,12 +481,12 @@ class Told(Callback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def score_and_die_encoding(release: Path, paths: ScorerPaths, nth: int) -> None:
+def score_until_killed_encoding(release: Path, paths: ScorerPaths, nth: int) -> None:
     torch.set_num_threads(1)
     score_release(release, "cirqrs", paths, CPU, Told(dies_at=nth))
 
 
-def score_and_die_writing(
+def score_until_killed_writing(
     release: Path, paths: ScorerPaths, nth: int, *how: Literal["force"]
 ) -> None:
     """Die the nth time that something is to reach the disk: a draft, then the folder's list."""
@@ -500,7 +510,7 @@ def paths_of(loop: Loop, cache: Path, run: Path | None = None) -> ScorerPaths:
 
 def test_killed_while_encoding(loop: Loop, scored: Path, release: Path, tmp_path: Path) -> None:
     paths, scores = paths_of(loop, tmp_path / "cache"), release.with_name("hp.scores")
-    assert is_killed(score_and_die_encoding, release, paths, 3)
+    assert is_killed(score_until_killed_encoding, release, paths, 3)
     assert not scores.exists()
     (index,) = (tmp_path / "cache").rglob("index.sqlite3")
     with closing(sqlite3.connect(index)) as rows:
@@ -518,7 +528,7 @@ def test_killed_while_encoding(loop: Loop, scored: Path, release: Path, tmp_path
 def test_killed_while_writing(loop: Loop, scored: Path, release: Path, nth: int) -> None:
     paths, scores = paths_of(loop, loop.cache), release.with_name("hp.scores")
     wanted = files_below(scored)
-    assert is_killed(score_and_die_writing, release, paths, nth)
+    assert is_killed(score_until_killed_writing, release, paths, nth)
     assert in_place(scores) == {name: wanted[name] for name in NAMES[: nth // 2]}
     score_release(release, "cirqrs", paths, CPU, Callback())
     assert files_below(scores) == wanted
@@ -531,7 +541,7 @@ def test_killed_while_replacing(loop: Loop, scored: Path, release: Path, nth: in
     other = paths_of(loop, loop.cache, loop.other)
     score_release(release, "cirqrs", other, CPU, Callback())
     before = files_below(scores)
-    assert is_killed(score_and_die_writing, release, paths, nth, "force")
+    assert is_killed(score_until_killed_writing, release, paths, nth, "force")
     new = NAMES[: nth // 2]
     mixed = {**before, **{name: wanted[name] for name in new}}
     assert in_place(scores) == mixed

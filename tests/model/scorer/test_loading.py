@@ -18,7 +18,7 @@ from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES
 from hsfiq.model.encoders.blip2_weights import urls
 from hsfiq.model.scorer.loading import load_scorer, new_scorer
 from hsfiq.model.scorer.scorer import Scorer, trained_parameters
-from tests.model.training.helpers import CPU, SMALL, Drawn, Ran, train
+from tests.model.training.helpers import CPU, SMALL, Drawn, FinishedRun, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -26,14 +26,14 @@ BRIEF = replace(SMALL, epochs=2, n_def=1)
 
 
 @pytest.fixture(scope="module")
-def trained(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def trained(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     """A run of two epochs."""
     torch.set_num_threads(1)
     return train(drawn, tmp_path_factory.mktemp("loading") / "run", BRIEF)
 
 
 @pytest.fixture
-def copied(trained: Ran, tmp_path: Path) -> Path:
+def copied(trained: FinishedRun, tmp_path: Path) -> Path:
     """Its folder, the test's own."""
     return shutil.copytree(trained.out, tmp_path / "run")
 
@@ -50,7 +50,7 @@ def alter(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     return path
 
 
-def test_the_scorer_is_the_one_that_was_saved(trained: Ran) -> None:
+def test_the_scorer_is_the_one_that_was_saved(trained: FinishedRun) -> None:
     for path, checkpoint in (
         (trained.out, trained.best),
         (trained.out / "best.json", trained.best),
@@ -65,7 +65,7 @@ def test_the_scorer_is_the_one_that_was_saved(trained: Ran) -> None:
         assert not all(ours[name].equal(untrained[name]) for name in saved)
 
 
-def test_it_scores_alike_whatever_was_drawn_before(trained: Ran) -> None:
+def test_it_scores_alike_whatever_was_drawn_before(trained: FinishedRun) -> None:
     tokens = torch.rand(3, *new_scorer(BRIEF, None).encoder.tokens_shape)
     found = []
     for seed in (0, 1):
@@ -117,7 +117,7 @@ def test_a_json_file_that_says_too_little(
     assert "\n" not in str(caught.value)
 
 
-def test_tensors_that_are_not_this_encoders(copied: Path, trained: Ran) -> None:
+def test_tensors_that_are_not_this_encoders(copied: Path, trained: FinishedRun) -> None:
     tensors = trained.best.tensors("scorer")
     first, *rest = sorted(tensors)
     for wrong in (

@@ -1,4 +1,4 @@
-"""Runs small enough for a test, in this process and in others, and what they leave behind."""
+"""Small training runs in this process and in others, and their results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from hsfiq.model.training.callbacks import Callback, Step
 from hsfiq.model.training.run import run
 
 CPU = torch.device("cpu")
-ALONE = Distributed(CPU)
+ONE_PROCESS = Distributed(CPU)
 SMALL = replace(
     on_drawn(recipe("cirqrs-fashioniq")), epochs=4, n_def=2, n_neg=5, batch=13, val_recall=(1, 5)
 )
@@ -54,7 +54,7 @@ class Drawn:
 
 
 class Recorder(Callback):
-    """Keeps whatever a run tells."""
+    """Records the calls of a run."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -80,12 +80,12 @@ class Recorder(Callback):
 
 
 @dataclass(frozen=True)
-class Ran:
+class FinishedRun:
     """A run that has ended."""
 
     out: Path
     best: Checkpoint
-    told: Recorder
+    recorder: Recorder
 
     @property
     def last(self) -> Checkpoint:
@@ -101,21 +101,22 @@ def train(
     cached: bool = True,
     init: Path | None = None,
     save_every: float = 600,
-) -> Ran:
+) -> FinishedRun:
     """Run a recipe to its end in this process."""
-    told = Recorder()
+    recorder = Recorder()
     paths = ScorerPaths(init, cache=drawn.cache)
     data = data or drawn.data
-    best = run(one, data, out, paths, ALONE, told, cached=cached, save_every=save_every)
-    return Ran(out, best, told)
+    best = run(one, data, out, paths, ONE_PROCESS, recorder, cached=cached, save_every=save_every)
+    return FinishedRun(out, best, recorder)
 
 
 def logged(out: Path) -> dict[str, list[tuple[int, float]]]:
-    """Steps and values of TensorBoard's log, as TensorBoard shows them."""
+    """The steps and values of TensorBoard's log."""
     events = EventAccumulator(str(out / "tensorboard"), size_guidance={"scalars": 0})
     events.Reload()
     return {
-        tag: [(it.step, it.value) for it in events.Scalars(tag)] for tag in events.Tags()["scalars"]
+        tag: [(event.step, event.value) for event in events.Scalars(tag)]
+        for tag in events.Tags()["scalars"]
     }
 
 
@@ -132,7 +133,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
 
 
 def others() -> multiprocessing.context.ForkServerContext:
-    """Processes that have imported torch before they begin."""
+    """A context whose processes start with torch imported."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["hsfiq.model.training.run"])
     return context
@@ -163,7 +164,7 @@ def in_processes(n: int, function: Callable[..., Any], *args: Any) -> list[Any]:
 
 
 def received(receiver: Connection) -> Any:
-    """What a process answered; it has written its error on stderr if it did not."""
+    """What a process sent; EOFError if it failed, with its traceback on stderr."""
     return pickle.loads(receiver.recv_bytes())
 
 
@@ -196,42 +197,42 @@ def train_shared(
     cache: Path,
 ) -> dict[str, Recorder]:
     """One process's part of some runs, one after the other, each in a folder of its own."""
-    told = {name: Recorder() for name in recipes}
+    recorders = {name: Recorder() for name in recipes}
     for name, one in recipes.items():
-        run(one, data, out / name, ScorerPaths(cache=cache), distributed, told[name])
-    return told
+        run(one, data, out / name, ScorerPaths(cache=cache), distributed, recorders[name])
+    return recorders
 
 
 class Killer(Callback):
-    """Kills its process the nth time that it is told something, before anything else hears it."""
+    """Kills its process at the nth call of a method, before any other callback gets it."""
 
-    def __init__(self, what: str, nth: int) -> None:
-        self._what, self._left = what, nth
+    def __init__(self, method: str, nth: int) -> None:
+        self._method, self._left = method, nth
 
-    def _hear(self, what: str) -> None:
-        self._left -= what == self._what
+    def _count(self, method: str) -> None:
+        self._left -= method == self._method
         if not self._left:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def defined(self, *_: object) -> None:
-        self._hear("defined")
+        self._count("defined")
 
     def stepped(self, *_: object) -> None:
-        self._hear("stepped")
+        self._count("stepped")
 
     def ended(self, *_: object) -> None:
-        self._hear("ended")
+        self._count("ended")
 
     def saving(self) -> None:
-        self._hear("saving")
+        self._count("saving")
 
 
-def train_and_die(
-    one: Recipe, drawn: Drawn, out: Path, what: str, nth: int, save_every: float
+def train_until_killed(
+    one: Recipe, drawn: Drawn, out: Path, method: str, nth: int, save_every: float
 ) -> None:
     torch.set_num_threads(1)
     paths = ScorerPaths(cache=drawn.cache)
-    run(one, drawn.data, out, paths, ALONE, Killer(what, nth), save_every=save_every)
+    run(one, drawn.data, out, paths, ONE_PROCESS, Killer(method, nth), save_every=save_every)
 
 
 def is_killed(function: Callable[..., None], *args: Any) -> bool:
@@ -248,8 +249,8 @@ def is_killed(function: Callable[..., None], *args: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command left behind."""
+class CommandResult:
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -264,12 +265,12 @@ class Said:
         return json.loads(self.out)
 
 
-def hsfiq(*words: str | Path) -> Said:
+def hsfiq(*words: str | Path) -> CommandResult:
     """Run a command in this process."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = cli.run([str(word) for word in words])
-    return Said(code, out.getvalue(), err.getvalue())
+    return CommandResult(code, out.getvalue(), err.getvalue())
 
 
 def started(*words: str | Path) -> subprocess.Popen[str]:

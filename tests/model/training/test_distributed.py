@@ -15,7 +15,7 @@ from hsfiq.model.runtime.distributed import Distributed
 from tests.model.training.helpers import (
     SMALL,
     Drawn,
-    Ran,
+    FinishedRun,
     hsfiq,
     in_processes,
     logged,
@@ -39,7 +39,7 @@ def assert_same_course(one: list[float], other: list[float]) -> None:
 
 
 @pytest.fixture(scope="module")
-def plain(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def plain(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     """`SMALL`, trained by one process with the cache, in one go."""
     torch.set_num_threads(1)
     return train(drawn, tmp_path_factory.mktemp("plain") / "run")
@@ -48,24 +48,28 @@ def plain(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Ran:
 # ------------------------------------------------------------------------------------ to the bit
 
 
-def test_the_same_seed_gives_the_same_bits(drawn: Drawn, plain: Ran, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bits(
+    drawn: Drawn, plain: FinishedRun, tmp_path: Path
+) -> None:
     again = train(drawn, tmp_path / "again")
-    assert again.told.losses == plain.told.losses
+    assert again.recorder.losses == plain.recorder.losses
     for name in ("best.json", "last.json"):  # which hold the sha256 of every tensor
         assert (again.out / name).read_bytes() == (plain.out / name).read_bytes()
 
 
-def test_another_seed_gives_another_scorer(drawn: Drawn, plain: Ran, tmp_path: Path) -> None:
+def test_another_seed_gives_another_scorer(
+    drawn: Drawn, plain: FinishedRun, tmp_path: Path
+) -> None:
     other = train(drawn, tmp_path / "other", replace(SMALL, seed=SMALL.seed + 1, epochs=2))
     assert other.last.sha256 != plain.last.sha256
-    assert other.told.losses[0] != plain.told.losses[0]
+    assert other.recorder.losses[0] != plain.recorder.losses[0]
 
 
 def test_cached_is_uncached_to_the_bit(drawn: Drawn, tmp_path: Path) -> None:
     short = replace(SMALL, epochs=2)
     cached = train(drawn, tmp_path / "cached", short, data=drawn.first(30))
     encoded = train(drawn, tmp_path / "encoded", short, data=drawn.first(30), cached=False)
-    assert cached.told.losses == encoded.told.losses
+    assert cached.recorder.losses == encoded.recorder.losses
     assert cached.last.about == encoded.last.about
 
 
@@ -81,7 +85,7 @@ def test_a_batch_in_parts_is_the_batch(
     whole = train(drawn, tmp_path / "whole", replace(SMALL, batch=batch), data=data)
     one = replace(SMALL, batch=batch, accumulate=parts)
     accumulated = train(drawn, tmp_path / "parts", one, data=data)
-    assert_same_course(accumulated.told.losses, whole.told.losses)
+    assert_same_course(accumulated.recorder.losses, whole.recorder.losses)
 
 
 def test_two_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
@@ -94,10 +98,10 @@ def test_two_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
     alone = {name: train(drawn, tmp_path / name, one, data=data) for name, one in recipes.items()}
     first, second = in_processes(2, train_shared, recipes, data, tmp_path / "two", drawn.cache)
     for name, one in alone.items():
-        assert_same_course(first[name].losses, one.told.losses)
+        assert_same_course(first[name].losses, one.recorder.losses)
         together = read(tmp_path / "two" / name / "last.json").about["progress"]
         assert together["definitions"] == one.last.about["progress"]["definitions"]
-        for line, other in zip(together["epochs"], one.told.epochs, strict=True):
+        for line, other in zip(together["epochs"], one.recorder.epochs, strict=True):
             assert line["loss"] == pytest.approx(other["loss"], abs=TOLERANCE)
             assert line["val"] == pytest.approx(other["val"], abs=0.03)  # one query of 36
         assert logged(tmp_path / "two" / name).keys() == logged(one.out).keys()
@@ -115,7 +119,7 @@ def test_three_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
     one = replace(SMALL, batch=5)
     alone = train(drawn, tmp_path / "alone", one, data=data)
     told, *_ = in_processes(3, train_shared, {"run": one}, data, tmp_path, drawn.cache)
-    assert_same_course(told["run"].losses, alone.told.losses)
+    assert_same_course(told["run"].losses, alone.recorder.losses)
 
 
 def test_torchrun_is_one_process(drawn: Drawn, tmp_path: Path) -> None:
@@ -166,5 +170,5 @@ def test_shares_put_together_are_the_whole(processes: int) -> None:
 def test_bf16_learns_on_a_cpu(drawn: Drawn, tmp_path: Path) -> None:
     one: Recipe = replace(SMALL, precision="bf16", epochs=6, n_def=1, strategy="corpus")
     ran = train(drawn, tmp_path / "run", one, data=drawn.first(26))
-    losses = [epoch["loss"] for epoch in ran.told.epochs]
+    losses = [epoch["loss"] for epoch in ran.recorder.epochs]
     assert losses[-1] < losses[0] - 0.02

@@ -23,7 +23,7 @@ from hsfiq.model.training.callbacks import Step
 from hsfiq.model.training.run_folder import RunFolder
 from hsfiq.model.training.trainer import Trainer
 from tests.model.training.helpers import (
-    ALONE,
+    ONE_PROCESS,
     SMALL,
     Drawn,
     Recorder,
@@ -56,7 +56,7 @@ def trainer_of(
     scorer = new_scorer(SMALL, None)
     told = Saboteur(scorer.encoder.get_parameter("vision_proj.weight"), *place)  # type: ignore[attr-defined]
     run_folder = RunFolder(folder, {"recipe": SMALL.to_json()}, {})
-    return Trainer(scorer, drawn.data, SMALL, tokens, run_folder, ALONE, [told]), scorer
+    return Trainer(scorer, drawn.data, SMALL, tokens, run_folder, ONE_PROCESS, [told]), scorer
 
 
 def test_a_weight_that_is_no_number_is_named(

@@ -15,9 +15,9 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import read
 from tests.model.training.helpers import (
     SMALL,
+    CommandResult,
     Drawn,
-    Ran,
-    Said,
+    FinishedRun,
     files_below,
     hsfiq,
     is_killed,
@@ -25,7 +25,7 @@ from tests.model.training.helpers import (
     options,
     started,
     train,
-    train_and_die,
+    train_until_killed,
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -35,7 +35,7 @@ N_STEPS = 5
 
 
 @pytest.fixture(scope="module")
-def whole(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def whole(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     """The run that nothing interrupts."""
     torch.set_num_threads(1)
     return train(drawn, tmp_path_factory.mktemp("whole") / "run")
@@ -74,7 +74,7 @@ ALWAYS, AT_EPOCHS = 0.0, 600.0
 )
 def test_killed_anywhere(
     drawn: Drawn,
-    whole: Ran,
+    whole: FinishedRun,
     tmp_path: Path,
     what: str,
     nth: int,
@@ -83,29 +83,29 @@ def test_killed_anywhere(
     step: int | None,
 ) -> None:
     out = tmp_path / "run"
-    assert is_killed(train_and_die, SMALL, drawn, out, what, nth, save_every)
+    assert is_killed(train_until_killed, SMALL, drawn, out, what, nth, save_every)
     left = read(out / "last.json").about["progress"] if (out / "last.json").is_file() else {}
     assert (left.get("epoch"), left.get("step")) == (epoch, step)
 
     resumed = train(drawn, out)
 
     done = (epoch or 0) * N_STEPS + (step or 0)
-    assert resumed.told.losses == whole.told.losses[done:]
+    assert resumed.recorder.losses == whole.recorder.losses[done:]
     assert_the_same_run(out, whole.out)
 
 
-def test_killed_again_and_again(drawn: Drawn, whole: Ran, tmp_path: Path) -> None:
+def test_killed_again_and_again(drawn: Drawn, whole: FinishedRun, tmp_path: Path) -> None:
     out = tmp_path / "run"
     for nth in (4, 3, 8):
-        assert is_killed(train_and_die, SMALL, drawn, out, "stepped", nth, ALWAYS)
+        assert is_killed(train_until_killed, SMALL, drawn, out, "stepped", nth, ALWAYS)
     train(drawn, out)
     assert_the_same_run(out, whole.out)
 
 
-def test_the_log_has_every_step_once(whole: Ran) -> None:
+def test_the_log_has_every_step_once(whole: FinishedRun) -> None:
     log = logged(whole.out)
     assert log["train/loss"] == [
-        (i, pytest.approx(loss)) for i, loss in enumerate(whole.told.losses, start=1)
+        (i, pytest.approx(loss)) for i, loss in enumerate(whole.recorder.losses, start=1)
     ]
     ends = [N_STEPS * epoch for epoch in range(1, 5)]
     for tag in ("train/lr", "train/temperature", "val/recall@1", "val/recall@5", "val/mean"):
@@ -119,7 +119,7 @@ def test_a_run_that_has_ended_is_left_alone(drawn: Drawn, tmp_path: Path) -> Non
     first = train(drawn, tmp_path / "run", one)
     before = files_below(tmp_path / "run")
     again = train(drawn, tmp_path / "run", one)
-    assert again.told.steps == []
+    assert again.recorder.steps == []
     assert again.best == first.best
     assert files_below(tmp_path / "run") == before
 
@@ -152,7 +152,7 @@ def test_a_run_may_start_from_anothers_checkpoint(drawn: Drawn, tmp_path: Path) 
     first = train(drawn, tmp_path / "first", one)
     second = train(drawn, tmp_path / "second", one, init=first.out)
     assert second.last.about["init_sha256"] == first.best.sha256
-    assert second.told.losses[0] != first.told.losses[0]
+    assert second.recorder.losses[0] != first.recorder.losses[0]
 
 
 # -------------------------------------------------------------------------------- the command line
@@ -162,7 +162,7 @@ LONG = ("--set", "epochs=8")
 """So that it is still under way when it is stopped."""
 
 
-def uninterrupted(drawn: Drawn, out: Path) -> Said:
+def uninterrupted(drawn: Drawn, out: Path) -> CommandResult:
     return hsfiq(*options(drawn, out, *LONG))
 
 
@@ -229,7 +229,7 @@ def test_the_command_given_after_the_end_says_the_same(drawn: Drawn, tmp_path: P
     assert "resuming" not in again.err
 
 
-def test_each_epoch_lowers_the_learning_rate(whole: Ran) -> None:
-    rates = [epoch["lr"] for epoch in whole.told.epochs]
+def test_each_epoch_lowers_the_learning_rate(whole: FinishedRun) -> None:
+    rates = [epoch["lr"] for epoch in whole.recorder.epochs]
     assert all(one > other for one, other in pairwise(rates))
     assert rates == [SMALL.lr_at(epoch) for epoch in range(4)]

@@ -18,7 +18,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES
 from hsfiq.model.encoders.blip2_weights import urls
 from hsfiq.model.runtime.distributed import device_of
-from tests.model.training.helpers import Drawn, Said, files_below, hsfiq, options
+from tests.model.training.helpers import CommandResult, Drawn, files_below, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -57,12 +57,12 @@ TINY = tuple(
 )
 
 
-def train_on(folder: Path, *more: str | Path, recipe: str = "qure-fashioniq") -> Said:
+def train_on(folder: Path, *more: str | Path, recipe: str = "qure-fashioniq") -> CommandResult:
     out, cache = folder.parent / "out", folder.parent / "cache"
     return hsfiq("train", recipe, "--data", folder, "--out", out, "--cache", cache, *more)
 
 
-def assert_refused(command: Said, said: str, code: int = 2) -> None:
+def assert_refused(command: CommandResult, said: str, code: int = 2) -> None:
     """One line, its code, nothing on stdout."""
     assert (command.code, command.out) == (code, "")
     assert len(command.err.splitlines()) == 1

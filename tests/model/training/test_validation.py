@@ -19,7 +19,7 @@ from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.scorer import Scorer
 from hsfiq.model.training.validation import ranks, validate
 from tests.model.encoders.small_encoder import SmallEncoder, draw_images
-from tests.model.training.helpers import ALONE, CPU, SMALL
+from tests.model.training.helpers import CPU, ONE_PROCESS, SMALL
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -42,7 +42,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
 
 def inference_of(data: TrainingData, encoder: SmallEncoder) -> Inference:
     tokens = EncodedTokens(encoder, data.images, torch.float32, CPU)
-    return Inference(Scorer(encoder, "max"), tokens, ALONE, torch.float32)
+    return Inference(Scorer(encoder, "max"), tokens, ONE_PROCESS, torch.float32)
 
 
 @torch.no_grad()
