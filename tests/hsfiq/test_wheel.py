@@ -168,7 +168,7 @@ def test_its_extras_are_as_promised(wheel: Path) -> None:
         if line.startswith("Requires-Dist:") and "extra ==" not in line
     ]
     assert sorted(line.split()[1].split(">")[0].split("<")[0] for line in core) == [
-        "alembic", "pyarrow", "rich", "sqlalchemy", "typer",
+        "alembic", "pyarrow", "rich", "sqlalchemy", "typer", "typing-extensions",
     ]  # fmt: skip
 
 
