@@ -1,14 +1,16 @@
-"""The question page: Gradio Blocks with one custom component, and the component's modules."""
+"""The question page as Gradio Blocks with one custom component, and mounting Gradio safely."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 
 from hsfiq.collect.protocol import FailedOpening, Opening
 
@@ -34,11 +36,11 @@ import(new URL("../page/{VERSION}/page.js", document.baseURI))
 """
 """What Gradio runs once it has built the component. If it fails, the page has no texts yet."""
 
-PAPER, PAPER_DARK = "#f6f5f2", "#171716"
+BACKGROUND, BACKGROUND_DARK = "#f6f5f2", "#171716"
 
 
 def static(name: str) -> str:
-    """One of the page's own files."""
+    """The content of one of the page's own files."""
     return (STATIC / name).read_text(encoding="utf-8")
 
 
@@ -53,11 +55,11 @@ def add_page_modules(app: FastAPI) -> None:
 
 
 def question_page(opening: Callable[[gr.Request], Opening | FailedOpening]) -> gr.Blocks:
-    """The page of a participant; `opening` gives it its first view when it is loaded.
+    """A participant's page; `opening` gives its first view when it is loaded.
 
-    No gr.State: who asks is in the cookie and where they stand is in the database.
+    There is no gr.State: the participant is in the cookie and their progress in the database.
     """
-    # The parameter, not the environment variable: the process may not be ours alone.
+    # A parameter rather than the environment variable: other code may share the process.
     blocks: gr.Blocks = gr.Blocks(title="Study", analytics_enabled=False)
     with blocks:
         component = gr.HTML(
@@ -77,10 +79,55 @@ def question_page(opening: Callable[[gr.Request], Opening | FailedOpening]) -> g
     return blocks
 
 
-def look() -> dict[str, Any]:
-    """How the page around the component looks: system fonts, nothing fetched from elsewhere."""
-    fonts = ["system-ui", "sans-serif"]
-    theme = gr.themes.Base(font=fonts, font_mono=["ui-monospace", "monospace"]).set(
-        body_background_fill=PAPER, body_background_fill_dark=PAPER_DARK
+def question_page_style() -> dict[str, Any]:
+    """The style around the component, as arguments of `mount_gradio`."""
+    theme = base_theme().set(
+        body_background_fill=BACKGROUND, body_background_fill_dark=BACKGROUND_DARK
     )
     return {"theme": theme, "css": static("gradio.css"), "head": PRELOADS}
+
+
+def base_theme() -> gr.themes.Base:
+    """System fonts; nothing is loaded from other sites."""
+    return gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
+
+
+def mount_gradio(
+    app: FastAPI,
+    page: Callable[[], gr.Blocks],
+    path: str,
+    username: Callable[[Request], str | None],
+    style: dict[str, Any],
+) -> None:
+    """Mount a Gradio page with everything switched off that the app does not use.
+
+    Args:
+        app: the app to mount on.
+        page: builds the page.
+        path: where it is mounted.
+        username: the name of a request's user, None to refuse it. Gradio writes this name into
+            the page, where scripts can read it, so it must not identify anybody.
+        style: the theme, CSS and head.
+    """
+
+    async def mount() -> None:
+        gr.mount_gradio_app(
+            app,
+            page(),
+            path=path,
+            auth_dependency=username,
+            run_history=False,
+            footer_links=[],
+            allowed_paths=[],
+            max_file_size="1kb",
+            show_error=False,
+            ssr_mode=False,
+            enable_monitoring=False,
+            mcp_server=False,
+            pwa=False,
+            **style,
+        )
+
+    # Where no event loop runs, Gradio's Blocks make one and never close it.
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        thread.submit(asyncio.run, mount()).result()

@@ -1,7 +1,7 @@
-"""What a participant does: turns pages, answers, passes checks. One call is one request.
+"""What a participant's requests do: one function for each.
 
-A call first writes what it has to in one short transaction; the view that it answers with is
-read after the commit, so it can only show what is stored.
+A function first writes what is needed in one short transaction. The view in its reply is read
+after the commit, so it can only show what is stored.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.cookies import required_participant
-from hsfiq.annotate.images import Shelf
+from hsfiq.annotate.cookies import Signer, read_assignment, required_participant, signer_of
+from hsfiq.annotate.images import ImageStore, WebCopies, cache_folder
 from hsfiq.annotate.payloads import answer_of
-from hsfiq.annotate.signing import Signer, read_assignment, signer_of
-from hsfiq.annotate.stages import decide, wants_reason
-from hsfiq.annotate.thumbnails import Thumbnails, cache_folder
-from hsfiq.annotate.views import Turn, Viewer, turn_past, turn_to, turn_to_current
+from hsfiq.annotate.views import ViewBuilder
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.protocol import (
@@ -32,6 +29,14 @@ from hsfiq.collect.protocol import (
     View,
 )
 from hsfiq.collect.responses import Skip
+from hsfiq.collect.stages import (
+    Position,
+    asks_reason,
+    current_position,
+    decide,
+    position_after,
+    position_at,
+)
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Question
 from hsfiq.errors import Forbidden, Refused
@@ -40,174 +45,179 @@ from hsfiq.records import SHORTEST_REASON, Answer, Times
 Cookies = Mapping[str, str]
 
 
-class HandedOn(Forbidden):
-    """The participant was away for so long that somebody else has got the question."""
+class Reassigned(Forbidden):
+    """The participant was away for so long that somebody else has the question now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Services:
     """What every request needs: the database, the signer, the images."""
 
     database: Database
     signer: Signer
-    shelf: Shelf
+    images: ImageStore
 
     @classmethod
-    def over(cls, database: Database) -> Site:
-        """The site of this database."""
-        thumbnails = Thumbnails(cache_folder(database))
-        return cls(database, signer_of(database), Shelf(thumbnails))
+    def of(cls, database: Database) -> Services:
+        """The services of this database."""
+        images = ImageStore(WebCopies(cache_folder(database)))
+        return cls(database, signer_of(database), images)
 
     @property
-    def viewer(self) -> Viewer:
+    def views(self) -> ViewBuilder:
         """The builder of views."""
-        return Viewer(self.shelf, self.signer)
+        return ViewBuilder(self.images, self.signer)
 
 
-def opening(site: Site, cookies: Cookies) -> Opening:
-    """What the page gets when it opens.
+def opening(services: Services, cookies: Cookies) -> Opening:
+    """What the page receives when it is loaded.
 
     Raises:
-        Unknown: the cookies name nobody.
+        UnknownBrowser: the cookies name no participant.
     """
-    with site.database.writing() as session:
-        participant = required_participant(session, cookies, site.signer)
-        turn = turn_to_current(session, participant, datetime.now(UTC))
-    with site.database.reading() as session:
-        return site.viewer.opening(session, participant, turn)
+    with services.database.writing() as session:
+        participant = required_participant(session, cookies, services.signer)
+        position = current_position(session, participant, datetime.now(UTC))
+    with services.database.reading() as session:
+        return services.views.opening(session, participant, position)
 
 
-def show(site: Site, cookies: Cookies, number: int | None) -> View:
-    """The view of a question, or of the current step where no number is given.
+def show(services: Services, cookies: Cookies, number: int | None) -> View:
+    """The view of a question, or of the current step if no number is given.
 
     Raises:
-        Refused: the cookies name nobody, or the question is not theirs to see now.
+        Refused: the cookies name no participant, or they may not see the question now.
     """
     now = datetime.now(UTC)
-    with site.database.writing() as session:
-        participant = required_participant(session, cookies, site.signer)
+    with services.database.writing() as session:
+        participant = required_participant(session, cookies, services.signer)
         if number is None:
-            turn = turn_to_current(session, participant, now)
+            position = current_position(session, participant, now)
         else:
-            turn = turn_to(session, participant, number, now)
-    return view_of(site, participant, turn)
+            position = position_at(session, participant, number, now)
+    return view_of(services, participant, position)
 
 
-def submit(site: Site, cookies: Cookies, payload: SubmitPayload | SkipPayload) -> SubmitReply:
-    """Keep an answer and give back its revision with what comes next.
+def submit(
+    services: Services, cookies: Cookies, payload: SubmitPayload | SkipPayload
+) -> SubmitReply:
+    """Store an answer; its revision, and the view after it.
 
     Raises:
-        Refused: whatever stands against it; nothing is written then.
+        Refused: the answer cannot be accepted; nothing is stored.
     """
     now = datetime.now(UTC)
-    with site.database.writing() as session:
-        participant = required_participant(session, cookies, site.signer)
+    with services.database.writing() as session:
+        participant = required_participant(session, cookies, services.signer)
         assignment = read_assignment(
-            site.signer, participant.token, payload["assignment"], "question"
+            services.signer, participant.token, payload["assignment"], "question"
         )
-        answer = None if "skip" in payload else payload["answer"]
+        question = session.get_one(Question, assignment.key)
+        if question.handed_on:
+            raise Reassigned("this question has been reassigned to somebody else")
+        answer: Answer | Skip
+        if "skip" in payload:
+            answer = skip_of(services, session, question, now)
+        else:
+            answer = timed_answer(question, participant, payload["answer"], now)
         response = responses.submit(
             session,
             participant,
-            assignment.key,
-            kept_answer(site, session, participant, assignment.key, answer, now),
+            question.id,
+            answer,
             expected_revision=assignment.revision,
             submit_key=payload["submit_key"],
         )
         revision = response.revision
-        turn = turn_past(session, participant, assignment.key, now)
-    return {"revision": revision, "view": view_of(site, participant, turn)}
+        position = position_after(session, participant, question.id, now)
+    return {"revision": revision, "view": view_of(services, participant, position)}
 
 
-def consent(site: Site, cookies: Cookies, *, agrees: bool) -> View:
-    """Keep whether the participant takes part; what to show now.
-
-    Raises:
-        Refused: the cookies name nobody, or they decline what they have agreed to.
-    """
-    now = datetime.now(UTC)
-    with site.database.writing() as session:
-        participant = required_participant(session, cookies, site.signer)
-        decide(session, participant, agrees=agrees, now=now)
-        turn = turn_to_current(session, participant, now)
-    return view_of(site, participant, turn)
-
-
-def finish_practice(site: Site, cookies: Cookies) -> View:
-    """Keep that the participant has been through the practice question; what to show now.
+def skip_of(services: Services, session: Session, question: Question, now: datetime) -> Skip:
+    """A skipped question.
 
     Raises:
-        Refused: the cookies name nobody.
+        Refused: no image of the question is missing.
     """
-    now = datetime.now(UTC)
-    with site.database.writing() as session:
-        participant = required_participant(session, cookies, site.signer)
-        if turn_to_current(session, participant, now).stage == "practice":
-            participants.finish_practice(participant, now=now)
-        turn = turn_to_current(session, participant, now)
-    return view_of(site, participant, turn)
+    if not services.views.lacks_images(session, question):
+        raise Refused("only a question with a missing image can be skipped")
+    return Skip(served_at=question.served_at, submitted_at=now)
 
 
-def check(site: Site, cookies: Cookies, payload: CheckPayload) -> CheckReply:
-    """Keep a try at a check; whether it was right, and what to show now.
+def timed_answer(
+    question: Question, participant: Participant, payload: AnswerPayload, now: datetime
+) -> Answer:
+    """The answer with its times by the server's clock.
+
+    The page reports durations. None can be longer than the time since the question was served, so
+    a longer one (the computer slept, its clock was changed) is cut to that.
 
     Raises:
-        Refused: whatever stands against it; nothing is written then.
+        Refused: a reason is asked for and missing.
     """
-    now = datetime.now(UTC)
-    with site.database.writing() as session:
-        participant = required_participant(session, cookies, site.signer)
-        assignment = read_assignment(site.signer, participant.token, payload["assignment"], "check")
-        passed = answer_check(session, participant, assignment.key, payload["given"], now=now)
-        turn = turn_to_current(session, participant, now)
-    return {"passed": passed, "view": view_of(site, participant, turn)}
-
-
-def view_of(site: Site, participant: Participant, turn: Turn) -> View:
-    """The view at this turn, as stored."""
-    with site.database.reading() as session:
-        return site.viewer.view(session, participant, turn)
-
-
-def kept_answer(
-    site: Site,
-    session: Session,
-    participant: Participant,
-    question_id: int,
-    payload: AnswerPayload | None,
-    now: datetime,
-) -> Answer | Skip:
-    """The answer as it is stored, its times reckoned by the server's clock.
-
-    Raises:
-        HandedOn: somebody else has got the question.
-        Refused: a skip although no image is missing, or no reason where one is asked for.
-    """
-    question = session.get_one(Question, question_id)
-    if question.handed_on:
-        raise HandedOn("this question has gone to somebody else")
-    if payload is None:
-        if not site.viewer.lacks_images(session, question):
-            raise Refused("only a question with a missing image can be skipped")
-        return Skip(served_at=question.served_at, submitted_at=now)
-    shortest = SHORTEST_REASON
     reason = (payload["reason"] or "").strip()
-    if wants_reason(question, participant) and len(reason) < shortest:
-        raise Refused(f"this question asks for a reason of {shortest} characters or more")
-    return answer_of(payload, times(payload, question.served_at, now))
-
-
-def times(payload: AnswerPayload, served_at: datetime | None, now: datetime) -> Times:
-    """The times of an answer.
-
-    The page reports durations; none can be longer than the time since the question was served, so
-    a longer one (a browser that slept, a clock set back) is cut to that.
-    """
-    wall = max((now - served_at).total_seconds(), 0.0) if served_at else 0.0
-    since = payload["seconds_since_first_interaction"]
-    return Times(
+    if asks_reason(question, participant) and len(reason) < SHORTEST_REASON:
+        raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
+    served_at, since = question.served_at, payload["seconds_since_first_interaction"]
+    elapsed = max((now - served_at).total_seconds(), 0.0) if served_at else 0.0
+    times = Times(
         served_at=served_at,
-        first_interaction_at=None if since is None else now - timedelta(seconds=min(since, wall)),
+        first_interaction_at=(
+            None if since is None else now - timedelta(seconds=min(since, elapsed))
+        ),
         submitted_at=now,
-        active_seconds=round(min(payload["active_seconds"], wall), 3),
+        active_seconds=round(min(payload["active_seconds"], elapsed), 3),
     )
+    return answer_of(payload, times)
+
+
+def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
+    """Store the decision on the consent page; the view after it.
+
+    Raises:
+        Refused: the cookies name no participant, or they decline after having agreed.
+    """
+    now = datetime.now(UTC)
+    with services.database.writing() as session:
+        participant = required_participant(session, cookies, services.signer)
+        decide(session, participant, agrees=agrees, now=now)
+        position = current_position(session, participant, now)
+    return view_of(services, participant, position)
+
+
+def finish_practice(services: Services, cookies: Cookies) -> View:
+    """Store that the practice question is finished; the view after it.
+
+    Raises:
+        UnknownBrowser: the cookies name no participant.
+    """
+    now = datetime.now(UTC)
+    with services.database.writing() as session:
+        participant = required_participant(session, cookies, services.signer)
+        if current_position(session, participant, now).stage == "practice":
+            participants.finish_practice(participant, now=now)
+        position = current_position(session, participant, now)
+    return view_of(services, participant, position)
+
+
+def check(services: Services, cookies: Cookies, payload: CheckPayload) -> CheckReply:
+    """Store an attempt at an arithmetic check; whether it is right, and the view after it.
+
+    Raises:
+        Refused: the attempt cannot be accepted; nothing is stored.
+    """
+    now = datetime.now(UTC)
+    with services.database.writing() as session:
+        participant = required_participant(session, cookies, services.signer)
+        assignment = read_assignment(
+            services.signer, participant.token, payload["assignment"], "check"
+        )
+        passed = answer_check(session, participant, assignment.key, payload["given"], now=now)
+        position = current_position(session, participant, now)
+    return {"passed": passed, "view": view_of(services, participant, position)}
+
+
+def view_of(services: Services, participant: Participant, position: Position) -> View:
+    """The view of this position, as stored."""
+    with services.database.reading() as session:
+        return services.views.view(session, participant, position)

@@ -1,4 +1,4 @@
-"""The practice question: a small worked example with drawn garments, never stored."""
+"""The practice question: a worked example with drawn garments; its answer is never stored."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hsfiq.drawn.draw import draw
 from hsfiq.drawn.garments import Colour, Logo, Neckline, Pattern, Sleeve
 
 BETTER: Final = 1
-"""The set that does what the text asks for."""
+"""The set that matches the text."""
 
 TOKEN = re.compile(r"practice-(\d{1,2})")
 
-_Look = tuple[Colour, Sleeve, Pattern, Neckline, Logo]
+_Attributes = tuple[Colour, Sleeve, Pattern, Neckline, Logo]
 
-_LOOKS: tuple[_Look, ...] = (
-    ("white", "short", "plain", "round", "none"),  # the original image
+_DRESSES: tuple[_Attributes, ...] = (
+    ("white", "short", "plain", "round", "none"),  # the reference
     ("red", "long", "plain", "round", "none"),
     ("red", "long", "plain", "v", "none"),
     ("red", "long", "dotted", "round", "none"),
@@ -34,23 +34,22 @@ _LOOKS: tuple[_Look, ...] = (
 )
 
 _IMAGES: list[ImageView] = [
-    {"token": f"practice-{n}", "missing": False} for n in range(len(_LOOKS))
+    {"token": f"practice-{n}", "missing": False} for n in range(len(_DRESSES))
 ]
-REFERENCE = _IMAGES[0]
-SETS = [_IMAGES[1:6], _IMAGES[6:11]]
+REFERENCE, SETS = _IMAGES[0], [_IMAGES[1:6], _IMAGES[6:11]]
 
 
-def picture(token: str) -> bytes | None:
-    """The WEBP of an image of the example, None where the token names none."""
-    found = TOKEN.fullmatch(token)
-    number = int(found[1]) if found else len(_LOOKS)
-    return drawn(number) if number < len(_LOOKS) else None
+def image_content(token: str) -> bytes | None:
+    """A practice image as WebP, None if the token is not one of theirs."""
+    match = TOKEN.fullmatch(token)
+    number = int(match[1]) if match else len(_DRESSES)
+    return drawn(number) if number < len(_DRESSES) else None
 
 
 @cache
 def drawn(number: int) -> bytes:
-    """One of the example's garments."""
-    colour, sleeve, pattern, neckline, logo = _LOOKS[number]
+    """One of the garments as WebP."""
+    colour, sleeve, pattern, neckline, logo = _DRESSES[number]
     file = io.BytesIO()
     draw(Garment("dress", colour, sleeve, pattern, neckline, logo)).save(file, "WEBP", quality=85)
     return file.getvalue()

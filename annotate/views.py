@@ -1,13 +1,12 @@
 """What the page shows, as JSON, built from the database alone.
 
-Blind: a view holds texts, opaque image tokens and the participant's own answer. No name of a
-system, an image or a target, and no key of a set, ever enters it.
+Views are blind: they hold texts, opaque image tokens and the participant's own answer, but never
+the name of a system, an image or a target, nor the key of a set.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from math import ceil
 from statistics import median
@@ -16,11 +15,9 @@ from sqlalchemy import Select, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate import practice
-from hsfiq.annotate.guidelines import blocks
-from hsfiq.annotate.images import Shelf
-from hsfiq.annotate.signing import Assignment, Signer
-from hsfiq.annotate.stages import Stage, completion, may_answer, stage_of, wants_reason
-from hsfiq.annotate.texts import consent_text, guidelines, texts
+from hsfiq.annotate.cookies import Assignment, Signer
+from hsfiq.annotate.images import ImageStore
+from hsfiq.annotate.texts import blocks, consent_text, guidelines, language_of, texts
 from hsfiq.collect.protocol import (
     CheckView,
     ConsentView,
@@ -35,16 +32,8 @@ from hsfiq.collect.protocol import (
     ViewBase,
 )
 from hsfiq.collect.responses import latest_response
-from hsfiq.collect.steps import (
-    Step,
-    Steps,
-    load_question,
-    mark_served,
-    shown_images,
-    shown_sets,
-    steps_of,
-)
-from hsfiq.collect.studies import list_studies
+from hsfiq.collect.stages import Position, asks_reason, completion_of, may_answer
+from hsfiq.collect.steps import Step, Steps, load_question, shown_images, shown_sets
 from hsfiq.db.tables import (
     Check,
     Form,
@@ -55,91 +44,25 @@ from hsfiq.db.tables import (
     Question,
     Response,
     RetrievedImage,
-    Study,
     Triplet,
 )
-from hsfiq.errors import Forbidden
 from hsfiq.records import LONGEST_REASON, SHORTEST_REASON
 from hsfiq.study.config import config_of
 from hsfiq.text import shown
 
-ENOUGH_ANSWERS = 3
-"""So many answers show a pace by which the time left can be told."""
+MIN_ANSWERS_FOR_PACE = 3
+"""Answers needed before the remaining time is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """What a participant turns to: a stage of the way, and while they are asked, the step."""
+class ViewBuilder:
+    """Builds views; needs the images and the signer of assignments."""
 
-    standing: Steps
-    stage: Stage
-    step: Step | None
-
-
-# ------------------------------------------------------------------------------------ turning pages
-
-
-def turn_to_current(session: Session, participant: Participant, now: datetime) -> Turn:
-    """Turn to the first thing still to do."""
-    standing = steps_of(session, participant)
-    stage = stage_of(participant, standing)
-    step = standing.current if stage == "asking" else None
-    return served(session, Turn(standing, stage, step), now)
-
-
-def turn_to(session: Session, participant: Participant, number: int, now: datetime) -> Turn:
-    """Turn to the question with this number, or to what comes before all questions.
-
-    Raises:
-        Forbidden: it lies beyond where the participant stands, or there is none.
-    """
-    standing = steps_of(session, participant)
-    stage = stage_of(participant, standing)
-    if stage not in ("asking", "done") or not may_answer(participant):
-        return Turn(standing, stage, None)
-    step = question_step(standing, number)
-    if step is None or not (step.done or step == standing.current):
-        raise Forbidden(f"question {number} cannot be shown now")
-    return served(session, Turn(standing, stage, step), now)
-
-
-def turn_past(session: Session, participant: Participant, question_id: int, now: datetime) -> Turn:
-    """Turn to what follows this question: the next one answered earlier, else the current step."""
-    current = turn_to_current(session, participant, now)
-    if current.step is None:
-        return current
-    steps = current.standing.steps
-    here = next((step for step in steps if step.question_id == question_id), current.step)
-    following = question_step(current.standing, here.number + 1)
-    if following is None or not following.done:
-        return current
-    return served(session, Turn(current.standing, current.stage, following), now)
-
-
-def served(session: Session, turn: Turn, now: datetime) -> Turn:
-    """Keep that a question is served."""
-    if turn.step and turn.step.check_id is None:
-        mark_served(session, turn.step.question_id, now)
-    return turn
-
-
-def question_step(standing: Steps, number: int) -> Step | None:
-    """The step of the question with this number."""
-    return next((s for s in standing.steps if s.number == number and s.check_id is None), None)
-
-
-# ------------------------------------------------------------------------------------ views
-
-
-@dataclass(frozen=True, slots=True)
-class Viewer:
-    """Builds views: where images lie and how assignments are signed."""
-
-    shelf: Shelf
+    images: ImageStore
     signer: Signer
 
-    def opening(self, session: Session, participant: Participant, turn: Turn) -> Opening:
-        """What the page gets when it opens: the study's own texts and the first view."""
+    def opening(self, session: Session, participant: Participant, position: Position) -> Opening:
+        """What the page receives when it is loaded: the study, the texts and the first view."""
         study, config = participant.study, config_of(participant.study)
         return {
             "study": {
@@ -152,45 +75,44 @@ class Viewer:
                 "longest_reason": LONGEST_REASON,
             },
             "texts": texts(config.study.language)["page"],
-            "view": self.view(session, participant, turn),
+            "view": self.view(session, participant, position),
         }
 
-    def view(self, session: Session, participant: Participant, turn: Turn) -> View:
-        """What the page shows at this turn."""
-        standing, step = turn.standing, turn.step
+    def view(self, session: Session, participant: Participant, position: Position) -> View:
+        """The view of this position."""
+        progress, step = position.progress, position.step
         base: ViewBase = {
-            "total": standing.total,
-            "answered": standing.answered,
-            "back": back_from(turn, participant),
+            "total": progress.total,
+            "answered": progress.answered,
+            "back": back_from(position, participant),
         }
         if step is None:
-            return self.stage_view(session, participant, turn, base)
+            return self.stage_view(session, participant, position, base)
         if step.check_id is not None:
-            return self.check_view(session, participant, turn, step, base)
-        return self.question_view(session, participant, turn, step, base)
+            return self.check_view(session, participant, position, step, base)
+        return self.question_view(session, participant, position, step, base)
 
     def stage_view(
-        self, session: Session, participant: Participant, turn: Turn, base: ViewBase
+        self, session: Session, participant: Participant, position: Position, base: ViewBase
     ) -> ConsentView | PracticeView | DoneView | FarewellView:
         """What comes before and after the questions."""
-        stage, standing = turn.stage, turn.standing
+        stage, progress = position.stage, position.progress
         if stage == "consent":
             return {**base, "step": "consent", "text": blocks(consent_text(participant.study))}
         if stage == "practice":
-            first = standing.steps[0]
             return {
                 **base,
                 "step": "practice",
-                "text": texts(config_of(participant.study).study.language)["page"]["practice_text"],
+                "text": texts(language_of(participant.study))["page"]["practice_text"],
                 "reference": practice.REFERENCE,
                 "sets": practice.SETS,
                 "better": practice.BETTER,
                 "earlier": None,
                 "reason_asked": False,
                 "assignment": "practice",
-                "next_images": images_of(session, first.question_id),
+                "next_images": images_of(session, progress.steps[0].question_id),
             }
-        due = completion(participant, stage, standing.answered)
+        due = completion_of(participant, stage, progress.answered)
         if stage == "done":
             minutes, passed_on = totals(session, participant)
             return {**base, "step": "done", "minutes": minutes, "passed_on": passed_on, **due}
@@ -199,7 +121,12 @@ class Viewer:
         return {**base, "step": "farewell", "kind": stage, **due}
 
     def check_view(
-        self, session: Session, participant: Participant, turn: Turn, step: Step, base: ViewBase
+        self,
+        session: Session,
+        participant: Participant,
+        position: Position,
+        step: Step,
+        base: ViewBase,
     ) -> CheckView:
         """The arithmetic check between two forms."""
         check = session.get_one(Check, step.check_id)
@@ -208,24 +135,29 @@ class Viewer:
             **base,
             "step": "check",
             "number": step.number,
-            "minutes_left": minutes_left(session, participant, turn.standing),
+            "minutes_left": minutes_left(session, participant, position.progress),
             "prompt": check.prompt or "",
             "assignment": assignment.signed(self.signer, participant.token),
         }
 
     def question_view(
-        self, session: Session, participant: Participant, turn: Turn, step: Step, base: ViewBase
+        self,
+        session: Session,
+        participant: Participant,
+        position: Position,
+        step: Step,
+        base: ViewBase,
     ) -> QuestionView:
-        """A question, with the earlier answer where it has one."""
+        """A question, with the earlier answer if there is one."""
         question = load_question(session, step.question_id)
         latest = latest_response(session, step.question_id)
         assignment = Assignment("question", question.id, latest.revision if latest else 0)
-        query = question.pair.query
+        query, current = question.pair.query, position.progress.current
         return {
             **base,
             "step": "question",
             "number": step.number,
-            "minutes_left": minutes_left(session, participant, turn.standing),
+            "minutes_left": minutes_left(session, participant, position.progress),
             "text": shown(question.text or query.text),
             "reference": self.image_view(session, query.triplet.reference),
             "sets": [
@@ -236,34 +168,34 @@ class Viewer:
                 for side in (1, 2)
             ],
             "earlier": earlier_answer(latest) if latest else None,
-            "standing_at": turn.standing.current.number if turn.standing.current else None,
-            "reason_asked": wants_reason(question, participant),
+            "standing_at": current.number if current else None,
+            "reason_asked": asks_reason(question, participant),
             "assignment": assignment.signed(self.signer, participant.token),
-            "next_images": next_images(session, turn.standing, step),
+            "next_images": next_images(session, position, step),
         }
 
     def image_view(self, session: Session, image: Image) -> ImageView:
-        """One image: its token, or that its file is missing or no image."""
-        return {"token": image.token, "missing": self.shelf.picture(session, image) is None}
+        """An image's token, and whether it can be shown."""
+        return {"token": image.token, "missing": self.images.file_of(session, image) is None}
 
     def lacks_images(self, session: Session, question: Question) -> bool:
-        """Whether a file of this question is missing, so that it may be skipped."""
+        """Whether an image of this question is missing, so that it may be skipped."""
         images = [question.pair.query.triplet.reference] + [
             retrieved.image for shown_set in shown_sets(question) for retrieved in shown_set.images
         ]
-        return any(self.shelf.picture(session, image) is None for image in images)
+        return any(self.images.file_of(session, image) is None for image in images)
 
 
-def back_from(turn: Turn, participant: Participant) -> int | None:
-    """The number of the question that Back leads to, None where there is none to revise."""
-    if turn.stage not in ("asking", "done") or not may_answer(participant):
+def back_from(position: Position, participant: Participant) -> int | None:
+    """The number of the question that Back leads to, None if there is none to revise."""
+    if position.stage not in ("asking", "done") or not may_answer(participant):
         return None
-    number = turn.step.number if turn.step else turn.standing.total + 1
+    number = position.step.number if position.step else position.progress.total + 1
     return number - 1 or None
 
 
 def earlier_answer(response: Response) -> EarlierAnswer:
-    """The answer that counts so far, as the page fills it in."""
+    """The answer that counts so far."""
     return {
         "score_1": response.score_1,
         "score_2": response.score_2,
@@ -273,20 +205,20 @@ def earlier_answer(response: Response) -> EarlierAnswer:
     }
 
 
-def next_images(session: Session, standing: Steps, step: Step) -> list[str]:
-    """The tokens of the following question's images: they are fetched before Next is pressed."""
-    following = question_step(standing, step.number + 1)
+def next_images(session: Session, position: Position, step: Step) -> list[str]:
+    """The tokens of the next question's images, which the page loads in advance."""
+    following = position.question_step(step.number + 1)
     return images_of(session, following.question_id) if following else []
 
 
 def images_of(session: Session, question_id: int) -> list[str]:
-    """The tokens of a question's images, in an order that tells nothing."""
+    """The tokens of a question's images, sorted so that their order reveals nothing."""
     return list(session.scalars(_image_tokens(), {"question": question_id}))
 
 
 @cache
 def _image_tokens() -> Select[str]:
-    """The statement of `images_of`, built once: that takes longer than running it."""
+    """The statement of `images_of`, cached because building it takes longer than running it."""
     in_sets = (
         select(RetrievedImage.image_id)
         .join(
@@ -307,10 +239,10 @@ def _image_tokens() -> Select[str]:
     return tokens.order_by(Image.token)
 
 
-def minutes_left(session: Session, participant: Participant, standing: Steps) -> int | None:
-    """The minutes still to go at the participant's own pace, None while that is not known."""
-    left = standing.total - standing.answered
-    if standing.answered < ENOUGH_ANSWERS or left == 0:
+def minutes_left(session: Session, participant: Participant, progress: Steps) -> int | None:
+    """The minutes left at the participant's own pace, None while the pace is unknown."""
+    left = progress.total - progress.answered
+    if progress.answered < MIN_ANSWERS_FOR_PACE or left == 0:
         return None
     spent = session.scalars(
         select(Response.active_seconds)
@@ -323,7 +255,7 @@ def minutes_left(session: Session, participant: Participant, standing: Steps) ->
         )
     ).all()
     pace = [seconds for seconds in spent if seconds is not None]
-    if len(pace) < ENOUGH_ANSWERS:
+    if len(pace) < MIN_ANSWERS_FOR_PACE:
         return None
     return max(1, ceil(median(pace) * left / 60))
 
@@ -342,12 +274,3 @@ def totals(session: Session, participant: Participant) -> tuple[int, bool]:
         .where(Form.participant_id == participant.id, Question.handed_on)
     )
     return round((session.scalar(own) or 0) / 60), bool(session.scalar(passed_on))
-
-
-def open_studies(session: Session) -> list[Study]:
-    """The studies that anybody may join now."""
-    return [
-        study
-        for study in list_studies(session)
-        if study.status == "open" and config_of(study).recruitment.mode == "open"
-    ]

@@ -82,7 +82,7 @@ def time_ours(
     try:
         left = iter(tokens)
         first = Annotator(server.port, next(left), Random(seed))
-        first.arrive()
+        first.enter()
         while (
             not first.is_done
         ):  # so that every thumbnail is made, as every cache of theirs is warm
@@ -92,7 +92,7 @@ def time_ours(
         for users, cycles in cases.items():
             people = [Annotator(server.port, next(left), Random(seed)) for _ in range(users)]
             for person in people:
-                person.arrive()
+                person.enter()
             times[users] = quantiles(time_cycles(people, cycles, WARM_UP))
         return times
     finally:

@@ -80,7 +80,7 @@ def all_at_once(crowd: list[Annotator], pause: float) -> tuple[list[float], list
 
     def work(person: Annotator) -> None:
         try:
-            person.arrive_once()
+            person.enter_once()
             while not person.is_done:
                 if pause:
                     time.sleep(pause * person.rng.lognormvariate(0, 0.5))

@@ -9,28 +9,30 @@ import secrets
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from sqlalchemy import func, select
 
 from benchmarks.browsing import Browser, answers, wait_until
 from hsfiq.collect import participants
+from hsfiq.collect.protocol import CheckPayload, QuestionView, SubmitPayload, View
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Pair, Question, Response, Study
 from hsfiq.demo.study import DrawnQuery, store_queries
 from hsfiq.drawn import catalogue, corpus, draw_split, generator
 from hsfiq.drawn.draw import write_images
+from hsfiq.simulate.participant import sum_of
 from hsfiq.study.config import Checks, Design, Presentation, StudyConfig
 from hsfiq.study.design import draw_study
 
 CATEGORY: Final = "dress"
 GARMENTS = 60
 IMAGE_FOLDER = "images"
-SUM = re.compile(r"(\d+) \+ (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +129,19 @@ class Server:
 
 @dataclass(slots=True)
 class Annotator:
-    """A person at our page: what its script sends, in its order."""
+    """A participant: sends what the page's scripts send, in the same order."""
 
     port: int
     token: str
     rng: Random
     browser: Browser = field(init=False)
-    view: dict[str, Any] = field(init=False)
+    view: View = field(init=False)
 
     def __post_init__(self) -> None:
         self.browser = Browser(self.port)
 
-    def arrive(self) -> None:
-        """Follow the personal link, which hands out the forms; consent and practise, once."""
+    def enter(self) -> None:
+        """Follow the personal link, which assigns the forms; consent and practise, once."""
         self.browser.get(f"/start/{self.token}")
         self.view = json.loads(self.browser.get("/question"))
         if self.view["step"] == "consent":
@@ -147,13 +149,13 @@ class Annotator:
         if self.view["step"] == "practice":
             self.view = self.post("/practice", {})
 
-    def arrive_once(self) -> None:
-        """Arrive, unless one is there already."""
+    def enter_once(self) -> None:
+        """Enter the study unless that is done."""
         if not self.browser.cookies:
-            self.arrive()
+            self.enter()
 
     def start_over(self) -> None:
-        """Turn back to the first question, to revise every answer."""
+        """Go back to the first question, to revise every answer."""
         self.view = json.loads(self.browser.get("/question/1"))
 
     @property
@@ -162,15 +164,15 @@ class Annotator:
         return bool(self.view["step"] == "done")
 
     def cycle(self) -> None:
-        """Save an answer; the next question comes with the acknowledgement."""
+        """Submit an answer; the acknowledgement holds the next question."""
         self.pass_checks()
         reply = self.post("/submit", self.submission())
         self.view = reply["view"]
 
-    def submission(self) -> dict[str, Any]:
-        """The body of one press of Next, with a name of its own."""
+    def submission(self) -> SubmitPayload:
+        """The payload of one press of Next, with a submit key of its own."""
         return {
-            "assignment": self.view["assignment"],
+            "assignment": cast("QuestionView", self.view)["assignment"],
             "submit_key": secrets.token_hex(16),
             "answer": {
                 "score_1": self.rng.randint(1, 5),
@@ -184,17 +186,16 @@ class Annotator:
         }
 
     def pass_checks(self) -> None:
-        """Answer the sums that stand before the question."""
+        """Answer the arithmetic checks before the question."""
         while self.view["step"] == "check":
-            left, right = map(int, SUM.findall(self.view["prompt"])[0])
-            body = {"assignment": self.view["assignment"], "given": str(left + right)}
-            self.view = self.post("/check", body)["view"]
+            given = sum_of(self.view["prompt"])
+            payload: CheckPayload = {"assignment": self.view["assignment"], "given": given}
+            self.view = self.post("/check", payload)["view"]
 
-    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def post(self, path: str, payload: Mapping[str, object]) -> Any:
         """Send JSON and read the reply."""
-        reply = self.browser.send("POST", path, json.dumps(body).encode(), "application/json")
-        value: dict[str, Any] = json.loads(reply)
-        return value
+        reply = self.browser.send("POST", path, json.dumps(payload).encode(), "application/json")
+        return json.loads(reply)
 
 
 def answers_by_question(place: Place) -> list[tuple[int, int, int]]:

@@ -23,6 +23,7 @@ from sqlalchemy import select
 
 from benchmarks.browsing import Browser, Refusal, free_port, quantiles
 from benchmarks.serving import Annotator, Place, Server, answers_by_question, make_study
+from hsfiq.collect.protocol import SubmitPayload
 from hsfiq.db.tables import Response
 
 PEOPLE = 30
@@ -75,13 +76,13 @@ def soak(place: Place, rounds: int, seed: int, people: int = PEOPLE) -> dict[str
 
 def answer_on(person: Annotator, ledger: Ledger) -> None:
     """Answer until it is over; whatever the server does, no answer is given up."""
-    insist(person, person.arrive, ledger)
+    insist(person, person.enter, ledger)
     while not ledger.over.is_set() and not person.is_done:
         insist(person, person.pass_checks, ledger)
         body = person.submission()
         begun = time.perf_counter()
 
-        def submit(body: dict[str, Any] = body) -> None:
+        def submit(body: SubmitPayload = body) -> None:
             person.view = person.post("/submit", body)["view"]
 
         if insist(person, submit, ledger):
@@ -98,7 +99,7 @@ def insist(person: Annotator, action: Callable[[], None], ledger: Ledger) -> boo
         except Refusal as refusal:
             # A sum answered just before a kill is asked no more: load the state, as the page does.
             ledger.refusals.append(str(refusal))
-            action = person.arrive
+            action = person.enter
         except (OSError, http.client.HTTPException):
             if ledger.over.is_set():
                 return False
@@ -107,7 +108,7 @@ def insist(person: Annotator, action: Callable[[], None], ledger: Ledger) -> boo
             person.browser.cookies = cookies
             time.sleep(0.05)
         else:
-            return action is not person.arrive
+            return action is not person.enter
 
 
 def account(place: Place, ledger: Ledger, people: int, restarts: int) -> dict[str, Any]:

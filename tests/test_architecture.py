@@ -20,7 +20,7 @@ HEAVY = {
 
 VIOLATIONS = {
     "hsfiq/ids.py": "import hsfiq.readers",
-    "hsfiq/annotate/signing.py": "import hsfiq.annotate.app",
+    "hsfiq/annotate/cookies.py": "import hsfiq.annotate.app",
     "hsfiq/analysis/errors.py": "import hsfiq.analysis.reports",
     "hsfiq/model/runtime/seeds.py": "import hsfiq.model.training",
     "hsfiq/study/design.py": "import hsfiq.analysis.errors",

@@ -1,7 +1,7 @@
-"""The board: Gradio Blocks over the study's rows. It keeps no state but the database.
+"""The event handlers of the dashboard. They keep no state outside the database.
 
-Gradio's events can be called by whoever reaches the app, so every handler asks for the owner
-again before it reads or changes anything.
+Whoever reaches the app can call Gradio's events, so every handler checks for the owner itself
+before it reads or changes anything.
 """
 
 from __future__ import annotations
@@ -12,172 +12,156 @@ from datetime import UTC, datetime
 from typing import Any
 
 import gradio as gr
+from markupsafe import Markup
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.owner import actions, cards, lists
+from hsfiq.annotate.cookies import Signer
+from hsfiq.annotate.owner import actions, cards, tables
+from hsfiq.annotate.owner.fragments import empty, line, render_fragment
 from hsfiq.annotate.owner.identity import require_owner
 from hsfiq.annotate.owner.login import password_in
-from hsfiq.annotate.owner.text import text
-from hsfiq.annotate.signing import Signer
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
 from hsfiq.collect.progress import answers_of, headline_of, participants_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
 
 Outputs = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
-    """The handlers of the page's events; each answers with new values for the page."""
+class Dashboard:
+    """Handlers of the page's events; each returns new values for the page's components."""
 
     database: Database
     signer: Signer
 
     def require(self, request: gr.Request) -> None:
-        """Raise unless the owner asks."""
+        """Raise unless this is the owner's request."""
         require_owner(request.headers, request.cookies, self.signer, password_in(self.database))
 
-    # ------------------------------------------------------------------------------- looking
+    # -------------------------------------------------------------------------------- reading
 
     def opened(self, request: gr.Request) -> Outputs:
-        """The chooser, with the study that is open (or the newest) chosen, and that study."""
+        """The list of studies, and the newest open study (or the newest of all)."""
         self.require(request)
         with self.database.reading() as session:
-            studies = list_studies(session)
-            names = [(f"{study.title} ({study.name})", study.name) for study in studies]
-            running = [study.name for study in studies if study.status == "open"]
-            chosen = next(iter(reversed(running or [study.name for study in studies])), None)
-            chooser = gr.Dropdown(choices=names, value=chosen)
-            return [chooser, *self.shown(session, chosen)]
+            rows = list_studies(session)
+            choices = [(f"{study.title} ({study.name})", study.name) for study in rows]
+            candidates = [study for study in rows if study.status == "open"] or rows
+            name = candidates[-1].name if candidates else None
+            dropdown = gr.Dropdown(choices=choices, value=name)
+            return [dropdown, *self.study_outputs(session, name)]
 
     def refreshed(self, study: str, request: gr.Request) -> Outputs:
-        """The chosen study as it stands now."""
+        """The current state of a study."""
         self.require(request)
         with self.database.reading() as session:
-            return self.shown(session, study)
+            return self.study_outputs(session, study)
 
-    def chosen(self, study: str, request: gr.Request) -> Outputs:
-        """Another study: what was typed, asked and said about the last one goes."""
-        return [*self.refreshed(study, request), "", "", "", *self.settled("")]
+    def study_chosen(self, study: str, request: gr.Request) -> Outputs:
+        """Another study; inputs, messages and confirmations for the last one are cleared."""
+        return [*self.refreshed(study, request), "", "", "", *no_confirmation("")]
 
-    def shown(self, session: Session, name: str | None) -> Outputs:
-        """When, headline, plots, participants, latest answers, and the study with its exports."""
+    def study_outputs(self, session: Session, name: str | None) -> Outputs:
+        """Time, headline, plots, participants, latest answers, and the study with its exports."""
         now = datetime.now(UTC)
-        at = f'<p class="updated">as of {now:%H:%M:%S} UTC</p>'
+        updated = line(f"as of {now:%H:%M:%S} UTC", "updated")
         try:
             study = actions.study_named(session, name)
         except Refused:
-            return [at, '<p class="empty">There is no study yet</p>', "", "", "", ""]
+            return [updated, empty("There is no study yet"), "", "", "", ""]
         answers = answers_of(session, study)
         checks = list(check_results(session, study))
         people = participants_of(session, study)
         headline = headline_of(session, study, answers, now=now)
         return [
-            at,
+            updated,
             cards.tiles(headline, people, answers, checks, now),
             cards.cards(answers, checks, now),
-            lists.people_table(people, headline, now),
-            lists.latest_table(answers, now),
-            about(study),
+            tables.participants_table(people, headline, now),
+            tables.latest_answers_table(answers, now),
+            render_fragment("study.html", study=study),
         ]
 
-    def picked(self, request: gr.Request, event: gr.EventData) -> str:
-        """The participant whose name was pressed."""
+    def participant_clicked(self, request: gr.Request, event: gr.EventData) -> str:
+        """The name that was clicked."""
         self.require(request)
         return str(getattr(event, "name", ""))
 
-    def picked_question(self, study: str, request: gr.Request, event: gr.EventData) -> Outputs:
-        """The question whose id was pressed, and its history."""
+    def question_clicked(self, study: str, request: gr.Request, event: gr.EventData) -> Outputs:
+        """The question id that was clicked, and its history."""
         question = str(getattr(event, "name", ""))
         return [question, self.history(study, question, request)]
 
-    def history(self, study: str, question: str, request: gr.Request) -> str:
-        """All that is known of one question."""
+    def history(self, study: str, question: str, request: gr.Request) -> Markup:
+        """The history of one question."""
         self.require(request)
         with self.database.reading() as session:
             try:
-                chosen = actions.study_named(session, study)
+                row = actions.study_named(session, study)
             except Refused as error:
-                return said(error)
-            return lists.history(question_history(session, chosen, str(question)), str(question))
+                return refusal(error)
+            return tables.history(question_history(session, row, str(question)), str(question))
 
-    # ---------------------------------------------------------------------------------- doing
+    # -------------------------------------------------------------------------------- actions
 
-    def asker(self, action: str) -> Callable[..., Outputs]:
-        """The handler that asks an action on a participant back."""
+    def participant_action(self, action: str) -> Callable[..., Outputs]:
+        """The handler that asks the owner to confirm an action on a participant."""
 
         def ask(study: str, participant: str, request: gr.Request) -> Outputs:
-            return self.asked(action, study, participant or "", request)
+            return self.confirmation(action, study, participant or "", request)
 
         return ask
 
-    def study_asker(self, action: str) -> Callable[..., Outputs]:
-        """The handler that asks an action on the whole study back."""
+    def study_action(self, action: str) -> Callable[..., Outputs]:
+        """The handler that asks the owner to confirm an action on the study."""
 
         def ask(study: str, request: gr.Request) -> Outputs:
-            return self.asked(action, study, None, request)
+            return self.confirmation(action, study, None, request)
 
         return ask
 
-    def asked(
+    def confirmation(
         self, action: str, study: str, participant: str | None, request: gr.Request
     ) -> Outputs:
-        """The confirmation of an action, or why it cannot be done."""
+        """What the action would do, with buttons; or why it cannot be done."""
         self.require(request)
         with self.database.reading() as session:
             try:
                 pending = actions.prepare(session, study, participant, action)
             except Refused as error:
-                return self.settled(said(error))
-        words = actions.text_of(pending)
-        ask = (
-            f'<p class="ask" role="alert"><strong>{words.button} {text(pending.target)}?'
-            f"</strong> {words.means}</p>"
-        )
-        yes = f"Yes, {words.button.lower()} {pending.target}"
+                return no_confirmation(refusal(error))
+        text = actions.text_of(pending)
+        ask = line(text.means, "ask", role="alert", strong=f"{text.button} {pending.target}?")
+        yes = f"Yes, {text.button.lower()} {pending.target}"
         return ["", gr.Group(visible=True), ask, gr.Button(yes), actions.to_json(pending)]
 
-    def confirmed(self, given: str, study: str, request: gr.Request) -> Outputs:
-        """Do what was asked back, say so, and show the study as it is then."""
+    def confirmed(self, action: str, study: str, request: gr.Request) -> Outputs:
+        """Perform the confirmed action; a message and the study afterwards."""
         self.require(request)
         try:
             with self.database.writing() as session:
-                done = actions.perform(session, actions.from_json(given))
-            notice = f'<p class="done" role="status">Done. {text(done)}</p>'
+                result = actions.perform(session, actions.from_json(action))
+            notice = line(f"Done. {result}", "done", role="status")
         except Refused as error:
-            notice = said(error)
+            notice = refusal(error)
         with self.database.reading() as session:
-            return [*self.settled(notice), *self.shown(session, study)]
+            return [*no_confirmation(notice), *self.study_outputs(session, study)]
 
     def cancelled(self, request: gr.Request) -> Outputs:
-        """Nothing is done."""
+        """Close the confirmation."""
         self.require(request)
-        return self.settled("")
-
-    def settled(self, notice: str) -> Outputs:
-        """No question open: the notice, and the confirmation out of sight."""
-        return [notice, gr.Group(visible=False), "", gr.Button("Yes"), ""]
+        return no_confirmation("")
 
 
-def said(error: Refused) -> str:
-    """A refusal as a line of the page."""
-    line = str(error)
-    return f'<p class="refusal" role="alert">{text(line[:1].upper() + line[1:])}</p>'
+def no_confirmation(notice: str) -> Outputs:
+    """A notice, with the confirmation hidden."""
+    return [notice, gr.Group(visible=False), "", gr.Button("Yes"), ""]
 
 
-def about(study: Study) -> str:
-    """What the study is, and where its answers are to be had."""
-    exports = " ".join(
-        f'<a class="export" href="../export/{study.id}/{kind}" download>{label}</a>'
-        for kind, label in (("hs", "Scores (hs) .zip"), ("hp", "Preferences (hp) .zip"))
-    )
-    return (
-        f'<p>The study is <span class="pill {study.status}">{study.status}</span>,'
-        f" its answers are {study.origin}.</p><p>{exports}</p>"
-        '<p class="note">All answers of this moment, unfiltered, as version 0.0.0;'
-        " hsfiq export gives filters and versions.</p>"
-    )
+def refusal(error: Refused) -> Markup:
+    """A refused action as a line of the page."""
+    message = str(error)
+    return line(message[:1].upper() + message[1:], "refusal", role="alert")

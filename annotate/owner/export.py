@@ -1,29 +1,28 @@
-"""The live export: what a release of this moment would hold, as a zip."""
+"""The live export: a release of the current answers as a zip file."""
 
 from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Literal
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from hsfiq.annotate.cookies import Signer
 from hsfiq.annotate.owner.identity import require_owner
 from hsfiq.annotate.owner.login import OWNER, password_in
-from hsfiq.annotate.signing import Signer
 from hsfiq.db.engine import Database, head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.releases import Filters, Release, build
 
 LIVE = "0.0.0"
-"""The version that snapshots carry: versions proper are given by `hsfiq export`."""
+"""The version of a live export; real versions are given by `hsfiq export`."""
 
 CHUNK = 256 * 1024
-FIXED = (1980, 1, 1, 0, 0, 0)
+TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 """The time of every file in the zip, so that the same answers give the same bytes."""
 
 
@@ -44,31 +43,26 @@ def add_export(app: FastAPI, database: Database, signer: Signer) -> None:
                 )  # fmt: skip
             except NothingToDo as error:
                 return JSONResponse({"error": str(error)}, status_code=409)
-        name = f"{release.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        name = ascii_name(f"{release.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+        content = zipped(release)
         return StreamingResponse(
-            chunks(zipped(release)),
+            (content[start : start + CHUNK] for start in range(0, len(content), CHUNK)),
             media_type="application/zip",
-            headers={"Content-Disposition": f'attachment; filename="{ascii_name(name)}.zip"'},
+            headers={"Content-Disposition": f'attachment; filename="{name}.zip"'},
         )
 
 
 def zipped(release: Release) -> bytes:
-    """The release's files in one folder."""
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as file:
+    """The release's folder as a zip file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in sorted(release.files.items()):
-            member = zipfile.ZipInfo(f"{release.name}/{path}", FIXED)
+            member = zipfile.ZipInfo(f"{release.name}/{path}", TIMESTAMP)
             member.compress_type = zipfile.ZIP_DEFLATED
-            file.writestr(member, data)
-    return whole.getvalue()
-
-
-def chunks(data: bytes) -> Iterator[bytes]:
-    """The bytes in parts."""
-    for start in range(0, len(data), CHUNK):
-        yield data[start : start + CHUNK]
+            archive.writestr(member, data)
+    return buffer.getvalue()
 
 
 def ascii_name(name: str) -> str:
-    """A file name that every header can hold."""
+    """The file name with everything replaced that a header cannot hold."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)

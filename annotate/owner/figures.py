@@ -1,4 +1,4 @@
-"""The numbers behind the board's plots, counted from the answers; statistics come from analysis."""
+"""The numbers behind the dashboard's plots; statistics come from hsfiq.analysis."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from statistics import median
 from typing import TYPE_CHECKING
 
 from hsfiq.collect.checks import MIRRORED
@@ -69,16 +70,14 @@ class Times:
 
 def times_of(answers: Sequence[AnswerRow]) -> Times:
     """Count the active seconds of the first revisions."""
-    found = sorted(a.active_seconds for a in answers if a.active_seconds is not None)
-    if not found:
+    values = sorted(a.active_seconds for a in answers if a.active_seconds is not None)
+    if not values:
         return Times(WIDTHS[0], (), None)
-    usual = found[int(0.97 * (len(found) - 1))]
+    usual = values[int(0.97 * (len(values) - 1))]
     width = next((width for width in WIDTHS if usual <= width * MOST_BINS), WIDTHS[-1])
     last = min(MOST_BINS, int(usual // width) + 1)
-    counts = Counter(min(int(value // width), last) for value in found)
-    half = len(found) // 2
-    median = found[half] if len(found) % 2 else (found[half - 1] + found[half]) / 2
-    return Times(width, tuple(counts[bin_] for bin_ in range(last + 1)), median)
+    counts = Counter(min(int(value // width), last) for value in values)
+    return Times(width, tuple(counts[bin_] for bin_ in range(last + 1)), median(values))
 
 
 def scores_of(answers: Sequence[AnswerRow]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -89,9 +88,9 @@ def scores_of(answers: Sequence[AnswerRow]) -> tuple[tuple[int, ...], tuple[int,
 
 
 def side_share(answers: Sequence[AnswerRow]) -> tuple[Proportion | None, int]:
-    """The share in which set 1 is preferred, with its exact interval; how many are ties.
+    """The share that prefers set 1, with its exact interval (None without the analysis extra).
 
-    None where the analysis extra is not installed.
+    The second value is the number of ties.
     """
     preferred = Counter(answer.preferred for answer in answers)
     try:
@@ -103,10 +102,10 @@ def side_share(answers: Sequence[AnswerRow]) -> tuple[Proportion | None, int]:
 
 @lru_cache(maxsize=8)
 def agreements_of(answers: tuple[AnswerRow, ...]) -> tuple[Agreement, Agreement] | None:
-    """Agreement on scores (ordinal) and on preferences (nominal), over queries.
+    """Agreement on scores (ordinal) and on preferences (nominal), resampling queries.
 
-    Checks are left out: their pairs come twice to one person, or were planted. The same answers
-    give the same object: nothing is drawn again while nobody answers.
+    Checks are excluded: their pairs are repeated or planted. The result for the same answers is
+    cached, so the bootstrap does not run again until somebody answers.
     """
     try:
         import pandas as pd  # noqa: PLC0415 (the extra may be absent)

@@ -1,4 +1,4 @@
-"""Who is the owner: a signed cookie after a login, and requests that come from our own pages."""
+"""Identifies the owner: by a signed cookie after login, and only in requests from our own pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Response
 
-from hsfiq.annotate.signing import Signer
+from hsfiq.annotate.cookies import Signer
 from hsfiq.errors import Forbidden, Refused
 
 COOKIE = "hsfiq_owner"
@@ -18,29 +18,30 @@ HALF_A_DAY = 12 * 3600
 
 
 class NotOwner(Refused):
-    """The request comes without the owner's cookie, or with one whose time is over."""
+    """The request has no owner's cookie, or an expired one."""
 
     status = 401
 
 
 class NoPassword(Refused):
-    """Nobody can log in: no password has been set."""
+    """Nobody can log in because no password has been set."""
 
     status = 503
 
 
 def purpose_under(password: str) -> str:
-    """What the cookie is signed for: a new password makes every earlier cookie worthless."""
+    """What the cookie is signed for: a new password invalidates all earlier cookies."""
     return f"owner {hashlib.sha256(password.encode()).hexdigest()}"
 
 
-def remember_owner(response: Response, signer: Signer, password: str, *, secure: bool) -> None:
-    """Log this browser in for half a day; scripts cannot read it, other sites cannot send it.
+def set_owner_cookie(response: Response, signer: Signer, password: str, *, secure: bool) -> None:
+    """Log this browser in for half a day; scripts cannot read the cookie, other sites not send it.
 
     Args:
+        response: carries the cookie.
         signer: this database's.
         password: the stored hash.
-        secure: whether the page came over https.
+        secure: whether the page was requested over https.
     """
     text = f"{int(time.time()) + HALF_A_DAY}.{secrets.token_hex(8)}"
     response.set_cookie(
@@ -54,18 +55,18 @@ def remember_owner(response: Response, signer: Signer, password: str, *, secure:
 
 
 def is_owner(cookies: Mapping[str, str], signer: Signer, password: str | None) -> bool:
-    """Whether these cookies hold a login under the stored password that is not over."""
+    """Whether these cookies hold a valid login under the stored password."""
     if password is None:
         return False
     text = signer.read(purpose_under(password), cookies.get(COOKIE, ""))
     return text is not None and int(text.partition(".")[0]) > time.time()
 
 
-def is_from_here(headers: Mapping[str, str]) -> bool:
-    """Whether a browser sent this request from a page of ours (CSRF).
+def is_same_origin(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sent this request from one of our pages (protects against CSRF).
 
-    The strict cookie keeps other sites out; this keeps out other ports and names of this one,
-    too. What sends neither header is no browser, and carries no cookie that it does not know.
+    The strict cookie excludes other sites; this also excludes other ports and names of this host.
+    A client that sends neither header is not a browser, so no other site can control it.
     """
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
@@ -79,16 +80,16 @@ def is_from_here(headers: Mapping[str, str]) -> bool:
 def require_owner(
     headers: Mapping[str, str], cookies: Mapping[str, str], signer: Signer, password: str | None
 ) -> None:
-    """Raise unless the owner asks, from a page of ours.
+    """Raise unless this is the owner's request from one of our pages.
 
     Raises:
         NoPassword: none has been set.
-        NotOwner: the cookies hold no login.
+        NotOwner: the cookies hold no valid login.
         Forbidden: the request comes from another site.
     """
     if password is None:
         raise NoPassword("no owner's password has been set")
     if not is_owner(cookies, signer, password):
         raise NotOwner("log in first")
-    if not is_from_here(headers):
+    if not is_same_origin(headers):
         raise Forbidden("this request comes from another site")

@@ -1,4 +1,4 @@
-"""Slowing down guesses of the password: each try of a client waits longer than the one before."""
+"""Slows down password guessing: each attempt of a client waits longer than the one before."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ import time
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
-FIRST, LONGEST = 0.25, 5.0
-"""Seconds: what the second try waits, doubled by each after it, and the most between two."""
+FIRST_DELAY, LONGEST_DELAY = 0.25, 5.0
+"""Seconds before the second attempt, doubled for each after it, and the maximum."""
 
 LONGEST_QUEUE = 20.0
-FORGIVEN_AFTER = 600.0
+FORGET_AFTER = 600.0
 
-MOST_CLIENTS = 4096
-"""Clients remembered at a time; beyond them the one that tried longest ago is forgotten."""
+MAX_CLIENTS = 4096
+"""Clients remembered; beyond that, those whose last attempt is oldest are forgotten."""
 
 
 @dataclass(slots=True)
-class Queue:
-    """The tries of one client.
+class ClientQueue:
+    """The attempts of one client.
 
-    A try counts as failed until it is known to be right, so that many at once wait as well.
+    An attempt counts as failed until its password has been checked, so simultaneous ones wait too.
     """
 
     failures: int = 0
     last: float = 0.0
     free_at: float = 0.0
 
-    def turn(self, now: float) -> float | None:
-        """Seconds to wait before this try, None where too many wait already."""
-        delay = min(FIRST * 2 ** (self.failures - 1), LONGEST) if self.failures else 0.0
+    def next_delay(self, now: float) -> float | None:
+        """Seconds before this attempt, None if the queue is too long."""
+        delay = 0.0
+        if self.failures:
+            delay = min(FIRST_DELAY * 2 ** (self.failures - 1), LONGEST_DELAY)
         starts = max(self.free_at, now) + delay
         if starts - now > LONGEST_QUEUE:
             return None
@@ -41,58 +43,57 @@ class Queue:
         return starts - now
 
 
-class Patience:
-    """A queue for each client, so that nobody's tries hold up another's.
+class LoginThrottle:
+    """A queue for each client, so that one client's attempts never delay another's.
 
-    Clients are known by a hash of their address under a secret that ends with the process: no
-    address is kept, and nothing of it reaches a disk.
+    Clients are identified by a hash of their address under a secret of this process: no address is
+    kept, and nothing about it reaches a disk.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._secret = secrets.token_bytes(32)
-        self._queues: dict[bytes, Queue] = {}  # in the order of their last tries
+        self._queues: dict[bytes, ClientQueue] = {}  # by the time of the last attempt
 
     def __len__(self) -> int:
-        """Clients remembered."""
+        """The number of clients remembered."""
         return len(self._queues)
 
-    def turn(self, address: str) -> float | None:
-        """Seconds to wait before this try, None where too many of the client's wait already."""
+    def delay_for(self, address: str) -> float | None:
+        """Seconds to wait before this attempt, None if too many of the client's are waiting."""
         client = self._client(address)
         with self._lock:
             now = time.monotonic()
             queue = self._queues.get(client)
-            if queue is None or now - queue.last > FORGIVEN_AFTER:
-                queue = Queue()
-            wait = queue.turn(now)
-            if wait is not None:
+            if queue is None or now - queue.last > FORGET_AFTER:
+                queue = ClientQueue()
+            delay = queue.next_delay(now)
+            if delay is not None:
                 self._queues.pop(client, None)
                 self._queues[client] = queue
                 self._forget(now)
-            return wait
+            return delay
 
-    def right(self, address: str) -> None:
-        """Forgive what the client did before: the owner is in."""
+    def reset(self, address: str) -> None:
+        """Forget a client's failures after a successful login."""
         with self._lock:
             self._queues.pop(self._client(address), None)
-
-    @property
-    def _oldest(self) -> Queue:
-        return next(iter(self._queues.values()))
 
     def _client(self, address: str) -> bytes:
         name = network_of(address).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(name, key=self._secret, digest_size=16).digest()
 
     def _forget(self, now: float) -> None:
-        """Drop clients that are forgiven or too many, oldest first."""
-        while len(self._queues) > MOST_CLIENTS or now - self._oldest.last > FORGIVEN_AFTER:
-            del self._queues[next(iter(self._queues))]
+        """Drop old clients and those above the maximum, oldest first."""
+        while self._queues:
+            client, queue = next(iter(self._queues.items()))
+            if len(self._queues) <= MAX_CLIENTS and now - queue.last <= FORGET_AFTER:
+                break
+            del self._queues[client]
 
 
 def network_of(address: str) -> str:
-    """What one visitor can send from: an IPv4 address, the /48 of an IPv6 one, else the name."""
+    """The network of one client: an IPv4 address, the /48 of an IPv6 address, or the name."""
     try:
         ip = ip_address(address)
     except ValueError:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hsfiq.cli.common import DatabaseOption, open_chosen, room
+from hsfiq.cli.common import DatabaseOption, open_chosen, requires
 
 HOST, PORT = "127.0.0.1", 7860
 
@@ -27,7 +27,8 @@ def serve(
     database: DatabaseOption = None,
 ) -> None:
     """Serve the annotation app for the studies of a database."""
-    app = room("hsfiq.annotate.app", "annotate")
+    with requires("annotate"):
+        from hsfiq.annotate import app
     opened = open_chosen(ctx, database, create=False)
     typer.echo(f"serving at http://{host}:{port}; Ctrl-C stops it", err=True)
     app.serve(opened, host=host, port=port)

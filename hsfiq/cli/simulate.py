@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.cli.common import JsonOption, print_result, room
+from hsfiq.cli.common import JsonOption, print_result, requires
 from hsfiq.drawn.annotators import STANDARD
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.simulate import Destination
-    from hsfiq.simulate.crowd import Told
+    from hsfiq.simulate.simulation import ProgressCallback
 
-NAMED = 10
-"""So many participants who did not get to the end are named on the terminal."""
+LISTED = 10
+"""How many participants who did not finish are listed on the terminal."""
 
 
 def register(app: typer.Typer) -> None:
@@ -34,103 +34,106 @@ def simulate(
     urls: Annotated[
         list[str],
         typer.Argument(
-            metavar="URL...", help="Where the study is served, or one personal link each."
+            metavar="URL...",
+            help="The server's address, or one personal link for each.",
         ),
     ],
     participants: Annotated[
         int | None,
-        typer.Option(metavar="N", help="How many come by the open door.", min=1, max=10_000),
+        typer.Option(metavar="N", help="How many enrol; without it, one.", min=1, max=10_000),
     ] = None,
     at_once: Annotated[
-        int, typer.Option(metavar="N", help="So many answer at the same time.", min=1, max=200)
+        int, typer.Option(metavar="N", help="How many answer at the same time.", min=1, max=200)
     ] = 8,
     speed: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS", help="What half of the questions take less than; 0: at once.", min=0
-        ),
+        typer.Option(metavar="SECONDS", help="Median time for a question; 0: none.", min=0),
     ] = STANDARD.median_seconds,
-    seed: Annotated[int, typer.Option(metavar="N", help="Draws the annotators and answers.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the annotators and answers.")] = 0,
     noise: Annotated[
-        float, typer.Option(metavar="X", help="Scale of the noise on an impression; median.", min=0)
+        float, typer.Option(metavar="X", help="Median scale of the noise in judgements.", min=0)
     ] = STANDARD.noise,
     side_bias: Annotated[
-        float, typer.Option(metavar="X", help="Logits in favour of set 1; mean.")
+        float, typer.Option(metavar="X", help="Mean bias towards set 1, in logits.")
     ] = STANDARD.side_bias,
     lapse_rate: Annotated[
         float,
-        typer.Option(metavar="X", help="Share of questions not looked at; mean.", min=0, max=0.5),
+        typer.Option(metavar="X", help="Mean share of random answers.", min=0, max=0.5),
     ] = STANDARD.lapse_rate,
     drift: Annotated[
-        float, typer.Option(metavar="X", help="How much more lenient they get on the way; mean.")
+        float, typer.Option(metavar="X", help="Mean increase in leniency over the study.")
     ] = STANDARD.drift,
     sessions: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Remembers who is who: the same command again goes on where it stopped.",
+            help="Keeps the cookies, so that the same command continues an interrupted run.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let simulated annotators answer a study on the drawn catalogue, as browsers do.
+    """Let simulated annotators answer a study on the drawn catalogue over HTTP.
 
-    The study has to be made for them: `hsfiq study create --simulated`, `hsfiq demo --simulated`.
+    The study must be made for them: `hsfiq study create --simulated`, `hsfiq demo --simulated`.
     """
-    room("PIL", "annotate")
     from dataclasses import replace
 
+    with requires("annotate"):
+        from hsfiq.simulate import Sessions, Simulation
     from hsfiq.drawn import draw_annotators, generator
-    from hsfiq.simulate import Crowd, Sessions
 
     destinations = destinations_of(urls, participants)
     truth = {"noise": noise, "side_bias": side_bias, "lapse_rate": lapse_rate, "drift": drift}
     for name, value in (truth | {"speed": speed}).items():
         if not math.isfinite(value):
-            raise UnreadableInput(f"--{name.replace('_', '-')}", f"{value} is no finite number")
+            raise UnreadableInput(f"--{name.replace('_', '-')}", f"{value} is not a finite number")
     population = replace(STANDARD, median_seconds=speed, **truth)
-    crowd = Crowd(
+    simulation = Simulation(
         draw_annotators(generator(seed, "annotators"), len(destinations), population),
         destinations,
         seed,
         at_once,
         Sessions(sessions, destinations[0].address, seed) if sessions else None,
     )
-    with bar() as told:
-        tally = crowd.run(told)
-    result = {"address": destinations[0].address, "seed": seed} | tally.facts()
+    with progress_bar() as report:
+        summary = simulation.run(report)
+    result = {"address": destinations[0].address, "seed": seed} | summary.facts()
     print_result(result, "\n".join(lines_of(result)), as_json=as_json)
-    raise typer.Exit(0 if tally.is_well else 1)
+    raise typer.Exit(0 if summary.succeeded else 1)
 
 
 def destinations_of(urls: list[str], participants: int | None) -> list[Destination]:
-    """Where each participant goes.
+    """The destination of each participant.
 
     Raises:
-        UnreadableInput: a URL is none, or they are not of one server; links and a number of
-            participants do not go together.
+        UnreadableInput: a URL is not valid, the URLs belong to several servers or mix addresses
+            and links, or the number of participants is not that of the links.
     """
     from hsfiq.simulate import destination_of
 
-    found = [destination_of(url) for url in urls]
-    if len({destination.address for destination in found}) > 1:
+    destinations = [destination_of(url) for url in urls]
+    if len({destination.address for destination in destinations}) > 1:
         raise UnreadableInput("URL", "there are several servers", "simulate one at a time")
-    if len(found) == 1 and found[0].link is None:
-        return found * (participants or 1)
-    if not all(destination.link for destination in found):
-        raise UnreadableInput("URL", "an address beside others", "give one, or personal links only")
-    if len(set(found)) < len(found):
-        raise UnreadableInput("URL", "a personal link comes twice")
-    if participants not in (None, len(found)):
+    if len(destinations) == 1 and destinations[0].link is None:
+        return destinations * (participants or 1)
+    if not all(destination.link for destination in destinations):
         raise UnreadableInput(
-            "--participants", f"there are {len(found)} personal links", "each is one participant"
+            "URL", "there is an address among several URLs", "give one address or personal links"
         )
-    return found
+    if len(set(destinations)) < len(destinations):
+        raise UnreadableInput("URL", "a personal link is repeated")
+    if participants not in (None, len(destinations)):
+        raise UnreadableInput(
+            "--participants",
+            f"there are {len(destinations)} personal links",
+            "each is for one participant",
+        )
+    return destinations
 
 
 @contextmanager
-def bar() -> Iterator[Told]:
-    """A bar of the questions done on the terminal's error stream; nothing elsewhere."""
+def progress_bar() -> Iterator[ProgressCallback]:
+    """A progress bar on the error stream if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
@@ -143,8 +146,8 @@ def bar() -> Iterator[Told]:
 
 
 def lines_of(result: dict[str, Any]) -> list[str]:
-    """The counts, and who did not get to the end and why."""
-    unwell = [person for person in result["people"] if person["state"] != "finished"]
+    """The counts, and who did not finish and why."""
+    unfinished = [person for person in result["people"] if person["state"] != "finished"]
     people = (
         f"{result['participants']:,} simulated participants (seed {result['seed']}): "
         f"{result['finished']:,} finished, {result['turned_away']:,} turned away, "
@@ -154,10 +157,10 @@ def lines_of(result: dict[str, Any]) -> list[str]:
         f"{result['answered']:,} questions answered, {result['skipped']:,} skipped, "
         f"{result['refused']:,} answers refused"
     )
-    named = [
+    listed = [
         f"{person['annotator']['name']}: {person['state']}, {person['why']}"
-        for person in unwell[:NAMED]
+        for person in unfinished[:LISTED]
     ]
-    return [people, questions, *named] + (
-        [f"and {len(unwell) - NAMED:,} more"] if len(unwell) > NAMED else []
+    return [people, questions, *listed] + (
+        [f"and {len(unfinished) - LISTED:,} more"] if len(unfinished) > LISTED else []
     )

@@ -6,7 +6,6 @@ group, so that Ctrl-C and the closing of the terminal reach them too.
 
 from __future__ import annotations
 
-import http.client
 import signal
 import subprocess
 import time
@@ -15,8 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+import httpx
+
 from hsfiq.demo.signals import Signals
-from hsfiq.simulate.browser import Browser, Refusal
 
 START_SECONDS = 300.0
 """How long a started server may draw its catalogue before it answers."""
@@ -128,14 +128,11 @@ class Server:
 
     def answers(self) -> bool:
         """Return whether any server at the address answers with a page."""
-        browser = Browser(self.address, timeout=PAGE_SECONDS)
         try:
-            browser.get("/")
-        except (Refusal, OSError, http.client.HTTPException):
+            response = httpx.get(self.address, timeout=PAGE_SECONDS, trust_env=False)
+        except httpx.HTTPError:
             return False
-        finally:
-            browser.close()
-        return True
+        return not response.is_error
 
     def output(self) -> str:
         """Return its exit code and what it printed."""

@@ -1,12 +1,12 @@
-"""Simulated annotators as outsiders: a client that answers a running study as browsers do.
+"""Simulated annotators answer a running study over HTTP, as browsers do.
 
-They know what a page shows and nothing else: images behind opaque tokens, texts, sums. The study
-has to be made for them (`hsfiq study create --simulated`), so that all made from it says so.
+They know only what a page shows: images behind opaque tokens, texts, arithmetic checks. The study
+must have been made for them (`hsfiq study create --simulated`), so that its outputs say so.
 """
 
-from hsfiq.simulate.crowd import Crowd, Tally
 from hsfiq.simulate.entry import Destination, destination_of
 from hsfiq.simulate.participant import Outcome
 from hsfiq.simulate.sessions import Sessions
+from hsfiq.simulate.simulation import Simulation, Summary
 
-__all__ = ["Crowd", "Destination", "Outcome", "Sessions", "Tally", "destination_of"]
+__all__ = ["Destination", "Outcome", "Sessions", "Simulation", "Summary", "destination_of"]

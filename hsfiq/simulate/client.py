@@ -1,135 +1,190 @@
-"""What the question page's script does, nothing being shown: asking, insisting, moving on."""
+"""The HTTP client of one simulated participant: it requests what the page's scripts request."""
 
 from __future__ import annotations
 
-import http.client
-import json
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
-from hsfiq.simulate.browser import JSON, Browser, Refusal
+import httpx
+
+from hsfiq.collect.protocol import (
+    CheckPayload,
+    CheckReply,
+    Opening,
+    SkipPayload,
+    SubmitPayload,
+    SubmitReply,
+    View,
+)
+from hsfiq.errors import UnreadableInput
 
 T = TypeVar("T")
 
-View = dict[str, Any]
-
-PATIENCE = 60.0
-"""Seconds for which a server that is silent or busy is asked again."""
+RETRY_FOR = 60.0
+"""Seconds for which requests to a silent or busy server are repeated."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
-"""Seconds between two tries; each pause is twice the one before."""
+"""Seconds between two attempts; each pause is twice the one before."""
 
-SERVER_TIMEOUT = 20.0
-"""The page's own: after so many seconds it says that the server does not answer."""
-
-
-class Stuck(Exception):
-    """The study cannot be gone on with, and why."""
+TIMEOUT = 20.0
+"""Seconds after which a request fails, as in the page's scripts."""
 
 
-class Stopped(Exception):
+class RefusedRequest(Exception):
+    """The server answered with an error status; `reason` is its message in one line."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.status = response.status_code
+        self.reason = response.reason_phrase or "refused"
+        with suppress(ValueError, KeyError, TypeError):  # a page for people has no message
+            self.reason = str(response.json()["error"])
+        super().__init__(f"{self.status} {self.reason}")
+
+
+class CannotContinue(Exception):
+    """The study cannot be continued, and why."""
+
+
+class Cancelled(Exception):
     """The whole simulation is being ended."""
 
 
-class Page:
-    """The page in one participant's browser."""
+class StudyClient:
+    """The connection of one participant, with their cookies."""
 
-    def __init__(self, address: str, stop: threading.Event, patience: float = PATIENCE) -> None:
-        """Open nothing yet.
+    def __init__(self, address: str, cancel: threading.Event, retry_for: float = RETRY_FOR) -> None:
+        """Prepare a client; nothing is requested yet.
 
         Args:
             address: of the server.
-            stop: ends every wait once it is set.
-            patience: seconds for which a server that does not answer is asked again.
+            cancel: ends every wait once it is set.
+            retry_for: seconds for which requests to a silent server are repeated.
 
         Raises:
-            UnreadableInput: the address is none.
+            UnreadableInput: the address is not valid.
         """
-        self.browser = Browser(address, SERVER_TIMEOUT)
-        self._stop = stop
-        self._patience = patience
+        require_address(address)
+        self._http = httpx.Client(base_url=address, timeout=TIMEOUT, trust_env=False)
+        self._cancel = cancel
+        self._retry_for = retry_for
 
-    def fetch(self, path: str) -> bytes:
-        """A page or an image.
+    @property
+    def cookies(self) -> dict[str, str]:
+        """The participant's cookies by name."""
+        return {cookie.name: cookie.value or "" for cookie in self._http.cookies.jar}
 
-        Raises:
-            Refusal: the server does not want to.
-            Stuck: it does not answer.
-        """
-        return self._insist(path, lambda: self.browser.get(path))
+    @cookies.setter
+    def cookies(self, cookies: dict[str, str]) -> None:
+        self._http.cookies = httpx.Cookies(cookies)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    # ------------------------------------------------------------------------------ requests
+    #
+    # Each raises RefusedRequest if the server refuses it, and CannotContinue if it is silent.
+
+    def get(self, path: str) -> bytes:
+        """A page or an image."""
+        return self._request("GET", path).content
 
     def enrol(self, study: str) -> None:
-        """Press Begin on the welcome page.
+        """Press Begin on the welcome page."""
+        self._request("POST", "/enrol", data={"study": study})
 
-        Raises:
-            Refusal: the study takes no more participants.
-            Stuck: the server does not answer.
-        """
-        self._insist("/enrol", lambda: self.browser.post_form("/enrol", study=study))
-
-    def ask(self, path: str, body: dict[str, Any] | None = None) -> View:
-        """Ask as the script does: JSON for JSON, and the same again where no answer comes.
-
-        A submit that is sent again has its key with it, so it is stored once.
-
-        Raises:
-            Refusal: the server has understood and does not want to.
-            Stuck: it does not answer, or with no JSON object.
-        """
-
-        def send() -> View:
-            if body is None:
-                received = self.browser.send("GET", path, Accept=JSON)
-            else:
-                received = self.browser.send("POST", path, json.dumps(body).encode(), JSON)
-            value = json.loads(received)
-            if not isinstance(value, dict):
-                raise Stuck(f"{path} answers with no JSON object")
-            return value
-
-        return self._insist(path, send)
-
-    def open(self) -> View:
-        """What the page gets when it is loaded: the study's words, and the first view.
-
-        Raises:
-            Refusal: the cookie is not known.
-            Stuck: the server does not answer, or has no such page.
-        """
-        dependencies = self.ask("/study/config").get("dependencies") or [{}]
-        body = {"fn_index": dependencies[0].get("id"), "data": [], "session_hash": "simulated"}
-        values = self.ask("/study/gradio_api/run/predict", body).get("data") or [{}]
-        opening = values[0]
+    def open(self) -> Opening:
+        """What the page receives when it is loaded."""
+        dependencies = self._json("GET", "/study/config").get("dependencies") or [{}]
+        call = {"fn_index": dependencies[0].get("id"), "data": [], "session_hash": "simulated"}
+        outputs = self._json("POST", "/study/gradio_api/run/predict", json=call).get("data") or [{}]
+        opening = outputs[0]
         if not isinstance(opening, dict) or "view" not in opening:
-            raise Stuck("the study's page cannot be opened")
-        return opening
+            raise CannotContinue("the study's page cannot be opened")
+        return cast("Opening", opening)
+
+    def current_view(self) -> View:
+        """The current step."""
+        return cast("View", self._json("GET", "/question"))
+
+    def consent(self) -> View:
+        """Agree to take part."""
+        return cast("View", self._json("POST", "/consent", json={"agrees": True}))
+
+    def finish_practice(self) -> View:
+        """Finish the practice question."""
+        return cast("View", self._json("POST", "/practice", json={}))
+
+    def submit(self, payload: SubmitPayload | SkipPayload) -> SubmitReply:
+        """Send an answer. A repeated request has the same submit key, so it is stored once."""
+        return cast("SubmitReply", self._json("POST", "/submit", json=payload))
+
+    def check(self, payload: CheckPayload) -> CheckReply:
+        """Send the answer to an arithmetic check."""
+        return cast("CheckReply", self._json("POST", "/check", json=payload))
 
     def wait(self, seconds: float) -> None:
-        """Let time pass.
+        """Wait.
 
         Raises:
-            Stopped: the simulation is being ended.
+            Cancelled: the simulation is being ended.
         """
-        if self._stop.wait(max(0.0, seconds)):
-            raise Stopped
+        if self._cancel.wait(max(0.0, seconds)):
+            raise Cancelled
 
-    def _insist(self, path: str, send: Callable[[], T]) -> T:
-        """Send until the server has answered: a broken one is no answer, nor is a busy one."""
+    def _json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        headers = {"Accept": "application/json"}
+        value = self._retry(path, lambda: self._send(method, path, headers, options).json())
+        if not isinstance(value, dict):
+            raise CannotContinue(f"{path} does not return a JSON object")
+        return value
+
+    def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        return self._retry(path, lambda: self._send(method, path, {}, options))
+
+    def _send(
+        self, method: str, path: str, headers: dict[str, str], options: dict[str, Any]
+    ) -> httpx.Response:
+        response = self._http.request(method, path, headers=headers, **options)
+        if response.is_error:
+            raise RefusedRequest(response)
+        return response
+
+    def _retry(self, path: str, send: Callable[[], T]) -> T:
+        """Send until the server answers; errors of the server or the connection do not count."""
         begun, pause = time.monotonic(), FIRST_PAUSE
         while True:
             self.wait(0)
             try:
                 return send()
-            except Refusal as refusal:
+            except RefusedRequest as refusal:
                 if refusal.status < 500:
                     raise
                 why = f"{path}: {refusal.status}"
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                self.browser.close()
-                why = f"{path}: {type(error).__name__}: {error}"
-            if time.monotonic() - begun + pause > self._patience:
-                raise Stuck(f"the server does not answer ({why})")
+            except (httpx.HTTPError, ValueError) as error:
+                why = f"{path}: {error or type(error).__name__}"
+            if time.monotonic() - begun + pause > self._retry_for:
+                raise CannotContinue(f"the server does not answer ({why})")
             self.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def require_address(address: str) -> None:
+    """Make sure that this is the address of a server.
+
+    Raises:
+        UnreadableInput: it is not an http or https address.
+    """
+    try:
+        parts = urlsplit(address)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not match, or a port that is not a number
+        is_valid = False
+    if not is_valid:
+        raise UnreadableInput(
+            address, "is not an http(s) address", "give one such as http://127.0.0.1:7860"
+        )

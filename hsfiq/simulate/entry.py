@@ -1,4 +1,4 @@
-"""The ways into a study: its welcome page, which says for whom it is, and personal links."""
+"""How simulated participants enter a study: by its welcome page or by personal links."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.simulate.browser import parts_of
+from hsfiq.simulate.client import require_address
 
 _LINK = re.compile(r"(.*)(/start/[0-9A-Za-z_-]{1,64})/?")
-_MEND = "only what `hsfiq study create --simulated` or `hsfiq demo --simulated` made is answered"
+_FOR_PEOPLE = "the study is for people"
+_REMEDY = "make one with `hsfiq study create --simulated` or `hsfiq demo --simulated`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +23,19 @@ class Destination:
 
 
 def destination_of(url: str) -> Destination:
-    """Tell a personal link from the address of a server.
+    """The destination of a personal link or of a server's address.
 
     Raises:
-        UnreadableInput: it is no http(s) address.
+        UnreadableInput: it is not an http(s) address.
     """
-    found = _LINK.fullmatch(url)
-    destination = Destination(found[1], found[2]) if found else Destination(url.rstrip("/"))
-    parts_of(destination.address)
+    match = _LINK.fullmatch(url)
+    destination = Destination(match[1], match[2]) if match else Destination(url.rstrip("/"))
+    require_address(destination.address)
     return destination
 
 
 def study_to_join(page: bytes, address: str) -> str:
-    """The number of the one study that a welcome page offers to simulated annotators.
+    """The id of the one study that a welcome page offers to simulated annotators.
 
     Raises:
         UnreadableInput: there is none, or there are several.
@@ -46,38 +47,38 @@ def study_to_join(page: bytes, address: str) -> str:
         several = f"{len(welcome.for_simulation)} studies are open to simulated annotators"
         raise UnreadableInput(address, several, "leave one open, or give personal links")
     if welcome.for_people:
-        raise UnreadableInput(address, "the study is there for people", _MEND)
-    raise UnreadableInput(address, "no study is open to all", _MEND)
+        raise UnreadableInput(address, _FOR_PEOPLE, _REMEDY)
+    raise UnreadableInput(address, "no study is open to all", _REMEDY)
 
 
 def require_simulated(page: bytes, address: str) -> None:
-    """Raise `UnreadableInput` unless the participant's welcome page says that all is simulated."""
-    if not _read(page).is_marked:
-        raise UnreadableInput(address, "the study is there for people", _MEND)
+    """Raise `UnreadableInput` unless the participant's welcome page is of a simulated study."""
+    if not _read(page).is_simulated:
+        raise UnreadableInput(address, _FOR_PEOPLE, _REMEDY)
 
 
-class _Welcome(HTMLParser):
-    """What a welcome page offers: each study has a section and in it, where simulated, a mark."""
+class _WelcomeParser(HTMLParser):
+    """Reads a welcome page: each study has a section, in which simulated ones are marked."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_marked = False
+        self.is_simulated = False
         self.for_simulation: list[str] = []
         self.for_people: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at one tag."""
+        """Read one tag."""
         values = dict(attrs)
         if tag == "section":
-            self.is_marked = False
+            self.is_simulated = False
         if values.get("data-origin") == "simulated":
-            self.is_marked = True
+            self.is_simulated = True
         if tag == "input" and values.get("name") == "study":
-            offered = self.for_simulation if self.is_marked else self.for_people
+            offered = self.for_simulation if self.is_simulated else self.for_people
             offered.append(values.get("value") or "")
 
 
-def _read(page: bytes) -> _Welcome:
-    welcome = _Welcome()
-    welcome.feed(page.decode("utf-8", "replace"))
-    return welcome
+def _read(page: bytes) -> _WelcomeParser:
+    parser = _WelcomeParser()
+    parser.feed(page.decode("utf-8", "replace"))
+    return parser

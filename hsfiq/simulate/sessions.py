@@ -1,4 +1,4 @@
-"""Who is who from one run to the next: the cookies of simulated participants, in a file."""
+"""The cookies of simulated participants in a file, so that a later run can continue."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Sessions:
     """A file of cookies by annotator, for one address and one seed."""
 
     def __init__(self, path: Path, address: str, seed: int) -> None:
-        """Read the file, if it is there.
+        """Read the file, if it exists.
 
         Raises:
-            UnreadableInput: it is no such file, or of another address or seed.
+            UnreadableInput: it is not such a file, or belongs to another address or seed.
         """
         self._path = path
         self._lock = Lock()
@@ -28,11 +28,11 @@ class Sessions:
             self._cookies = self._read()
 
     def cookies_of(self, name: str) -> dict[str, str]:
-        """The cookies of this annotator, none where they have not come before."""
+        """The cookies of this annotator, empty before their first run."""
         return dict(self._cookies.get(name, {}))
 
     def keep(self, name: str, cookies: Mapping[str, str]) -> None:
-        """Keep an annotator's cookies, on the disk at once."""
+        """Write an annotator's cookies to the file."""
         with self._lock:
             self._cookies[name] = dict(cookies)
             content = self._facts | {"cookies": self._cookies}
@@ -45,11 +45,11 @@ class Sessions:
             facts = {key: content[key] for key in self._facts}
             cookies = {name: dict(values) for name, values in content["cookies"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UnreadableInput(where, "is no file of sessions", "name another") from error
+            raise UnreadableInput(where, "is not a file of sessions", "choose another") from error
         if facts != self._facts:
             raise UnreadableInput(
                 where,
-                f"is of {facts['address']} and seed {facts['seed']}",
-                "give the same address and --seed, or name another file",
+                f"belongs to {facts['address']} and seed {facts['seed']}",
+                "give the same address and --seed, or choose another file",
             )
         return cookies

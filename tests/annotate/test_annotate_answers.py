@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
-from hsfiq.annotate.handlers import Site
+from hsfiq.annotate.handlers import Services
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Question
 from tests.annotate.annotate_pages import (
@@ -30,7 +30,7 @@ from tests.annotate.annotate_studies import Place, enrol, make_study, set_status
 @pytest.fixture
 def app(database: Database) -> FastAPI:
     """The app without Gradio, which takes its time to be mounted."""
-    return plain_app(Site.over(database))
+    return plain_app(Services.of(database))
 
 
 def send(client: TestClient, body: bytes | str, content_type: str = "application/json") -> int:
@@ -238,7 +238,7 @@ def test_who_is_done_is_thanked_in_a_closed_study(
 
 def test_only_a_question_with_a_missing_image_can_be_skipped(place: Place) -> None:
     database = make_study(place, missing=frozenset(range(20)))  # every reference
-    with TestClient(plain_app(Site.over(database)), follow_redirects=False) as client:
+    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as client:
         shown = view(enrol(client, database))
         assert shown["reference"]["missing"] is True
         assert client.get(f"/image/{shown['reference']['token']}").status_code == 404
@@ -259,7 +259,7 @@ def test_a_whole_question_cannot_be_skipped(annotator: TestClient, database: Dat
 
 def test_a_tie_where_the_study_allows_one(place: Place) -> None:
     database = make_study(place, preference_ties=True)
-    with TestClient(plain_app(Site.over(database)), follow_redirects=False) as client:
+    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as client:
         body = answer_body(view(enrol(client, database)), preferred=0)
         assert client.post("/submit", json=body).status_code == 200
         assert stored(database)[0].preferred == 0

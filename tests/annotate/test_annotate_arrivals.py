@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.cookies import COOKIE
-from hsfiq.annotate.handlers import Site
+from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import LANGUAGES, entry_texts, preferred_language, texts
 from hsfiq.collect import participants
 from hsfiq.collect.steps import steps_of
@@ -43,7 +43,7 @@ Visit = Callable[..., tuple[TestClient, Database]]
 @pytest.fixture
 def app(database: Database) -> FastAPI:
     """The app without Gradio, which takes its time to be mounted."""
-    return plain_app(Site.over(database))
+    return plain_app(Services.of(database))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def visit(place: Place) -> Iterator[Visit]:
 
     def make(**options: Any) -> tuple[TestClient, Database]:
         database = make_study(place, **options)
-        client = TestClient(plain_app(Site.over(database)), follow_redirects=False)
+        client = TestClient(plain_app(Services.of(database)), follow_redirects=False)
         opened.append((client.__enter__(), database))
         return opened[-1]
 

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.cookies import COOKIE
-from hsfiq.annotate.handlers import Site
+from hsfiq.annotate.handlers import Services
 from hsfiq.db.engine import Database, open_database
 from tests.annotate.annotate_pages import answer_body, answer_until, check_body, stored, view
 from tests.annotate.annotate_studies import Place, enrol, make_study
@@ -17,7 +17,7 @@ from tests.annotate.annotate_studies import Place, enrol, make_study
 @pytest.fixture
 def app(database: Database) -> FastAPI:
     """The app without Gradio, which takes its time to be mounted."""
-    return plain_app(Site.over(database))
+    return plain_app(Services.of(database))
 
 
 # ----------------------------------------------------------------------------------- images
@@ -40,7 +40,7 @@ def test_another_participants_assignment_is_refused(
     annotator: TestClient, database: Database
 ) -> None:
     mine = view(annotator)
-    with TestClient(plain_app(Site.over(database)), follow_redirects=False) as other:
+    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as other:
         enrol(other, database)
         assert other.post("/submit", json=answer_body(mine)).status_code == 403
         assert view(other)["number"] == 1
@@ -71,18 +71,18 @@ def test_a_check_is_no_question(annotator: TestClient, database: Database) -> No
 
 def test_the_key_outlives_the_process(place: Place) -> None:
     database = make_study(place)
-    with TestClient(plain_app(Site.over(database)), follow_redirects=False) as before:
+    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as before:
         enrol(before, database)
         shown, cookie = view(before), before.cookies[COOKIE]
     database.close()
     again = open_database(place.url)
-    with TestClient(plain_app(Site.over(again)), cookies={COOKIE: cookie}) as after:
+    with TestClient(plain_app(Services.of(again)), cookies={COOKIE: cookie}) as after:
         assert after.post("/submit", json=answer_body(shown)).status_code == 200
     again.close()
 
 
 def test_a_check_body_of_another(annotator: TestClient, database: Database) -> None:
     mine = answer_until(annotator, "check")
-    with TestClient(plain_app(Site.over(database)), follow_redirects=False) as other:
+    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as other:
         enrol(other, database)
         assert other.post("/check", json=check_body(mine)).status_code == 403

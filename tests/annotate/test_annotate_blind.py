@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from hsfiq.annotate.guidelines import blocks
+from hsfiq.annotate.texts import blocks
 from tests.annotate.annotate_pages import answer_body, check_body, view
 
 TELLTALE = re.compile(r"telltale|image_root")

@@ -14,8 +14,8 @@ from PIL.PngImagePlugin import PngInfo
 from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
-from hsfiq.annotate.handlers import Site
-from hsfiq.annotate.thumbnails import LONGEST_SIDE, Thumbnails, cache_folder
+from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.images import LONGEST_SIDE, WebCopies, cache_folder
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Image
 from tests.annotate.annotate_pages import view
@@ -42,7 +42,7 @@ def test_a_thumbnail_is_small_and_the_full_picture_whole(tmp_path: Path, folder:
     note = PngInfo()
     note.add_text("Comment", SECRET.decode())
     picture.save(source, pnginfo=note)
-    thumbnails = Thumbnails(folder)
+    thumbnails = WebCopies(folder)
     small, full = (opened(thumbnails.of(source, kind)) for kind in ("thumbnail", "full"))
     assert (small.format, small.size) == ("WEBP", (LONGEST_SIDE * 3 // 4, LONGEST_SIDE))
     assert full.convert("RGB").tobytes() == picture.tobytes()
@@ -57,7 +57,7 @@ def test_metadata_goes_and_the_picture_stands_upright(tmp_path: Path, folder: Pa
     Picture.new("RGB", (40, 20), "red").save(source, exif=exif, comment=SECRET)
     assert SECRET in source.read_bytes()
     for kind in ("thumbnail", "full"):
-        made = Thumbnails(folder).of(source, kind)  # type: ignore[arg-type]
+        made = WebCopies(folder).of(source, kind)  # type: ignore[arg-type]
         assert opened(made).size == (20, 40)
         assert not opened(made).getexif()
         assert made
@@ -67,13 +67,13 @@ def test_metadata_goes_and_the_picture_stands_upright(tmp_path: Path, folder: Pa
 def test_it_is_made_once(tmp_path: Path, folder: Path) -> None:
     source = tmp_path / "source.png"
     Picture.new("RGB", (30, 40), "red").save(source)
-    first = Thumbnails(folder).of(source, "thumbnail")
+    first = WebCopies(folder).of(source, "thumbnail")
     assert first
     date = first.stat().st_mtime_ns
-    assert Thumbnails(folder).of(source, "thumbnail") == first
+    assert WebCopies(folder).of(source, "thumbnail") == first
     assert first.stat().st_mtime_ns == date
     Picture.new("RGB", (60, 80), "blue").save(source)
-    assert Thumbnails(folder).of(source, "thumbnail") != first
+    assert WebCopies(folder).of(source, "thumbnail") != first
 
 
 @pytest.mark.parametrize("content", [
@@ -87,7 +87,7 @@ def test_it_is_made_once(tmp_path: Path, folder: Path) -> None:
 def test_what_is_no_image_is_none(tmp_path: Path, folder: Path, content: bytes) -> None:
     source = tmp_path / "source.png"
     source.write_bytes(content)
-    assert Thumbnails(folder).of(source, "thumbnail") is None
+    assert WebCopies(folder).of(source, "thumbnail") is None
     assert list(folder.iterdir()) == []
 
 
@@ -95,7 +95,7 @@ def test_a_truncated_image_is_none(tmp_path: Path, folder: Path) -> None:
     source = tmp_path / "source.jpg"
     Picture.effect_noise((300, 400), 60).save(source)
     source.write_bytes(source.read_bytes()[:4000])
-    assert Thumbnails(folder).of(source, "thumbnail") is None
+    assert WebCopies(folder).of(source, "thumbnail") is None
 
 
 def test_without_a_folder_to_write_in(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_without_a_folder_to_write_in(tmp_path: Path) -> None:
     Picture.new("RGB", (30, 40), "red").save(source)
     blocked = tmp_path / "file"
     blocked.write_text("")
-    made = Thumbnails(blocked / "cache")
+    made = WebCopies(blocked / "cache")
     assert opened(made.of(source, "thumbnail")).size == (30, 40)
 
 
@@ -111,7 +111,7 @@ def test_without_a_folder_to_write_in(tmp_path: Path) -> None:
 def own(place: Place) -> Iterator[tuple[TestClient, Database]]:
     """An annotator of a study with images of its own."""
     database = make_study(place)
-    with TestClient(plain_app(Site.over(database)), follow_redirects=False) as client:
+    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as client:
         yield enrol(client, database), database
     database.close()
 
@@ -133,7 +133,7 @@ def test_a_broken_file_counts_as_missing(own: tuple[TestClient, Database], place
         name = session.scalars(select(Image.name).where(Image.token == token)).one()
     (place.images / f"{name}.png").write_bytes(b"broken")
     shutil.rmtree(cache_folder(database))
-    with TestClient(plain_app(Site.over(database)), cookies=client.cookies) as again:
+    with TestClient(plain_app(Services.of(database)), cookies=client.cookies) as again:
         assert view(again)["reference"]["missing"] is True
         for path in (f"/image/{token}", f"/image/{token}/full"):
             assert again.get(path).status_code == 404

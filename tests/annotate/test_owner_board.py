@@ -77,11 +77,11 @@ def test_the_board_shows_the_study(owner: TestClient) -> None:
     chooser, at, tiles, plots, people, latest, about = answer.json()["data"]
     assert chooser["value"] == NAME
     assert "UTC" in at
-    for words in ("15<small> of 24", "62.5 %", "9<small> to hand on", "lease over: p3",
+    for words in ("15<small> of 24", "62.5 %", "9<small> to reassign", "lease over: p3",
                   "1<small> of 3", "p3.form_1.2", "2 finished, 1 active, 1 excluded"):  # fmt: skip
         assert words in tiles, words
     assert "64.3 %<small> of 14" in plots
-    assert "Sums (tries): 2 passed, 1 failed" in plots
+    assert "Arithmetic (attempts): 2 passed, 1 failed" in plots
     assert people.count("<tr>") == 5
     assert "p1.form_2.2" in latest
     assert 'href="../export/1/hs"' in about
@@ -118,7 +118,7 @@ def test_each_handler_asks_for_the_owner_itself(owner: TestClient, watched: Data
     given = {
         "request": gr.Request(headers={}, cookies={}, session_hash="s"),
         "event": SimpleNamespace(name="p1"),
-        "given": waiting,
+        "action": waiting,
         "participant": "p1",
         "question": "p1.form_1.0",
         "study": NAME,

@@ -67,7 +67,7 @@ def test_the_owner_logs_in_sees_the_numbers_and_pauses_somebody(
     page: Page, server: NearServer
 ) -> None:
     log_in(page, "not the password")
-    expect(page.get_by_role("alert")).to_have_text("That was not the password.")
+    expect(page.get_by_role("alert")).to_have_text("Wrong password.")
     log_in(page)
     expect(page.locator(".card svg").first).to_be_visible()
     expect(page.locator(".people tbody tr")).to_have_count(4)
@@ -75,7 +75,7 @@ def test_the_owner_logs_in_sees_the_numbers_and_pauses_somebody(
     expect(row).to_contain_text("finished")
 
     row.get_by_role("button").press("Enter")
-    expect(page.get_by_label("Press a name, or type it")).to_have_value("p1")
+    expect(page.get_by_label("Click or type a name")).to_have_value("p1")
     page.get_by_role("button", name="Pause").first.click()
     expect(page.locator(".asking .ask")).to_contain_text("Pause p1? They can answer nothing")
     assert status_of(server, "p1") == "active"
@@ -92,7 +92,7 @@ def test_the_owner_logs_in_sees_the_numbers_and_pauses_somebody(
 
 def test_a_history_shows_text_as_text(page: Page) -> None:
     log_in(page)
-    page.get_by_label("Press an id").fill("p2.form_1.0")
+    page.get_by_label("Click an id").fill("p2.form_1.0")
     page.keyboard.press("Enter")
     cell = page.locator(".history td.long").nth(1)
     expect(cell).to_contain_text("<script>alert(1)</script> ${1+1} {{constructor}} <b>")
@@ -139,10 +139,10 @@ def test_the_page_goes_on_after_the_server_was_restarted(
         ),
     )
     page.locator(".people .pick", has_text="p3").click()
-    expect(page.get_by_label("Press a name, or type it")).to_have_value("p3")
+    expect(page.get_by_label("Click or type a name")).to_have_value("p3")
     page.get_by_role("button", name="Reassign").click()
     page.get_by_role("button", name="Yes, reassign p3").click()
-    expect(page.locator(".notice .done")).to_contain_text("goes to whoever comes next")
+    expect(page.locator(".notice .done")).to_contain_text("the next participant gets the questions")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "dark")])

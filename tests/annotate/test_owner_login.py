@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from hsfiq.annotate.app import build_app
-from hsfiq.annotate.owner import login as door
-from hsfiq.annotate.owner import login_throttle as patience
-from hsfiq.annotate.owner.identity import COOKIE, HALF_A_DAY, is_from_here, purpose_under
-from hsfiq.annotate.owner.login_throttle import Patience
-from hsfiq.annotate.signing import signer_of
+from hsfiq.annotate.cookies import signer_of
+from hsfiq.annotate.owner import login, login_throttle
+from hsfiq.annotate.owner.identity import COOKIE, HALF_A_DAY, is_same_origin, purpose_under
+from hsfiq.annotate.owner.login import is_owner_path
+from hsfiq.annotate.owner.login_throttle import LoginThrottle
 from hsfiq.cli import run
 from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput
@@ -40,7 +40,7 @@ HOME, AWAY = "203.0.113.9", "198.51.100.7"
 @pytest.fixture
 def locked(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """A browser before an app whose owner has a password; wrong tries do not wait."""
-    monkeypatch.setattr(patience, "FIRST", 0.0)
+    monkeypatch.setattr(login_throttle, "FIRST_DELAY", 0.0)
     set_owner(database)
     with TestClient(build_app(database), follow_redirects=False) as client:
         yield client
@@ -172,7 +172,7 @@ def test_the_right_password_logs_in(locked: TestClient) -> None:
 def test_a_wrong_password_does_not(locked: TestClient, password: str) -> None:
     answer = log_in(locked, password)
     assert answer.status_code == 401
-    assert "That was not the password." in answer.text
+    assert "Wrong password." in answer.text
     assert COOKIE not in locked.cookies
     assert locked.get("/owner/board/").status_code == 401
 
@@ -189,24 +189,24 @@ def test_an_https_login_is_kept_to_https(locked: TestClient) -> None:
 
 
 def test_tries_wait_longer_and_longer_and_the_right_one_is_forgiven() -> None:
-    queue = Patience()
-    waits = [queue.turn(HOME) or 0.0 for _ in range(5)]
+    throttle = LoginThrottle()
+    waits = [throttle.delay_for(HOME) or 0.0 for _ in range(5)]
     gaps = [later - earlier for earlier, later in pairwise(waits)]
     assert waits[0] == 0
     assert gaps == pytest.approx([0.25, 0.5, 1, 2], abs=0.05)
-    while (wait := queue.turn(HOME)) is not None:
-        assert wait < patience.LONGEST_QUEUE
-    queue.right(HOME)
-    assert queue.turn(HOME) == 0
+    while (wait := throttle.delay_for(HOME)) is not None:
+        assert wait < login_throttle.LONGEST_QUEUE
+    throttle.reset(HOME)
+    assert throttle.delay_for(HOME) == 0
 
 
 def test_old_failures_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue, now = Patience(), time.monotonic()
+    throttle, now = LoginThrottle(), time.monotonic()
     for address in (HOME, AWAY):
-        queue.turn(address)
-    monkeypatch.setattr(time, "monotonic", lambda: now + patience.FORGIVEN_AFTER + 60)
-    assert queue.turn(HOME) == 0
-    assert len(queue) == 1
+        throttle.delay_for(address)
+    monkeypatch.setattr(time, "monotonic", lambda: now + login_throttle.FORGET_AFTER + 60)
+    assert throttle.delay_for(HOME) == 0
+    assert len(throttle) == 1
 
 
 tries = st.lists(
@@ -217,33 +217,33 @@ tries = st.lists(
 @given(tries)
 def test_a_clients_tries_hold_up_nobody_elses(made: list[tuple[str, float, bool]]) -> None:
     """One for all clients is one for each of them."""
-    shared, alone, now = Patience(), {name: Patience() for name in "abc"}, 1000.0
+    shared, alone, now = LoginThrottle(), {name: LoginThrottle() for name in "abc"}, 1000.0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "monotonic", lambda: now)
         for client, later, is_right in made:
             now += later
-            assert shared.turn(client) == alone[client].turn(client)
+            assert shared.delay_for(client) == alone[client].delay_for(client)
             if is_right:
-                shared.right(client)
-                alone[client].right(client)
+                shared.reset(client)
+                alone[client].reset(client)
 
 
 def test_no_more_than_so_many_clients_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "MOST_CLIENTS", 3)
-    queue = Patience()
+    monkeypatch.setattr(login_throttle, "MAX_CLIENTS", 3)
+    throttle = LoginThrottle()
     for address in ("a", "b", "c", "a", "d"):
-        queue.turn(address)
-    assert len(queue) == 3
-    assert queue.turn("b") == 0  # forgotten: it tried longest ago
-    assert (queue.turn("a") or 0) > 0
-    assert len(queue) == 3
+        throttle.delay_for(address)
+    assert len(throttle) == 3
+    assert throttle.delay_for("b") == 0  # forgotten: it tried longest ago
+    assert (throttle.delay_for("a") or 0) > 0
+    assert len(throttle) == 3
 
 
 def test_no_address_is_remembered() -> None:
-    one, other = Patience(), Patience()
-    for queue in (one, other):
-        queue.turn(HOME)
-        assert HOME not in repr(vars(queue))
+    one, other = LoginThrottle(), LoginThrottle()
+    for throttle in (one, other):
+        throttle.delay_for(HOME)
+        assert HOME not in repr(vars(throttle))
     assert vars(one)["_queues"].keys().isdisjoint(vars(other)["_queues"])
 
 
@@ -261,13 +261,13 @@ def test_no_address_is_remembered() -> None:
     ],
 )
 def test_an_ipv6_visitor_has_many_addresses(address: str, network: str) -> None:
-    assert patience.network_of(address) == network
+    assert login_throttle.network_of(address) == network
 
 
 def test_too_many_tries_are_sent_away_unread(
     locked: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "LONGEST_QUEUE", -1.0)
+    monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", -1.0)
     answer = log_in(locked)
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "60"
@@ -279,7 +279,9 @@ def test_a_header_names_the_client_where_a_proxy_sends_it(
     database: Database, monkeypatch: pytest.MonkeyPatch, peer: str, owner_gets: int
 ) -> None:
     """As uvicorn serves the app: it believes a proxy on its own machine, and nobody else."""
-    monkeypatch.setattr(patience, "LONGEST_QUEUE", 0.1)  # the second try of a client is too many
+    monkeypatch.setattr(
+        login_throttle, "LONGEST_QUEUE", 0.1
+    )  # the second try of a client is too many
     set_owner(database)
     app: Any = ProxyHeadersMiddleware(build_app(database))  # type: ignore[arg-type]
     with TestClient(app, follow_redirects=False, client=(peer, 4)) as client:
@@ -295,7 +297,7 @@ def test_a_header_names_the_client_where_a_proxy_sends_it(
 def test_a_flood_from_elsewhere_does_not_keep_the_owner_waiting(
     copied: Place, serve: Callable[[Place], NearServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "LONGEST_QUEUE", 2.0)  # so that the test ends soon
+    monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", 2.0)  # so that the test ends soon
     at_once, most, lock = 0, 0, threading.Lock()
 
     def counted(stored: str, given: str) -> bool:
@@ -309,7 +311,7 @@ def test_a_flood_from_elsewhere_does_not_keep_the_owner_waiting(
             with lock:
                 at_once -= 1
 
-    monkeypatch.setattr(door, "matches", counted)
+    monkeypatch.setattr(login, "matches", counted)
     server = serve(copied)
     set_owner(server.database)
 
@@ -331,7 +333,7 @@ def test_a_flood_from_elsewhere_does_not_keep_the_owner_waiting(
     assert waited < 5
     assert statuses.keys() == {401, 429}
     assert statuses[401] < 8 + 6
-    assert most == door.HASHED_AT_ONCE
+    assert most == login.CHECKED_AT_ONCE
     assert send(HOME, "wrong") == 401
 
 
@@ -429,7 +431,7 @@ def test_the_owners_cookie_is_no_annotators(owner: TestClient) -> None:
     {"Origin": "http://testserver", "Sec-Fetch-Site": "same-site"},
 ])  # fmt: skip
 def test_requests_from_elsewhere_are_refused(owner: TestClient, headers: dict[str, str]) -> None:
-    assert not is_from_here({"host": "testserver"} | {k.lower(): v for k, v in headers.items()})
+    assert not is_same_origin({"host": "testserver"} | {k.lower(): v for k, v in headers.items()})
     for path in ("/owner/login", "/owner/logout", "/owner/board/gradio_api/run/predict"):
         data = {"password": PASSWORD}
         assert owner.post(path, data=data, headers=headers).status_code == 403
@@ -456,7 +458,7 @@ def test_the_pages_can_neither_be_framed_nor_kept(owner: TestClient) -> None:
 
 
 def test_other_paths_are_none_of_the_owners() -> None:
-    assert door.is_owners("/owner")
-    assert door.is_owners("/owner/x")
-    assert not door.is_owners("/owners")
-    assert not door.is_owners("/study/owner")
+    assert is_owner_path("/owner")
+    assert is_owner_path("/owner/x")
+    assert not is_owner_path("/owners")
+    assert not is_owner_path("/study/owner")

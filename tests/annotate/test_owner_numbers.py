@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from hsfiq.analysis.statistics.proportion import exact_proportion
-from hsfiq.annotate.owner import cards, figures, lists, plots
-from hsfiq.annotate.owner.text import seconds, since, text
+from hsfiq.annotate.owner import cards, figures, plots, tables
+from hsfiq.annotate.owner.fragments import line, seconds, since
 from hsfiq.collect import participants
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
@@ -85,7 +85,7 @@ def test_each_participant(watched: Database) -> None:
         ("p3", "active", 3, 6, 0, 0, 20.0),
         ("p4", "excluded", 1, 6, 0, 0, 2.0),
     ]
-    assert list(map(cards.standing_of, rows)) == ["finished", "finished", "active", "excluded"]
+    assert list(map(tables.standing_of, rows)) == ["finished", "finished", "active", "excluded"]
 
 
 def test_answers_by_the_hour(counting: tuple[AnswerRow, ...]) -> None:
@@ -185,7 +185,7 @@ def test_no_overlap_is_said(counting: tuple[AnswerRow, ...]) -> None:
     both = figures.agreements_of(alone)
     assert both
     assert all(math.isnan(one.alpha) for one in both)
-    assert "nothing has been judged by two people" in cards.agreement_card(alone)
+    assert "nothing has been judged by two people" in cards.agreement_card(alone).lines[0].note
 
 
 def test_the_history_of_a_question(watched: Database) -> None:
@@ -209,13 +209,13 @@ def test_the_history_of_a_question(watched: Database) -> None:
 def test_text_from_data_is_text(watched: Database) -> None:
     with watched.reading() as session:
         found = question_history(session, list_studies(session)[0], "p2.form_1.0")
-    written = lists.history(found, "p2.form_1.0")
+    written = tables.history(found, "p2.form_1.0")
     assert "<script" not in written
     assert "<b>" not in written
     assert not set("{}$`") & set(written)
-    assert not set("<>{}$`'\"") & set(text("<a href='x'>${1}{{2}}`\""))
-    assert text(None) == "\N{EN DASH}"
-    assert "<" not in lists.history(None, "<img>").replace('<p class="empty">', "").replace(
+    written = line("<a href='x'>${1}{{2}}`\"", "note").removeprefix('<p class="note">')
+    assert not set("<>{}$`'\"") & set(written.strip().removesuffix("</p>"))
+    assert "<" not in tables.history(None, "<img>").replace('<p class="empty">', "").replace(
         "</p>", ""
     )
 
@@ -224,8 +224,9 @@ def test_an_empty_study_says_so() -> None:
     written = cards.cards([], [], NOW)
     for words in ("No answer yet", "No times yet", "No score yet", "No preference yet"):
         assert words in written
-    assert lists.people_table([], Headline(0, 0, 0, (), ()), NOW).count("Nobody") == 1
-    assert lists.latest_table([], NOW).count("No answer yet") == 1
+    nobody = tables.participants_table([], Headline(0, 0, 0, (), ()), NOW)
+    assert nobody.count("Nobody has enrolled yet") == 1
+    assert tables.latest_answers_table([], NOW).count("No answer yet") == 1
     assert "0.0 %" in cards.tiles(Headline(0, 0, 0, (), ()), [], [], [], NOW)
 
 

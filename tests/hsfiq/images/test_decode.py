@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from hsfiq.annotate.thumbnails import Thumbnails
+from hsfiq.annotate.images import WebCopies
 from hsfiq.contact_sheet.sheet import load_pictures
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.decode import MAX_PIXELS, UndecodableImage, decode, find_fault, on_white, upright
@@ -33,7 +33,7 @@ def test_an_image_of_too_many_pixels_is_refused_everywhere(tmp_path: Path) -> No
     assert fault.kind == "too-large"
     _, reasons = load_pictures(["large"], lambda _: path, 100)
     assert reasons == {"large": "image too-large"}
-    thumbnails = Thumbnails(tmp_path / "cache")
+    thumbnails = WebCopies(tmp_path / "cache")
     assert thumbnails.of(path, "thumbnail") is None
     assert thumbnails.of(path, "full") is None
     with pytest.raises(UnreadableInput) as raised:

@@ -1,0 +1,147 @@
+"""The dashboard's page: its components and the handlers that they call; adding it to the app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gradio as gr
+from fastapi import FastAPI, Request
+
+from hsfiq.annotate.cookies import Signer
+from hsfiq.annotate.gradio_page import base_theme, mount_gradio, static
+from hsfiq.annotate.owner import actions
+from hsfiq.annotate.owner.dashboard import Dashboard
+from hsfiq.annotate.owner.export import add_export
+from hsfiq.annotate.owner.identity import is_owner
+from hsfiq.annotate.owner.login import DASHBOARD, add_login, password_in
+from hsfiq.annotate.pages import render
+from hsfiq.db.engine import Database
+
+REFRESH_SECONDS = 15
+
+EVENT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+"""Every event: answered at once, without Gradio's overlay, and not in its list of endpoints."""
+
+REPORT_CLICKS = """
+element.addEventListener('click', (event) => {
+  const clicked = event.target.closest('.pick');
+  if (clicked) trigger('select', { name: clicked.dataset.participant || clicked.dataset.question });
+});
+"""
+
+LOGOUT = '<form method="post" action="../logout"><button class="plain">Log out</button></form>'
+
+
+def add_owner(app: FastAPI, database: Database, signer: Signer) -> None:
+    """Add everything under /owner, protected by its middleware."""
+
+    def username(request: Request) -> str | None:
+        return "owner" if is_owner(request.cookies, signer, password_in(database)) else None
+
+    add_login(app, database, signer)
+    add_export(app, database, signer)
+    # As part of the head rather than as `css`, whose selectors Gradio rewrites.
+    head = render("dashboard_head.html", css=static("owner.css"))
+    style = {"theme": base_theme(), "head": head}
+    dashboard = Dashboard(database, signer)
+    mount_gradio(app, lambda: dashboard_page(dashboard), DASHBOARD, username, style)
+
+
+def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
+    """The page; its content is loaded by an event, so the page itself reveals nothing."""
+    blocks: gr.Blocks = gr.Blocks(title="Study owner", analytics_enabled=False)
+    with blocks:
+        with gr.Row(elem_classes=["top"]):
+            heading("Study owner", level=1)
+            # Custom values: Gradio forgets the choices on restart; the handlers look studies up.
+            study = gr.Dropdown(
+                label="Study", allow_custom_value=True, interactive=True, elem_id="study",
+                container=False, scale=3,
+            )  # fmt: skip
+            updated = html("when")
+            refresh = gr.Button("Refresh", elem_id="refresh", min_width=100, scale=0, size="sm")
+            gr.HTML(LOGOUT, elem_classes=["owner"], apply_default_css=False)
+        tiles = html("headline")
+        plots = html("plots")
+        with gr.Row(equal_height=False):
+            with gr.Column(scale=7, min_width=480):
+                heading("Participants")
+                people = html("people", reports_clicks=True)
+            with gr.Column(scale=3, min_width=300):
+                heading("One participant")
+                participant = text_field("participant", "Click or type a name")
+                participant_buttons = action_buttons("person", actions.PERSON)
+                notice, group, ask, yes, cancel, pending = confirmation()
+                heading("The study")
+                about = html("about")
+                study_buttons = action_buttons("study", actions.STUDY)
+        with gr.Row(equal_height=False):
+            with gr.Column(scale=4, min_width=480):
+                heading("Latest answers")
+                latest = html("latest", reports_clicks=True)
+            with gr.Column(scale=5, min_width=480):
+                heading("One question's history")
+                question = text_field(
+                    "question", "Click an id, or type it (p1.form_1.0) and press Enter"
+                )
+                history = html("history")
+
+        shown = [updated, tiles, plots, people, latest, about]
+        confirm = [notice, group, ask, yes, pending]
+        blocks.load(dashboard.opened, outputs=[study, *shown], **EVENT)
+        refresh.click(dashboard.refreshed, study, shown, **EVENT)
+        gr.Timer(REFRESH_SECONDS).tick(dashboard.refreshed, study, shown, **EVENT)
+        cleared = [participant, question, history]
+        study.input(dashboard.study_chosen, study, [*shown, *cleared, *confirm], **EVENT)
+        people.select(dashboard.participant_clicked, outputs=participant, **EVENT)
+        latest.select(dashboard.question_clicked, study, [question, history], **EVENT)
+        question.submit(dashboard.history, [study, question], history, **EVENT)
+        for name, button in participant_buttons.items():
+            handler = dashboard.participant_action(name)
+            button.click(handler, [study, participant], confirm, **EVENT)
+        for name, button in study_buttons.items():
+            button.click(dashboard.study_action(name), study, confirm, **EVENT)
+        yes.click(dashboard.confirmed, [pending, study], [*confirm, *shown], **EVENT)
+        cancel.click(dashboard.cancelled, outputs=confirm, **EVENT)
+    return blocks
+
+
+def html(name: str, *, reports_clicks: bool = False) -> gr.HTML:
+    """An empty element that a handler fills; `reports_clicks`: names in it can be clicked."""
+    return gr.HTML(
+        "",
+        elem_classes=["owner", name],
+        apply_default_css=False,
+        js_on_load=REPORT_CLICKS if reports_clicks else "",
+    )
+
+
+def heading(text: str, level: int = 2) -> gr.HTML:
+    """The heading of the page or of a part of it."""
+    return gr.HTML(f"<h{level}>{text}</h{level}>", elem_classes=["owner"], apply_default_css=False)
+
+
+def text_field(name: str, label: str) -> gr.Textbox:
+    """A field for a name or id."""
+    return gr.Textbox(label=label, elem_id=name, max_lines=1, max_length=300)
+
+
+def action_buttons(prefix: str, texts: Mapping[str, actions.ActionText]) -> dict[str, gr.Button]:
+    """A button for each action."""
+    with gr.Row(elem_classes=["actions"]):
+        return {
+            name: gr.Button(text.button, elem_id=f"{prefix}-{name}", min_width=86, size="sm")
+            for name, text in texts.items()
+        }
+
+
+def confirmation() -> tuple[gr.HTML, gr.Group, gr.HTML, gr.Button, gr.Button, gr.Textbox]:
+    """The last message; and while an action is pending, what it does, Yes, Cancel, the action."""
+    notice = html("notice")
+    with gr.Group(visible=False, elem_id="confirmation") as group:
+        ask = html("asking")
+        with gr.Row():
+            yes = gr.Button("Yes", elem_id="yes", variant="primary", size="sm")
+            cancel = gr.Button("Cancel", elem_id="no", size="sm")
+    return notice, group, ask, yes, cancel, gr.Textbox(visible=False)

@@ -1,0 +1,86 @@
+"""The dashboard's tables: participants, latest answers, and one question's history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+from hsfiq.annotate.owner.fragments import DASH, empty, render_fragment
+from hsfiq.annotate.pages import TEMPLATES
+from hsfiq.collect.history import QuestionHistory
+from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
+
+LATEST = 12
+LONGEST = 400
+"""Characters of a reason or text on the dashboard; the release holds all of it."""
+
+
+def participants_table(
+    people: Sequence[ParticipantRow], headline: Headline, now: datetime
+) -> Markup:
+    """The participants; clicking a name copies it into the form beside the table."""
+    if not people:
+        return empty("Nobody has enrolled yet")
+    return render_fragment("participants.html", rows=people, late=set(headline.late), now=now)
+
+
+def latest_answers_table(answers: Sequence[AnswerRow], now: datetime) -> Markup:
+    """The newest answers; clicking an id shows the question's history."""
+    never = datetime.min.replace(tzinfo=UTC)
+    newest = sorted(answers, key=lambda a: a.submitted_at or never, reverse=True)[:LATEST]
+    if not newest:
+        return empty("No answer yet")
+    return render_fragment("answers.html", answers=newest, now=now)
+
+
+def history(question: QuestionHistory | None, name: str) -> Markup:
+    """Everything about one question, oldest revision first; `name` is the id that was typed."""
+    if question is None:
+        return empty(f"This study has no question {shortened(name, 80)}")
+    return render_fragment("history.html", question=question)
+
+
+def standing_of(row: ParticipantRow) -> str:
+    """A participant's status, with `active` divided into invited, active and finished."""
+    if row.status != "active":
+        return row.status
+    if row.questions == 0:
+        return "invited"
+    return "finished" if row.answered >= row.questions else "active"
+
+
+def notes_of(answer: AnswerRow) -> str:
+    """What is special about an answer."""
+    notes = [
+        answer.skipped or "",
+        "irrelevant" if answer.irrelevant else "",
+        f"{answer.check} check" if answer.check else "",
+        f"revised {answer.revisions - 1}x" if answer.revisions > 1 else "",
+    ]
+    return ", ".join(filter(None, notes))
+
+
+def scores_text(scores: tuple[int, int] | None) -> str:
+    """Both scores."""
+    return DASH if scores is None else f"{scores[0]} and {scores[1]}"
+
+
+def preference_text(preferred: int | None) -> str:
+    """A preference in words."""
+    return DASH if preferred is None else ("neither", "set 1", "set 2")[preferred]
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """The beginning of a text."""
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+TEMPLATES.filters |= {
+    "standing": standing_of,
+    "notes": notes_of,
+    "scores": scores_text,
+    "preference": preference_text,
+    "shortened": shortened,
+}

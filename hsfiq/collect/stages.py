@@ -1,0 +1,153 @@
+"""Where a participant is between consent and thanks, derived from the database alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from hsfiq.collect import participants
+from hsfiq.collect.leases import DEPARTED_STATUSES
+from hsfiq.collect.protocol import Completion, FarewellKind
+from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
+from hsfiq.db.tables import Participant, Question
+from hsfiq.errors import Conflict, Forbidden
+from hsfiq.study.config import config_of
+
+Stage = Literal["consent", "practice", "asking", "done"] | FarewellKind
+"""`asking` is a question or a check; a farewell says why there is nothing to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What a participant's page shows: a stage, and while they are asked, the step."""
+
+    stage: Stage
+    progress: Steps
+    step: Step | None = None
+
+    def question_step(self, number: int) -> Step | None:
+        """The step of the question with this number."""
+        steps = self.progress.steps
+        return next((s for s in steps if s.number == number and s.check_id is None), None)
+
+
+def current_position(session: Session, participant: Participant, now: datetime) -> Position:
+    """The first step that is not done; a question is recorded as served."""
+    progress = steps_of(session, participant)
+    stage = stage_of(participant, progress)
+    step = progress.current if stage == "asking" else None
+    return served(session, Position(stage, progress, step), now)
+
+
+def position_at(session: Session, participant: Participant, number: int, now: datetime) -> Position:
+    """The question with this number, or what comes before or instead of all questions.
+
+    Raises:
+        Forbidden: there is no such question, or it comes after the current step.
+    """
+    progress = steps_of(session, participant)
+    position = Position(stage_of(participant, progress), progress)
+    if position.stage not in ("asking", "done") or not may_answer(participant):
+        return position
+    step = position.question_step(number)
+    if step is None or not (step.done or step == progress.current):
+        raise Forbidden(f"question {number} cannot be shown now")
+    return served(session, Position(position.stage, progress, step), now)
+
+
+def position_after(
+    session: Session, participant: Participant, question_id: int, now: datetime
+) -> Position:
+    """The next question if it has been answered already, otherwise the current step."""
+    current = current_position(session, participant, now)
+    if current.step is None:
+        return current
+    steps = current.progress.steps
+    answered = next((step for step in steps if step.question_id == question_id), current.step)
+    following = current.question_step(answered.number + 1)
+    if following is None or not following.done:
+        return current
+    return served(session, Position(current.stage, current.progress, following), now)
+
+
+def served(session: Session, position: Position, now: datetime) -> Position:
+    """Record that a question is served."""
+    if position.step and position.step.check_id is None:
+        mark_served(session, position.step.question_id, now)
+    return position
+
+
+def stage_of(participant: Participant, progress: Steps) -> Stage:
+    """The participant's stage."""
+    if participant.status in DEPARTED_STATUSES:
+        has_declined = participant.status == "screened-out" and participant.consented_at is None
+        return "declined" if has_declined else "ended"
+    if progress.current is None:
+        return "done" if progress.total else "handed-on"
+    if not may_answer(participant):
+        return "closed" if participant.study.status == "closed" else "paused"
+    if participant.consented_at is None:
+        return "consent"
+    if participant.practised_at is None and progress.answered == 0:
+        return "practice"
+    return "asking"
+
+
+def may_answer(participant: Participant) -> bool:
+    """Whether their answers, and revisions of answers, are accepted now."""
+    return participant.study.status == "open" and participant.status == "active"
+
+
+def decide(session: Session, participant: Participant, *, agrees: bool, now: datetime) -> None:
+    """Store the decision on the consent page; the first one counts.
+
+    Raises:
+        Conflict: they decline after having agreed in another window.
+    """
+    # The row lock puts decisions in two windows in order.
+    session.execute(
+        select(Participant.id).where(Participant.id == participant.id).with_for_update()
+    )
+    session.refresh(participant)
+    if participant.status != "active":
+        return
+    if agrees:
+        participants.consent(participant, now=now)
+    elif participant.consented_at is None:
+        participants.set_status(participant, "screened-out")
+    else:
+        raise Conflict("you have already agreed, in another window")
+
+
+def completion_of(participant: Participant, stage: Stage, answered: int) -> Completion:
+    """The study's completion code and address, at the stages at which they are due.
+
+    They are also due to participants whose questions were reassigned or who were excluded after
+    having answered: platforms require the code, and the work was done.
+    """
+    recruitment = config_of(participant.study).recruitment
+    is_due = (
+        stage in ("done", "closed")
+        or (stage == "handed-on" and answered > 0)
+        or (stage == "ended" and answered > 0 and participant.status != "returned")
+    )
+    if not is_due:
+        return {}
+    return {"code": recruitment.completion_code, "url": recruitment.completion_url}
+
+
+def asks_reason(question: Question, participant: Participant) -> bool:
+    """Whether the study asks for a reason at this question.
+
+    Questions are counted as drawn, so reassigning earlier questions changes nothing.
+    """
+    config = config_of(participant.study)
+    every = config.design.reason_every
+    if every == 0 or question.form.position is None:
+        return False
+    size = config.design.questions_per_form + config.checks.gold + config.checks.repeated
+    return ((question.form.position - 1) * size + question.place + 1) % every == 0

@@ -1,0 +1,183 @@
+"""Several simulated participants at the same time, each with a connection of their own.
+
+They enrol one after the other, in order, and then answer in parallel. So who gets which form does
+not depend on how many answer at once, and the same seed gives a new study the same answers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+from hsfiq.drawn import SimulatedAnnotator
+from hsfiq.errors import NotOpen, UnreadableInput
+from hsfiq.simulate.client import (
+    RETRY_FOR,
+    Cancelled,
+    CannotContinue,
+    RefusedRequest,
+    StudyClient,
+)
+from hsfiq.simulate.entry import Destination, study_to_join
+from hsfiq.simulate.participant import Outcome, RecognisedImages, SimulatedParticipant
+from hsfiq.simulate.sessions import Sessions
+
+ProgressCallback = Callable[[int, int], None]
+"""Is given the number of questions done, and of all questions as far as it is known."""
+
+RETRY_FIRST_FOR = 2.0
+"""Seconds for which the first request to a silent server is repeated."""
+
+REPORT_EVERY = 0.2
+"""Seconds between two calls of the callback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The outcomes of all participants."""
+
+    outcomes: Sequence[Outcome]
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether at least one participant finished and none failed."""
+        states = {outcome.state for outcome in self.outcomes}
+        return "finished" in states and "failed" not in states
+
+    def facts(self) -> dict[str, Any]:
+        """The counts, and the fields of each outcome."""
+        states = [outcome.state for outcome in self.outcomes]
+        return {
+            "simulated": True,
+            "participants": len(self.outcomes),
+            "finished": states.count("finished"),
+            "turned_away": states.count("turned away"),
+            "failed": states.count("failed"),
+            "answered": sum(outcome.answered for outcome in self.outcomes),
+            "skipped": sum(outcome.skipped for outcome in self.outcomes),
+            "refused": sum(outcome.refused for outcome in self.outcomes),
+            "people": [outcome.facts() for outcome in self.outcomes],
+        }
+
+
+@dataclass(slots=True)
+class Simulation:
+    """Annotators and their destinations.
+
+    Attributes:
+        annotators: in the order in which they enrol.
+        destinations: one for each annotator, all on one server.
+        seed: of the answers.
+        at_once: how many answer at the same time.
+        sessions: keeps the participants' cookies for a later run, if given.
+        retry_for: seconds for which requests to a silent server are repeated.
+    """
+
+    annotators: Sequence[SimulatedAnnotator]
+    destinations: Sequence[Destination]
+    seed: int
+    at_once: int = 1
+    sessions: Sessions | None = None
+    retry_for: float = RETRY_FOR
+    _images: RecognisedImages = field(default_factory=RecognisedImages)
+    _cancel: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, report: ProgressCallback) -> Summary:
+        """Let all participants answer until nothing is left.
+
+        Raises:
+            UnreadableInput: no server answers; the study is for people, or not on the drawn
+                catalogue.
+        """
+        study = self._find_study()
+        participants = [
+            SimulatedParticipant(
+                annotator,
+                StudyClient(destination.address, self._cancel, self.retry_for),
+                self._images,
+                self.seed,
+            )
+            for annotator, destination in zip(self.annotators, self.destinations, strict=True)
+        ]
+        have_entered = [threading.Event() for _ in participants]
+
+        def work(index: int) -> None:
+            try:
+                if index:
+                    have_entered[index - 1].wait()
+                self._take_part(
+                    participants[index], self.destinations[index], study, have_entered[index]
+                )
+            except BaseException:
+                self._cancel.set()  # an unexpected error ends the simulation for all
+                raise
+            finally:
+                have_entered[index].set()
+
+        with ThreadPoolExecutor(self.at_once) as pool:
+            futures = [pool.submit(work, index) for index in range(len(participants))]
+            try:
+                while wait(futures, REPORT_EVERY).not_done:
+                    report(*_progress(participants))
+            except BaseException:
+                self._cancel.set()
+                raise
+        _raise_first(futures)
+        return Summary([participant.outcome for participant in participants])
+
+    def _find_study(self) -> str:
+        """The id of the study that is open to all; empty if everybody has a personal link."""
+        address = self.destinations[0].address
+        client = StudyClient(address, self._cancel, RETRY_FIRST_FOR)
+        try:
+            welcome = client.get("/")
+        except (RefusedRequest, CannotContinue) as error:
+            raise UnreadableInput(address, str(error), "is the study served there?") from error
+        finally:
+            client.close()
+        have_links = all(destination.link for destination in self.destinations)
+        return "" if have_links else study_to_join(welcome, address)
+
+    def _take_part(
+        self,
+        participant: SimulatedParticipant,
+        destination: Destination,
+        study: str,
+        has_entered: threading.Event,
+    ) -> None:
+        """Let one participant enter and answer; the outcome records how that ended."""
+        client, outcome = participant.client, participant.outcome
+        name = outcome.annotator.name
+        try:
+            if self.sessions is not None:
+                client.cookies = self.sessions.cookies_of(name)
+            participant.enter(destination, study)
+            if self.sessions is not None:
+                self.sessions.keep(name, client.cookies)
+            has_entered.set()
+            participant.answer_all(destination)
+        except RefusedRequest as refusal:
+            if refusal.status == NotOpen.status and not has_entered.is_set():
+                outcome.state = "turned away"
+            outcome.why = str(refusal)
+        except CannotContinue as error:
+            outcome.why = str(error)
+        finally:
+            client.close()
+
+
+def _raise_first(futures: Sequence[Future[None]]) -> None:
+    """Raise the error that has ended the simulation, if there is one."""
+    for future in futures:
+        error = future.exception()
+        if error is not None and not isinstance(error, Cancelled):
+            raise error
+
+
+def _progress(participants: Sequence[SimulatedParticipant]) -> tuple[int, int]:
+    """How many questions are done, and how many there are if all have as many as the first."""
+    done = sum(person.outcome.answered + person.outcome.skipped for person in participants)
+    return done, len(participants) * max(person.total for person in participants)
