@@ -81,7 +81,7 @@ def test_ranks_give_the_recall_that_an_evaluation_gives() -> None:
     benchmark, answers = lists_of_chance(np.random.default_rng(4), n_queries=30)
     lists = target_ranks(benchmark, answers)
     assert math.inf in lists.ranks
-    expected = evaluate(benchmark, answers).whole.figures
+    expected = evaluate(benchmark, answers).overall.figures
     for k in (1, 10, 50):
         assert ablation.recall(lists, k, seed=1).value == pytest.approx(
             expected[f"recall@{k}"].value

@@ -230,7 +230,7 @@ def test_the_seed_makes_the_choice(asked: Database) -> None:
     assert pairs_of(asked, "one") != pairs_of(asked, "two")
     assert study_of(asked, "one").status == "draft"
     third = hsfiq(*words)
-    assert third.out.startswith("study small-2: 4 questions about 4 pairs of 16 that could be")
+    assert third.out.startswith("study small-2: 4 questions about 4 of 16 possible pairs")
 
 
 @on_sqlite
@@ -268,8 +268,8 @@ def test_whose_answers_the_old_study_holds_the_new_ones_will_be(asked: Database)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--n", "2"), "hsfiq: --scorer: is missing; name one, or say --strategy random\n"),
-        (("--n", "2", "--strategy", "best"), "'best' is none of information, random"),
+        (("--n", "2"), "hsfiq: --scorer: is missing; name one, or use --strategy random\n"),
+        (("--n", "2", "--strategy", "best"), "'best' is unknown; name one of information, random"),
         (
             ("--n", "99", "--strategy", "random"),
             "--n: 99 pairs are requested, but only 12",
