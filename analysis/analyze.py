@@ -213,13 +213,10 @@ def analyze(
     """Measure how well metrics agree with people.
 
     Args:
-        metrics: the metrics; one that comes twice counts once. With two or more, each also gets
-            its preference rate where another one ties, and every two are compared.
+        metrics: one that comes twice counts once. With two or more, each also gets its preference
+            rate where another one ties, and every two are compared.
         bootstrap: the resamples for all intervals; by default of the release's participants.
         in_detail: compute the details too, which takes about as long again.
-
-    Returns:
-        The analysis.
 
     Raises:
         AnalysisError: the release does not have a metric, or its scores file does not fit.

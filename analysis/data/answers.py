@@ -19,13 +19,9 @@ def has_preference(preferences: pd.DataFrame) -> pd.Series[bool]:
 
 
 def contradicts(preferences: pd.DataFrame) -> pd.Series[bool]:
-    """Whether the preferred set got the strictly lower score.
+    """Whether the preferred set got the strictly lower score, (n_questions,).
 
-    Args:
-        preferences: (n_questions, ...) with `score_1`, `score_2` and `preferred` (1, 2, 0 = tie).
-
-    Returns:
-        (n_questions,); equal scores and human ties contradict nothing.
+    Equal scores and human ties contradict nothing.
     """
     margin = preferences["score_1"] - preferences["score_2"]
     preferred = preferences["preferred"]
@@ -34,14 +30,6 @@ def contradicts(preferences: pd.DataFrame) -> pd.Series[bool]:
 
 
 def metric_difference(preferences: pd.DataFrame, values: pd.Series[float]) -> pd.Series[float]:
-    """Compute m(set 1) - m(set 2) of each question.
-
-    Args:
-        preferences: (n_questions, ...) with `set_1` and `set_2`.
-        values: the metric m, indexed by set_id, NaN where a set has none.
-
-    Returns:
-        (n_questions,) float64; NaN where a set has no value.
-    """
+    """m(set 1) - m(set 2) of each question, (n_questions,); NaN where a set has no value."""
     first, second = (preferences[side].map(values).astype("float64") for side in ("set_1", "set_2"))
     return first - second

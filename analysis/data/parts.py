@@ -24,15 +24,9 @@ EXPORT_WITH_SPLIT = "export the release again, with --split"
 
 
 def take_part(release: Release, name: str) -> Release:
-    """Take the questions of one part, with their sets.
+    """Take the questions of one part ("train", "test" or "unused") of a release, with their sets.
 
-    Args:
-        release: a whole release with a split in its folder.
-        name: "train", "test" or "unused".
-
-    Returns:
-        A release of these questions, with `part` and `parent` set. Its bootstrap resamples only
-        the participants and triplets that these questions have.
+    A bootstrap of the part resamples only the participants and triplets of these questions.
 
     Raises:
         NothingToAnalyse: no question is in this part.
@@ -52,10 +46,7 @@ def has_split(release: Release) -> bool:
 
 
 def read_parts(release: Release) -> pd.Series[str]:
-    """Read the split of a release.
-
-    Args:
-        release: a whole release.
+    """Read the split of a whole release.
 
     Returns:
         (n_questions,) the part of each question, indexed as `release.preferences`.

@@ -17,10 +17,6 @@ from hsfiq.analysis.data.release import Release
 def training_notes(release: Release, metrics: Sequence[str]) -> tuple[str, ...]:
     """Warn about metrics whose figures are too good, or may be.
 
-    Args:
-        release: a release, or a part of one.
-        metrics: their names.
-
     Returns:
         For each metric whose scorer was retrained on answers that are, or may be, among these: one
         sentence if it was this very release, and one if it was another release or other content.
@@ -31,15 +27,11 @@ def training_notes(release: Release, metrics: Sequence[str]) -> tuple[str, ...]:
 
 
 def trained_on(scores: Path, name: str) -> Sequence[Mapping[str, object]]:
-    """Read which releases a metric's scorer was retrained on.
-
-    Args:
-        scores: the metric's scores file.
-        name: the metric's.
+    """Read which releases a metric's scorer was retrained on, from the file beside its scores.
 
     Returns:
-        Each release's name, version and content_sha256, oldest first; nothing if the scorer was
-        retrained on none, or if no file beside the scores tells.
+        Each release's name, version and content_sha256, oldest first; empty if the scorer was
+        retrained on none, or if there is no such file.
     """
     try:
         provenance = json.loads(scores.with_name(f"{name}.json").read_text(encoding="utf-8"))

@@ -155,14 +155,12 @@ class Release:
 
 
 def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
-    """Read a release folder and find its scores files.
+    """Read a release folder, as written by `hsfiq export`, and find its scores files.
 
     Args:
-        folder: the release, as written by `hsfiq export`.
-        score_files: further scores files (Parquet, CSV or JSONL); each names a metric.
-
-    Returns:
-        The release. A scores file is not read until a metric needs it.
+        folder: the release.
+        score_files: further scores files (Parquet, CSV or JSONL); each names a metric. No scores
+            file is read until a metric needs it.
 
     Raises:
         AnalysisError: a file is missing or unreadable, or the tables do not fit together.
@@ -186,15 +184,9 @@ def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
 
 
 def column_problem(table: pd.DataFrame, columns: Sequence[str], key: str) -> str | None:
-    """Check the columns of a table.
+    """Find the first mistake in the columns of a table, with its row or its values.
 
-    Args:
-        table: (n, ...).
-        columns: the required ones, without nulls except in `target_id`.
-        key: the column whose values must be unique.
-
-    Returns:
-        The first mistake, with its row or its values; None if there is none.
+    The columns must exist, without nulls except in `target_id`, and the key must be unique.
     """
     missing = [name for name in columns if name not in table.columns]
     if missing:

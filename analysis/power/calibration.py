@@ -66,12 +66,9 @@ def calibrate(population: Population, seed: int) -> Slopes:
 
 
 def _solve(statistic: Callable[[float], float], target: float, limit: float | None = None) -> float:
-    """Find where an increasing statistic has the target value, or the nearer end if nowhere.
+    """Find where a statistic increasing over [-limit, limit] equals `target`, or the nearer end.
 
-    Args:
-        statistic: of a number from -limit to limit; from 0 to 1 if limit is None.
-        target: its value.
-        limit: the ends.
+    Without a limit, the interval is [0, 1].
     """
     low, high = (0.0, 1.0) if limit is None else (-limit, limit)
     if target <= statistic(low):

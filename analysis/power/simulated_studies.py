@@ -78,8 +78,8 @@ class SimulatedStudy:
 
     def same_query(self) -> float:
         """The correlation of a metric's values of the two sets of one query."""
-        one, two = self.metrics[0, ..., 0].ravel(), self.metrics[0, ..., 1].ravel()
-        return float(np.corrcoef(one, two)[0, 1])
+        first, second = self.metrics[0, ..., 0].ravel(), self.metrics[0, ..., 1].ravel()
+        return float(np.corrcoef(first, second)[0, 1])
 
 
 def draw_study(
@@ -89,14 +89,11 @@ def draw_study(
     overlap: int,
     rng: np.random.Generator,
 ) -> SimulatedStudy:
-    """Draw a study.
+    """Draw a study with calibrated slopes (see `calibrate`).
 
     Args:
-        population: what it is drawn from.
-        slopes: calibrated for the population (see `calibrate`).
-        size: how many participants, and how many questions for each.
+        size: the number of participants, and of questions for each.
         overlap: how many participants in a row answer the same questions.
-        rng: the generator.
     """
     people, questions = size
     common = population.between_metrics

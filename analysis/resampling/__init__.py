@@ -1,1 +1,1 @@
-"""Resampling: draws of clusters, intervals and permutation tests."""
+"""Resampling: the cluster bootstrap, intervals and permutation tests."""

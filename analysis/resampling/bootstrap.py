@@ -64,11 +64,7 @@ class Clusters:
     ) -> Clusters:
         """Find the clusters of a column; the order of the rows does not matter.
 
-        Args:
-            rows: (n, ...).
-            column: the column of ids.
-            cluster_of: id -> cluster; an id that it lacks is a cluster of its own, and so is every
-                id if it is None.
+        An id that `cluster_of` lacks is a cluster of its own, and so is every id if it is None.
         """
         ids = pd.Index(rows[column].unique())
         names = list(ids) if cluster_of is None else [cluster_of.get(name, name) for name in ids]
@@ -214,13 +210,11 @@ class Bootstrap:
             yield block
 
     def counts(self, width: int = 1) -> Iterator[NDArray[np.float64]]:
-        """Yield how often each cluster is drawn, if one column is resampled; blocks as `weights`.
+        """Yield how often each cluster is drawn, (b, n_clusters), if one column is resampled.
 
         Args:
             width: how many numbers the caller computes per resample, if more than `n_clusters`.
-
-        Yields:
-            (b, n_clusters) whole numbers.
+                It bounds the size of a block.
         """
         yield from (counts for (counts,) in self._blocks([self.n_clusters], width))
 
@@ -235,9 +229,6 @@ class Bootstrap:
 
         Yields:
             (b, m), in blocks as `weights`.
-
-        Raises:
-            AnalysisError: a row's participant or query is not in the resampled release.
         """
         if len(self.clusters) == 1:
             cluster_sums = (
@@ -277,15 +268,11 @@ class Bootstrap:
     def interval(
         self, statistics: NDArray[np.float64], rows: pd.DataFrame | None = None
     ) -> ConfidenceInterval:
-        """Take the percentiles of a statistic over the resamples.
+        """Take the percentiles of a statistic over the resamples (see `percentile_interval`).
 
         Args:
             statistics: (n_resamples,), NaN where the statistic is undefined.
             rows: the rows that it was computed from, whose clusters are counted; None for all.
-
-        Returns:
-            The interval; NaN, with a reason, for fewer than two clusters or if too many resamples
-            are undefined.
         """
         return percentile_interval(
             statistics,

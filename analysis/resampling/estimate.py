@@ -44,10 +44,7 @@ def group_means(
         rows: (n, ...) with `participant_id` and `query_id`.
         values: (n,), finite.
         groups: (n,) the name of each row's group.
-        names: the groups to be averaged.
-
-    Returns:
-        By name, the mean; NaN, with a reason, for an empty group.
+        names: the groups to be averaged; the mean of an empty one is NaN, with a reason.
     """
     inside = (groups[:, None] == np.array(names, dtype=object)).astype(np.float64)
     resampled = bootstrap.ratios(rows, inside * values[:, None], inside)

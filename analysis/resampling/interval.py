@@ -66,15 +66,9 @@ class ConfidenceInterval(JsonRecord):
 def with_interval(
     fields: Mapping[str, object], interval: ConfidenceInterval | None, reason: str | None
 ) -> dict[str, object]:
-    """Add the interval of a statistic to its JSON object.
+    """Add "ci" and "ci_method" to the JSON object of a statistic, if it has an interval.
 
-    Args:
-        fields: one JSON object.
-        interval: adds "ci" and "ci_method"; None if it was not computed.
-        reason: why some of the fields are null; None if all are defined.
-
-    Returns:
-        The object, with the key "reason" if a field or the interval is undefined.
+    The key "reason" is added if a field or the interval is undefined.
     """
     if interval is None:
         return with_reason(fields, reason)

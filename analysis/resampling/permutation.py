@@ -121,13 +121,9 @@ class PairedSums:
 
 
 def standard_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rank all values of an array, ties by mid-ranks, and centre and scale the ranks.
+    """Rank all values of an array, ties by mid-ranks, and scale to mean 0 and variance 1.
 
-    Args:
-        values: of any shape, finite and not all equal.
-
-    Returns:
-        The same shape, of mean 0 and variance 1.
+    The values must be finite and not all equal.
     """
     ranks = stats.rankdata(values).reshape(values.shape) - (values.size + 1) / 2
     standardised: NDArray[np.float64] = ranks / ranks.std()
@@ -137,16 +133,13 @@ def standard_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def cell_sums(
     scores: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64]
 ) -> PairedSums:
-    """Sum up tables whose cells are swapped one by one; each row is a group.
+    """Sum up tables (groups, cells) whose cells are swapped one by one; each row is a group.
 
-    Args:
-        scores: (groups, cells), no row constant.
-        first: (groups, cells), one metric, on the same scale as the other.
-        second: (groups, cells), the other.
+    No row of the scores may be constant; the metrics have the same scale.
     """
-    one, other = (_parts(scores, values) for values in (first, second))
+    parts_1, parts_2 = (_parts(scores, values) for values in (first, second))
     sizes = np.full(len(scores), scores.shape[1], dtype=np.int64)
-    return PairedSums(one.sum(axis=1), other.sum(axis=1), other - one, sizes)
+    return PairedSums(parts_1.sum(axis=1), parts_2.sum(axis=1), parts_2 - parts_1, sizes)
 
 
 def cluster_sums(
@@ -155,19 +148,15 @@ def cluster_sums(
     second: NDArray[np.float64],
     clusters: NDArray[np.int64],
 ) -> PairedSums:
-    """Sum up one group of rows whose values are swapped by whole clusters.
+    """Sum up one group of (n,) rows whose values are swapped by whole clusters, numbered from 0.
 
-    Args:
-        scores: (n,), not constant.
-        first: (n,), one metric, on the same scale as the other.
-        second: (n,), the other.
-        clusters: (n,), each row's cluster, counted from 0; these are the units.
+    The scores may not be constant; the metrics have the same scale.
     """
-    one, other = (_parts(scores, values) for values in (first, second))
+    parts_1, parts_2 = (_parts(scores, values) for values in (first, second))
     moved = np.zeros((int(clusters.max()) + 1, 3))
-    np.add.at(moved, clusters, other - one)
+    np.add.at(moved, clusters, parts_2 - parts_1)
     sizes = np.array([len(scores)])
-    return PairedSums(one.sum(axis=0)[None], other.sum(axis=0)[None], moved[None], sizes)
+    return PairedSums(parts_1.sum(axis=0)[None], parts_2.sum(axis=0)[None], moved[None], sizes)
 
 
 def _parts(scores: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -206,9 +195,9 @@ def grouped_test(
     if not kept.any():
         reason = "in every group the scores or a metric's values are all equal"
         return replace(undefined, reason=reason)
-    human, one, other = (standard_ranks(table[kept]) for table in (scores, first, second))
-    sums = cell_sums(human, one, other)
-    permuted = [sums.differences(block) for block in swaps.masks(*one.shape)]
+    ranks = [standard_ranks(table[kept]) for table in (scores, first, second)]
+    sums = cell_sums(*ranks)
+    permuted = [sums.differences(block) for block in swaps.masks(*ranks[0].shape)]
     difference = sums.difference()
     return replace(
         undefined,
@@ -221,26 +210,15 @@ def grouped_test(
 def p_value(observed: float, permuted: NDArray[np.float64]) -> float:
     """The share of permutations that are at least as extreme as the observed difference.
 
-    Args:
-        observed: the difference.
-        permuted: (B,), the differences under the permutations; NaN counts as extreme.
-
-    Returns:
-        Two-sided, (b + 1) / (B + 1), so that it is never 0 (Phipson and Smyth 2010).
+    Two-sided, (b + 1) / (B + 1), so that it is never 0 (Phipson and Smyth 2010). A NaN among the
+    (B,) permuted differences counts as extreme.
     """
     smaller = np.abs(permuted) < abs(observed) - ROUNDING
     return float((~smaller).sum() + 1) / (len(permuted) + 1)
 
 
 def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Adjust p-values for their number (Holm 1979).
-
-    Args:
-        p_values: (n,); NaN is not counted as a test.
-
-    Returns:
-        (n,), each at most 1; NaN stays.
-    """
+    """Adjust (n,) p-values for their number (Holm 1979); NaN stays and is not counted as a test."""
     adjusted = np.full(len(p_values), np.nan)
     order = np.argsort(p_values)[: np.count_nonzero(~np.isnan(p_values))]  # NaN comes last
     stepwise = p_values[order] * np.arange(len(order), 0, -1)

@@ -96,12 +96,7 @@ def conclude(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Co
 def resampled_statistic(
     statistic: Statistic, release: Release, values: pd.Series[float], bootstrap: Bootstrap
 ) -> tuple[pd.DataFrame, NDArray[np.float64]]:
-    """Compute a metric's statistic in each resample.
-
-    Args:
-        statistic: `rho`, over the sets, or `tie_half`, over the questions.
-        release: a release, or a subset of the resampled one.
-        values: the metric, indexed by set_id, NaN where a set has none.
+    """Compute a metric's `rho` over the sets, or `tie_half` over the questions, in each resample.
 
     Returns:
         The (n, ...) rows that it comes from, and (n_resamples,), NaN where undefined.
@@ -117,14 +112,10 @@ def resampled_statistic(
 
 
 def winner(resampled: Mapping[str, NDArray[np.float64]], bootstrap: Bootstrap) -> str | None:
-    """Find the metric that is better than each other one.
+    """Find the metric that is better than each other one, by its (n_resamples,) statistics.
 
-    Args:
-        resampled: by metric, its statistic in each resample.
-
-    Returns:
-        Its name; None for fewer than two metrics, or if no metric's differences from all others
-        have intervals above 0.
+    None for fewer than two metrics, or if no metric's differences from all others have intervals
+    above 0.
     """
     for name, own in resampled.items():
         others = [each for other, each in resampled.items() if other != name]

@@ -117,10 +117,7 @@ def rules(
 ) -> Iterator[tuple[str, pd.Series[bool] | str]]:
     """Yield each rule with the questions that it excludes, or why it cannot be applied.
 
-    Args:
-        preferences: (n_questions, ...) in the order in which participants answered them.
-        min_seconds: see `sensitivity`.
-        practice: see `sensitivity`.
+    The preferences must be in the order in which participants answered them.
     """
     irrelevant = optional_column(preferences, "irrelevant")
     failed = optional_column(preferences, "failed_checks")

@@ -47,11 +47,7 @@ class Agreement(JsonRecord):
 def set_units(sets: pd.DataFrame) -> pd.Series[int]:
     """Number the retrieved sets: the same images for the same query have the same number.
 
-    Args:
-        sets: (n, ...) with `set_id`, `query_id` and `image_ids`; the order of the images counts.
-
-    Returns:
-        (n,) numbers, indexed by set_id.
+    The order of the images counts. Returns (n,) numbers, indexed by set_id.
     """
     keys = list(zip(sets["query_id"], map(tuple, sets["image_ids"]), strict=True))
     codes = pd.factorize(pd.Series(keys, dtype=object))[0]
@@ -176,11 +172,7 @@ def squared_distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.f
     """The squared distance of any two values, (n, values, values).
 
     Nominal: 1 between different values. Ordinal: the number of judgements between the two, where
-    those of the two values themselves count half.
-
-    Args:
-        totals: (n, values), how many judgements have each value.
-        level: of the values.
+    those of the two values themselves count half; `totals` (n, values) counts them.
     """
     if level == "nominal":
         different = 1 - np.eye(totals.shape[1])

@@ -74,14 +74,9 @@ class Categories(JsonRecord):
 
 
 def categories(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Categories:
-    """Measure each category of a release.
+    """Measure each category of a release on its own; each resamples its own clusters.
 
-    Args:
-        release: a release; its queries may have a `category`.
-        bootstrap: gives the settings; each category resamples its own clusters.
-
-    Returns:
-        The figures; none, with a reason, if the release names no categories.
+    There are no figures, but a reason, if the release names no categories.
     """
     if "category" not in release.queries:
         return Categories({}, reason="the release names no categories")

@@ -72,14 +72,7 @@ class Ceiling(JsonRecord):
 
 
 def ceiling(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Ceiling:
-    """Measure the human ceiling of a release.
-
-    Args:
-        release: a release; it may be empty, or have no set that two people judged.
-
-    Returns:
-        The ceiling; NaN, with reasons, if nothing was judged by two people.
-    """
+    """Measure the human ceiling; NaN, with reasons, if no two people judged the same set."""
     units = set_units(release.sets)
     others = others_mean(release.sets, units)
     shared = release.sets[release.sets["set_id"].map(others).notna()]
@@ -98,13 +91,9 @@ def ceiling(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Cei
 def others_mean(sets: pd.DataFrame, units: pd.Series[int]) -> pd.Series[float]:
     """Average the other people's scores of each judged set.
 
-    Args:
-        sets: (n, ...) with `set_id`, `participant_id` and `score`.
-        units: what `set_units` returned.
-
     Returns:
-        (n,) the mean over the other participants' judgements of the same retrieved set, indexed
-        by set_id; NaN if nobody else judged it.
+        (n,) the mean over the other participants' judgements of the same unit (see `set_units`),
+        indexed by set_id; NaN if nobody else judged it.
     """
     table = sets.assign(unit=units.to_numpy(), score=sets["score"].astype("float64"))
     total = table.groupby("unit")["score"]

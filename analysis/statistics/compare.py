@@ -104,14 +104,10 @@ def compare_all(
     bootstrap: Bootstrap,
     swaps: Swaps | None = None,
 ) -> list[Comparison]:
-    """Compare every two metrics.
+    """Compare every two metrics, in their order; undefined differences are NaN, with a reason.
 
     Args:
         swaps: the permutations; by default 9,999 with the seed of `bootstrap`.
-
-    Returns:
-        The comparisons, in the order of the metrics; none for fewer than two metrics. Undefined
-        differences are NaN, with a reason.
     """
     sets, preferences = release.sets, release.preferences
     comparer = _Comparer(

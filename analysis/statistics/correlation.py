@@ -93,13 +93,9 @@ def why_undefined(table: pd.DataFrame) -> str | None:
 
 
 def bonett_wright(rho: float, n: int) -> tuple[float, float]:
-    """The interval of Spearman's rho of n independent rows (Bonett and Wright 2000).
+    """The interval of Spearman's rho of n >= 3 independent rows (Bonett and Wright 2000).
 
-    atanh(rho) -+ z sqrt((1 + rho^2 / 2) / (n - 3)).
-
-    Args:
-        rho: the coefficient.
-        n: 3 or more; for 3 the interval is all of [-1, 1].
+    atanh(rho) -+ z sqrt((1 + rho^2 / 2) / (n - 3)); for n = 3 it is all of [-1, 1].
     """
     if n <= MIN_SETS:
         return (-1.0, 1.0)
@@ -179,13 +175,9 @@ def within_participant(
 
 
 def participant_rhos(table: pd.DataFrame) -> pd.Series[float]:
-    """Each participant's own Spearman's rho.
+    """Each participant's own Spearman's rho of `value` and `score`, indexed by participant_id.
 
-    Args:
-        table: (n, ...) with `participant_id`, `value` and `score`.
-
-    Returns:
-        Indexed by participant_id; only those with 3 sets and neither variable constant.
+    Only of those with 3 sets and neither variable constant.
     """
     people = table["participant_id"]
     ranks = table.groupby("participant_id")[["value", "score"]].rank()

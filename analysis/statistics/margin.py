@@ -92,8 +92,7 @@ def margins(preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Boot
     """Measure how a metric's accuracy depends on the margin.
 
     Args:
-        preferences: (n_questions, ...) with `set_1`, `set_2`, `participant_id`, `query_id`,
-            `preferred` (1, 2, 0 = tie), `score_1` and `score_2`.
+        preferences: (n_questions, ...), all columns of a release's table.
         values: the metric, indexed by set_id, NaN where a set has none.
 
     Returns:
@@ -114,14 +113,7 @@ def margins(preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Boot
 
 
 def equal_bins(margin: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Assign each margin to one of 5 bins by its mid-rank, so that equal margins share a bin.
-
-    Args:
-        margin: (n,).
-
-    Returns:
-        (n,), from 0 to 4.
-    """
+    """Assign each margin to one of 5 bins by its mid-rank, so that equal margins share a bin."""
     doubled = np.rint(2 * stats.rankdata(margin)).astype(np.int64)  # mid-ranks may be halves
     return np.asarray((doubled - 1) * BINS // max(1, 2 * len(margin)), dtype=np.int64)
 

@@ -118,14 +118,13 @@ def pairwise_accuracies(
     """Measure how often a metric and people relate two sets alike, ties included.
 
     Args:
-        preferences: (n_questions, ...) with `set_1`, `set_2`, `participant_id`, `query_id`,
-            `preferred` (1, 2, 0 = tie), `score_1` and `score_2`.
+        preferences: (n_questions, ...), all columns of a release's table.
         values: the metric, indexed by set_id; pairs with NaN are excluded.
-        bootstrap: of the release; its seed also assigns the participants to folds.
+        bootstrap: its seed also assigns the participants to folds.
 
     Returns:
-        The accuracy against the preferences ("preference"), and against the order of the two
-        human scores ("score"), many of which are equal.
+        The accuracy against the preferences ("preference"), and against the order of the two human
+        scores ("score"), many of which are equal.
     """
     preferred = preferences["preferred"].to_numpy()
     scores = [preferences[name].to_numpy().astype(np.int64) for name in ("score_1", "score_2")]
@@ -174,14 +173,10 @@ def _accuracy(rows: pd.DataFrame, relations: Relations, bootstrap: Bootstrap) ->
 
 
 def assign_folds(participants: pd.Series[str], seed: int) -> NDArray[np.int64]:
-    """Assign participants to folds whose sizes differ by at most one.
-
-    Args:
-        participants: (n,), one for each row, in any order.
-        seed: of the assignment.
+    """Assign participants to at most 5 folds whose sizes differ by at most one.
 
     Returns:
-        (n,), the fold of each row, from 0: as many folds as participants, but 5 at most.
+        (n,), the fold of each row, from 0.
     """
     codes, people = pd.factorize(participants, sort=True)
     order = np.random.default_rng(seed).permutation(len(people))

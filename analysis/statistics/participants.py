@@ -92,11 +92,7 @@ class Participants(JsonRecord):
 
 
 def participants(release: Release, values: MetricValues) -> Participants:
-    """Describe each participant of a release.
-
-    Returns:
-        The figures and their outliers; nobody is excluded.
-    """
+    """Describe each participant of a release, and name the outliers; nobody is excluded."""
     table = _answers(release.preferences)
     by_metric = {
         metric: pd.DataFrame(
@@ -117,14 +113,9 @@ def participants(release: Release, values: MetricValues) -> Participants:
 
 
 def outliers(name: str, values: pd.Series[float]) -> list[Outlier]:
-    """Find the outliers of a figure by the modified z-score (Iglewicz and Hoaglin 1993).
+    """Find the outliers of a figure: |modified z-score| > 3.5 (Iglewicz and Hoaglin 1993).
 
-    Args:
-        name: the figure's name.
-        values: by participant, NaN where undefined.
-
-    Returns:
-        Those with |z| above 3.5; none if more than half of the values are the same.
+    There are none if more than half of the participants have the same value.
     """
     median = float(values.median())
     deviations = (values - median).abs()

@@ -53,15 +53,7 @@ def resampled_wins(
     n_systems: int,
     bootstrap: Bootstrap,
 ) -> NDArray[np.float64]:
-    """Count wins in each resample.
-
-    Args:
-        rows: (n, ...) with `participant_id` and `query_id`.
-        first, second, share, n_systems: see `count_wins`.
-
-    Returns:
-        (n_resamples, n_systems, n_systems).
-    """
+    """Count wins in each resample, (n_resamples, n_systems, n_systems); see `count_wins`."""
     systems = np.arange(n_systems)
     wins = np.empty((bootstrap.n_resamples, n_systems, n_systems))
     for system in systems:  # one winner at a time: all pairs at once would need much memory
@@ -72,13 +64,9 @@ def resampled_wins(
 
 
 def log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Fit Bradley-Terry strengths.
+    """Fit centred Bradley-Terry log-strengths, (n_systems,), to what `count_wins` returned.
 
-    Args:
-        wins: (n_systems, n_systems), where [i, j] is how often i was preferred to j.
-
-    Returns:
-        (n_systems,) centred log-strengths; all NaN if they do not exist (see `why_undefined`).
+    All are NaN if they do not exist (see `why_undefined`).
     """
     n_systems = len(wins)
     if n_systems < 2 or connected_components(wins > 0, connection="strong")[0] > 1:
@@ -101,7 +89,7 @@ def resampled_log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
     """Fit the strengths of many resamples at once, by Newman's iteration (2023, eq. 27).
 
     Args:
-        wins: (b, n_systems, n_systems), each as for `log_strengths`.
+        wins: (b, n_systems, n_systems).
 
     Returns:
         (b, n_systems), what `log_strengths` returns for each.
@@ -126,12 +114,7 @@ def resampled_log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def why_undefined(wins: NDArray[np.float64], names: Sequence[str]) -> str | None:
-    """Explain why strengths do not exist; None if they do.
-
-    Args:
-        wins: (n_systems, n_systems), where [i, j] is how often i was preferred to j.
-        names: the systems', in the order of `wins`.
-    """
+    """Explain why strengths do not exist; None if they do. See `count_wins` for `wins`."""
     if len(names) < 2:
         return f"strengths need 2 systems; there {'is 1' if names else 'is none'}"
     n_parts, part = connected_components(wins > 0, directed=False)
@@ -148,14 +131,9 @@ def why_undefined(wins: NDArray[np.float64], names: Sequence[str]) -> str | None
 
 
 def kendall_tau(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Kendall's tau-b of two sets of strengths over the systems.
+    """Kendall's tau-b of two arrays of strengths (..., n_systems), over the systems.
 
-    Args:
-        first: (..., n_systems) log-strengths.
-        second: the same shape.
-
-    Returns:
-        (...,) of tau-b; NaN if one of them is undefined or has all systems equal.
+    NaN if one of them is undefined or has all systems equal.
     """
     upper = np.triu_indices(first.shape[-1], 1)
 

@@ -96,14 +96,9 @@ def strengths(
 def order_agreement(
     human: Strengths, predicted: Strengths, names: Sequence[str], bootstrap: Bootstrap
 ) -> OrderAgreement:
-    """Compare the order that a metric predicts with people's.
+    """Compare the order that a metric predicts with people's, on the same systems and resamples.
 
-    Args:
-        human: the strengths by people's preferences.
-        predicted: those by the metric's preferences, of the same systems and resamples.
-
-    Returns:
-        The agreement; NaN, with a reason, if strengths are undefined or all are equal.
+    Undefined, with a reason, if strengths are undefined or all are equal.
     """
     for whose, each in (("people's", human), ("the metric's", predicted)):
         equal = np.ptp(each.fitted) <= EQUAL

@@ -89,13 +89,7 @@ class Systems(JsonRecord):
 
 
 def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Systems:
-    """Measure the systems of a release.
-
-    Args:
-        release: a release; it may be empty, or name no systems.
-
-    Returns:
-        The systems' figures, or the reason why there are none.
+    """Measure the systems of a release, or say why that is impossible.
 
     Raises:
         AnalysisError: a scores file with a system's name does not fit the release.
@@ -131,14 +125,7 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
 
 
 def compared_systems(preferences: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Take the questions that compare two different systems.
-
-    Args:
-        preferences: (n_questions, ...) with `system_1` and `system_2`, null where unknown.
-
-    Returns:
-        Those questions, with the systems' numbers as `first` and `second`.
-    """
+    """Take the questions that compare two different systems, numbered as `first` and `second`."""
     numbers = {name: number for number, name in enumerate(names)}
     first, second = (preferences[side].map(numbers) for side in ("system_1", "system_2"))
     kept = first.notna() & second.notna() & (first != second)
@@ -148,14 +135,7 @@ def compared_systems(preferences: pd.DataFrame, names: list[str]) -> pd.DataFram
 def win_rates(
     compared: pd.DataFrame, names: list[str], bootstrap: Bootstrap
 ) -> dict[str, Estimate]:
-    """Measure how often each system was preferred; human ties count half.
-
-    Args:
-        compared: what `compared_systems` returned.
-
-    Returns:
-        By system, its win rate over its comparisons; NaN, with a reason, if it has none.
-    """
+    """Measure how often each system was preferred in its comparisons; human ties count half."""
     sides = pd.concat([compared.assign(system=compared[f"system_{side}"]) for side in (1, 2)])
     side = np.repeat((1, 2), len(compared))
     preferred = sides["preferred"].to_numpy()
@@ -166,13 +146,8 @@ def win_rates(
 def own_similarity(release: Release, name: str, bootstrap: Bootstrap) -> Rate:
     """CIRQRS eq. 8 with a system's own similarity as the metric (section 5.4).
 
-    Args:
-        release: the release; a scores file with the system's name has its similarity for both sets
-            of each question, not only for its own.
-        name: the system's.
-
-    Returns:
-        The rate; NaN, with a reason, without such a file.
+    A scores file with the system's name gives its similarity for both sets of each question, not
+    only for its own; without such a file the rate is NaN, with a reason.
 
     Raises:
         AnalysisError: the file does not fit the release.

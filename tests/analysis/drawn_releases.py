@@ -50,10 +50,10 @@ def draw_release(
         rng = generator(seed, "group", str(group))
         triplets = draw_split(rng, garments, category, "val", n_questions)
         candidates = corpus(garments, category)
-        asked = [(triplet, rng.choice(PAIRS)) for triplet in triplets]
+        drawn_pairs = [(triplet, rng.choice(PAIRS)) for triplet in triplets]
         for annotator in annotators[group * overlap : (group + 1) * overlap]:
             answering = generator(seed, "answers", annotator.name)
-            for place, (triplet, pair) in enumerate(asked):
+            for place, (triplet, pair) in enumerate(drawn_pairs):
                 question = f"{annotator.name}.form_1.{place}"
                 query = f"{group}.{triplet.external_id}"
                 queries[query] = {
@@ -117,5 +117,5 @@ def shown(images: tuple[str, ...]) -> list[str]:
 
 
 def worth_of(triplet: DrawnTriplet, images: list[str]) -> float:
-    found: list[Garment] = [garment_of(image) for image in images]
-    return set_utility(triplet, found)
+    result: list[Garment] = [garment_of(image) for image in images]
+    return set_utility(triplet, result)

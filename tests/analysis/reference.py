@@ -102,10 +102,12 @@ def midranks(values: Sequence[float]) -> list[float]:
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float:
     """Pearson's correlation of the mid-ranks."""
-    one, two = midranks(first), midranks(second)
+    ranks_1, ranks_2 = midranks(first), midranks(second)
     mean = (len(first) + 1) / 2
-    covariance = sum((x - mean) * (y - mean) for x, y in zip(one, two, strict=True))
-    spread = math.sqrt(sum((x - mean) ** 2 for x in one) * sum((y - mean) ** 2 for y in two))
+    covariance = sum((x - mean) * (y - mean) for x, y in zip(ranks_1, ranks_2, strict=True))
+    spread = math.sqrt(
+        sum((x - mean) ** 2 for x in ranks_1) * sum((y - mean) ** 2 for y in ranks_2)
+    )
     return covariance / spread if spread else math.nan
 
 

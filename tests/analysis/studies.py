@@ -60,7 +60,7 @@ def make_release(
     simulated: bool = False,
     scores: Mapping[str, Path] | None = None,
 ) -> Release:
-    asked = list(zip(question_ids(study), study, strict=True))
+    answered = list(zip(question_ids(study), study, strict=True))
     preferences = pd.DataFrame(
         [
             {
@@ -76,7 +76,7 @@ def make_release(
                 "preferred": question.preferred,
                 "irrelevant": False,
             }
-            for name, question in asked
+            for name, question in answered
         ],
         columns=[
             *("question_id", "participant_id", "query_id", "set_1", "set_2"),
@@ -95,7 +95,7 @@ def make_release(
                 "image_ids": list(question.images[side - 1]),
                 "score": question.scores[side - 1],
             }
-            for name, question in asked
+            for name, question in answered
             for side in (1, 2)
         ],
         columns=[
@@ -106,7 +106,7 @@ def make_release(
     queries = pd.DataFrame(
         [
             {"query_id": f"query {name}", "target_id": question.target, "text": "is red"}
-            for name, question in asked
+            for name, question in answered
         ],
         columns=["query_id", "target_id", "text"],
     )

@@ -29,9 +29,9 @@ def strict(analysis: Analysis) -> dict[str, Any]:
 def nulls_without_reason(value: object, path: str = "") -> list[str]:
     if not isinstance(value, dict):
         return []
-    found = [f"{path}.{key}" for key in value if value[key] is None and not value.get("reason")]
-    return found + [
-        lost for key in value for lost in nulls_without_reason(value[key], f"{path}.{key}")
+    nulls = [f"{path}.{key}" for key in value if value[key] is None and not value.get("reason")]
+    return nulls + [
+        missing for key in value for missing in nulls_without_reason(value[key], f"{path}.{key}")
     ]
 
 
@@ -39,8 +39,8 @@ def nulls_without_reason(value: object, path: str = "") -> list[str]:
 @given(studies)
 def test_the_shape_that_other_tools_read(study: list[Question]) -> None:
     small = make_release(study)
-    draws = bootstrap_of(small, 50)
-    result = strict(analyze(small, [Recall(5), Recall(1)], draws))
+    bootstrap = bootstrap_of(small, 50)
+    result = strict(analyze(small, [Recall(5), Recall(1)], bootstrap))
     assert nulls_without_reason(result) == [".release.part"]  # none was taken
     assert set(result) == {
         *("release", "notes", "human_score", "position_bias", "metrics", "comparisons")
@@ -79,7 +79,7 @@ def test_no_metric_is_no_error() -> None:
     assert strict(analyze(make_release([Question(1)]), []))["metrics"] == {}
 
 
-def test_a_wrong_name_among_others_is_told() -> None:
+def test_an_unknown_name_among_others_is_an_error() -> None:
     with pytest.raises(AnalysisError, match="no such metric"):
         analyze(make_release([Question(1)]), [Recall(5), ScoreColumn("recal")])
 
@@ -100,11 +100,11 @@ def test_pairs_chosen_for_a_scorer_are_no_random_sample() -> None:
     assert "NOTE: the pairs were chosen for what" in analysis_text(analysis)
 
 
-def test_all_intervals_come_from_the_draws_given() -> None:
+def test_all_intervals_come_from_the_given_bootstrap() -> None:
     release = make_release(simulate(np.random.default_rng(3), 6, 8))
-    draws = Bootstrap.of_release(release, unit="row", n_resamples=70, seed=5)
-    result = strict(analyze(release, [Recall(5), Recall(1)], draws))
-    methods = list(found(result, "ci_method"))
+    bootstrap = Bootstrap.of_release(release, unit="row", n_resamples=70, seed=5)
+    result = strict(analyze(release, [Recall(5), Recall(1)], bootstrap))
+    methods = list(values_of_key(result, "ci_method"))
     assert len(methods) > 10
     for method in methods:
         assert (method["n_resamples"], method["seed"]) == (70, 5)
@@ -113,13 +113,13 @@ def test_all_intervals_come_from_the_draws_given() -> None:
     assert within["mean"]["ci_method"]["unit"] == "participant"
 
 
-def found(value: object, key: str) -> Iterator[dict[str, Any]]:
+def values_of_key(value: object, key: str) -> Iterator[dict[str, Any]]:
     """All objects of this key, however deep."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == key:
                 yield inner
-            yield from found(inner, key)
+            yield from values_of_key(inner, key)
 
 
 def simulate(rng: np.random.Generator, n_participants: int, each: int) -> list[Question]:
@@ -128,10 +128,10 @@ def simulate(rng: np.random.Generator, n_participants: int, each: int) -> list[Q
     for participant in range(n_participants):
         for _ in range(each):
             quality = rng.normal(size=2)
-            one, two = ("tbcde" if rng.random() < 0.3 + 0.1 * q else "abcde" for q in quality)
+            images = ["tbcde" if rng.random() < 0.3 + 0.1 * q else "abcde" for q in quality]
             low, high = (int(score) for score in np.clip(np.round(quality + 3), 1, 5))
             answer = 1 if quality[0] > quality[1] else 2
-            study.append(Question(answer, (low, high), (one, two), "t", f"p{participant}"))
+            study.append(Question(answer, (low, high), tuple(images), "t", f"p{participant}"))
     return study
 
 

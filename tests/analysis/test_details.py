@@ -20,18 +20,18 @@ KEYS = {"systems", "participants", "categories", "ceiling", "sensitivity"}
 
 def strict(release: Release) -> dict[str, Any]:
     values = {f"recall@{k}": Recall(k).values(release) for k in (5, 1)}
-    found = details(release, values, bootstrap_of(release, 20))
-    assert details_text(found)
-    written: dict[str, Any] = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    result = details(release, values, bootstrap_of(release, 20))
+    assert details_text(result)
+    written: dict[str, Any] = json.loads(json.dumps(result.to_json(), allow_nan=False))
     return written
 
 
 def nulls_without_reason(value: object, path: str = "") -> list[str]:
     if not isinstance(value, dict):
         return []
-    found = [f"{path}.{key}" for key in value if value[key] is None and not value.get("reason")]
-    return found + [
-        lost for key in value for lost in nulls_without_reason(value[key], f"{path}.{key}")
+    result = [f"{path}.{key}" for key in value if value[key] is None and not value.get("reason")]
+    return result + [
+        missing for key in value for missing in nulls_without_reason(value[key], f"{path}.{key}")
     ]
 
 
@@ -57,10 +57,10 @@ def test_degenerate_studies(study: list[Question]) -> None:
     assert nulls_without_reason({key: strict(make_release(study))[key] for key in KEYS}) == []
 
 
-def test_only_where_asked_for() -> None:
-    found = analyze(make_release([Question(1)]), [Recall(5)])
-    assert found.details is None
-    assert not KEYS & set(found.to_json())
+def test_details_are_computed_on_request_only() -> None:
+    result = analyze(make_release([Question(1)]), [Recall(5)])
+    assert result.details is None
+    assert not KEYS & set(result.to_json())
 
 
 def test_a_whole_release(drawn: tuple[Release, pd.Series]) -> None:
@@ -71,9 +71,9 @@ def test_a_whole_release(drawn: tuple[Release, pd.Series]) -> None:
     assert set(written["categories"]["categories"]) == {"dress", "shirt", "toptee"}
     assert written["ceiling"]["n_sets"] == 0
     assert written["sensitivity"]["one_participant_left_out"]["n_participants"] == 30
-    found = analyze(release, [Recall(5)], bootstrap_of(release, 20), in_detail=True)
-    assert set(found.to_json()) >= KEYS
-    shown = analysis_text(found)
+    result = analyze(release, [Recall(5)], bootstrap_of(release, 20), in_detail=True)
+    assert set(result.to_json()) >= KEYS
+    shown = analysis_text(result)
     lines = shown.splitlines()
     assert max(map(len, lines)) <= 100
     first = [line.split()[0] for line in lines if line.strip().startswith(tuple(BEST_FIRST))]

@@ -28,15 +28,15 @@ def read_published(path: Path) -> list[Question]:
     study = []
     for user, forms in json.loads(path.read_text(encoding="utf-8")).items():
         for form in forms.values():
-            for target, one, two, preferred in zip(
+            for target, set_1, set_2, preferred in zip(
                 form["targ_img_paths"],
                 form["retrieved_set1"],
                 form["retrieved_set2"],
                 form["preferred set"],
                 strict=True,
             ):
-                images = [tuple(map(image_id, shown["img_path"])) for shown in (one, two)]
-                scores = (int(one["user_score"]), int(two["user_score"]))
+                images = [tuple(map(image_id, shown["img_path"])) for shown in (set_1, set_2)]
+                scores = (int(set_1["user_score"]), int(set_2["user_score"]))
                 study.append(
                     Question(int(preferred), scores, (images[0], images[1]), image_id(target), user)
                 )
@@ -71,15 +71,15 @@ def test_position_bias(analysis: Analysis) -> None:
     assert analysis.metrics["recall@5"].preference.base_rate.rate == analysis.position_bias.rate
 
 
-def test_the_intervals_go_by_participant(analysis: Analysis) -> None:
+def test_the_intervals_resample_participants(analysis: Analysis) -> None:
     metric = analysis.metrics["recall@5"]
-    found = metric.spearman
-    assert found.ci is not None
-    assert (found.ci.n_clusters, found.ci.n_resamples, found.ci.note) == (40, 2_000, None)
-    assert (found.ci.low, found.ci.high) == pytest.approx((0.122, 0.192), abs=0.003)
-    low, high = found.independent_ci
-    assert found.ci.high - found.ci.low > 1.1 * (high - low)
-    assert found.ci.low < metric.within.mean < found.ci.high
+    result = metric.spearman
+    assert result.ci is not None
+    assert (result.ci.n_clusters, result.ci.n_resamples, result.ci.note) == (40, 2_000, None)
+    assert (result.ci.low, result.ci.high) == pytest.approx((0.122, 0.192), abs=0.003)
+    low, high = result.independent_ci
+    assert result.ci.high - result.ci.low > 1.1 * (high - low)
+    assert result.ci.low < metric.within.mean < result.ci.high
     assert metric.within.n_participants == 40
     rates = metric.preference
     for rate, ends in (

@@ -35,13 +35,13 @@ def frame(rows: dict[tuple[int, int], int]) -> pd.DataFrame:
     return pd.DataFrame(flat, columns=COLUMNS)
 
 
-def distance(values: list[float], one: float, two: float, level: Level) -> float:
+def distance(values: list[float], first: float, second: float, level: Level) -> float:
     """Krippendorff's squared distance, counted value by value."""
-    if one == two:
+    if first == second:
         return 0.0
     if level == "nominal":
         return 1.0
-    low, high = min(one, two), max(one, two)
+    low, high = min(first, second), max(first, second)
     between = sum(1 for value in values if low < value < high)
     ends = sum(0.5 for value in values if value in (low, high))
     return float((between + ends) ** 2)
@@ -56,20 +56,20 @@ def slow_alpha(units: list[list[float]], level: Level) -> float:
         return math.nan
     observed = 0.0
     for unit in pairable:
-        for one, two in permutations(unit, 2):
-            observed += distance(values, one, two, level) / (len(unit) - 1)
+        for first, second in permutations(unit, 2):
+            observed += distance(values, first, second, level) / (len(unit) - 1)
     expected = 0.0
-    for one, two in permutations(values, 2):
-        expected += distance(values, one, two, level)
+    for first, second in permutations(values, 2):
+        expected += distance(values, first, second, level)
     return 1 - (observed / n) / (expected / (n * (n - 1)))
 
 
 def units_of(table: pd.DataFrame) -> dict[int, list[list[float]]]:
     """The judgements of each unit, by cluster."""
-    found: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    actual: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in table.itertuples():
-        found[row.cluster][row.unit].append(float(row.value))
-    return {cluster: list(units.values()) for cluster, units in found.items()}
+        actual[row.cluster][row.unit].append(float(row.value))
+    return {cluster: list(units.values()) for cluster, units in actual.items()}
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -80,7 +80,7 @@ def test_equals_the_definition_and_another_package(
 ) -> None:
     table = frame(rows)
     result = agreement(table, level, resamples=5)
-    units = [unit for those in units_of(table).values() for unit in those]
+    units = [unit for cluster in units_of(table).values() for unit in cluster]
     pairable = [unit for unit in units if len(unit) > 1]
     assert (result.n_units, result.n_ratings) == (len(pairable), sum(map(len, pairable)))
     wanted = slow_alpha(units, level)
@@ -119,7 +119,7 @@ def test_each_resample_equals_the_definition_on_the_drawn_clusters(level: Level)
     assert agreement(table, level, resamples=40, seed=7) == result
 
 
-def test_full_agreement_is_one_and_chance_is_near_nought() -> None:
+def test_full_agreement_is_one_and_chance_is_near_zero() -> None:
     same = {(rater, unit): unit % 5 for rater in range(3) for unit in range(20)}
     assert agreement(frame(same), "ordinal").alpha == 1
     rng = np.random.default_rng(0)

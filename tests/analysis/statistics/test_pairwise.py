@@ -23,8 +23,8 @@ RESAMPLES = 20
 
 def accuracies(study: list[Question], seed: int = 0) -> dict[str, PairwiseAccuracy]:
     release = make_release(study)
-    draws = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=seed)
-    return pairwise_accuracies(release.preferences, values_of(study), draws)
+    bootstrap = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=seed)
+    return pairwise_accuracies(release.preferences, values_of(study), bootstrap)
 
 
 def says(question: Question, human: str) -> int:
@@ -58,29 +58,29 @@ def best_epsilon(study: list[Question], human: str) -> float:
 @given(studies, st.integers(0, 3))
 def test_equals_the_definition(study: list[Question], seed: int) -> None:
     used = [question for question in study if None not in question.values]
-    for human, found in accuracies(study, seed).items():
-        assert found.n == len(used)
-        assert found.human_ties == sum(says(question, human) == 0 for question in used)
-        assert found.metric_ties == sum(q.values[0] == q.values[1] for q in used)
+    for human, result in accuracies(study, seed).items():
+        assert result.n == len(used)
+        assert result.human_ties == sum(says(question, human) == 0 for question in used)
+        assert result.metric_ties == sum(q.values[0] == q.values[1] for q in used)
         if not used:
-            assert found.reason == "no pair has both values"
+            assert result.reason == "no pair has both values"
             continue
         epsilon = best_epsilon(used, human)
-        assert found.in_sample_epsilon == epsilon
-        assert found.in_sample == pytest.approx(share(used, human, epsilon))
-        assert found.uncalibrated == pytest.approx(share(used, human, 0.0))
+        assert result.in_sample_epsilon == epsilon
+        assert result.in_sample == pytest.approx(share(used, human, epsilon))
+        assert result.uncalibrated == pytest.approx(share(used, human, 0.0))
         folds = assign_folds(make_release(used).preferences["participant_id"], seed)
         if len(set(folds)) == 1:
-            assert math.isnan(found.accuracy)
-            assert found.reason == "epsilon needs a second participant to be chosen on"
+            assert math.isnan(result.accuracy)
+            assert result.reason == "epsilon needs a second participant to be chosen on"
             continue
         right = 0
         for question, fold in zip(used, folds, strict=True):
             others = [q for q, other in zip(used, folds, strict=True) if other != fold]
-            assert found.epsilons[fold] == best_epsilon(others, human)
+            assert result.epsilons[fold] == best_epsilon(others, human)
             right += agrees(question, human, best_epsilon(others, human))
-        assert found.accuracy == pytest.approx(right / len(used))
-        assert found.in_sample >= found.uncalibrated
+        assert result.accuracy == pytest.approx(right / len(used))
+        assert result.in_sample >= result.uncalibrated
 
 
 def test_a_study_that_can_be_counted_by_hand() -> None:
@@ -90,8 +90,8 @@ def test_a_study_that_can_be_counted_by_hand() -> None:
         Question(2, (4, 4), values=(1.0, 4.0)),  # the scores tie, the metric sees set 2 ahead
         Question(1, (2, 5), values=(None, 1.0)),  # no value
     ]
-    found = accuracies([replace(q, participant=name) for name in ("p1", "p2") for q in study])
-    preference, score = found["preference"], found["score"]
+    result = accuracies([replace(q, participant=name) for name in ("p1", "p2") for q in study])
+    preference, score = result["preference"], result["score"]
     assert (preference.accuracy, preference.in_sample, preference.uncalibrated) == (1, 1, 2 / 3)
     assert preference.epsilons == (0.5, 0.5)
     assert (score.accuracy, score.human_ties, score.n) == (2 / 3, 4, 6)
@@ -119,25 +119,25 @@ def test_invariances(study: list[Question]) -> None:
             for q in study
         ]
     )
-    for human, found in plain.items():
-        expected = found.to_json()
+    for human, result in plain.items():
+        expected = result.to_json()
         assert mirrored[human].to_json() == expected
-        assert scaled[human].epsilons == tuple(4 * epsilon for epsilon in found.epsilons)
+        assert scaled[human].epsilons == tuple(4 * epsilon for epsilon in result.epsilons)
         assert scaled[human].to_json()["ci"] == expected["ci"]
-        assert scaled[human].accuracy == pytest.approx(found.accuracy, nan_ok=True)
+        assert scaled[human].accuracy == pytest.approx(result.accuracy, nan_ok=True)
 
 
 @few
 @given(studies)
 def test_every_answer_twice_changes_no_share_and_no_interval(study: list[Question]) -> None:
     once, twice = accuracies(study), accuracies(study + study)
-    for human, found in once.items():
+    for human, result in once.items():
         doubled = twice[human]
-        assert doubled.n == 2 * found.n
-        assert doubled.epsilons == found.epsilons
-        assert doubled.accuracy == pytest.approx(found.accuracy, nan_ok=True)
+        assert doubled.n == 2 * result.n
+        assert doubled.epsilons == result.epsilons
+        assert doubled.accuracy == pytest.approx(result.accuracy, nan_ok=True)
         for end in ("low", "high"):
-            wanted = getattr(found.ci, end)
+            wanted = getattr(result.ci, end)
             assert getattr(doubled.ci, end) == pytest.approx(wanted, nan_ok=True)
 
 
@@ -145,17 +145,17 @@ def test_the_interval_is_that_of_repeated_participants() -> None:
     rng = np.random.default_rng(3)
     study = simulate(rng, n_participants=6, each=5, noise=1.0)
     release = make_release(study)
-    draws = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=4)
-    found = pairwise_accuracies(release.preferences, values_of(study), draws)["score"]
+    bootstrap = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=4)
+    result = pairwise_accuracies(release.preferences, values_of(study), bootstrap)["score"]
     folds = assign_folds(release.preferences["participant_id"], 4)
     right = [
-        agrees(question, "score", found.epsilons[fold])
+        agrees(question, "score", result.epsilons[fold])
         for question, fold in zip(study, folds, strict=True)
     ]
-    weights = np.concatenate(list(draws.weights(release.preferences))).astype(int)
+    weights = np.concatenate(list(bootstrap.weights(release.preferences))).astype(int)
     drawn = [np.repeat(right, row).mean() for row in weights]
     low, high = np.quantile(drawn, [0.025, 0.975])
-    assert (found.ci.low, found.ci.high) == pytest.approx((low, high))
+    assert (result.ci.low, result.ci.high) == pytest.approx((low, high))
 
 
 def simulate(
@@ -178,19 +178,19 @@ def simulate(
     return study
 
 
-def test_the_known_threshold_of_people_is_found() -> None:
-    found = accuracies(simulate(np.random.default_rng(5), 20, 40, noise=0.0))["preference"]
-    assert found.in_sample == 1.0
-    assert found.in_sample_epsilon == pytest.approx(0.5, abs=0.02)
-    assert 0.98 < found.accuracy < 1.0  # folds meet gaps between their epsilon and the threshold
+def test_a_known_human_threshold_is_recovered() -> None:
+    result = accuracies(simulate(np.random.default_rng(5), 20, 40, noise=0.0))["preference"]
+    assert result.in_sample == 1.0
+    assert result.in_sample_epsilon == pytest.approx(0.5, abs=0.02)
+    assert 0.98 < result.accuracy < 1.0  # folds meet gaps between their epsilon and the threshold
 
 
-def test_an_epsilon_of_other_people_flatters_less() -> None:
+def test_an_epsilon_from_other_participants_flatters_less() -> None:
     rng = np.random.default_rng(6)
     gains = []
     for _ in range(30):
-        found = accuracies(simulate(rng, 6, 6, noise=30.0))["preference"]
-        gains.append(found.in_sample - found.accuracy)
+        result = accuracies(simulate(rng, 6, 6, noise=30.0))["preference"]
+        gains.append(result.in_sample - result.accuracy)
     assert np.mean(gains) > 0.02
 
 
@@ -199,8 +199,8 @@ def test_what_is_undefined_has_a_reason() -> None:
         Question(preferred, values=(1.0, 1.0), participant=f"p{preferred}")
         for preferred in (0, 1, 2)
     ]
-    found = accuracies(constant)["preference"]
-    assert (found.accuracy, found.human_ties, found.metric_ties) == (1 / 3, 1, 3)
+    result = accuracies(constant)["preference"]
+    assert (result.accuracy, result.human_ties, result.metric_ties) == (1 / 3, 1, 3)
     for study in ([], [Question(1)], [Question(1, values=(None, 1.0))]):
         for accuracy in accuracies(study).values():
             written = json.loads(json.dumps(accuracy.to_json(), allow_nan=False))
@@ -223,7 +223,7 @@ def test_epsilon_is_the_smallest_of_the_best(pairs: list[tuple[int, int]]) -> No
     assert epsilon == min(tried for tried, count in counts.items() if count == best)
 
 
-def test_folds_keep_people_whole_and_even() -> None:
+def test_folds_are_equal_and_keep_participants_together() -> None:
     rows = make_release(simulate(np.random.default_rng(1), 13, 3, noise=1.0)).preferences
     people = rows["participant_id"]
     folds = assign_folds(people, seed=2)

@@ -56,12 +56,12 @@ def compare(
     study: Sequence[Question], values: Mapping[str, pd.Series[float]], swaps: Swaps = SWAPS
 ) -> Comparison:
     release = make_release(study)
-    (found,) = compare_all(release, values, bootstrap_of(release, RESAMPLES), swaps)
-    return found
+    (result,) = compare_all(release, values, bootstrap_of(release, RESAMPLES), swaps)
+    return result
 
 
-def figures(found: Difference) -> tuple[Any, ...]:
-    numbers = (found.difference, found.ci.low, found.ci.high, found.p)
+def figures(result: Difference) -> tuple[Any, ...]:
+    numbers = (result.difference, result.ci.low, result.ci.high, result.p)
     return tuple(pytest.approx(each, nan_ok=True, abs=1e-12) for each in numbers)
 
 
@@ -69,12 +69,12 @@ def literal(
     sets: pd.DataFrame, pairs: pd.DataFrame, name: str, values: Mapping[str, pd.Series[float]]
 ) -> float:
     """One statistic of one metric less that of the other, on rows that may repeat."""
-    found = []
+    result = []
     for metric in values.values():
         if name == "spearman":
             x, y = sets["set_id"].map(metric), sets["score"]
             defined = min(x.nunique(), y.nunique()) > 1
-            found.append(stats.spearmanr(x, y).statistic if defined else math.nan)
+            result.append(stats.spearmanr(x, y).statistic if defined else math.nan)
             continue
         hits = n = 0.0
         for row in pairs.itertuples():
@@ -83,18 +83,18 @@ def literal(
                 continue
             n += 1
             hits += 0.5 if gap == 0 else row.preferred == (1 if gap > 0 else 2)
-        found.append(hits / n if n else math.nan)
-    return found[0] - found[1]
+        result.append(hits / n if n else math.nan)
+    return result[0] - result[1]
 
 
 def usable(
     release: Release, values: Mapping[str, pd.Series[float]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The sets that both metrics have a value for, and the pairs with a preference likewise."""
-    lost = {name for metric in values.values() for name in metric.index[metric.isna()]}
+    missing = {name for metric in values.values() for name in metric.index[metric.isna()]}
     pairs = release.preferences[release.preferences["preferred"] != 0]
-    whole = ~(pairs["set_1"].isin(lost) | pairs["set_2"].isin(lost))
-    return release.sets[~release.sets["set_id"].isin(lost)], pairs[whole]
+    whole = ~(pairs["set_1"].isin(missing) | pairs["set_2"].isin(missing))
+    return release.sets[~release.sets["set_id"].isin(missing)], pairs[whole]
 
 
 @few
@@ -106,16 +106,16 @@ def test_differences_are_those_of_the_single_statistics(
     values = as_metrics(study, *columns)
     release = make_release(study)
     sets, pairs = usable(release, values)
-    found = compare(study, values)
+    result = compare(study, values)
     rhos = [spearman(sets, metric).rho for metric in values.values()]
     rates = [preference_rates(pairs, metric) for metric in values.values()]
-    for name, one, two in (
+    for name, metric_a, metric_b in (
         ("spearman", *rhos),
         ("tie_half", *[each.tie_half.rate for each in rates]),
         ("symmetric", *[each.symmetric.rate for each in rates]),
     ):
-        difference: Difference = getattr(found, name)
-        assert difference.difference == pytest.approx(one - two, nan_ok=True, abs=1e-12)
+        difference: Difference = getattr(result, name)
+        assert difference.difference == pytest.approx(metric_a - metric_b, nan_ok=True, abs=1e-12)
         rows = sets if name == "spearman" else pairs
         assert difference.n == len(rows)
         assert difference.n_clusters == rows["participant_id"].nunique()
@@ -131,22 +131,22 @@ def test_intervals_are_those_of_repeated_rows(
     study, *columns = drawn
     values = as_metrics(study, *columns)
     release = make_release(study)
-    draws = bootstrap_of(release, RESAMPLES)
+    bootstrap = bootstrap_of(release, RESAMPLES)
     rows = usable(release, values)
-    found = compare(study, values)
+    result = compare(study, values)
     repeated = [
         [
             table.loc[np.repeat(table.index, weights.astype(int))]
-            for weights in np.concatenate(list(draws.weights(table)))
+            for weights in np.concatenate(list(bootstrap.weights(table)))
         ]
         for table in rows
     ]
     for name in STATISTICS:
-        if math.isnan(getattr(found, name).difference):
+        if math.isnan(getattr(result, name).difference):
             continue
         statistics = [literal(*resample, name, values) for resample in zip(*repeated, strict=True)]
-        wanted = draws.interval(np.array(statistics), rows[name != "spearman"])
-        ci = getattr(found, name).ci
+        wanted = bootstrap.interval(np.array(statistics), rows[name != "spearman"])
+        ci = getattr(result, name).ci
         assert (ci.low, ci.high, ci.n_undefined) == (
             pytest.approx(wanted.low, nan_ok=True, abs=1e-12),
             pytest.approx(wanted.high, nan_ok=True, abs=1e-12),
@@ -167,9 +167,9 @@ def test_p_is_that_of_exchanging_whole_participants(
     study, *columns = drawn
     values = as_metrics(study, *columns)
     release = make_release(study)
-    found = compare(study, values)
+    result = compare(study, values)
     for name, rows in zip(STATISTICS, (0, 1, 1), strict=True):
-        difference: Difference = getattr(found, name)
+        difference: Difference = getattr(result, name)
         if math.isnan(difference.p):
             continue
         table = usable(release, values)[rows]
@@ -188,17 +188,21 @@ def literal_swap(
 ) -> float:
     """The difference when the two metrics are exchanged for these participants."""
     here = table["participant_id"].isin(exchanged).to_numpy()
-    one, two = values.values()
+    metric_a, metric_b = values.values()
     if name == "spearman":
-        x, y = (standardised(table["set_id"].map(metric)) for metric in (one, two))
+        x, y = (standardised(table["set_id"].map(metric)) for metric in (metric_a, metric_b))
         first, second = x.where(~here, y), y.where(~here, x)
         if min(first.std(), second.std()) < 1e-9:
             return math.nan
         scores = table["score"].rank()
         return float(np.corrcoef(first, scores)[0, 1] - np.corrcoef(second, scores)[0, 1])
     theirs = set(table.loc[here, ["set_1", "set_2"]].to_numpy().ravel())
-    first = pd.Series({key: (two if key in theirs else one)[key] for key in one.index})
-    second = pd.Series({key: (one if key in theirs else two)[key] for key in one.index})
+    first = pd.Series(
+        {key: (metric_b if key in theirs else metric_a)[key] for key in metric_a.index}
+    )
+    second = pd.Series(
+        {key: (metric_a if key in theirs else metric_b)[key] for key in metric_a.index}
+    )
     return literal(table, table, name, {"first": first, "second": second})
 
 
@@ -232,8 +236,8 @@ def test_invariances(
             assert figures(getattr(twice, name)) == figures_of(difference)
 
 
-def figures_of(found: Difference) -> tuple[float, ...]:
-    return (found.difference, found.ci.low, found.ci.high, found.p)
+def figures_of(result: Difference) -> tuple[float, ...]:
+    return (result.difference, result.ci.low, result.ci.high, result.p)
 
 
 def mirrored(column: Sequence[float | None]) -> list[float | None]:
@@ -259,12 +263,12 @@ def simulate(
     return study, as_metrics(study, *columns)
 
 
-def test_the_better_metric_is_found_and_equal_ones_are_not() -> None:
+def test_a_better_metric_is_detected_and_equal_ones_are_not() -> None:
     study, values = simulate(np.random.default_rng(8), (0.2, 2.0, 2.0))
     release = make_release(study)
-    found = compare_all(release, values, bootstrap_of(release, 300))
-    better, best, equal = found
-    assert [(each.metric, each.other) for each in found] == [
+    result = compare_all(release, values, bootstrap_of(release, 300))
+    better, best, equal = result
+    assert [(each.metric, each.other) for each in result] == [
         ("one", "two"),
         ("one", "three"),
         ("two", "three"),
@@ -284,9 +288,9 @@ def test_p_is_small_as_often_as_it_should() -> None:
     small = dict.fromkeys(STATISTICS, 0)
     for number in range(60):
         study, values = simulate(rng, (1.0, 1.0), n_participants=10, each=8)
-        found = compare(study, values, Swaps(99, seed=number))
+        result = compare(study, values, Swaps(99, seed=number))
         for name in STATISTICS:
-            small[name] += getattr(found, name).p <= 0.2
+            small[name] += getattr(result, name).p <= 0.2
     assert all(4 <= count <= 21 for count in small.values())
 
 
@@ -294,10 +298,10 @@ def test_a_third_metric_changes_p_holm_alone() -> None:
     study, values = simulate(np.random.default_rng(10), (0.5, 1.0, 1.0), n_participants=8)
     values["three"].iloc[:100] = np.nan
     release, swaps = make_release(study), Swaps(200)
-    draws = bootstrap_of(release, RESAMPLES)
+    bootstrap = bootstrap_of(release, RESAMPLES)
     pair = {name: values[name] for name in ("one", "two")}
-    (alone,) = compare_all(release, pair, draws, swaps)
-    among, fewer, _ = compare_all(release, values, draws, swaps)
+    (alone,) = compare_all(release, pair, bootstrap, swaps)
+    among, fewer, _ = compare_all(release, values, bootstrap, swaps)
     for name in STATISTICS:
         assert replace(getattr(among, name), p_holm=getattr(alone, name).p) == getattr(alone, name)
         assert getattr(among, name).p_holm >= getattr(alone, name).p
@@ -339,12 +343,12 @@ def test_what_is_undefined_has_a_reason() -> None:
 def test_fewer_than_two_metrics_are_not_compared() -> None:
     study = [Question(1, values=(1, 2))]
     release = make_release(study)
-    draws = bootstrap_of(release, RESAMPLES)
-    assert compare_all(release, {}, draws) == []
-    assert compare_all(release, as_metrics(study, [1.0, 2.0]), draws) == []
+    bootstrap = bootstrap_of(release, RESAMPLES)
+    assert compare_all(release, {}, bootstrap) == []
+    assert compare_all(release, as_metrics(study, [1.0, 2.0]), bootstrap) == []
 
 
-def test_an_analysis_has_them() -> None:
+def test_an_analysis_contains_the_comparisons() -> None:
     study, _ = simulate(np.random.default_rng(11), (), n_participants=3, each=4)
     release = make_release(study)
     analysis = analyze(release, [Recall(5), Recall(1)], bootstrap_of(release, RESAMPLES))

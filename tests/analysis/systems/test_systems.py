@@ -18,7 +18,7 @@ Drawn = tuple[Release, pd.Series]
 
 
 @pytest.fixture(scope="module")
-def found(drawn: Drawn) -> Systems:
+def measured(drawn: Drawn) -> Systems:
     release, utilities = drawn
     values = {"oracle": utilities, "reverse": -utilities, "recall@5": Recall(5).values(release)}
     return systems(release, values, bootstrap_of(release, 200))
@@ -28,57 +28,57 @@ def order(figures: dict[str, float]) -> list[str]:
     return sorted(figures, key=lambda name: -figures[name])
 
 
-def test_the_known_order_is_found(found: Systems) -> None:
-    figures = found.figures
+def test_the_known_order_is_recovered(measured: Systems) -> None:
+    figures = measured.figures
     assert order({name: each.win_rate.value for name, each in figures.items()}) == BEST_FIRST
     assert order({name: each.strength.value for name, each in figures.items()}) == BEST_FIRST
     assert order({name: each.mean_score.value for name, each in figures.items()}) == BEST_FIRST
-    oracle = found.metrics["oracle"]
+    oracle = measured.metrics["oracle"]
     assert order({name: each.value for name, each in oracle.set_score.items()}) == BEST_FIRST
     assert oracle.order.tau == 1
     assert oracle.order.swapped == ()
-    assert found.k == 5
+    assert measured.k == 5
 
 
-def test_intervals_hold_their_figures(found: Systems) -> None:
-    for each in found.figures.values():
+def test_intervals_contain_their_estimates(measured: Systems) -> None:
+    for each in measured.figures.values():
         for estimate in (each.win_rate, each.strength, each.mean_score):
             assert estimate.ci is not None
             assert estimate.ci.low < estimate.value < estimate.ci.high
             assert estimate.ci.unit == "participant"
-    score = found.metrics["oracle"].set_score["sharp"]
+    score = measured.metrics["oracle"].set_score["sharp"]
     assert score.ci is not None
     assert score.ci.unit == "triplet"
 
 
-def test_a_metric_that_is_always_wrong_reverses_the_order(found: Systems) -> None:
-    upside_down = found.metrics["reverse"].order
+def test_a_metric_that_is_always_wrong_reverses_the_order(measured: Systems) -> None:
+    upside_down = measured.metrics["reverse"].order
     assert upside_down.tau == -1
     assert upside_down.swapped[0] == (BEST_FIRST[0], BEST_FIRST[1])
     assert len(upside_down.swapped) == 6
 
 
-def test_figures_are_the_plain_ones(drawn: Drawn, found: Systems) -> None:
+def test_figures_are_the_plain_ones(drawn: Drawn, measured: Systems) -> None:
     release, utilities = drawn
     for name in BEST_FIRST:
         own = release.sets[release.sets["system"] == name]
-        assert found.figures[name].mean_score.value == pytest.approx(own["score"].mean())
-        assert found.figures[name].mean_score.n == len(own)
-        won = lost = 0
+        assert measured.figures[name].mean_score.value == pytest.approx(own["score"].mean())
+        assert measured.figures[name].mean_score.n == len(own)
+        won = missing = 0
         for row in release.preferences.itertuples():
             if name in (row.system_1, row.system_2):
                 winner = row.system_1 if row.preferred == 1 else row.system_2
-                won, lost = won + (winner == name), lost + (winner != name)
-        assert found.figures[name].win_rate.value == pytest.approx(won / (won + lost))
-        scores = found.metrics["oracle"].set_score[name]
+                won, missing = won + (winner == name), missing + (winner != name)
+        assert measured.figures[name].win_rate.value == pytest.approx(won / (won + missing))
+        scores = measured.metrics["oracle"].set_score[name]
         assert scores.value == pytest.approx(utilities[own["set_id"]].mean())
-    assert set(found.metrics["oracle"].by_category) == {"dress", "shirt", "toptee"}
+    assert set(measured.metrics["oracle"].by_category) == {"dress", "shirt", "toptee"}
 
 
 def test_a_set_that_several_people_judged_counts_once(overlapping: Drawn) -> None:
     release, utilities = overlapping
-    found = systems(release, {"oracle": utilities}, bootstrap_of(release, 20))
-    n = sum(each.n for each in found.metrics["oracle"].set_score.values())
+    measured = systems(release, {"oracle": utilities}, bootstrap_of(release, 20))
+    n = sum(each.n for each in measured.metrics["oracle"].set_score.values())
     assert n == len(release.sets) / 3
 
 
@@ -97,10 +97,10 @@ def test_own_similarity_comes_from_a_scores_file_of_the_systems_name(
     assert "no scores file blurred" in str(figures["blurred"].own_similarity.reason)
 
 
-def test_unnamed_systems_are_a_reason(drawn: Drawn) -> None:
+def test_unnamed_systems_have_a_reason(drawn: Drawn) -> None:
     study = make_release([Question(1), Question(2)])
-    found = systems(study, {}, bootstrap_of(study, 5))
-    assert found.to_json() == {
+    measured = systems(study, {}, bootstrap_of(study, 5))
+    assert measured.to_json() == {
         "k": None,
         "systems": None,
         "metrics": None,
@@ -120,28 +120,28 @@ def named(preferred: list[int], pairs: list[tuple[str, str]]) -> Release:
 
 def test_a_system_that_never_lost_has_no_strength() -> None:
     release = named([1, 1, 2], [("a", "b"), ("a", "b"), ("b", "a")])
-    found = systems(release, {"flat": constant(release)}, bootstrap_of(release, 20))
-    strength = found.figures["a"].strength
+    measured = systems(release, {"flat": constant(release)}, bootstrap_of(release, 20))
+    strength = measured.figures["a"].strength
     assert math.isnan(strength.value)
     assert strength.reason == "a never lost to the other systems, so no strength is the best"
-    assert found.figures["a"].win_rate.value == 1
-    agreement = found.metrics["flat"].order
+    assert measured.figures["a"].win_rate.value == 1
+    agreement = measured.metrics["flat"].order
     assert math.isnan(agreement.tau)
     assert str(agreement.reason).startswith("people's order: a never lost")
 
 
 def test_a_metric_that_always_ties_orders_nothing() -> None:
     release = named([1, 2, 0], [("a", "b"), ("a", "b"), ("b", "a")])
-    found = systems(release, {"flat": constant(release)}, bootstrap_of(release, 20))
-    assert found.figures["a"].win_rate.value == 0.5
-    agreement = found.metrics["flat"].order
+    measured = systems(release, {"flat": constant(release)}, bootstrap_of(release, 20))
+    assert measured.figures["a"].win_rate.value == 0.5
+    agreement = measured.metrics["flat"].order
     assert str(agreement.reason).endswith("all systems are equally strong")
 
 
 def test_one_system_against_itself() -> None:
     release = named([1, 2], [("a", "a"), ("a", "a")])
-    found = systems(release, {"flat": constant(release)}, bootstrap_of(release, 20))
-    figures = found.figures["a"]
+    measured = systems(release, {"flat": constant(release)}, bootstrap_of(release, 20))
+    figures = measured.figures["a"]
     assert math.isnan(figures.win_rate.value)
     assert figures.strength.reason == "strengths need 2 systems; there is 1"
     assert figures.mean_score.value == 3

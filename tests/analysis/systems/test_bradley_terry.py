@@ -29,15 +29,15 @@ tables = arrays.arrays(
 
 
 def reaches(wins: np.ndarray, start: int) -> set[int]:
-    """Whom wins lead to, by walking."""
-    found, left = {start}, [start]
-    while left:
-        here = left.pop()
-        for there in range(len(wins)):
-            if wins[here, there] > 0 and there not in found:
-                found.add(there)
-                left.append(there)
-    return found
+    """The systems that chains of wins lead to."""
+    reached, unvisited = {start}, [start]
+    while unvisited:
+        winner = unvisited.pop()
+        for loser in range(len(wins)):
+            if wins[winner, loser] > 0 and loser not in reached:
+                reached.add(loser)
+                unvisited.append(loser)
+    return reached
 
 
 def gradient(wins: np.ndarray, strengths: np.ndarray) -> np.ndarray:
@@ -63,13 +63,13 @@ def test_strengths_are_where_the_likelihood_is_greatest(wins: np.ndarray) -> Non
         assert strengths.sum() == pytest.approx(0, abs=1e-12)
 
 
-def test_many_at_once_are_what_evalica_gives_one_by_one() -> None:
+def test_fitting_many_at_once_equals_evalica_one_by_one() -> None:
     rng = np.random.default_rng(0)
     wins = rng.integers(0, 3, (300, 4, 4)) * (1.0 - np.eye(4))
-    found = resampled_log_strengths(wins)
+    result = resampled_log_strengths(wins)
     one_by_one = np.array([log_strengths(each) for each in wins])
     assert 20 < np.isnan(one_by_one).any(axis=1).sum() < 280
-    np.testing.assert_allclose(found, one_by_one, atol=1e-7)
+    np.testing.assert_allclose(result, one_by_one, atol=1e-7)
 
 
 def test_two_systems_have_the_log_odds_between_them() -> None:
@@ -86,9 +86,9 @@ def test_two_systems_have_the_log_odds_between_them() -> None:
     ],
 )
 def test_reasons(wins: np.ndarray, reason: str) -> None:
-    said = why_undefined(wins, NAMES[: len(wins)])
-    assert said is not None
-    assert said.startswith(reason)
+    explanation = why_undefined(wins, NAMES[: len(wins)])
+    assert explanation is not None
+    assert explanation.startswith(reason)
     assert np.isnan(log_strengths(wins)).all()
     assert np.isnan(resampled_log_strengths(wins[None])).all()
 
@@ -99,24 +99,24 @@ def test_wins_are_counted_in_each_resample() -> None:
     rows = pd.DataFrame(
         {"participant_id": rng.choice(["p", "q", "r"], n), "query_id": np.arange(n).astype(str)}
     )
-    one = rng.integers(0, 3, n)
-    two = (one + rng.integers(1, 3, n)) % 3
+    first = rng.integers(0, 3, n)
+    second = (first + rng.integers(1, 3, n)) % 3
     share = rng.choice([0, 0.5, 1], n)
-    draws = Bootstrap.of_rows(rows, n_resamples=5)
-    found = resampled_wins(rows, one, two, share, 3, draws)
-    (weights,) = draws.weights(rows)
+    bootstrap = Bootstrap.of_rows(rows, n_resamples=5)
+    result = resampled_wins(rows, first, second, share, 3, bootstrap)
+    (weights,) = bootstrap.weights(rows)
     for resample, counts in enumerate(weights.astype(int)):
-        again = [np.repeat(each, counts) for each in (one, two, share)]
-        np.testing.assert_allclose(found[resample], count_wins(*again, 3))
+        again = [np.repeat(each, counts) for each in (first, second, share)]
+        np.testing.assert_allclose(result[resample], count_wins(*again, 3))
 
 
 @few
 @given(*[st.lists(st.integers(-3, 3), min_size=5, max_size=5)] * 2)
 def test_tau_is_scipys(first: list[int], second: list[int]) -> None:
-    found = kendall_tau(np.array(first, float), np.array(second, float))
+    result = kendall_tau(np.array(first, float), np.array(second, float))
     expected = (
         math.nan
         if len(set(first)) == 1 or len(set(second)) == 1
         else stats.kendalltau(first, second).statistic
     )
-    assert float(found) == pytest.approx(expected, nan_ok=True)
+    assert float(result) == pytest.approx(expected, nan_ok=True)

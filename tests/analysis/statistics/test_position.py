@@ -31,10 +31,10 @@ def test_equals_the_definition_and_scipy(answers: list[int]) -> None:
 
 
 def test_swapping_the_sides_leaves_p() -> None:
-    one = position_bias(make_release([Question(1)] * 9 + [Question(2)]).preferences)
-    two = position_bias(make_release([Question(2)] * 9 + [Question(1)]).preferences)
-    assert (one.rate, two.rate) == (0.9, 0.1)
-    assert one.p == two.p == pytest.approx(22 / 1024)
+    first = position_bias(make_release([Question(1)] * 9 + [Question(2)]).preferences)
+    second = position_bias(make_release([Question(2)] * 9 + [Question(1)]).preferences)
+    assert (first.rate, second.rate) == (0.9, 0.1)
+    assert first.p == second.p == pytest.approx(22 / 1024)
 
 
 @few
@@ -50,13 +50,13 @@ def test_the_sign_flip_test_equals_going_over_all_patterns(leads: list[int]) -> 
 
 
 def test_with_one_answer_each_the_sign_flip_test_is_the_binomial_one() -> None:
-    study = [Question(1 if one < 14 else 2, participant=f"p{one}") for one in range(18)]
+    study = [Question(1 if number < 14 else 2, participant=f"p{number}") for number in range(18)]
     result = position_bias(make_release(study).preferences)
     assert result.p_clustered == pytest.approx(result.p)
     assert result.n_participants == 18
 
 
-def test_one_person_of_one_mind_proves_nothing() -> None:
+def test_one_consistent_participant_is_no_evidence() -> None:
     release = make_release([Question(1)] * 40)
     result = position_bias(release.preferences, Bootstrap.of_release(release))
     assert result.p < 1e-9
@@ -68,13 +68,14 @@ def test_one_person_of_one_mind_proves_nothing() -> None:
 def test_the_interval_is_that_of_the_participants_written_out() -> None:
     rng = np.random.default_rng(4)
     study = [
-        Question(int(rng.choice([0, 1, 1, 2])), participant=f"p{one % 7}") for one in range(90)
+        Question(int(rng.choice([0, 1, 1, 2])), participant=f"p{number % 7}")
+        for number in range(90)
     ]
     release = make_release(study)
-    draws = bootstrap_of(release, 120)
-    result = position_bias(release.preferences, draws)
+    bootstrap = bootstrap_of(release, 120)
+    result = position_bias(release.preferences, bootstrap)
     rates = []
-    for counts in np.concatenate(list(draws.counts())):
+    for counts in np.concatenate(list(bootstrap.counts())):
         answers = [
             question.preferred
             for person in range(7)

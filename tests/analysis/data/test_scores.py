@@ -75,7 +75,7 @@ def test_ids_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
     assert read_scores(path, release.sets)[IDS[0]] == 3
 
 
-def test_found_beside_the_release_and_as_extra_files(tmp_path: Path) -> None:
+def test_scores_are_found_beside_the_release_and_as_extra_files(tmp_path: Path) -> None:
     folder = tmp_path / "small-hp-1.0.0"
     beside = scores_folder(folder)
     assert beside == tmp_path / "small-hp-1.0.0.scores"
@@ -95,7 +95,7 @@ def test_a_trailing_dot_still_finds_the_scores(
     assert scores_folder(Path()) == tmp_path / "small.scores"
 
 
-def test_files_that_cannot_be_scores_files(tmp_path: Path) -> None:
+def test_invalid_scores_files_are_errors(tmp_path: Path) -> None:
     with pytest.raises(AnalysisError, match=r"must end in \.parquet, \.csv, \.jsonl"):
         find_scores(tmp_path, [tmp_path / "mine.txt"])
     with pytest.raises(AnalysisError, match=r"mine\.csv: no such file"):

@@ -21,8 +21,8 @@ RESAMPLES = 20
 
 def margins_of(study: list[Question]) -> Margins:
     release = make_release(study)
-    draws = bootstrap_of(release, RESAMPLES)
-    return margins(release.preferences, values_of(study), draws)
+    bootstrap = bootstrap_of(release, RESAMPLES)
+    return margins(release.preferences, values_of(study), bootstrap)
 
 
 def told_apart(study: list[Question]) -> list[tuple[float, int, bool]]:
@@ -44,28 +44,28 @@ def counted(margin: AccuracyByMargin) -> list[tuple[float, float, object, int]]:
 def by_place(
     pairs: list[tuple[float, bool]], places: list[int]
 ) -> list[tuple[float, float, float, int]]:
-    found = []
+    result = []
     for place in sorted(set(places)):
         inside = [pair for pair, other in zip(pairs, places, strict=True) if other == place]
         gaps = [gap for gap, _ in inside]
         hits = sum(right for _, right in inside)
-        found.append((min(gaps), max(gaps), hits / len(inside), len(inside)))
-    return found
+        result.append((min(gaps), max(gaps), hits / len(inside), len(inside)))
+    return result
 
 
 @few
 @given(studies)
 def test_equals_the_definition(study: list[Question]) -> None:
     pairs = told_apart(study)
-    found = margins_of(study)
+    result = margins_of(study)
     gaps = [gap for gap, _, _ in pairs]
     places = [math.floor(BINS * (rank - 0.5) / len(pairs) + 1e-9) for rank in midranks(gaps)]
     wanted = by_place([(gap, right) for gap, _, right in pairs], places)
-    assert counted(found.by_metric) == wanted
+    assert counted(result.by_metric) == wanted
     wanted = by_place([(apart, right) for _, apart, right in pairs], [pair[1] for pair in pairs])
-    assert counted(found.by_score) == wanted
-    assert found.by_metric.n == found.by_score.n == len(pairs)
-    assert (found.by_metric.reason is None) == bool(pairs)
+    assert counted(result.by_score) == wanted
+    assert result.by_metric.n == result.by_score.n == len(pairs)
+    assert (result.by_metric.reason is None) == bool(pairs)
 
 
 @few
@@ -83,11 +83,11 @@ def test_the_bins_together_are_the_symmetric_rate(study: list[Question]) -> None
 @given(studies)
 def test_the_trend_is_scipys_rho_over_pairs(study: list[Question]) -> None:
     pairs = told_apart(study)
-    found = margins_of(study)
+    result = margins_of(study)
     right = [float(pair[2]) for pair in pairs]
     for trend, gaps in (
-        (found.by_metric.trend, [pair[0] for pair in pairs]),
-        (found.by_score.trend, [float(pair[1]) for pair in pairs]),
+        (result.by_metric.trend, [pair[0] for pair in pairs]),
+        (result.by_score.trend, [float(pair[1]) for pair in pairs]),
     ):
         if len(set(gaps)) < 2 or len(set(right)) < 2:
             assert math.isnan(trend.rho)
@@ -120,18 +120,22 @@ def test_invariances(study: list[Question]) -> None:
     )
     assert scaled.by_score.to_json() == plain.by_score.to_json()
     assert scaled.by_metric.trend == plain.by_metric.trend or not plain.by_metric.n
-    for one, other in zip(plain.by_metric.bins, scaled.by_metric.bins, strict=True):
-        assert replace(one, low=2 * one.low, high=2 * one.high) == other
+    for plain_bin, other_bin in zip(plain.by_metric.bins, scaled.by_metric.bins, strict=True):
+        assert replace(plain_bin, low=2 * plain_bin.low, high=2 * plain_bin.high) == other_bin
     twice = margins_of(study + study)
-    for one, other in zip(
+    for plain_bin, other_bin in zip(
         plain.by_metric.bins + plain.by_score.bins,
         twice.by_metric.bins + twice.by_score.bins,
         strict=True,
     ):
-        assert (other.low, other.high, other.n) == (one.low, one.high, 2 * one.n)
-        assert other.accuracy == pytest.approx(one.accuracy)
-        assert other.ci.low == pytest.approx(one.ci.low, nan_ok=True)
-        assert other.ci.high == pytest.approx(one.ci.high, nan_ok=True)
+        assert (other_bin.low, other_bin.high, other_bin.n) == (
+            plain_bin.low,
+            plain_bin.high,
+            2 * plain_bin.n,
+        )
+        assert other_bin.accuracy == pytest.approx(plain_bin.accuracy)
+        assert other_bin.ci.low == pytest.approx(plain_bin.ci.low, nan_ok=True)
+        assert other_bin.ci.high == pytest.approx(plain_bin.ci.high, nan_ok=True)
 
 
 def simulate(rng: np.random.Generator, *, sure: bool) -> list[Question]:
@@ -148,18 +152,18 @@ def simulate(rng: np.random.Generator, *, sure: bool) -> list[Question]:
     return study
 
 
-def test_a_metric_that_knows_how_sure_it_is() -> None:
-    found = margins_of(simulate(np.random.default_rng(1), sure=True)).by_metric
-    accuracies = [each.accuracy for each in found.bins]
+def test_a_metric_with_reliable_margins_has_a_trend() -> None:
+    result = margins_of(simulate(np.random.default_rng(1), sure=True)).by_metric
+    accuracies = [each.accuracy for each in result.bins]
     assert accuracies == sorted(accuracies)
-    assert [each.n for each in found.bins] == [120] * BINS
-    assert found.trend.ci.low > 0.1
-    for each in found.bins:
+    assert [each.n for each in result.bins] == [120] * BINS
+    assert result.trend.ci.low > 0.1
+    for each in result.bins:
         assert each.ci.low < each.accuracy < each.ci.high
         assert each.ci.n_clusters == 12
 
 
-def test_a_metric_that_does_not() -> None:
+def test_a_metric_with_meaningless_margins_has_no_trend() -> None:
     trend = margins_of(simulate(np.random.default_rng(2), sure=False)).by_metric.trend
     assert trend.ci.low < 0 < trend.ci.high
 
@@ -167,11 +171,11 @@ def test_a_metric_that_does_not() -> None:
 def test_the_intervals_are_those_of_repeated_participants() -> None:
     study = simulate(np.random.default_rng(3), sure=True)
     release = make_release(study)
-    draws = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=7)
-    found = margins(release.preferences, values_of(study), draws).by_metric
+    bootstrap = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=7)
+    result = margins(release.preferences, values_of(study), bootstrap).by_metric
     gaps, _, right = (np.array(column) for column in zip(*told_apart(study), strict=True))
-    weights = np.concatenate(list(draws.weights(release.preferences))).astype(int)
-    for place, each in enumerate(found.bins):
+    weights = np.concatenate(list(bootstrap.weights(release.preferences))).astype(int)
+    for place, each in enumerate(result.bins):
         inside = equal_bins(gaps) == place
         drawn = [np.repeat(right[inside], row[inside]).mean() for row in weights]
         ends = np.quantile(drawn, [0.025, 0.975])
@@ -180,7 +184,7 @@ def test_the_intervals_are_those_of_repeated_participants() -> None:
     rhos = [
         stats.pearsonr(np.repeat(ranks, row), np.repeat(right, row)).statistic for row in weights
     ]
-    assert (found.trend.ci.low, found.trend.ci.high) == pytest.approx(
+    assert (result.trend.ci.low, result.trend.ci.high) == pytest.approx(
         tuple(np.quantile(rhos, [0.025, 0.975]))
     )
 

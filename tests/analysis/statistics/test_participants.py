@@ -16,11 +16,11 @@ from tests.analysis.studies import Question, few, make_release, studies, values_
 
 @few
 @given(studies)
-def test_equals_the_plain_loops(study: list[Question]) -> None:
+def test_equals_the_reference_loops(study: list[Question]) -> None:
     release = make_release(study)
-    found = participants(release, {"m": values_of(study)})
-    assert list(found.table.index) == sorted({question.participant for question in study})
-    for person, row in found.table.iterrows():
+    result = participants(release, {"m": values_of(study)})
+    assert list(result.table.index) == sorted({question.participant for question in study})
+    for person, row in result.table.iterrows():
         own = [question for question in study if question.participant == person]
         decided = [question.preferred for question in own if question.preferred]
         assert row["n"] == len(own)
@@ -35,7 +35,7 @@ def test_equals_the_plain_loops(study: list[Question]) -> None:
         ]
         assert row["contradictions"] == mean(against)
         tie_half = reference.tie_half(own)[0]
-        assert found.by_metric["m"].loc[person, "tie_half"] == pytest.approx(tie_half, nan_ok=True)
+        assert result.by_metric["m"].loc[person, "tie_half"] == pytest.approx(tie_half, nan_ok=True)
         pairs = [
             (value, score)
             for each in own
@@ -43,10 +43,10 @@ def test_equals_the_plain_loops(study: list[Question]) -> None:
             if value is not None
         ]
         rho = reference.spearman(*zip(*pairs, strict=True)) if len(pairs) >= 3 else math.nan
-        assert found.by_metric["m"].loc[person, "rho"] == pytest.approx(rho, nan_ok=True)
+        assert result.by_metric["m"].loc[person, "rho"] == pytest.approx(rho, nan_ok=True)
 
 
-def test_what_a_release_does_not_say_is_a_reason() -> None:
+def test_missing_columns_have_a_reason() -> None:
     release = make_release([Question(0)])
     (written,) = (
         participants(release, {"m": values_of([Question(0)])}).to_json()["participants"].values()
@@ -65,24 +65,24 @@ def test_times_and_checks(drawn: tuple[Release, pd.Series]) -> None:
     assert table["failed_checks"].tolist() == [1.0] + [0.0] * 29
 
 
-def test_who_clicks_through_stands_apart(drawn: tuple[Release, pd.Series]) -> None:
+def test_a_careless_participant_is_an_outlier(drawn: tuple[Release, pd.Series]) -> None:
     release, utilities = drawn
     lazy = release.preferences["participant_id"] == "simulated-07"
     hurried = release.preferences.assign(
         preferred=release.preferences["preferred"].where(~lazy, 1),
         score_1=release.preferences["score_1"].where(~lazy, 5),
     )
-    found = participants(replace(release, preferences=hurried), {"oracle": utilities})
-    named = {(each.participant, each.figure) for each in found.outliers}
+    result = participants(replace(release, preferences=hurried), {"oracle": utilities})
+    named = {(each.participant, each.figure) for each in result.outliers}
     assert ("simulated-07", "set_1") in named
-    assert all(abs(each.z) > 3.5 for each in found.outliers)
-    assert len(found.table) == 30
+    assert all(abs(each.z) > 3.5 for each in result.outliers)
+    assert len(result.table) == 30
 
 
-def test_nobody_stands_apart_where_most_are_equal() -> None:
+def test_there_are_no_outliers_if_most_values_are_equal() -> None:
     values = pd.Series([1.0, 1.0, 1.0, 9.0], index=list("abcd"))
     assert outliers("figure", values) == []
     assert outliers("figure", pd.Series(dtype="float64")) == []
-    (one,) = outliers("figure", pd.Series([1.0, 2.0, 3.0, 99.0], index=list("abcd")))
-    assert (one.participant, one.median) == ("d", 2.5)
-    assert one.z == pytest.approx(0.6745 * 96.5)
+    (outlier,) = outliers("figure", pd.Series([1.0, 2.0, 3.0, 99.0], index=list("abcd")))
+    assert (outlier.participant, outlier.median) == ("d", 2.5)
+    assert outlier.z == pytest.approx(0.6745 * 96.5)

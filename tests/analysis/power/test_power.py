@@ -31,7 +31,7 @@ LIKELY = replace(PUBLISHED, rho=0.35, tie_half=0.62, query=0.15, slope_spread=0.
 
 def as_release(study: SimulatedStudy, overlap: int = 1) -> tuple[Release, list[pd.Series]]:
     people, questions = study.first.shape
-    asked = [(person, place) for person in range(people) for place in range(questions)]
+    answers = [(person, place) for person in range(people) for place in range(questions)]
     release = make_release(
         [
             Question(
@@ -40,10 +40,10 @@ def as_release(study: SimulatedStudy, overlap: int = 1) -> tuple[Release, list[p
                 (f"{person // overlap}.{place}.1", f"{person // overlap}.{place}.2"),
                 participant=f"p{person:04}",
             )
-            for person, place in asked
+            for person, place in answers
         ]
     )
-    queries = [f"{person // overlap}.{place}" for person, place in asked]
+    queries = [f"{person // overlap}.{place}" for person, place in answers]
     release.preferences["query_id"] = queries
     release.sets["query_id"] = np.repeat(queries, 2)
     index = release.sets["set_id"].to_numpy()
@@ -73,7 +73,7 @@ def test_simulated_studies_have_the_populations_figures(population: object) -> N
         assert between == pytest.approx(population.between_metrics, abs=0.02)
 
 
-def test_what_is_measured_is_what_the_analysis_gives() -> None:
+def test_simulated_statistics_equal_those_of_the_analysis() -> None:
     study = draw_study(LIKELY, Slopes(0.3, 0.2, 0.4), (6, 8), 2, np.random.default_rng(3))
     release, metrics = as_release(study)
     for place, values in enumerate(metrics):
@@ -85,20 +85,20 @@ def test_what_is_measured_is_what_the_analysis_gives() -> None:
     assert (study.metrics[0, 0] != study.metrics[0, 2]).all()
 
 
-def test_a_population_is_found_again() -> None:
+def test_a_population_is_recovered() -> None:
     drawn = draw_study(LIKELY, calibrate(LIKELY, 0), (300, 30), 3, np.random.default_rng(1))
     release, metrics = as_release(drawn, overlap=3)
-    found = estimate_population(release, *metrics)
-    assert found.rho == pytest.approx(LIKELY.rho, abs=0.03)
-    assert found.tie_half == pytest.approx(LIKELY.tie_half, abs=0.02)
+    result = estimate_population(release, *metrics)
+    assert result.rho == pytest.approx(LIKELY.rho, abs=0.03)
+    assert result.tie_half == pytest.approx(LIKELY.tie_half, abs=0.02)
     # Scores in five steps keep nine tenths of what the impressions share.
-    assert found.participant == pytest.approx(LIKELY.participant, rel=0.25)
-    assert found.query == pytest.approx(LIKELY.query, rel=0.3)
-    assert found.shared == pytest.approx(LIKELY.shared, rel=0.35)
-    assert found.slope_spread == pytest.approx(LIKELY.slope_spread, rel=0.3)
-    assert found.metric_query == pytest.approx(LIKELY.metric_query, abs=0.03)
-    assert found.between_metrics == pytest.approx(LIKELY.between_metrics, abs=0.05)
-    assert found.values == ()
+    assert result.participant == pytest.approx(LIKELY.participant, rel=0.25)
+    assert result.query == pytest.approx(LIKELY.query, rel=0.3)
+    assert result.shared == pytest.approx(LIKELY.shared, rel=0.35)
+    assert result.slope_spread == pytest.approx(LIKELY.slope_spread, rel=0.3)
+    assert result.metric_query == pytest.approx(LIKELY.metric_query, abs=0.03)
+    assert result.between_metrics == pytest.approx(LIKELY.between_metrics, abs=0.05)
+    assert result.values == ()
 
 
 def test_widths_are_those_of_clustered_intervals() -> None:
@@ -109,9 +109,9 @@ def test_widths_are_those_of_clustered_intervals() -> None:
     for seed in range(12):
         rng = np.random.default_rng((seed, 9))
         release, metrics = as_release(draw_study(LIKELY, slopes, (30, 15), 1, rng))
-        draws = bootstrap_of(release, 300)
-        rho = spearman(release.sets, metrics[0], draws).ci
-        rate = preference_rates(release.preferences, metrics[0], draws).tie_half.ci
+        bootstrap = bootstrap_of(release, 300)
+        rho = spearman(release.sets, metrics[0], bootstrap).ci
+        rate = preference_rates(release.preferences, metrics[0], bootstrap).tie_half.ci
         assert rho is not None
         assert rate is not None
         widths.append((rho.high - rho.low, rate.high - rate.low))
@@ -119,24 +119,24 @@ def test_widths_are_those_of_clustered_intervals() -> None:
         assert expected.precision[name].width == pytest.approx(width, rel=0.2)
 
 
-def test_more_answers_tell_more() -> None:
-    found = power(LIKELY, participants=(10, 40), questions=(10, 30), n_studies=60)
-    size = {(each.participants, each.questions): each.precision for each in found.sizes}
+def test_more_answers_give_more_precision() -> None:
+    result = power(LIKELY, participants=(10, 40), questions=(10, 30), n_studies=60)
+    size = {(each.participants, each.questions): each.precision for each in result.sizes}
     for name in ("rho", "tie_half"):
         assert size[10, 10][name].width > size[40, 10][name].width > size[40, 30][name].width
         assert size[10, 10][name].difference > size[40, 30][name].difference
-        few, many = found.needed
+        few, many = result.needed
         assert few.for_width[name] > many.for_width[name]
 
 
-def test_what_is_needed_reaches_the_wanted_width() -> None:
+def test_the_participants_needed_reach_the_target_width() -> None:
     wanted = 0.12
     needed = power(LIKELY, **SMALL, width=wanted).needed[0].for_width["rho"]
-    there = power(LIKELY, participants=(needed,), questions=(10,), n_studies=60, seed=1)
-    assert there.sizes[0].precision["rho"].width == pytest.approx(wanted, rel=0.25)
+    result = power(LIKELY, participants=(needed,), questions=(10,), n_studies=60, seed=1)
+    assert result.sizes[0].precision["rho"].width == pytest.approx(wanted, rel=0.25)
 
 
-def test_the_detectable_difference_is_detected_as_often_as_said() -> None:
+def test_the_detectable_difference_has_a_power_of_80_percent() -> None:
     # 1.96 + 0.84 standard errors apart, four in five estimates lie beyond 1.96.
     assert pytest.approx(1.959964 + 0.841621, abs=1e-5) == DETECTABLE
 
@@ -146,7 +146,7 @@ def test_the_same_seed_gives_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("settings", "message"),
     [
         ({"participants": (1,)}, "participants"),
         ({"questions": ()}, "questions"),
@@ -155,12 +155,12 @@ def test_the_same_seed_gives_the_same() -> None:
         ({"difference": 2.0}, "difference"),
     ],
 )
-def test_studies_that_cannot_be(asked: dict[str, object], message: str) -> None:
+def test_impossible_studies_are_errors(settings: dict[str, object], message: str) -> None:
     with pytest.raises(AnalysisError, match=message):
-        power(PUBLISHED, **{**SMALL, **asked})
+        power(PUBLISHED, **{**SMALL, **settings})
 
 
-def test_populations_that_cannot_be() -> None:
+def test_impossible_populations_are_errors() -> None:
     with pytest.raises(AnalysisError, match="impossible shares"):
         replace(PUBLISHED, participant=0.9, query=0.2)
     with pytest.raises(AnalysisError, match="impossible correlations"):
@@ -174,7 +174,7 @@ def test_populations_that_cannot_be() -> None:
     [[], [Question(1, (3, 5), values=(1, 2))] * 4, [Question(1, participant="p2")] * 3],
     ids=["empty", "one participant", "constant"],
 )
-def test_releases_without_variances(study: list[Question]) -> None:
+def test_releases_without_variances_are_errors(study: list[Question]) -> None:
     release = make_release(study)
     with pytest.raises(AnalysisError, match="gives no variances"):
         estimate_population(release, values_of(study))
@@ -186,12 +186,12 @@ def test_releases_without_variances(study: list[Question]) -> None:
 )
 def test_the_defaults_are_the_published_answers() -> None:
     release = make_release(read_published(ANSWERS))
-    found = estimate_population(release, Recall(5).values(release))
+    result = estimate_population(release, Recall(5).values(release))
     for name in ("participant", "query", "slope_spread", "metric_query"):
-        assert round(getattr(found, name), 4) == getattr(PUBLISHED, name)
-    assert found.scores == PUBLISHED.scores
-    assert (found.shared, found.between_metrics) == (ASSUMED_SHARED, ASSUMED_BETWEEN)
-    size = power(found, participants=(40,), questions=(50,), n_studies=60).sizes[0]
+        assert round(getattr(result, name), 4) == getattr(PUBLISHED, name)
+    assert result.scores == PUBLISHED.scores
+    assert (result.shared, result.between_metrics) == (ASSUMED_SHARED, ASSUMED_BETWEEN)
+    size = power(result, participants=(40,), questions=(50,), n_studies=60).sizes[0]
     ci = spearman(release.sets, Recall(5).values(release), Bootstrap.of_release(release)).ci
     assert ci is not None
     assert size.precision["rho"].width == pytest.approx(ci.high - ci.low, rel=0.25)

@@ -44,9 +44,11 @@ tables = st.tuples(st.integers(1, 4), st.integers(2, 5)).flatmap(
 )
 
 
-def correlation(one: Sequence[float], other: Sequence[float]) -> float:
+def correlation(metric_a: Sequence[float], metric_b: Sequence[float]) -> float:
     """Pearson's, by its definition; NaN where a side is constant."""
-    x, y = ([value - math.fsum(side) / len(side) for value in side] for side in (one, other))
+    x, y = (
+        [value - math.fsum(side) / len(side) for value in side] for side in (metric_a, metric_b)
+    )
     spread = math.fsum(a * a for a in x) * math.fsum(b * b for b in y)
     product = math.fsum(a * b for a, b in zip(x, y, strict=True))
     return product / math.sqrt(spread) if spread > 1e-20 else math.nan
@@ -55,11 +57,11 @@ def correlation(one: Sequence[float], other: Sequence[float]) -> float:
 def swapped_difference(scores: Floats, first: Floats, second: Floats, mask: Floats) -> float:
     """One permutation as a loop: swap the cells, correlate row by row, average."""
     differences = []
-    for human, one, other, swap in zip(scores, first, second, mask, strict=True):
+    for human, metric_a, metric_b, swap in zip(scores, first, second, mask, strict=True):
         mine, theirs = [], []
         for cell, exchanged in enumerate(swap):
-            mine.append(other[cell] if exchanged else one[cell])
-            theirs.append(one[cell] if exchanged else other[cell])
+            mine.append(metric_b[cell] if exchanged else metric_a[cell])
+            theirs.append(metric_a[cell] if exchanged else metric_b[cell])
         differences.append(correlation(human, mine) - correlation(human, theirs))
     defined = [value for value in differences if not math.isnan(value)]
     return math.fsum(defined) / len(defined) if defined else math.nan
@@ -89,14 +91,14 @@ def test_cells_equal_the_loop(drawn: tuple[Floats, Floats, Floats], seed: int) -
 def test_the_difference_is_that_of_scipys_correlations(
     drawn: tuple[Floats, Floats, Floats],
 ) -> None:
-    found = grouped_test(*drawn, Swaps(9))
+    result = grouped_test(*drawn, Swaps(9))
     gaps = [
-        stats.pearsonr(human, one).statistic - stats.pearsonr(human, other).statistic
-        for human, one, other in zip(*usable(drawn), strict=True)
+        stats.pearsonr(human, metric_a).statistic - stats.pearsonr(human, metric_b).statistic
+        for human, metric_a, metric_b in zip(*usable(drawn), strict=True)
     ]
-    assert found.n_groups == len(gaps)
-    assert found.difference == pytest.approx(np.mean(gaps) if gaps else math.nan, nan_ok=True)
-    assert (found.reason is None) == bool(gaps)
+    assert result.n_groups == len(gaps)
+    assert result.difference == pytest.approx(np.mean(gaps) if gaps else math.nan, nan_ok=True)
+    assert (result.reason is None) == bool(gaps)
 
 
 @few
@@ -121,34 +123,34 @@ def test_clusters_equal_swapping_all_their_rows(
 
 def test_all_permutations_are_those_of_scipy() -> None:
     rng = np.random.default_rng(2)
-    human, one, other = (standard_ranks(rng.normal(size=(1, 8))) for _ in range(3))
+    human, metric_a, metric_b = (standard_ranks(rng.normal(size=(1, 8))) for _ in range(3))
 
     def statistic(x: Floats, y: Floats) -> float:
         return float(stats.pearsonr(human[0], x)[0] - stats.pearsonr(human[0], y)[0])
 
     oracle = stats.permutation_test(
-        (one[0], other[0]), statistic, permutation_type="samples", n_resamples=np.inf
+        (metric_a[0], metric_b[0]), statistic, permutation_type="samples", n_resamples=np.inf
     )
     masks = np.array(list(itertools.product([False, True], repeat=8)))[:, None, :]
-    drawn = cell_sums(human, one, other).differences(masks)
+    drawn = cell_sums(human, metric_a, metric_b).differences(masks)
     assert sorted(drawn) == pytest.approx(sorted(oracle.null_distribution), abs=1e-12)
     exact = np.mean(np.abs(oracle.null_distribution) >= abs(oracle.statistic) - 1e-12)
-    found = grouped_test(human, one, other, Swaps(20_000, seed=4))
-    assert found.difference == pytest.approx(oracle.statistic)
-    assert found.p == pytest.approx(exact, abs=0.02)
+    result = grouped_test(human, metric_a, metric_b, Swaps(20_000, seed=4))
+    assert result.difference == pytest.approx(oracle.statistic)
+    assert result.p == pytest.approx(exact, abs=0.02)
 
 
 @few
 @given(tables, st.integers(0, 5))
 def test_invariances(drawn: tuple[Floats, Floats, Floats], seed: int) -> None:
     swaps = Swaps(50, seed)
-    human, one, other = drawn
-    found = grouped_test(human, one, other, swaps)
-    bent = grouped_test(human * 2 + 1, one**3, np.exp(other), swaps)
-    assert bent == found
-    mirror = grouped_test(human, other, one, swaps)
-    assert mirror.difference == pytest.approx(-found.difference, nan_ok=True)
-    assert mirror.p == pytest.approx(found.p, nan_ok=True)
+    human, metric_a, metric_b = drawn
+    result = grouped_test(human, metric_a, metric_b, swaps)
+    bent = grouped_test(human * 2 + 1, metric_a**3, np.exp(metric_b), swaps)
+    assert bent == result
+    mirror = grouped_test(human, metric_b, metric_a, swaps)
+    assert mirror.difference == pytest.approx(-result.difference, nan_ok=True)
+    assert mirror.p == pytest.approx(result.p, nan_ok=True)
 
 
 def test_swaps_are_the_same_at_every_call_and_even() -> None:
@@ -171,22 +173,22 @@ def test_equal_metrics_give_p_as_often_as_they_should() -> None:
     assert 0.05 < np.mean(below) < 0.15
 
 
-def test_a_better_metric_is_found() -> None:
+def test_a_better_metric_is_detected() -> None:
     rng = np.random.default_rng(12)
     human = rng.normal(size=(40, 8))
     good, bad = human + rng.normal(size=human.shape), rng.normal(size=human.shape)
-    found = grouped_test(human, good, bad)
-    assert found.difference > 0.4
-    assert found.p == 1 / 10_000
+    result = grouped_test(human, good, bad)
+    assert result.difference > 0.4
+    assert result.p == 1 / 10_000
 
 
-def test_what_cannot_be_tested_has_a_reason() -> None:
-    three, one = np.arange(12.0).reshape(4, 3), np.ones((4, 3))
+def test_an_impossible_test_has_a_reason() -> None:
+    three, metric_a = np.arange(12.0).reshape(4, 3), np.ones((4, 3))
     for test in (
         grouped_test(*[np.zeros((0, 3))] * 3),
         grouped_test(*[np.zeros((4, 1))] * 3),
-        grouped_test(three, three, one),
-        grouped_test(one, three, three),
+        grouped_test(three, three, metric_a),
+        grouped_test(metric_a, three, three),
     ):
         written = json.loads(json.dumps(test.to_json(), allow_nan=False))
         assert (written["difference"], written["p"], written["n_groups"]) == (None, None, 0)

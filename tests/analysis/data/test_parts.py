@@ -60,21 +60,21 @@ def write_parts(folder: Path, parts: Mapping[str, str | None]) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release with systems, a split, and two scores files, one lacking a score."""
-    made = make_release(study())
-    made = replace(
-        made,
-        preferences=made.preferences.assign(system_1=SYSTEM, system_2="beta"),
-        sets=made.sets.assign(system=made.sets["side"].map({1: SYSTEM, 2: "beta"})),
+    release = make_release(study())
+    release = replace(
+        release,
+        preferences=release.preferences.assign(system_1=SYSTEM, system_2="beta"),
+        sets=release.sets.assign(system=release.sets["side"].map({1: SYSTEM, 2: "beta"})),
         content_sha256="of this release",
     )
-    folder = write_release(made, tmp_path_factory.mktemp("whole") / "small-hp-1.0.0")
-    write_parts(folder, {name: part_of(name) for name in made.preferences["question_id"]})
+    folder = write_release(release, tmp_path_factory.mktemp("whole") / "small-hp-1.0.0")
+    write_parts(folder, {name: part_of(name) for name in release.preferences["question_id"]})
     scores = folder.with_name(f"{folder.name}.scores")
     scores.mkdir()
     rng = np.random.default_rng(5)
     for name in ("mine", SYSTEM):
         values = pd.DataFrame(
-            {"set_id": made.sets["set_id"], "score": rng.normal(size=96).round(1)}
+            {"set_id": release.sets["set_id"], "score": rng.normal(size=96).round(1)}
         )
         values.drop(index=7).to_parquet(scores / f"{name}.parquet")
     return folder
@@ -104,9 +104,9 @@ def filtered(folder: Path, part: str, copy: Path) -> Path:
 
 
 def analysed(release: Release, unit: Unit = "participant") -> dict[str, Any]:
-    draws = Bootstrap.of_release(release, unit=unit, n_resamples=30)
-    found = analyze(release, [parse_metric(name) for name in METRICS], draws, in_detail=True)
-    written: dict[str, Any] = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    bootstrap = Bootstrap.of_release(release, unit=unit, n_resamples=30)
+    result = analyze(release, [parse_metric(name) for name in METRICS], bootstrap, in_detail=True)
+    written: dict[str, Any] = json.loads(json.dumps(result.to_json(), allow_nan=False))
     return written
 
 
@@ -120,8 +120,8 @@ def test_a_part_is_what_filtering_the_tables_leaves(
     ours = analysed(take_part(read_release(folder), part), unit)
     theirs = analysed(read_release(filtered(folder, part, tmp_path / "part")), unit)
     n = {"train": 24, "test": 18, "unused": 6}[part]
-    said = {"part": part, "n_questions_in_all": 48, "n_questions": n}
-    assert {key: ours["release"].pop(key) for key in said} == said
+    expected = {"part": part, "n_questions_in_all": 48, "n_questions": n}
+    assert {key: ours["release"].pop(key) for key in expected} == expected
     assert theirs["release"].pop("part") is None
     assert theirs["release"].pop("n_questions_in_all") == theirs["release"].pop("n_questions") == n
     assert ours == theirs
@@ -129,9 +129,9 @@ def test_a_part_is_what_filtering_the_tables_leaves(
 
 
 def test_without_a_part_all_questions_are_taken(folder: Path) -> None:
-    found = analysed(read_release(folder))
-    assert found["release"]["part"] is None
-    assert found["release"]["n_questions"] == found["release"]["n_questions_in_all"] == 48
+    result = analysed(read_release(folder))
+    assert result["release"]["part"] is None
+    assert result["release"]["n_questions"] == result["release"]["n_questions_in_all"] == 48
 
 
 def test_the_order_of_the_splits_rows_does_not_matter(folder: Path, tmp_path: Path) -> None:
@@ -145,24 +145,24 @@ def test_the_order_of_the_splits_rows_does_not_matter(folder: Path, tmp_path: Pa
 # ------------------------------------------------------------------------------------ what is said
 
 
-def test_the_result_says_which_part_it_is_of(
+def test_every_output_names_the_part(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = "eld-out part (test) of the release: 18 of 48 questions"
+    expected = "eld-out part (test) of the release: 18 of 48 questions"
     command = ["analyze", str(folder), "--metric", "mine", "--part", "test", "--resamples", "20"]
     assert run([*command, "--report", str(tmp_path / "report")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith(": 18 questions, 36 sets, 3 participants")
-    assert lines[1] == f"h{said}"
+    assert lines[1] == f"h{expected}"
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
-    assert page.count(f"H{said}.") == 2  # under the heading, and in what is to be read first
+    assert page.count(f"H{expected}.") == 2  # under the heading, and in what is to be read first
     results = json.loads((tmp_path / "report" / "results.json").read_text(encoding="utf-8"))
     assert results["release"]["part"] == "test"
     assert run([*command[:4], "--resamples", "20"]) == 0
     assert "of the release" not in capsys.readouterr().out
 
 
-def test_an_empty_part_is_no_mistake_of_the_release(
+def test_an_empty_part_exits_with_1(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     release = replace(read_release(folder), folder=tmp_path)
@@ -181,37 +181,55 @@ def test_an_empty_part_is_no_mistake_of_the_release(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda it: it | {"p1.form_1.6": None}, "column part is null in row 7"),
-        (lambda it: it | {"p1.form_1.6": "dev"}, "part is dev in question p1.form_1.6, not train,"),
-        (lambda it: it | {"x": "test"}, "names the question that other tables lack: x; export the"),
+        (lambda split: split | {"p1.form_1.6": None}, "column part is null in row 7"),
         (
-            lambda it: {name: part for name, part in it.items() if name != "p1.form_1.6"},
+            lambda split: split | {"p1.form_1.6": "dev"},
+            "part is dev in question p1.form_1.6, not train,",
+        ),
+        (
+            lambda split: split | {"x": "test"},
+            "names the question that other tables lack: x; export the",
+        ),
+        (
+            lambda split: {name: part for name, part in split.items() if name != "p1.form_1.6"},
             "lacks the question that other tables name: p1.form_1.6; export the release again, wit",
         ),
     ],
 )
-def test_a_wrong_split_is_told(
+def test_an_invalid_split_is_an_error(
     folder: Path,
     tmp_path: Path,
     change: Callable[[dict[str, str | None]], dict[str, str | None]],
     message: str,
 ) -> None:
     release = replace(read_release(folder), folder=tmp_path)
-    asked = release.preferences["question_id"]
-    write_parts(tmp_path, change({name: part_of(name) for name in asked}))
+    preferences = release.preferences["question_id"]
+    write_parts(tmp_path, change({name: part_of(name) for name in preferences}))
     assert_told(release, message)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda it: pd.concat([it, it.head(1)]), "question_id occurs twice: p0.form_1.0; export"),
-        (lambda it: it.drop(columns="part"), "column part is missing; export the release again, w"),
-        (lambda it: it.assign(part=[["test"]] * len(it)), "part is ['test'] in question p0.form_1"),
-        (lambda it: it.assign(question_id=range(len(it))), "lacks the question that other tables"),
+        (
+            lambda split: pd.concat([split, split.head(1)]),
+            "question_id occurs twice: p0.form_1.0; export",
+        ),
+        (
+            lambda split: split.drop(columns="part"),
+            "column part is missing; export the release again, w",
+        ),
+        (
+            lambda split: split.assign(part=[["test"]] * len(split)),
+            "part is ['test'] in question p0.form_1",
+        ),
+        (
+            lambda split: split.assign(question_id=range(len(split))),
+            "lacks the question that other tables",
+        ),
     ],
 )
-def test_a_split_of_wrong_columns_is_told(
+def test_a_split_with_invalid_columns_is_an_error(
     folder: Path,
     tmp_path: Path,
     change: Callable[[pd.DataFrame], pd.DataFrame],
@@ -221,7 +239,7 @@ def test_a_split_of_wrong_columns_is_told(
     assert_told(replace(read_release(folder), folder=tmp_path), message)
 
 
-def test_a_split_that_is_none(folder: Path, tmp_path: Path) -> None:
+def test_a_missing_or_unreadable_split_is_an_error(folder: Path, tmp_path: Path) -> None:
     release = replace(read_release(folder), folder=tmp_path)
     assert_told(release, "no such file: the release has no split; export the release again, with -")
     (tmp_path / "splits.parquet").write_bytes(b"PAR1 no")
@@ -253,21 +271,21 @@ def with_provenance(folder: Path, into: Path, about: object) -> Release:
     return replace(read_release(folder), scores={"mine": scores})
 
 
-def test_a_scorer_retrained_on_these_answers_is_told(folder: Path, tmp_path: Path) -> None:
+def test_a_scorer_retrained_on_these_answers_is_noted(folder: Path, tmp_path: Path) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [SOURCE]})
-    said = (
+    expected = (
         'metric "mine" comes from a scorer that was retrained on answers of this release; its '
         "figures over all questions are too good: use --part test"
     )
-    assert training_notes(release, METRICS) == (said,)
+    assert training_notes(release, METRICS) == (expected,)
     assert training_notes(release, ["recall@5"]) == ()
     assert training_notes(take_part(release, "test"), METRICS) == ()
     for part in ("train", "unused"):
-        (told,) = training_notes(take_part(release, part), METRICS)
-        assert told == said.replace("all questions", "this part")
+        (note,) = training_notes(take_part(release, part), METRICS)
+        assert note == expected.replace("all questions", "this part")
     whole = replace(release, folder=tmp_path)
-    (told,) = training_notes(whole, METRICS)
-    assert "and no question of it was held out: its figures are too good; export the" in told
+    (note,) = training_notes(whole, METRICS)
+    assert "and no question of it was held out: its figures are too good; export the" in note
 
 
 @pytest.mark.parametrize("part", [None, "test"])
@@ -275,8 +293,8 @@ def test_a_release_of_the_same_name_may_hold_the_same_answers(
     folder: Path, tmp_path: Path, part: str | None
 ) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [OLDER]})
-    (told,) = training_notes(release if part is None else take_part(release, part), METRICS)
-    assert "retrained on small 0.9.0, which is not what is analysed; where it asked about" in told
+    (note,) = training_notes(release if part is None else take_part(release, part), METRICS)
+    assert "retrained on small 0.9.0, which is not what is analysed; where it asked about" in note
 
 
 @pytest.mark.parametrize("sources", [[SOURCE, FOREIGN], [FOREIGN, SOURCE], [SOURCE, SOURCE]])
@@ -284,14 +302,14 @@ def test_any_release_that_a_scorer_was_retrained_on_counts(
     folder: Path, tmp_path: Path, sources: list[object]
 ) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": sources})
-    told, *others = training_notes(release, METRICS)
-    assert told.endswith("use --part test")
+    note, *others = training_notes(release, METRICS)
+    assert note.endswith("use --part test")
     assert len(others) == (FOREIGN in sources)
     assert all("which is not what is analysed" in other for other in others)
     assert training_notes(take_part(release, "test"), METRICS) == tuple(others)
 
 
-def test_what_is_held_out_may_stand_in_an_older_release(folder: Path, tmp_path: Path) -> None:
+def test_held_out_questions_may_be_in_an_older_release(folder: Path, tmp_path: Path) -> None:
     oldest = {**OLDER, "version": "0.8.0", "content_sha256": "a third"}
     sources = [oldest, OLDER, FOREIGN, SOURCE, {**OLDER, "content_sha256": "a fourth"}]
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": sources})
@@ -313,7 +331,7 @@ def test_what_is_held_out_may_stand_in_an_older_release(folder: Path, tmp_path: 
         ["mine"],
     ],
 )
-def test_other_provenances_say_nothing(folder: Path, tmp_path: Path, about: object) -> None:
+def test_other_provenances_give_no_note(folder: Path, tmp_path: Path, about: object) -> None:
     release = with_provenance(folder, tmp_path, about)
     assert training_notes(release, METRICS) == ()
     assert training_notes(replace(release, content_sha256=None), METRICS) == ()
@@ -321,7 +339,7 @@ def test_other_provenances_say_nothing(folder: Path, tmp_path: Path, about: obje
     assert training_notes(release, METRICS) == ()
 
 
-def test_the_note_stands_wherever_the_figures_do(folder: Path, tmp_path: Path) -> None:
+def test_the_note_is_in_every_output(folder: Path, tmp_path: Path) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [SOURCE]})
     for taken, n in ((release, 1), (take_part(release, "test"), 0)):
         report = analysis.report(taken, METRICS, (), bootstrap_of(taken, 20))

@@ -21,12 +21,12 @@ ROWS = pd.DataFrame(
 TRIPLETS = pd.Series({"a": "t1", "b": "t1", "c": "t2"})
 
 
-def all_weights(draws: Bootstrap, rows: pd.DataFrame = ROWS) -> np.ndarray:
-    return np.concatenate(list(draws.weights(rows)))
+def all_weights(bootstrap: Bootstrap, rows: pd.DataFrame = ROWS) -> np.ndarray:
+    return np.concatenate(list(bootstrap.weights(rows)))
 
 
 @pytest.mark.parametrize("unit", ["participant", "triplet"])
-def test_what_belongs_together_is_drawn_together(unit: Unit) -> None:
+def test_rows_of_a_cluster_are_drawn_together(unit: Unit) -> None:
     weights = all_weights(Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=300))
     names = ROWS["participant_id"] if unit == "participant" else ROWS["query_id"]
     clusters = names.map(TRIPLETS).fillna(names) if unit == "triplet" else names
@@ -37,7 +37,7 @@ def test_what_belongs_together_is_drawn_together(unit: Unit) -> None:
     assert weights[:, first].var(axis=0) == pytest.approx(1 - 1 / len(first), abs=0.2)
 
 
-def test_drawn_both_ways_the_weights_multiply() -> None:
+def test_weights_of_participants_and_triplets_multiply() -> None:
     both, people, triplets = (
         Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=50)
         for unit in ("participant-triplet", "participant", "triplet")
@@ -62,21 +62,21 @@ def test_single_rows_are_drawn_as_often_as_there_are_rows() -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_the_draws_are_the_same_at_every_call_and_in_blocks_of_any_size(
+def test_resamples_are_the_same_at_every_call_and_in_blocks_of_any_size(
     unit: Unit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draws = Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=3)
-    whole = all_weights(draws)
-    assert (all_weights(draws) == whole).all()
+    bootstrap = Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=3)
+    whole = all_weights(bootstrap)
+    assert (all_weights(bootstrap) == whole).all()
     columns = np.arange(14.0).reshape(7, 2)
-    sums = draws.totals(ROWS, columns)
+    sums = bootstrap.totals(ROWS, columns)
     assert sums == pytest.approx(whole @ columns)
     for size in (1, 40, 200):
         monkeypatch.setattr(bootstrap_module, "BLOCK_SIZE", size)
-        blocks = list(draws.weights(ROWS))
+        blocks = list(bootstrap.weights(ROWS))
         assert len(blocks) > 2
         assert (np.concatenate(blocks) == whole).all()
-        assert draws.totals(ROWS, columns) == pytest.approx(sums)
+        assert bootstrap.totals(ROWS, columns) == pytest.approx(sums)
     other = Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=4)
     assert (all_weights(other) != whole).any()
 
@@ -90,20 +90,20 @@ def test_the_order_of_the_rows_changes_nothing(unit: Unit) -> None:
     assert (again == weights[:, order]).all()
 
 
-def test_some_of_the_rows_count_as_they_do_among_all() -> None:
-    draws = Bootstrap.of_rows(ROWS, n_resamples=30)
+def test_a_subset_of_rows_has_the_same_weights() -> None:
+    bootstrap = Bootstrap.of_rows(ROWS, n_resamples=30)
     some = ROWS.iloc[[1, 5]]
-    assert (all_weights(draws, some) == all_weights(draws)[:, [1, 5]]).all()
-    assert draws.n_clusters_of(some) == 2
-    assert draws.n_clusters_of(some.iloc[:0]) == 0
+    assert (all_weights(bootstrap, some) == all_weights(bootstrap)[:, [1, 5]]).all()
+    assert bootstrap.n_clusters_of(some) == 2
+    assert bootstrap.n_clusters_of(some.iloc[:0]) == 0
 
 
 @few
 @given(studies, st.sampled_from(UNITS))
-def test_a_release_and_its_sets_have_the_same_draws(study: list[Question], unit: Unit) -> None:
+def test_a_release_and_its_sets_have_the_same_resamples(study: list[Question], unit: Unit) -> None:
     release = make_release(study)
-    draws = Bootstrap.of_release(release, unit=unit, n_resamples=20)
-    answers, sets = (all_weights(draws, rows) for rows in (release.preferences, release.sets))
+    bootstrap = Bootstrap.of_release(release, unit=unit, n_resamples=20)
+    answers, sets = (all_weights(bootstrap, rows) for rows in (release.preferences, release.sets))
     if unit != "row":
         assert (np.repeat(answers, 2, axis=1) == sets).all()
     else:
@@ -115,16 +115,16 @@ def test_queries_of_one_triplet_are_one_cluster() -> None:
     queries = plain.queries.assign(triplet_id=["t1", "t2", "t1"])
     release = Release(**{**vars(plain), "queries": queries})
     assert Bootstrap.of_release(plain, unit="triplet").n_clusters == 3
-    draws = Bootstrap.of_release(release, unit="triplet", n_resamples=50)
-    weights = all_weights(draws, release.preferences)
-    assert draws.n_clusters == 2
+    bootstrap = Bootstrap.of_release(release, unit="triplet", n_resamples=50)
+    weights = all_weights(bootstrap, release.preferences)
+    assert bootstrap.n_clusters == 2
     assert (weights[:, 0] == weights[:, 2]).all()
 
 
-def test_strangers_and_wrong_options_are_told() -> None:
-    draws = Bootstrap.of_rows(ROWS)
+def test_unknown_participants_and_invalid_options_are_errors() -> None:
+    bootstrap = Bootstrap.of_rows(ROWS)
     with pytest.raises(AnalysisError, match="p9 is in none of the clusters"):
-        all_weights(draws, ROWS.replace("p3", "p9"))
+        all_weights(bootstrap, ROWS.replace("p3", "p9"))
     with pytest.raises(AnalysisError, match="no such unit: query"):
         Bootstrap.of_rows(ROWS, unit="query")  # type: ignore[arg-type]
     with pytest.raises(AnalysisError, match="unknown: bca"):

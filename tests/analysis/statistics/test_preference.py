@@ -151,7 +151,7 @@ def test_each_tie_enters_ge_twice(study: list[Question]) -> None:
     assert hits == right + rates.metric_ties
 
 
-def test_a_metric_that_knows_nothing_gets_the_base_rate() -> None:
+def test_a_constant_metric_gets_the_base_rate() -> None:
     study = [Question(preferred=1)] * 3 + [Question(preferred=2)]
     rates = rates_of(study)
     assert rates.ge == rates.base_rate == Rate(0.75, 4, 1.0)
@@ -188,10 +188,10 @@ def test_the_intervals_are_those_of_the_participants_written_out() -> None:
         for number in range(160)
     ]
     release = make_release(study)
-    draws = bootstrap_of(release, 80)
-    rates = preference_rates(release.preferences, values_of(study), draws)
+    bootstrap = bootstrap_of(release, 80)
+    rates = preference_rates(release.preferences, values_of(study), bootstrap)
     recall = Recall(5).values(release)
-    tied = given_tie(release.preferences, values_of(study), recall, draws)
+    tied = given_tie(release.preferences, values_of(study), recall, bootstrap)
     resamples = [
         [
             question
@@ -200,7 +200,7 @@ def test_the_intervals_are_those_of_the_participants_written_out() -> None:
             for question in study
             if question.participant == f"p{person}"
         ]
-        for counts in np.concatenate(list(draws.counts()))
+        for counts in np.concatenate(list(bootstrap.counts()))
     ]
     for rate, twin in (
         (rates.ge, reference.ge),
@@ -219,7 +219,7 @@ def test_the_intervals_are_those_of_the_participants_written_out() -> None:
 
 
 def test_a_rate_of_nothing_has_no_interval() -> None:
-    release = make_release([Question(preferred=1, participant=f"p{one}") for one in range(4)])
+    release = make_release([Question(preferred=1, participant=f"p{number}") for number in range(4)])
     values = pd.Series(1.0, index=release.sets["set_id"])
     rates = preference_rates(release.preferences, values, bootstrap_of(release, 20))
     written = rates.symmetric.to_json()

@@ -86,7 +86,7 @@ def test_undefined_has_a_reason(study: list[Question], reason: str) -> None:
     assert (result["rho"], result["p"], result["reason"]) == (None, None, reason)
 
 
-def test_values_go_by_set_id_not_by_order() -> None:
+def test_values_are_matched_by_set_id_not_by_order() -> None:
     study = [Question(1, scores=(1, 2), values=(1, 2)), Question(1, scores=(3, 4), values=(3, 4))]
     shuffled: pd.Series = values_of(study).iloc[::-1]
     assert spearman(make_release(study).sets, shuffled).rho == pytest.approx(1)
@@ -101,10 +101,13 @@ def drawn_study(seed: int, n_participants: int, each: int) -> list[Question]:
         for _ in range(each):
             values = rng.normal(size=2)
             felt = np.clip(np.round(offset + slope * values + rng.normal(size=2)), 1, 5)
-            scores, found = [int(one) for one in felt], [float(one) for one in values]
+            scores = [int(score) for score in felt]
             study.append(
                 Question(
-                    1, (scores[0], scores[1]), values=(found[0], found[1]), participant=f"p{person}"
+                    1,
+                    (scores[0], scores[1]),
+                    values=(float(values[0]), float(values[1])),
+                    participant=f"p{person}",
                 )
             )
     return study
@@ -113,12 +116,15 @@ def drawn_study(seed: int, n_participants: int, each: int) -> list[Question]:
 def test_the_interval_is_that_of_the_participants_written_out() -> None:
     study = drawn_study(1, 12, 6)
     release = make_release(study)
-    draws = Bootstrap.of_release(release, n_resamples=150, seed=5)
-    result = spearman(release.sets, values_of(study), draws)
-    people = [[one for one in study if one.participant == f"p{number}"] for number in range(12)]
+    bootstrap = Bootstrap.of_release(release, n_resamples=150, seed=5)
+    result = spearman(release.sets, values_of(study), bootstrap)
+    people = [
+        [question for question in study if question.participant == f"p{number}"]
+        for number in range(12)
+    ]
     order = sorted(range(12), key=lambda number: f"p{number}")
     rhos = []
-    for counts in np.concatenate(list(draws.counts())):
+    for counts in np.concatenate(list(bootstrap.counts())):
         chosen = [
             question
             for place, number in enumerate(order)
@@ -136,16 +142,16 @@ def test_the_interval_is_that_of_the_participants_written_out() -> None:
 
 def test_the_same_answers_by_everyone_twice_change_no_interval() -> None:
     study = drawn_study(2, 8, 5)
-    one, two = (
+    once, twice = (
         spearman(release.sets, values_of(answers), bootstrap_of(release, 100))
         for answers in (study, study + study)
         for release in [make_release(answers)]
     )
-    assert one.ci is not None
-    assert two.ci is not None
-    assert (two.ci.low, two.ci.high) == pytest.approx((one.ci.low, one.ci.high), abs=1e-12)
-    assert two.independent_ci[1] - two.independent_ci[0] < 0.8 * (
-        one.independent_ci[1] - one.independent_ci[0]
+    assert once.ci is not None
+    assert twice.ci is not None
+    assert (twice.ci.low, twice.ci.high) == pytest.approx((once.ci.low, once.ci.high), abs=1e-12)
+    assert twice.independent_ci[1] - twice.independent_ci[0] < 0.8 * (
+        once.independent_ci[1] - once.independent_ci[0]
     )
 
 

@@ -26,11 +26,11 @@ def with_categories(named: list[str | None]) -> Release:
 
 def test_each_category_is_a_release_of_its_own(drawn: tuple[Release, pd.Series]) -> None:
     release, utilities = drawn
-    found = categories(release, {"oracle": utilities}, bootstrap_of(release, 50))
-    assert list(found.figures) == ["dress", "shirt", "toptee"]
-    assert found.note == BETWEEN
+    result = categories(release, {"oracle": utilities}, bootstrap_of(release, 50))
+    assert list(result.figures) == ["dress", "shirt", "toptee"]
+    assert result.note == BETWEEN
     of_query = release.queries.set_index("query_id")["category"]
-    for name, figures in found.figures.items():
+    for name, figures in result.figures.items():
         preferences = release.preferences[release.preferences["query_id"].map(of_query) == name]
         sets = release.sets[release.sets["query_id"].map(of_query) == name]
         assert (figures.n_questions, figures.n_participants) == (400, 10)
@@ -53,17 +53,19 @@ def test_each_category_is_a_release_of_its_own(drawn: tuple[Release, pd.Series])
         (["shirt", "shirt", None, ""], None),
     ],
 )
-def test_it_says_whether_people_differ_too(named: list[str | None], note: str | None) -> None:
+def test_the_note_says_whether_participants_differ_too(
+    named: list[str | None], note: str | None
+) -> None:
     release = with_categories(named)
-    found = categories(release, {"m": values_of(STUDY)}, bootstrap_of(release, 5))
-    assert found.note == note
-    assert set(found.figures) == {name for name in named if name}
+    result = categories(release, {"m": values_of(STUDY)}, bootstrap_of(release, 5))
+    assert result.note == note
+    assert set(result.figures) == {name for name in named if name}
 
 
-def test_no_categories_are_a_reason() -> None:
+def test_without_categories_there_is_a_reason() -> None:
     release = make_release(STUDY)
-    draws = bootstrap_of(release, 5)
-    without = categories(release, {}, draws).to_json()
+    bootstrap = bootstrap_of(release, 5)
+    without = categories(release, {}, bootstrap).to_json()
     assert without == {"categories": None, "reason": "the release names no categories"}
-    empty = categories(with_categories([None] * 4), {}, draws)
+    empty = categories(with_categories([None] * 4), {}, bootstrap)
     assert empty.reason == "no question has a category"

@@ -24,10 +24,10 @@ def interval(
 
 
 def test_the_ends_are_percentiles() -> None:
-    found = interval([float(value) for value in range(1001)])
-    assert (found.low, found.high) == pytest.approx((25, 975))
-    assert found.to_json() == {
-        "ci": [found.low, found.high],
+    result = interval([float(value) for value in range(1001)])
+    assert (result.low, result.high) == pytest.approx((25, 975))
+    assert result.to_json() == {
+        "ci": [result.low, result.high],
         "ci_method": {
             "level": 0.95,
             "method": "percentile bootstrap",
@@ -40,10 +40,10 @@ def test_the_ends_are_percentiles() -> None:
     }
 
 
-def test_few_undefined_resamples_are_left_out_and_counted() -> None:
-    found = interval([math.nan, *map(float, range(101))])
-    assert (found.low, found.high) == pytest.approx((2.5, 97.5))
-    assert found.n_undefined == 1
+def test_a_few_undefined_resamples_are_excluded_and_counted() -> None:
+    result = interval([math.nan, *map(float, range(101))])
+    assert (result.low, result.high) == pytest.approx((2.5, 97.5))
+    assert result.n_undefined == 1
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,16 @@ def test_few_undefined_resamples_are_left_out_and_counted() -> None:
     ],
 )
 def test_undefined_has_a_reason(statistics: list[float], n_clusters: int, reason: str) -> None:
-    found = interval(statistics, n_clusters=n_clusters)
-    assert math.isnan(found.low)
-    assert math.isnan(found.high)
-    written = json.loads(json.dumps(with_interval({"rate": 1.0}, found, None), allow_nan=False))
+    result = interval(statistics, n_clusters=n_clusters)
+    assert math.isnan(result.low)
+    assert math.isnan(result.high)
+    written = json.loads(json.dumps(with_interval({"rate": 1.0}, result, None), allow_nan=False))
     assert (written["ci"], written["reason"]) == ([None, None], reason)
     assert written["ci_method"]["reason"] == reason
-    assert with_interval({"rate": None}, found, "no pair")["reason"] == "no pair"
+    assert with_interval({"rate": None}, result, "no pair")["reason"] == "no pair"
 
 
-def test_what_to_keep_in_mind_is_noted() -> None:
+def test_doubtful_intervals_have_a_note() -> None:
     values = [float(value) for value in range(100)]
     assert interval(values, n_clusters=10).note
     assert "ci_method" in interval(values, n_clusters=10).to_json()
@@ -75,7 +75,7 @@ def test_what_to_keep_in_mind_is_noted() -> None:
     assert "nothing is learnt" in str(same.to_json())
 
 
-def test_few_clusters_widen_the_interval_as_student_does() -> None:
+def test_few_clusters_widen_the_interval_as_students_t_does() -> None:
     """For the mean of n, the widened interval is Student's, where its resamples are normal."""
     rng = np.random.default_rng(0)
     n = 8
@@ -84,19 +84,19 @@ def test_few_clusters_widen_the_interval_as_student_does() -> None:
     resampled = stats.norm.ppf(
         np.linspace(0, 1, 200_001)[1:-1], sample.mean(), sample.std() / n**0.5
     )
-    found = interval(list(resampled), n_clusters=n, expand=True)
+    result = interval(list(resampled), n_clusters=n, expand=True)
     low, high = stats.t.interval(0.95, n - 1, sample.mean(), sample.std(ddof=1) / n**0.5)
-    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-3)
-    assert "expanded" in found.method
+    assert (result.low, result.high) == pytest.approx((low, high), abs=1e-3)
+    assert "expanded" in result.method
 
 
-def test_with_many_clusters_nothing_is_widened() -> None:
+def test_many_clusters_do_not_widen_the_interval() -> None:
     tails = [expanded_tail(n) for n in (2, 10, 20, 61, 10**6)]
     assert tails == sorted(tails)
     assert tails[-1] == pytest.approx(0.025, abs=1e-6)
     assert tails[1] == pytest.approx(0.0086, abs=1e-3)
 
 
-def test_without_an_interval_the_figures_stay() -> None:
+def test_without_an_interval_the_fields_stay() -> None:
     assert with_interval({"rate": 1.0}, None, None) == {"rate": 1.0}
     assert with_interval({"rate": None}, None, "why") == {"rate": None, "reason": "why"}

@@ -25,12 +25,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("study", [[], STUDY])
-def test_what_is_read_equals_what_was_written(tmp_path: Path, study: list[Question]) -> None:
-    made = make_release(study, simulated=True)
-    read = read_release(write_release(made, tmp_path / "small"))
+def test_reading_returns_what_was_written(tmp_path: Path, study: list[Question]) -> None:
+    release = make_release(study, simulated=True)
+    read = read_release(write_release(release, tmp_path / "small"))
     names = ("name", "version", "kind", "study", "simulated")
-    assert [getattr(read, name) for name in names] == [getattr(made, name) for name in names]
-    assert analyze(read, [Recall(5)]).to_json() == analyze(made, [Recall(5)]).to_json()
+    assert [getattr(read, name) for name in names] == [getattr(release, name) for name in names]
+    assert analyze(read, [Recall(5)]).to_json() == analyze(release, [Recall(5)]).to_json()
 
 
 def test_scores_are_found(folder: Path, tmp_path: Path) -> None:
@@ -60,7 +60,9 @@ def test_a_missing_or_broken_file_is_named(folder: Path, name: str) -> None:
         ({"kind": "hq"}, 'kind is "hq", not "hs" or "hp"'),
     ],
 )
-def test_a_wrong_manifest_is_told(folder: Path, change: dict[str, object], message: str) -> None:
+def test_an_invalid_manifest_is_an_error(
+    folder: Path, change: dict[str, object], message: str
+) -> None:
     path = folder / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **change}), "utf-8")
     with pytest.raises(AnalysisError, match=message):
@@ -76,7 +78,7 @@ def test_a_wrong_manifest_is_told(folder: Path, change: dict[str, object], messa
         ("information", False),
     ],
 )
-def test_whether_its_pairs_were_chosen(folder: Path, chosen_by: object, is_chosen: bool) -> None:
+def test_is_chosen_follows_the_manifest(folder: Path, chosen_by: object, is_chosen: bool) -> None:
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8")) | {"chosen_by": chosen_by}
     path.write_text(json.dumps(manifest), encoding="utf-8")
@@ -119,7 +121,7 @@ def changed(frame: pd.DataFrame, column: str, values: list[object]) -> pd.DataFr
         ("queries", "query_id", ["x", "y"], "queries.parquet: lacks the query"),
     ],
 )
-def test_impossible_tables_are_told(
+def test_invalid_tables_are_errors(
     table: str, column: str, values: list[object], message: str
 ) -> None:
     release = make_release(STUDY)
@@ -129,7 +131,7 @@ def test_impossible_tables_are_told(
     assert message in str(caught.value)
 
 
-def test_a_set_without_its_question_is_told() -> None:
+def test_a_set_without_its_question_is_an_error() -> None:
     release = make_release(STUDY)
     with pytest.raises(AnalysisError, match=r"preferences.parquet: lacks the set .* p2.form_1.1.1"):
         replace(release, preferences=release.preferences.head(1))

@@ -29,11 +29,11 @@ def test_others_mean_is_the_mean_of_the_others(rows: list[tuple[str, str, int]])
             "score": np.array([score for _, _, score in rows], dtype=np.int64),
         }
     )
-    found = others_mean(sets, set_units(sets))
+    result = others_mean(sets, set_units(sets))
     for place, (person, images, _) in enumerate(rows):
         others = [score for other, shown, score in rows if other != person and shown == images]
         expected = np.mean(others) if others else np.nan
-        assert found[str(place)] == pytest.approx(expected, nan_ok=True)
+        assert result[str(place)] == pytest.approx(expected, nan_ok=True)
 
 
 def test_people_beat_a_blind_metric_and_not_the_truth(
@@ -42,41 +42,41 @@ def test_people_beat_a_blind_metric_and_not_the_truth(
     release, utilities = overlapping
     noise = np.random.default_rng(0).normal(size=len(utilities))
     values = {"oracle": utilities, "noise": pd.Series(noise, index=utilities.index)}
-    found = ceiling(release, values, bootstrap_of(release, 200))
-    assert found.n_sets == len(release.sets)
-    people, oracle, blind = found.people, found.metrics["oracle"], found.metrics["noise"]
+    result = ceiling(release, values, bootstrap_of(release, 200))
+    assert result.n_sets == len(release.sets)
+    people, oracle, blind = result.people, result.metrics["oracle"], result.metrics["noise"]
     # One other person is noisy; two of them are less so; what they judge by is not noisy at all.
     assert blind.tie_half.rate < people.tie_half.rate < oracle.tie_half.rate
     assert blind.spearman.rho + 0.2 < people.spearman.rho < oracle.spearman.rho
     assert people.spearman.ci is not None
     assert people.spearman.ci.low > 0
-    assert 0.2 < found.scores.alpha < 0.9
-    assert 0.1 < found.preferences.alpha < 0.9
+    assert 0.2 < result.scores.alpha < 0.9
+    assert 0.1 < result.preferences.alpha < 0.9
 
 
 def test_alphas_are_krippendorffs(overlapping: tuple[Release, pd.Series]) -> None:
     release, _ = overlapping
     units = set_units(release.sets)
-    found = ceiling(release, {}, bootstrap_of(release, 5))
+    result = ceiling(release, {}, bootstrap_of(release, 5))
     for ratings, level, alpha in (
-        (score_ratings(release.sets, units), "ordinal", found.scores.alpha),
-        (preference_ratings(release.preferences, units), "nominal", found.preferences.alpha),
+        (score_ratings(release.sets, units), "ordinal", result.scores.alpha),
+        (preference_ratings(release.preferences, units), "nominal", result.preferences.alpha),
     ):
         table = ratings.pivot_table(index="rater", columns="unit", values="value").to_numpy()
         theirs = krippendorff.alpha(table, level_of_measurement=level)
         assert alpha == pytest.approx(theirs)
 
 
-def test_a_metric_is_held_against_the_same_sets_only() -> None:
+def test_metrics_are_measured_on_the_same_sets_only() -> None:
     same = Question(1, (5, 1), ("abc", "def"))
     study = [same, replace(same, participant="p2"), Question(2, (1, 5), ("fed", "cba"))]
     release = make_release(study)
     release.sets["query_id"] = release.preferences["query_id"] = "query p1.form_1.0"
     values = pd.Series([1.0, 0.0, 1.0, 0.0, 1.0, 0.0], index=release.sets["set_id"].to_numpy())
-    found = ceiling(release, {"m": values}, bootstrap_of(release, 5))
-    assert found.n_sets == 4
-    assert found.people.tie_half.rate == found.metrics["m"].tie_half.rate == 1
-    assert (found.people.tie_half.n, found.metrics["m"].tie_half.n) == (2, 2)
+    result = ceiling(release, {"m": values}, bootstrap_of(release, 5))
+    assert result.n_sets == 4
+    assert result.people.tie_half.rate == result.metrics["m"].tie_half.rate == 1
+    assert (result.people.tie_half.n, result.metrics["m"].tie_half.n) == (2, 2)
 
 
 def test_swapped_sides_are_the_same_pair() -> None:
@@ -95,8 +95,8 @@ def test_swapped_sides_are_the_same_pair() -> None:
 @pytest.mark.parametrize("study", [[], [Question(1)], [Question(1), Question(2)]])
 def test_nothing_judged_twice_gives_reasons(study: list[Question]) -> None:
     release = make_release(study)
-    found = ceiling(release, {}, bootstrap_of(release, 5))
-    assert found.n_sets == 0
-    assert found.people.spearman.reason is not None
-    assert found.people.tie_half.reason is not None
-    assert found.scores.reason == "nothing has been judged by two people"
+    result = ceiling(release, {}, bootstrap_of(release, 5))
+    assert result.n_sets == 0
+    assert result.people.spearman.reason is not None
+    assert result.people.tie_half.reason is not None
+    assert result.scores.reason == "nothing has been judged by two people"

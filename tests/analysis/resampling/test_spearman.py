@@ -23,13 +23,17 @@ N_RESAMPLES = 25
 
 def literal(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> list[float]:
     """Each resample written out row by row and given to scipy."""
-    found = []
+    result = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", stats.ConstantInputWarning)
         for row in weights.astype(int):
-            one, two = np.repeat(x, row), np.repeat(y, row)
-            found.append(float(stats.spearmanr(one, two).statistic) if len(one) > 1 else np.nan)
-    return found
+            repeated_x, repeated_y = np.repeat(x, row), np.repeat(y, row)
+            result.append(
+                float(stats.spearmanr(repeated_x, repeated_y).statistic)
+                if len(repeated_x) > 1
+                else np.nan
+            )
+    return result
 
 
 @st.composite
@@ -41,8 +45,8 @@ def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     rows = pd.DataFrame(
         {
-            "participant_id": [f"p{one}" for one in rng.integers(4, size=n)],
-            "query_id": [f"q{one}" for one in rng.integers(5, size=n)],
+            "participant_id": [f"p{number}" for number in rng.integers(4, size=n)],
+            "query_id": [f"q{number}" for number in rng.integers(5, size=n)],
         }
     )
     return rows, rng.integers(distinct, size=n) / 7, rng.integers(levels, size=n) * 1.5
@@ -54,19 +58,19 @@ def test_every_way_equals_scipy_on_the_rows_written_out(
     table: tuple[pd.DataFrame, np.ndarray, np.ndarray], unit: Unit, worth: int, few_cells: int
 ) -> None:
     rows, x, y = table
-    draws = Bootstrap.of_rows(rows, unit=unit, n_resamples=N_RESAMPLES)
+    bootstrap = Bootstrap.of_rows(rows, unit=unit, n_resamples=N_RESAMPLES)
     order = np.arange(len(rows))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spearman_module, "MAX_TERMS", 10 * worth)
         patch.setattr(spearman_module, "FEW_CELLS", few_cells)
-        found = resampled_spearman(draws, rows, x, y)
+        result = resampled_spearman(bootstrap, rows, x, y)
         if unit == "row" and few_cells == 0:
             # Single rows are drawn by their place among those of rising x.
             fewer = len(np.unique(x)) < len(np.unique(y))
             order = np.argsort(y if fewer else x, kind="stable")
-    weights = np.concatenate(list(draws.weights(rows)))
+    weights = np.concatenate(list(bootstrap.weights(rows)))
     expected = literal(x[order], y[order], weights)
-    assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    assert result == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 @few
@@ -87,15 +91,15 @@ def test_weights_of_one_give_the_plain_rho(
 
 def test_a_monotone_transform_changes_no_resample() -> None:
     rng = np.random.default_rng(5)
-    rows = pd.DataFrame({"participant_id": [f"p{one}" for one in rng.integers(9, size=200)]})
+    rows = pd.DataFrame({"participant_id": [f"p{number}" for number in rng.integers(9, size=200)]})
     x, y = rng.normal(size=200), rng.integers(1, 6, size=200).astype(float)
-    draws = Bootstrap.of_rows(rows, n_resamples=100)
-    plain = resampled_spearman(draws, rows, x, y)
-    assert (resampled_spearman(draws, rows, np.exp(x), y**3) == plain).all()
-    assert resampled_spearman(draws, rows, -x, y) == pytest.approx(-plain, abs=1e-12)
+    bootstrap = Bootstrap.of_rows(rows, n_resamples=100)
+    plain = resampled_spearman(bootstrap, rows, x, y)
+    assert (resampled_spearman(bootstrap, rows, np.exp(x), y**3) == plain).all()
+    assert resampled_spearman(bootstrap, rows, -x, y) == pytest.approx(-plain, abs=1e-12)
 
 
-def test_the_form_counts_what_lies_above_and_below() -> None:
+def test_the_clustered_pair_counts_rows_above_and_below() -> None:
     rng = np.random.default_rng(6)
     x, y = rng.integers(30, size=80) / 3, rng.integers(1, 6, size=80).astype(float)
     codes = rng.integers(7, size=80)
@@ -114,5 +118,5 @@ def test_no_rows_have_no_rho() -> None:
     rows = pd.DataFrame({"participant_id": [], "query_id": []})
     empty = np.zeros(0)
     for unit in UNITS:
-        draws = Bootstrap.of_rows(rows, unit=unit, n_resamples=5)
-        assert np.isnan(resampled_spearman(draws, rows, empty, empty)).all()
+        bootstrap = Bootstrap.of_rows(rows, unit=unit, n_resamples=5)
+        assert np.isnan(resampled_spearman(bootstrap, rows, empty, empty)).all()

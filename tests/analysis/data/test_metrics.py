@@ -46,7 +46,7 @@ def test_names_as_people_write_them(name: str, metric: Metric) -> None:
 @pytest.mark.parametrize(
     "name", ["recall@", "recall@0", "recall@-1", "recall@05", "recall@5x", "recall@²"]
 )
-def test_a_wrong_k_is_told(name: str) -> None:
+def test_an_invalid_k_is_an_error(name: str) -> None:
     with pytest.raises(AnalysisError, match="k must be a whole number from 1"):
         parse_metric(name)
 
@@ -79,7 +79,7 @@ def test_recall_counts_in_rank_order() -> None:
     assert Recall(5).values(release).tolist() == [1.0, 1.0]
 
 
-def test_recall_beyond_the_sets_is_told() -> None:
+def test_recall_beyond_the_size_of_the_sets_is_an_error() -> None:
     with pytest.raises(AnalysisError) as caught:
         Recall(7).values(make_release([Question(1)]))
     assert str(caught.value) == (

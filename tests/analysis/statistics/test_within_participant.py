@@ -24,7 +24,7 @@ def within(study: list[Question]) -> WithinParticipant:
 
 def literal(study: list[Question]) -> dict[str, float]:
     """Each participant's own rho, one after the other."""
-    found = {}
+    actual = {}
     for person in {question.participant for question in study}:
         rows = [
             (value, score)
@@ -34,8 +34,8 @@ def literal(study: list[Question]) -> dict[str, float]:
             if value is not None
         ]
         if len(rows) >= 3 and all(len(set(side)) > 1 for side in zip(*rows, strict=True)):
-            found[person] = float(stats.spearmanr(rows).statistic)
-    return found
+            actual[person] = float(stats.spearmanr(rows).statistic)
+    return actual
 
 
 @few
@@ -70,21 +70,21 @@ def test_equals_the_definition(study: list[Question]) -> None:
         assert result.centred == pytest.approx(stats.spearmanr(rows).statistic, abs=1e-12)
 
 
-def test_the_interval_resamples_the_participants_participant_rhos() -> None:
+def test_the_interval_resamples_the_participants_rhos() -> None:
     rng = np.random.default_rng(2)
     table = pd.DataFrame(
         {
-            "set_id": [f"s{one}" for one in range(120)],
-            "participant_id": np.repeat([f"p{one}" for one in range(12)], 10),
-            "query_id": [f"q{one}" for one in range(120)],
+            "set_id": [f"s{number}" for number in range(120)],
+            "participant_id": np.repeat([f"p{number}" for number in range(12)], 10),
+            "query_id": [f"q{number}" for number in range(120)],
             "score": rng.integers(1, 6, size=120),
         }
     )
     values = pd.Series(rng.normal(size=120), index=table["set_id"])
     own = participant_rhos(table.assign(value=values.to_numpy())).to_numpy()
-    draws = Bootstrap.of_rows(table, n_resamples=200)
-    result = within_participant(table, values, draws)
-    drawn = [own @ counts / 12 for counts in np.concatenate(list(draws.counts()))]
+    bootstrap = Bootstrap.of_rows(table, n_resamples=200)
+    result = within_participant(table, values, bootstrap)
+    drawn = [own @ counts / 12 for counts in np.concatenate(list(bootstrap.counts()))]
     assert result.mean_ci is not None
     ends = (result.mean_ci.low, result.mean_ci.high)
     assert ends == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
@@ -95,7 +95,7 @@ def test_the_interval_resamples_the_participants_participant_rhos() -> None:
     assert again.centred_ci.unit == "row"
 
 
-def test_generous_people_alone_make_no_correlation_within() -> None:
+def test_generous_participants_alone_give_no_correlation_within() -> None:
     """Pooled, the two rise together; within each of them, they do not."""
     study = [
         Question(1, scores=scores, values=values, participant=person)
@@ -113,7 +113,7 @@ def test_generous_people_alone_make_no_correlation_within() -> None:
 def test_an_empty_release_has_reasons() -> None:
     result = within([]).to_json()
     for part in ("mean", "centred"):
-        found = result[part]
-        assert isinstance(found, dict)
-        assert (found["rho"], found["ci"]) == (None, [None, None])
-        assert found["reason"]
+        actual = result[part]
+        assert isinstance(actual, dict)
+        assert (actual["rho"], actual["ci"]) == (None, [None, None])
+        assert actual["reason"]
