@@ -1,4 +1,4 @@
-"""Alembic's environment: runs the revisions on the connection that `hsfiq.db.engine` hands over."""
+"""Alembic's environment: runs the revisions on the connection that `hsfiq.db.schema` passes."""
 
 from typing import Literal
 

@@ -15,7 +15,8 @@ from sqlalchemy import Engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from hsfiq.db.engine import Database, connect, open_database, upgrade
+from hsfiq.db.engine import Database, connect, open_database
+from hsfiq.db.schema import upgrade
 
 ROOT = Path(__file__).parent.parent
 POSTGRES_VARIABLE = "HSFIQ_TEST_POSTGRES_URL"

@@ -13,7 +13,8 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from hsfiq.annotate.cookies import Signer
 from hsfiq.annotate.owner.identity import require_owner
 from hsfiq.annotate.owner.login import OWNER, password_in
-from hsfiq.db.engine import Database, head_revision
+from hsfiq.db.engine import Database
+from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.releases import Filters, Release, build

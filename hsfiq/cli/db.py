@@ -2,69 +2,90 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from hsfiq.cli.common import DatabaseOption, database_url
 from hsfiq.errors import NothingToDo
 
-app = typer.Typer(
-    help="Look at the database's schema and bring it up to date.", no_args_is_help=True
-)
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+app = typer.Typer(help="Show, check and upgrade the database's schema.", no_args_is_help=True)
 
 
 @app.command(epilog="Example: hsfiq db upgrade --database postgresql://localhost/hsfiq")
 def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
-    """Bring the database to the newest schema revision; make it where there is none."""
-    from hsfiq.db import engine as db
+    """Upgrade the database to the newest schema revision; create it if it does not exist."""
+    from hsfiq.db import schema
+    from hsfiq.db.urls import reachable, shown_url
 
-    url = database_url(ctx, database)
-    engine = db.connect(url)
-    ctx.call_on_close(engine.dispose)
-    with db.reachable(url):
-        before = db.current_revision(engine)
-        db.upgrade(engine)
-        after = db.current_revision(engine)
+    url, engine = connected(ctx, database)
+    with reachable(url):
+        before = schema.current_revision(engine)
+        schema.upgrade(engine)
+        after = schema.current_revision(engine)
     if before == after:
-        typer.echo(f"{db.shown_url(url)}: already at {after}")
+        typer.echo(f"{shown_url(url)}: already at {after}")
     else:
-        typer.echo(f"{db.shown_url(url)}: {before or 'empty'} -> {after}")
+        typer.echo(f"{shown_url(url)}: {before or 'empty'} -> {after}")
 
 
 @app.command(epilog="Example: hsfiq db current")
 def current(ctx: typer.Context, database: DatabaseOption = None) -> None:
     """Print the schema revision of the database."""
-    from hsfiq.db import engine as db
+    from hsfiq.db.schema import current_revision, head_revision
+    from hsfiq.db.urls import reachable, shown_url
 
-    url = database_url(ctx, database)
-    engine = db.connect(url)
-    ctx.call_on_close(engine.dispose)
-    if db.is_fresh_sqlite(engine.url):
-        raise NothingToDo(f"{db.shown_url(url)}: there is no database yet")
-    with db.reachable(url):
-        found = db.current_revision(engine)
-    newest = db.head_revision()
-    note = "the newest" if found == newest else f"the newest is {newest}: run `hsfiq db upgrade`"
-    typer.echo(f"{db.shown_url(url)}: {found or 'no revision'} ({note})")
+    url, engine = existing(ctx, database)
+    with reachable(url):
+        revision = current_revision(engine)
+    newest = head_revision()
+    note = "the newest" if revision == newest else f"the newest is {newest}: run `hsfiq db upgrade`"
+    typer.echo(f"{shown_url(url)}: {revision or 'no revision'} ({note})")
 
 
 @app.command(epilog="Example: hsfiq db check")
 def check(ctx: typer.Context, database: DatabaseOption = None) -> None:
-    """Compare the database's tables with those this hsfiq knows; exit code 1 if they differ."""
-    from hsfiq.db import engine as db
+    """Compare the database's tables with those of this version; exit code 1 if they differ."""
+    from hsfiq.db.schema import current_revision, differences, head_revision
+    from hsfiq.db.urls import reachable, shown_url
 
-    url = database_url(ctx, database)
-    engine = db.connect(url)
-    ctx.call_on_close(engine.dispose)
-    if db.is_fresh_sqlite(engine.url):
-        raise NothingToDo(f"{db.shown_url(url)}: there is no database yet")
-    with db.reachable(url):
-        found = db.current_revision(engine)
-        different = db.differences(engine)
-    if found != db.head_revision():
+    url, engine = existing(ctx, database)
+    with reachable(url):
+        revision = current_revision(engine)
+        different = differences(engine)
+    if revision != head_revision():
         raise NothingToDo(
-            f"{db.shown_url(url)}: at {found or 'no revision'}, not at {db.head_revision()}; "
+            f"{shown_url(url)}: at {revision or 'no revision'}, not at {head_revision()}; "
             "run `hsfiq db upgrade`"
         )
     if different:
-        raise NothingToDo(f"{db.shown_url(url)}: the tables differ: {'; '.join(different)}")
-    typer.echo(f"{db.shown_url(url)}: at {found}, and the tables are as they should be")
+        raise NothingToDo(f"{shown_url(url)}: the tables differ: {'; '.join(different)}")
+    typer.echo(f"{shown_url(url)}: at {revision}, and the tables are as they should be")
+
+
+def connected(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
+    """The database's URL and an engine for it, disposed of when the command ends."""
+    from hsfiq.db.engine import connect
+
+    url = database_url(ctx, database)
+    engine = connect(url)
+    ctx.call_on_close(engine.dispose)
+    return url, engine
+
+
+def existing(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
+    """As `connected`, for a database that exists.
+
+    Raises:
+        NothingToDo: there is no database yet.
+    """
+    from hsfiq.db.engine import is_fresh_sqlite
+    from hsfiq.db.urls import shown_url
+
+    url, engine = connected(ctx, database)
+    if is_fresh_sqlite(engine.url):
+        raise NothingToDo(f"{shown_url(url)}: there is no database yet")
+    return url, engine

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from hsfiq.db.engine import head_revision
+from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.releases.content import FIRST_VERSION, Release, build
 from hsfiq.releases.filters import Filters, Kind

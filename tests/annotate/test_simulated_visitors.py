@@ -24,7 +24,8 @@ from hsfiq.collect import participants
 from hsfiq.collect.responses import latest_response
 from hsfiq.collect.steps import load_question, shown_sets
 from hsfiq.collect.studies import list_studies
-from hsfiq.db.engine import Database, head_revision, open_database
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import CheckAnswer, Dataset, Form, Participant, Query, Question
 from hsfiq.demo.simulated_answers import utility_of
 from hsfiq.demo.study import make_study, served_design

@@ -14,7 +14,8 @@ from sqlalchemy import URL, func, make_url, select
 
 from hsfiq.collect import participants
 from hsfiq.collect.steps import load_question, shown_sets, steps_of
-from hsfiq.db.engine import Database, head_revision, open_database
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,

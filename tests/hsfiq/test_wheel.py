@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq import __version__
-from hsfiq.db.engine import head_revision
+from hsfiq.db.schema import head_revision
 from tests.studies import ROOT
 
 pytestmark = pytest.mark.xdist_group("wheel")  # it is built once
@@ -218,7 +218,7 @@ def test_python_m_hsfiq_works_there_too(installed: Installed, target: Path) -> N
 
 
 def test_what_runs_there_is_the_installed_wheel(installed: Installed, target: Path) -> None:
-    code = "import hsfiq.db.engine as d; print(d.__file__); print(d.migrations_folder())"
+    code = "import hsfiq.db.schema as d; print(d.__file__); print(d.migrations_folder())"
     said = succeed(sys.executable, "-P", "-c", code, cwd=installed.folder, path=target)
     assert said.splitlines() == [
         str(target / "hsfiq" / "db" / "engine.py"),

@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import func, inspect, select, text
 from sqlalchemy.engine import make_url
 
-from hsfiq.db import engine as db
-from hsfiq.db.engine import Database, connect, head_revision, open_database, upgrade
+from hsfiq.db.engine import BUSY_SECONDS, Database, connect, open_database
+from hsfiq.db.schema import current_revision, differences, head_revision, upgrade
 from hsfiq.db.tables import Setting
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
 from tests.studies import own_environment
@@ -81,7 +81,7 @@ def test_every_sqlite_connection_has_the_safe_settings(tmp_path: Path) -> None:
                 "journal_mode": "wal",
                 "synchronous": 2,  # FULL
                 "foreign_keys": 1,
-                "busy_timeout": 1000 * db.BUSY_SECONDS,
+                "busy_timeout": 1000 * BUSY_SECONDS,
             }
 
 
@@ -91,8 +91,8 @@ def test_a_fresh_sqlite_file_is_made_and_migrated(tmp_path: Path, there: bool) -
     if there:
         path.touch()
     with opened(f"sqlite:///{path}") as database:
-        assert db.current_revision(database.engine) == head_revision()
-        assert db.differences(database.engine) == []
+        assert current_revision(database.engine) == head_revision()
+        assert differences(database.engine) == []
         keep(database, "a")
     with opened(f"sqlite:///{path}") as database:
         assert kept(database) == {"a"}
@@ -125,7 +125,8 @@ def test_many_may_open_a_fresh_file_at_once(tmp_path: Path) -> None:
 CUT_OFF = """
 import os, signal, sys
 from alembic import command
-from hsfiq.db.engine import alembic_config, connect
+from hsfiq.db.engine import connect
+from hsfiq.db.schema import alembic_config
 with connect(sys.argv[1]).execution_options(hsfiq_writes=True).begin() as connection:
     command.upgrade(alembic_config(connection), "head")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -177,13 +178,13 @@ def test_a_folder_is_no_database(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["", "hsfiq.db", "nonsense://localhost/x", "://", "sqlite:/x"])
 def test_what_is_no_database_url_is_refused_with_an_example(url: str) -> None:
     line = refusal(url)
-    assert "is no database URL" in line
+    assert "is not a database URL" in line
     assert "use one like sqlite:///hsfiq.db" in line
 
 
 @pytest.mark.parametrize("url", ["mysql://localhost/x", "oracle://localhost/x"])
 def test_other_kinds_of_database_are_refused(url: str) -> None:
-    assert "is no database URL" in refusal(url)
+    assert "is not a database URL" in refusal(url)
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
@@ -262,7 +263,7 @@ def test_a_newer_hsfiqs_database_is_refused_and_untouched(database_url: str) -> 
         engine = connect(database_url)
         with pytest.raises(UnreadableInput, match="at schema revision 9999, which only a newer"):
             upgrade(engine)
-        assert db.current_revision(engine) == "9999"
+        assert current_revision(engine) == "9999"
         engine.dispose()
 
 

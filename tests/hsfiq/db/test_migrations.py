@@ -16,10 +16,9 @@ from sqlalchemy import Engine, delete, inspect, select
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import IntegrityError
 
-from hsfiq.db.engine import (
-    Database,
+from hsfiq.db.engine import Database, connect
+from hsfiq.db.schema import (
     alembic_config,
-    connect,
     current_revision,
     differences,
     foreign_keys_off,
@@ -218,7 +217,7 @@ def tomorrow(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call
         recreate = "always" if kind == "sqlite" else "auto"
         text = NEXT.format(head=head, tables=REFERRED_TO, more=more, recreate=recreate)
         (folder / "versions" / "0999_next.py").write_text(text)
-        monkeypatch.setattr("hsfiq.db.engine.migrations_folder", lambda: folder)
+        monkeypatch.setattr("hsfiq.db.schema.migrations_folder", lambda: folder)
 
     return come
 

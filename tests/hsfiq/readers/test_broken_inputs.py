@@ -304,9 +304,9 @@ NEED_DATA = [
     ),
     Broken("scores", nothing, "analyze release --metric x --scores x.csv", "x.csv"),
     # databases
-    Broken("url", nothing, "study list --database nonsense", "nonsense is no database URL"),
-    Broken("dialect", nothing, "study list --database oracel://x", "is no database URL"),
-    Broken("port", nothing, "study list --database postgresql://h:x/y", "is no database URL"),
+    Broken("url", nothing, "study list --database nonsense", "nonsense is not a database URL"),
+    Broken("dialect", nothing, "study list --database oracel://x", "is not a database URL"),
+    Broken("port", nothing, "study list --database postgresql://h:x/y", "is not a database URL"),
     Broken(
         "server",
         nothing,

@@ -1,0 +1,121 @@
+"""The schema revision of a database: which one it has, upgrading it, and comparing its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine
+
+from hsfiq.db.tables import Base
+from hsfiq.db.urls import shown_url
+from hsfiq.errors import UnreadableInput
+
+
+def require_current(engine: Engine, url: str) -> None:
+    """Raise `UnreadableInput` unless the database's schema is the newest one."""
+    revision, head = current_revision(engine), head_revision()
+    require_known(revision, url)
+    if revision != head:
+        raise UnreadableInput(
+            shown_url(url),
+            f"the database is at schema revision {revision or 'none'}, this hsfiq needs {head}",
+            "run `hsfiq db upgrade` (after a backup)",
+        )
+
+
+def require_known(revision: str | None, url: str) -> None:
+    """Raise `UnreadableInput` for a schema revision that this hsfiq does not know."""
+    revisions = ScriptDirectory.from_config(alembic_config()).walk_revisions()
+    if revision is not None and revision not in {known.revision for known in revisions}:
+        raise UnreadableInput(
+            shown_url(url),
+            f"the database is at schema revision {revision}, which only a newer hsfiq knows "
+            f"(this one knows {head_revision()})",
+            "install the newest hsfiq",
+        )
+
+
+def migrations_folder() -> Path:
+    """The folder of the revisions (in a checkout a link to `migrations/`)."""
+    return Path(__file__).parents[1] / "migrations"
+
+
+def alembic_config(connection: Connection | None = None) -> Config:
+    """Alembic's settings, so that commands work in any folder."""
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def head_revision() -> str:
+    """The newest schema revision that this hsfiq knows."""
+    return str(ScriptDirectory.from_config(alembic_config()).get_current_head())
+
+
+def current_revision(engine: Engine) -> str | None:
+    """The schema revision of the database, None if it has none."""
+    with engine.connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def upgrade(engine: Engine) -> None:
+    """Upgrade the database to the newest schema revision in one transaction.
+
+    Raises:
+        UnreadableInput: a newer hsfiq created or upgraded it, or a row would refer to a missing
+            row; nothing is changed.
+    """
+    require_known(current_revision(engine), str(engine.url))
+    with engine.execution_options(hsfiq_writes=True).connect() as connection:
+        if engine.dialect.name != "sqlite":
+            with connection.begin():
+                command.upgrade(alembic_config(connection), "head")
+            return
+        with foreign_keys_off(connection), connection.begin():
+            command.upgrade(alembic_config(connection), "head")
+            require_foreign_keys(connection)
+
+
+@contextmanager
+def foreign_keys_off(connection: Connection) -> Iterator[None]:
+    """Turn SQLite's foreign keys off: to alter a table, it replaces one that others refer to.
+
+    The setting belongs to the connection and cannot change within a transaction. If it cannot be
+    turned on again, the connection is discarded, so that nobody uses it without foreign keys.
+    """
+    raw = connection.connection.driver_connection
+    if raw is None:
+        raise TypeError("a connection without a driver's connection")
+    raw.execute("PRAGMA foreign_keys=OFF")
+    try:
+        yield
+    finally:
+        raw.execute("PRAGMA foreign_keys=ON")
+        if raw.execute("PRAGMA foreign_keys").fetchone() != (1,):
+            connection.invalidate()
+
+
+def require_foreign_keys(connection: Connection) -> None:
+    """Raise `UnreadableInput` if a row refers to a missing row."""
+    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+    if broken:
+        raise UnreadableInput(
+            str(connection.engine.url),
+            f"{len(broken):,} rows would refer to missing rows (the first in "
+            f"{broken[0][0]}); nothing was changed",
+        )
+
+
+def differences(engine: Engine) -> list[str]:
+    """The differences between the database's schema and `hsfiq.db.tables`."""
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        return [str(change) for change in compare_metadata(context, Base.metadata)]
