@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from hsfiq.annotate.app import build_app
 from hsfiq.db.engine import Database, open_database
-from tests.annotate.annotate_studies import NearServer, Place, Server, enrol, make_study, newcomer
+from tests.annotate.served_studies import Place, Server, ThreadServer, enrol, make_study, newcomer
 
 # A machine under load takes seconds to open a Gradio page.
 expect.set_options(timeout=60_000)
@@ -55,28 +55,28 @@ def app(database: Database) -> FastAPI:
 
 
 @pytest.fixture
-def stranger(app: FastAPI) -> Iterator[TestClient]:
-    """A browser that has no cookie yet."""
+def new_browser(app: FastAPI) -> Iterator[TestClient]:
+    """A browser without a cookie."""
     with TestClient(app, follow_redirects=False) as client:
         yield client
 
 
 @pytest.fixture
-def annotator(stranger: TestClient, database: Database) -> TestClient:
+def annotator(new_browser: TestClient, database: Database) -> TestClient:
     """A browser that has come to the first question."""
-    return enrol(stranger, database)
+    return enrol(new_browser, database)
 
 
 # ------------------------------------------------------------------------------ a real browser
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Place], NearServer]]:
+def serve() -> Iterator[Callable[[Place], ThreadServer]]:
     """Serve a study for the length of a test."""
-    servers: list[NearServer] = []
+    servers: list[ThreadServer] = []
 
-    def start(place: Place) -> NearServer:
-        servers.append(NearServer(place))
+    def start(place: Place) -> ThreadServer:
+        servers.append(ThreadServer(place))
         servers[-1].start()
         return servers[-1]
 
@@ -86,13 +86,13 @@ def serve() -> Iterator[Callable[[Place], NearServer]]:
 
 
 @pytest.fixture
-def server(copied: Place, serve: Callable[[Place], NearServer]) -> NearServer:
+def server(copied: Place, serve: Callable[[Place], ThreadServer]) -> ThreadServer:
     """The usual study, served."""
     return serve(copied)
 
 
 @pytest.fixture
-def far_server(copied: Place) -> Iterator[Server]:
+def process_server(copied: Place) -> Iterator[Server]:
     """The usual study, served by a process that can be killed."""
     server = Server(copied)
     server.start()
@@ -115,7 +115,7 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
     contexts = []
 
     def begin(
-        server: NearServer | Server,
+        server: ThreadServer | Server,
         width: int = 1280,
         height: int = 720,
         *,

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from hsfiq.annotate.texts import texts
-from tests.annotate.annotate_pages import expected_sum
+from tests.annotate.page_requests import expected_sum
 
 OpenPage = Callable[..., Page]
 

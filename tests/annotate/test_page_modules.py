@@ -14,9 +14,9 @@ HTML = (STATIC / "question.html").read_text("utf-8")
 CODE = "\n".join(content.decode() for content in MODULES.values())
 
 
-def test_browsers_keep_modules_until_they_change(stranger: TestClient) -> None:
+def test_browsers_keep_modules_until_they_change(new_browser: TestClient) -> None:
     for name, content in MODULES.items():
-        reply = stranger.get(f"/page/{VERSION}/{name}")
+        reply = new_browser.get(f"/page/{VERSION}/{name}")
         assert reply.content == content
         assert reply.headers["content-type"].startswith("text/javascript")
         assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
@@ -27,8 +27,8 @@ def test_browsers_keep_modules_until_they_change(stranger: TestClient) -> None:
 @pytest.mark.parametrize(
     "path", [f"{VERSION}/protocol.d.ts", f"{VERSION}/..%2fowner.css", "0" * 16 + "/page.js"]
 )
-def test_nothing_else_is_served(stranger: TestClient, path: str) -> None:
-    reply = stranger.get(f"/page/{path}")
+def test_nothing_else_is_served(new_browser: TestClient, path: str) -> None:
+    reply = new_browser.get(f"/page/{path}")
     assert reply.status_code == 404
     assert "immutable" not in reply.headers.get("cache-control", "")
 

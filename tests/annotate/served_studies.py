@@ -174,7 +174,7 @@ def set_status(database: Database, status: str) -> None:
 # --------------------------------------------------------------------- a server of its own
 
 
-class NearServer:
+class ThreadServer:
     """The app served by a thread of this process."""
 
     def __init__(self, place: Place) -> None:

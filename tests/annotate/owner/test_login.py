@@ -1,4 +1,4 @@
-"""The owner's door: who gets in, for how long, and that nothing behind it answers anybody else."""
+"""The owner's login: passwords, throttling, cookies, and the routes that need them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from hsfiq.cli import run
 from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput
 from hsfiq.owner_password import matches, set_password, stored_password
-from tests.annotate.annotate_studies import NearServer, Place, enrol
-from tests.annotate.owner_pages import PASSWORD, log_in, set_owner
+from tests.annotate.owner.studies_in_progress import PASSWORD, log_in, set_owner
+from tests.annotate.served_studies import Place, ThreadServer, enrol
 
 HTML = {"Accept": "text/html"}
 
@@ -98,7 +98,7 @@ def test_composed_and_decomposed_characters_are_the_same_password(database: Data
 
 
 @pytest.mark.parametrize("password", ["", "123456789", "x" * 1001])
-def test_short_and_endless_passwords_are_refused(database: Database, password: str) -> None:
+def test_short_and_very_long_passwords_are_refused(database: Database, password: str) -> None:
     with pytest.raises(UnreadableInput, match="characters"), database.writing() as session:
         set_password(session, password)
     with database.reading() as session:
@@ -138,15 +138,15 @@ def test_the_command_asks_twice_and_shows_nothing(
 # ------------------------------------------------------------------------------------ no password
 
 
-def test_without_a_password_nothing_but_how_to_set_one(stranger: TestClient) -> None:
+def test_without_a_password_nothing_but_how_to_set_one(new_browser: TestClient) -> None:
     for path in ("/owner", "/owner/login", "/owner/board/", "/owner/board/config", "/owner/x"):
-        answer = stranger.get(path, headers=HTML)
+        answer = new_browser.get(path, headers=HTML)
         assert answer.status_code == 503, path
         assert "hsfiq owner password" in answer.text
         assert "<form" not in answer.text
     for password in ("", "admin", "password"):
-        assert log_in(stranger, password).status_code == 503
-    assert COOKIE not in stranger.cookies
+        assert log_in(new_browser, password).status_code == 503
+    assert COOKIE not in new_browser.cookies
 
 
 # ----------------------------------------------------------------------------------------- login
@@ -177,7 +177,7 @@ def test_a_wrong_password_does_not(locked: TestClient, password: str) -> None:
     assert locked.get("/owner/board/").status_code == 401
 
 
-def test_whatever_is_sent_is_no_login(locked: TestClient) -> None:
+def test_a_malformed_login_is_refused(locked: TestClient) -> None:
     for body in (b"", b"password", b"\xff\xfe", b"password=%ff%00", b"{}"):
         assert locked.post("/owner/login", content=body).status_code == 401
     assert COOKIE not in locked.cookies
@@ -188,7 +188,7 @@ def test_an_https_login_is_kept_to_https(locked: TestClient) -> None:
     assert "secure" in answer.headers["set-cookie"].lower()
 
 
-def test_tries_wait_longer_and_longer_and_the_right_one_is_forgiven() -> None:
+def test_each_attempt_waits_longer_until_a_successful_login() -> None:
     throttle = LoginThrottle()
     waits = [throttle.delay_for(HOME) or 0.0 for _ in range(5)]
     gaps = [later - earlier for earlier, later in pairwise(waits)]
@@ -215,7 +215,7 @@ tries = st.lists(
 
 
 @given(tries)
-def test_a_clients_tries_hold_up_nobody_elses(made: list[tuple[str, float, bool]]) -> None:
+def test_one_clients_attempts_do_not_delay_another(made: list[tuple[str, float, bool]]) -> None:
     """One for all clients is one for each of them."""
     shared, alone, now = LoginThrottle(), {name: LoginThrottle() for name in "abc"}, 1000.0
     with pytest.MonkeyPatch.context() as patch:
@@ -260,11 +260,11 @@ def test_no_address_is_remembered() -> None:
         ("a name", "a name"),
     ],
 )
-def test_an_ipv6_visitor_has_many_addresses(address: str, network: str) -> None:
+def test_the_addresses_of_an_ipv6_network_are_one_client(address: str, network: str) -> None:
     assert login_throttle.network_of(address) == network
 
 
-def test_too_many_tries_are_sent_away_unread(
+def test_too_many_attempts_are_refused_without_checking(
     locked: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", -1.0)
@@ -295,7 +295,7 @@ def test_a_header_names_the_client_where_a_proxy_sends_it(
 
 
 def test_a_flood_from_elsewhere_does_not_keep_the_owner_waiting(
-    copied: Place, serve: Callable[[Place], NearServer], monkeypatch: pytest.MonkeyPatch
+    copied: Place, serve: Callable[[Place], ThreadServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", 2.0)  # so that the test ends soon
     at_once, most, lock = 0, 0, threading.Lock()
@@ -346,7 +346,7 @@ def test_logout(owner: TestClient) -> None:
 # ---------------------------------------------------------------------------------------- cookies
 
 
-def test_every_route_refuses_whoever_has_not_logged_in(locked: TestClient) -> None:
+def test_every_route_requires_the_login(locked: TestClient) -> None:
     paths = board_paths(locked)
     for expected in ("config", "gradio_api/queue/join", "gradio_api/upload", "gradio_api/run/x"):
         assert f"/owner/board/{expected}" in paths, expected
@@ -365,7 +365,7 @@ def test_a_person_is_shown_the_login_instead(locked: TestClient) -> None:
     assert 'action="../../owner/login"' in answer.text
 
 
-def test_what_the_board_does_not_use_is_shut_to_the_owner_too(owner: TestClient) -> None:
+def test_unused_routes_are_refused_to_the_owner_too(owner: TestClient) -> None:
     assert owner.get("/owner/board/").status_code == 200
     for path in ("upload", "file=/etc/passwd", "file/etc/passwd", "queue/join", "runs",
                  "proxy=http://x/", "call/x", "stream/x", "dev/reload"):  # fmt: skip
@@ -381,7 +381,7 @@ def test_what_the_board_does_not_use_is_shut_to_the_owner_too(owner: TestClient)
     lambda cookie: cookie.rpartition(".")[0] + ".",
     lambda cookie: cookie[:0],
 ])  # fmt: skip
-def test_a_forged_cookie_is_none(owner: TestClient, forge: Any) -> None:
+def test_a_forged_owners_cookie_is_refused(owner: TestClient, forge: Any) -> None:
     cookie = owner.cookies[COOKIE]
     owner.cookies.clear()
     for path in ("/owner/board/", "/owner/board/config", "/owner/export/1/hs"):
@@ -405,7 +405,7 @@ def test_a_new_password_ends_every_login(owner: TestClient, database: Database) 
     assert owner.get("/owner/board/config").status_code == 401
 
 
-def test_an_annotators_cookie_opens_nothing(locked: TestClient, database: Database) -> None:
+def test_an_annotators_cookie_is_not_accepted(locked: TestClient, database: Database) -> None:
     enrol(locked, database)
     (value,) = locked.cookies.values()
     assert locked.get("/question").status_code == 200
@@ -414,7 +414,7 @@ def test_an_annotators_cookie_opens_nothing(locked: TestClient, database: Databa
     assert locked.get("/owner/board/config", headers=headers).status_code == 401
 
 
-def test_the_owners_cookie_is_no_annotators(owner: TestClient) -> None:
+def test_the_owners_cookie_is_not_an_annotators(owner: TestClient) -> None:
     assert owner.get("/question").status_code == 401
     assert owner.get("/study/config").status_code == 401
 
@@ -448,7 +448,7 @@ def test_requests_from_here_are_not(locked: TestClient, headers: dict[str, str])
     assert answer.status_code == 303
 
 
-def test_the_pages_can_neither_be_framed_nor_kept(owner: TestClient) -> None:
+def test_the_pages_are_neither_framed_nor_cached(owner: TestClient) -> None:
     for path in ("/owner/login", "/owner/board/", "/owner/board/config"):
         headers = owner.get(path).headers
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
@@ -457,7 +457,7 @@ def test_the_pages_can_neither_be_framed_nor_kept(owner: TestClient) -> None:
     assert owner.get("/owner/board/theme.css").headers.get("cache-control") != "no-store"
 
 
-def test_other_paths_are_none_of_the_owners() -> None:
+def test_paths_outside_the_owners_part() -> None:
     assert is_owner_path("/owner")
     assert is_owner_path("/owner/x")
     assert not is_owner_path("/owners")

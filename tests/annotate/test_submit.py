@@ -1,4 +1,4 @@
-"""From the page to a row: what is kept, what is refused, and that nothing is kept twice."""
+"""Submitted answers: what is stored, what is refused, and that nothing is stored twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Question
-from tests.annotate.annotate_pages import (
+from tests.annotate.page_requests import (
     KEY,
     answer_body,
     answer_until,
@@ -24,7 +24,7 @@ from tests.annotate.annotate_pages import (
     stored,
     view,
 )
-from tests.annotate.annotate_studies import Place, enrol, make_study, set_status
+from tests.annotate.served_studies import Place, enrol, make_study, set_status
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def send(client: TestClient, body: bytes | str, content_type: str = "application
     return client.post("/submit", content=body, headers=headers).status_code
 
 
-def test_an_answer_becomes_a_row(annotator: TestClient, database: Database) -> None:
+def test_an_answer_is_stored_as_a_row(annotator: TestClient, database: Database) -> None:
     shown = view(annotator)
     assert (shown["step"], shown["number"], shown["total"], shown["answered"]) == (
         "question",
@@ -89,7 +89,7 @@ def test_back_and_revise_is_a_new_revision(annotator: TestClient, database: Data
     assert [(row.revision, row.score_1) for row in stored(database)] == [(1, 4), (1, 4), (2, 1)]
 
 
-def test_a_whole_run(annotator: TestClient, database: Database) -> None:
+def test_a_complete_participation(annotator: TestClient, database: Database) -> None:
     shown = answer_until(annotator, "check")
     assert (shown["answered"], shown["number"]) == (3, 4)
     wrong = annotator.post("/check", json=check_body(shown, "1")).json()
@@ -193,7 +193,7 @@ def test_no_time_is_longer_than_the_wall_time(annotator: TestClient, database: D
     assert row.submitted_at - row.first_interaction_at == timedelta(seconds=30)
 
 
-def test_served_is_kept_from_the_first_time(annotator: TestClient, database: Database) -> None:
+def test_the_first_time_of_serving_is_stored(annotator: TestClient, database: Database) -> None:
     def served() -> list[datetime]:
         with database.reading() as session:
             found = session.scalars(
@@ -212,7 +212,7 @@ def test_served_is_kept_from_the_first_time(annotator: TestClient, database: Dat
 
 
 @pytest.mark.parametrize("status", ["paused", "closed"])
-def test_a_study_at_rest_takes_no_answers(
+def test_a_paused_or_closed_study_refuses_answers(
     annotator: TestClient, database: Database, status: str
 ) -> None:
     shown = view(annotator)
@@ -225,7 +225,7 @@ def test_a_study_at_rest_takes_no_answers(
     assert annotator.post("/submit", json=answer_body(shown)).status_code == 200
 
 
-def test_who_is_done_is_thanked_in_a_closed_study(
+def test_a_finished_participant_sees_the_thanks_in_a_closed_study(
     annotator: TestClient, database: Database
 ) -> None:
     answer_until(annotator, "done")
@@ -250,14 +250,16 @@ def test_only_a_question_with_a_missing_image_can_be_skipped(place: Place) -> No
     database.close()
 
 
-def test_a_whole_question_cannot_be_skipped(annotator: TestClient, database: Database) -> None:
+def test_a_question_with_all_images_cannot_be_skipped(
+    annotator: TestClient, database: Database
+) -> None:
     body = {"assignment": view(annotator)["assignment"], "submit_key": KEY, "skip": True}
     assert annotator.post("/submit", json=body).status_code == 422
     assert annotator.post("/submit", json=body | {"skip": False}).status_code == 422
     assert stored(database) == []
 
 
-def test_a_tie_where_the_study_allows_one(place: Place) -> None:
+def test_a_tie_is_stored_if_the_study_allows_ties(place: Place) -> None:
     database = make_study(place, preference_ties=True)
     with TestClient(plain_app(Services.of(database)), follow_redirects=False) as client:
         body = answer_body(view(enrol(client, database)), preferred=0)

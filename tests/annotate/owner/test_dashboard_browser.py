@@ -1,4 +1,4 @@
-"""The board in a real Chromium."""
+"""The dashboard in Chromium."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Participant
-from tests.annotate.annotate_studies import NearServer, Place
-from tests.annotate.owner_pages import PASSWORD, set_owner, watched_study
+from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner, watched_study
+from tests.annotate.served_studies import Place, ThreadServer
 
 pytestmark = pytest.mark.browser
 
@@ -27,13 +27,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 @pytest.fixture
-def server(template: Place, place: Place, serve: Callable[[Place], NearServer]) -> NearServer:
+def server(template: Place, place: Place, serve: Callable[[Place], ThreadServer]) -> ThreadServer:
     shutil.copyfile(template.file, place.file)
     return serve(place)
 
 
 @pytest.fixture
-def page(chromium: Browser, server: NearServer) -> Iterator[Page]:
+def page(chromium: Browser, server: ThreadServer) -> Iterator[Page]:
     """A window before the login; no script fails, nothing is asked of another site."""
     errors: list[str] = []
     context = chromium.new_context(viewport={"width": 1440, "height": 900})
@@ -55,7 +55,7 @@ def log_in(page: Page, password: str = PASSWORD) -> None:
         expect(page.locator(".tile").first).to_contain_text("15 of 24")
 
 
-def status_of(server: NearServer, name: str) -> str:
+def status_of(server: ThreadServer, name: str) -> str:
     database = open_database(server.place.url)
     with database.reading() as session:
         found = session.scalars(select(Participant.status).where(Participant.name == name)).one()
@@ -64,7 +64,7 @@ def status_of(server: NearServer, name: str) -> str:
 
 
 def test_the_owner_logs_in_sees_the_numbers_and_pauses_somebody(
-    page: Page, server: NearServer
+    page: Page, server: ThreadServer
 ) -> None:
     log_in(page, "not the password")
     expect(page.get_by_role("alert")).to_have_text("Wrong password.")
@@ -108,7 +108,7 @@ def test_an_export_is_downloaded(page: Page) -> None:
     assert download.value.suggested_filename.startswith("telltale-study-hs-")
 
 
-def test_a_login_that_is_over_leads_to_the_login(page: Page) -> None:
+def test_an_expired_login_leads_to_the_login_page(page: Page) -> None:
     log_in(page)
     page.context.clear_cookies()
     page.get_by_role("button", name="Refresh").click()
@@ -118,10 +118,10 @@ def test_a_login_that_is_over_leads_to_the_login(page: Page) -> None:
     expect(page.get_by_label("Password")).to_be_visible()
 
 
-def test_the_page_goes_on_after_the_server_was_restarted(
-    page: Page, server: NearServer, serve: Callable[[Place], NearServer]
+def test_the_page_still_works_after_a_restart_of_the_server(
+    page: Page, server: ThreadServer, serve: Callable[[Place], ThreadServer]
 ) -> None:
-    """The chooser's choices are Gradio's memory; what the page does must not hang on it."""
+    """The dropdown's choices are in Gradio's memory; the page must work without them."""
     log_in(page)
     other = serve(server.place)  # a process that has never seen this page
     context = page.context

@@ -1,4 +1,4 @@
-"""Images and assignments: private, signed, and nobody else's."""
+"""Images and assignments are private and signed for one participant."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.handlers import Services
 from hsfiq.db.engine import Database, open_database
-from tests.annotate.annotate_pages import answer_body, answer_until, check_body, stored, view
-from tests.annotate.annotate_studies import Place, enrol, make_study
+from tests.annotate.page_requests import answer_body, answer_until, check_body, stored, view
+from tests.annotate.served_studies import Place, enrol, make_study
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def app(database: Database) -> FastAPI:
 # ----------------------------------------------------------------------------------- images
 
 
-def test_images_are_private_and_cached_for_good(annotator: TestClient) -> None:
+def test_images_are_private_and_cached_permanently(annotator: TestClient) -> None:
     token = view(annotator)["reference"]["token"]
     answer = annotator.get(f"/image/{token}")
     assert answer.status_code == 200
@@ -63,13 +63,15 @@ def test_a_later_question_cannot_be_seen(annotator: TestClient) -> None:
     assert annotator.get("/question/x").status_code == 422
 
 
-def test_a_check_is_no_question(annotator: TestClient, database: Database) -> None:
+def test_a_checks_assignment_is_not_valid_for_a_question(
+    annotator: TestClient, database: Database
+) -> None:
     shown = view(annotator)
     body = {"assignment": shown["assignment"], "given": "12"}
     assert annotator.post("/check", json=body).status_code == 403
 
 
-def test_the_key_outlives_the_process(place: Place) -> None:
+def test_the_signing_key_survives_a_restart(place: Place) -> None:
     database = make_study(place)
     with TestClient(plain_app(Services.of(database)), follow_redirects=False) as before:
         enrol(before, database)
@@ -81,7 +83,7 @@ def test_the_key_outlives_the_process(place: Place) -> None:
     again.close()
 
 
-def test_a_check_body_of_another(annotator: TestClient, database: Database) -> None:
+def test_another_participants_check_is_refused(annotator: TestClient, database: Database) -> None:
     mine = answer_until(annotator, "check")
     with TestClient(plain_app(Services.of(database)), follow_redirects=False) as other:
         enrol(other, database)

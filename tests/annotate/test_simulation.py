@@ -1,4 +1,4 @@
-"""Simulated annotators answer a served study as outsiders do."""
+"""Simulated annotators answer a served study over HTTP."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from hsfiq.drawn.reading import read
 from hsfiq.releases import Filters, build
 from hsfiq.simulate import Sessions, Simulation, destination_of
 from hsfiq.simulate.client import StudyClient
-from tests.annotate.annotate_pages import stored
-from tests.annotate.annotate_studies import NearServer, Place, Server, newcomer, set_status
+from tests.annotate.page_requests import stored
+from tests.annotate.served_studies import Place, Server, ThreadServer, newcomer, set_status
 
 PEOPLE, SIZE = 3, 4
 EVERYTHING = PEOPLE * SIZE
@@ -80,7 +80,7 @@ def study(drawn: tuple[Place, dict[int, DrawnTriplet]], place: Place) -> Iterato
 
 
 @pytest.fixture
-def address(study: Database, place: Place, serve: Callable[[Place], NearServer]) -> str:
+def address(study: Database, place: Place, serve: Callable[[Place], ThreadServer]) -> str:
     """Where it is served."""
     return serve(place).url
 
@@ -94,7 +94,7 @@ def simulate(*arguments: str | Path) -> tuple[int, Any, str]:
 
 
 def answers(database: Database) -> list[tuple[str, int, int, int, int | None, int | None]]:
-    """Who said what of which question."""
+    """Every answer with its participant and question."""
     with database.reading() as session:
         rows = session.execute(
             select(Participant.name, Form.position, Question.place, Question.id)
@@ -116,7 +116,7 @@ def count(database: Database, table: type) -> int:
 
 
 def invited(database: Database, address: str, n: int) -> list[str]:
-    """So many personal links."""
+    """This many personal links."""
     with database.writing() as session:
         study = list_studies(session)[0]
         made = participants.invite(session, study.id, n, now=datetime.now(UTC))
@@ -124,13 +124,13 @@ def invited(database: Database, address: str, n: int) -> list[str]:
 
 
 def quiet(_done: int, _total: int) -> None:
-    """Hear and say nothing."""
+    """Ignore the progress."""
 
 
 # ------------------------------------------------------------------------------------ the whole way
 
 
-def test_a_whole_study_is_answered(address: str, study: Database) -> None:
+def test_a_complete_study_is_answered(address: str, study: Database) -> None:
     code, result, _ = simulate("--participants", PEOPLE + 1, "--at-once", 2, address)
     assert code == 0
     assert result["simulated"] is True
@@ -168,7 +168,7 @@ def test_a_whole_study_is_answered(address: str, study: Database) -> None:
 def test_the_same_seed_gives_the_same_answers_however_many_answer_at_once(
     drawn: tuple[Place, dict[int, DrawnTriplet]],
     tmp_path: Path,
-    serve: Callable[[Place], NearServer],
+    serve: Callable[[Place], ThreadServer],
 ) -> None:
     found = []
     for at_once in (1, PEOPLE):
@@ -179,7 +179,7 @@ def test_the_same_seed_gives_the_same_answers_however_many_answer_at_once(
     assert found[0] == found[1]
 
 
-def test_who_has_neither_noise_nor_bias_prefers_the_truly_better_set(
+def test_an_annotator_without_noise_or_bias_prefers_the_better_set(
     address: str, study: Database, drawn: tuple[Place, dict[int, DrawnTriplet]]
 ) -> None:
     oracles = [
@@ -203,7 +203,9 @@ def test_who_has_neither_noise_nor_bias_prefers_the_truly_better_set(
 # ---------------------------------------------------------------------------- ways in, and back in
 
 
-def test_personal_links_are_followed_and_lead_back(address: str, study: Database) -> None:
+def test_personal_links_are_followed_and_can_be_followed_again(
+    address: str, study: Database
+) -> None:
     links = invited(study, address, 2)
     code, result, _ = simulate(*links)
     assert (code, result["answered"], result["finished"]) == (0, 2 * SIZE, 2)
@@ -212,7 +214,7 @@ def test_personal_links_are_followed_and_lead_back(address: str, study: Database
     assert len(stored(study)) == 2 * SIZE
 
 
-def test_whoever_is_interrupted_goes_on_where_they_stopped(
+def test_an_interrupted_simulation_is_continued(
     address: str, study: Database, tmp_path: Path
 ) -> None:
     def interrupt(done: int, _total: int) -> None:
@@ -268,10 +270,10 @@ async def nowhere(_message: object) -> None:
     """Lose an answer."""
 
 
-def test_a_busy_server_is_asked_again_and_nothing_is_answered_twice(
+def test_requests_to_a_busy_server_are_repeated_and_nothing_is_stored_twice(
     study: Database, place: Place
 ) -> None:
-    server = NearServer(place)
+    server = ThreadServer(place)
     unsteady = Unsteady(server.server.config.app)  # type: ignore[arg-type]
     server.server.config.app = unsteady
     server.start()
@@ -282,7 +284,7 @@ def test_a_busy_server_is_asked_again_and_nothing_is_answered_twice(
     assert unsteady.n_requests > 3 * EVERYTHING
 
 
-def test_where_nothing_is_served_it_is_said(unused: str) -> None:
+def test_a_missing_server_is_reported(unused: str) -> None:
     code, _, err = simulate(unused)
     assert code == 2
     assert err.startswith(f"hsfiq: {unused}: the server does not answer (/: ")
@@ -324,7 +326,7 @@ def test_the_welcome_page_says_that_a_study_is_simulated(
     client.close()
 
 
-def test_a_study_for_people_is_left_alone(for_people: Database, address: str) -> None:
+def test_a_study_for_people_is_not_answered(for_people: Database, address: str) -> None:
     code, _, err = simulate("--participants", 2, address)
     assert (code, count(for_people, Participant)) == (2, 0)
     assert f"{address}: the study is for people; make one with" in err
@@ -337,16 +339,14 @@ def test_a_study_for_people_is_left_alone(for_people: Database, address: str) ->
         assert session.scalars(agreed).all() == []
 
 
-def test_a_closed_study_takes_nobody(study: Database, address: str) -> None:
+def test_a_closed_study_accepts_nobody(study: Database, address: str) -> None:
     set_status(study, "closed")
     code, _, err = simulate(address)
     assert code == 2
     assert "no study is open to all" in err
 
 
-def test_a_study_that_is_paused_on_the_way_is_a_failure(
-    study: Database, place: Place, address: str
-) -> None:
+def test_a_paused_study_is_a_failure(study: Database, place: Place, address: str) -> None:
     token = newcomer(place)
     set_status(study, "paused")
     code, result, _ = simulate(f"{address}/start/{token}")
@@ -354,14 +354,14 @@ def test_a_study_that_is_paused_on_the_way_is_a_failure(
     assert result["people"][0]["why"] == "the study says farewell (paused)"
 
 
-def test_a_link_that_is_none_is_a_failure(address: str) -> None:
+def test_an_invalid_link_is_a_failure(address: str) -> None:
     code, result, _ = simulate(f"{address}/start/nobody")
     assert (code, result["failed"]) == (1, 1)
     assert result["people"][0]["why"] == "404 Not Found"
 
 
 def test_a_study_on_other_images_ends_the_simulation(
-    copied: Place, serve: Callable[[Place], NearServer]
+    copied: Place, serve: Callable[[Place], ThreadServer]
 ) -> None:
     server = serve(copied)
     with server.database.writing() as session:
@@ -419,7 +419,7 @@ def test_wrong_usage_is_one_line(arguments: list[str], said: str) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"address": 1}', '{"cookies": []}'])
-def test_a_file_that_holds_no_sessions(tmp_path: Path, content: str) -> None:
+def test_a_file_without_sessions(tmp_path: Path, content: str) -> None:
     file = tmp_path / "sessions.json"
     file.write_text(content)
     code, _, err = simulate("--sessions", file, "http://127.0.0.1:9")

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from hsfiq.cli import run
-from tests.annotate.annotate_studies import Place
+from tests.annotate.served_studies import Place
 
 
 def test_a_taken_port_is_one_line(copied: Place, capsys: pytest.CaptureFixture[str]) -> None:

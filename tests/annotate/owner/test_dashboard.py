@@ -1,4 +1,4 @@
-"""The board over HTTP: what it shows, what its buttons change, and for whom."""
+"""The dashboard over HTTP: what it shows, what its buttons change, and who may use it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Participant
 from hsfiq.errors import Refused
-from tests.annotate.annotate_studies import Place
-from tests.annotate.owner_pages import Events, log_in, set_owner, watched_study
+from tests.annotate.owner.studies_in_progress import Events, log_in, set_owner, watched_study
+from tests.annotate.served_studies import Place
 
 NAME = "telltale-study"
 
@@ -69,7 +69,7 @@ def pending(answered: list[Any]) -> str:
     return str(answered[4])
 
 
-def test_the_board_shows_the_study(owner: TestClient) -> None:
+def test_the_dashboard_shows_the_study(owner: TestClient) -> None:
     events = Events(owner)
     (load,) = [d["id"] for d in events.config["dependencies"] if d["targets"][0][1] == "load"]
     body = {"data": [], "fn_index": load, "session_hash": "s"}
@@ -108,8 +108,8 @@ def test_without_the_owner_no_event_answers_or_changes_anything(
     assert statuses(watched)["p1"] == "paused"
 
 
-def test_each_handler_asks_for_the_owner_itself(owner: TestClient, watched: Database) -> None:
-    """Past the wall, too: Gradio's events can be reached in ways that we do not know."""
+def test_each_handler_checks_for_the_owner_itself(owner: TestClient, watched: Database) -> None:
+    """Behind the middleware, too: Gradio's events may be reachable in other ways."""
     app: Any = owner.app
     (mount,) = [route for route in app.routes if getattr(route, "path", "") == "/owner/board"]
     functions = mount.app.get_blocks().fns.values()
@@ -136,7 +136,7 @@ def test_each_handler_asks_for_the_owner_itself(owner: TestClient, watched: Data
     ("return", "p3", "returned"),
     ("resume", "p4", "active"),
 ])  # fmt: skip
-def test_an_action_is_asked_back_and_then_done(
+def test_an_action_is_confirmed_and_then_performed(
     owner: TestClient, watched: Database, action: str, person: str, status: str
 ) -> None:
     events, before = Events(owner), statuses(watched)
@@ -186,7 +186,7 @@ def test_a_finished_study_cannot_be_opened(owner: TestClient, watched: Database)
     assert pending(asked) == ""
 
 
-def test_what_was_read_is_what_is_done(owner: TestClient, watched: Database) -> None:
+def test_exactly_the_confirmed_action_is_performed(owner: TestClient, watched: Database) -> None:
     events = Events(owner)
     asked = events.call("person-exclude", "click", NAME, "p1")
     with watched.writing() as session:
@@ -205,7 +205,7 @@ def test_what_was_read_is_what_is_done(owner: TestClient, watched: Database) -> 
     json.dumps({"study": "other", "participant": "p1", "name": "pause", "status_seen": "active"}),
     json.dumps({"study": NAME, "participant": "p9", "name": "pause", "status_seen": "active"}),
 ])  # fmt: skip
-def test_nothing_else_is_done(watched: Database, given: Any) -> None:
+def test_an_invalid_action_is_refused(watched: Database, given: Any) -> None:
     with pytest.raises(Refused), watched.writing() as session:
         perform(session, from_json(given))
     assert statuses(watched)["p1"] == "active"
@@ -216,13 +216,13 @@ def test_nothing_else_is_done(watched: Database, given: Any) -> None:
     ("p9", "has no participant"),
     ("<b>", "&lt;b&gt;"),
 ])  # fmt: skip
-def test_an_unknown_participant_is_said(owner: TestClient, person: str, said: str) -> None:
+def test_an_unknown_participant_is_reported(owner: TestClient, person: str, said: str) -> None:
     asked = Events(owner).call("person-pause", "click", NAME, person)
     assert said in asked[0]
     assert asked[1]["visible"] is False
 
 
-def test_what_is_so_already_is_said(owner: TestClient) -> None:
+def test_an_action_without_effect_is_refused(owner: TestClient) -> None:
     asked = Events(owner).call("person-exclude", "click", NAME, "p4")
     assert "P4 is already excluded" in asked[0]
 
@@ -254,7 +254,7 @@ def test_the_history_over_the_event(owner: TestClient) -> None:
 
 
 @pytest.mark.parametrize("kind", ["hs", "hp"])
-def test_the_live_export_is_the_release_of_the_moment(owner: TestClient, kind: str) -> None:
+def test_the_live_export_is_the_current_release(owner: TestClient, kind: str) -> None:
     first, second = (owner.get(f"/owner/export/1/{kind}") for _ in range(2))
     assert first.status_code == 200
     assert first.headers["content-type"] == "application/zip"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.annotate.annotate_studies import NearServer, Place, make_study, newcomer
 from tests.annotate.question_page import OpenPage, press, type_sum
+from tests.annotate.served_studies import Place, ThreadServer, make_study, newcomer
 
 pytestmark = pytest.mark.browser
 
@@ -51,7 +51,7 @@ def sound(axe: str) -> Callable[[Page, str], None]:
 
 
 def test_the_plain_pages(
-    server: NearServer, open_page: OpenPage, sound: Callable[[Page, str], None]
+    server: ThreadServer, open_page: OpenPage, sound: Callable[[Page, str], None]
 ) -> None:
     page = open_page(server)
     page.context.clear_cookies()
@@ -62,7 +62,7 @@ def test_the_plain_pages(
 
 def test_the_pages_of_the_study(
     place: Place,
-    serve: Callable[[Place], NearServer],
+    serve: Callable[[Place], ThreadServer],
     open_page: OpenPage,
     sound: Callable[[Page, str], None],
 ) -> None:

@@ -1,4 +1,4 @@
-"""The numbers of the board equal what was counted by hand."""
+"""The dashboard's numbers equal those counted by hand."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from hsfiq.collect.progress import AnswerRow, Headline, answers_of, headline_of,
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.releases.rows import read_questions
-from tests.annotate.annotate_studies import Place, make_study
-from tests.annotate.owner_pages import REASON, answer, newcomer, watched_study
+from tests.annotate.owner.studies_in_progress import REASON, answer, newcomer, watched_study
+from tests.annotate.served_studies import Place, make_study
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 
@@ -180,7 +180,7 @@ def test_agreement_is_that_of_the_release_rows(place: Place) -> None:
     assert figures.agreements_of(counting) is both  # nothing new, nothing drawn again
 
 
-def test_no_overlap_is_said(counting: tuple[AnswerRow, ...]) -> None:
+def test_missing_overlap_is_reported(counting: tuple[AnswerRow, ...]) -> None:
     alone = tuple(answer for answer in counting if answer.participant == "p1")
     both = figures.agreements_of(alone)
     assert both
@@ -206,7 +206,7 @@ def test_the_history_of_a_question(watched: Database) -> None:
     assert [len(images) for images in revised.images] == [5, 5]
 
 
-def test_text_from_data_is_text(watched: Database) -> None:
+def test_text_from_data_is_escaped(watched: Database) -> None:
     with watched.reading() as session:
         found = question_history(session, list_studies(session)[0], "p2.form_1.0")
     written = tables.history(found, "p2.form_1.0")

@@ -1,4 +1,4 @@
-"""The ways in and out: links, platforms, consent, practice, late-comers, and time passed."""
+"""Enrolment, consent, practice, reassignment and completion."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from hsfiq.collect import participants
 from hsfiq.collect.steps import steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question
-from tests.annotate.annotate_pages import KEY, answer_body, answer_until, check_body, stored, view
-from tests.annotate.annotate_studies import (
+from tests.annotate.page_requests import KEY, answer_body, answer_until, check_body, stored, view
+from tests.annotate.served_studies import (
     TITLE,
     Place,
     begin,
@@ -48,7 +48,7 @@ def app(database: Database) -> FastAPI:
 
 @pytest.fixture
 def visit(place: Place) -> Iterator[Visit]:
-    """A stranger before a study made for the test."""
+    """A new_browser before a study made for the test."""
     opened: list[tuple[TestClient, Database]] = []
 
     def make(**options: Any) -> tuple[TestClient, Database]:
@@ -81,37 +81,37 @@ def change(database: Database, status: str) -> None:
 # ------------------------------------------------------------------------------- personal links
 
 
-def test_a_personal_link_leads_back_on_any_device(
-    stranger: TestClient, copied: Place, database: Database
+def test_a_personal_link_continues_on_any_device(
+    new_browser: TestClient, copied: Place, database: Database
 ) -> None:
     token = newcomer(copied, is_ready=False)
     for _ in range(2):
-        answer = stranger.get(f"/start/{token}")
+        answer = new_browser.get(f"/start/{token}")
         assert (answer.status_code, answer.headers["location"]) == (303, "../study/")
         assert answer.headers["cache-control"] == "no-store"
-        assert view(stranger)["step"] == "consent"
-        stranger.cookies.clear()  # another device
-    stranger.get(f"/start/{token}")
-    stranger.post("/consent", json={"agrees": True})
-    stranger.post("/practice", json={})
-    stranger.post("/submit", json=answer_body(view(stranger)))
-    stranger.cookies.clear()
-    stranger.get(f"/start/{token}")
-    assert view(stranger)["number"] == 2
+        assert view(new_browser)["step"] == "consent"
+        new_browser.cookies.clear()  # another device
+    new_browser.get(f"/start/{token}")
+    new_browser.post("/consent", json={"agrees": True})
+    new_browser.post("/practice", json={})
+    new_browser.post("/submit", json=answer_body(view(new_browser)))
+    new_browser.cookies.clear()
+    new_browser.get(f"/start/{token}")
+    assert view(new_browser)["number"] == 2
     assert count(database) == 1
 
 
 @pytest.mark.parametrize(
     "token", ["x", "..%2f..%2fstudy.db", "%00", "a" * 65, "<script>", "None", "1"]
 )
-def test_a_link_that_is_none(stranger: TestClient, token: str) -> None:
-    answer = stranger.get(f"/start/{token}")
+def test_an_invalid_link(new_browser: TestClient, token: str) -> None:
+    answer = new_browser.get(f"/start/{token}")
     assert answer.status_code == 404
-    assert COOKIE not in stranger.cookies
+    assert COOKIE not in new_browser.cookies
     assert "script>" not in answer.text
 
 
-def test_an_invited_person_who_comes_too_late(visit: Visit, place: Place) -> None:
+def test_an_invited_person_who_is_too_late(visit: Visit, place: Place) -> None:
     client, database = visit(recruitment={"mode": "invitation", **CODE})
     token = newcomer(place, is_ready=False)
     for status, said in (("paused", "come back later"), ("closed", "C1&lt;2&gt;3")):
@@ -126,7 +126,7 @@ def test_an_invited_person_who_comes_too_late(visit: Visit, place: Place) -> Non
 # ------------------------------------------------------------------------------- platforms
 
 
-def test_prolific_twice_is_one_participant(visit: Visit) -> None:
+def test_the_same_prolific_link_twice_makes_one_participant(visit: Visit) -> None:
     client, database = visit(recruitment={"mode": "prolific"})
     for _ in range(2):
         answer = client.get("/start", params=PROLIFIC)
@@ -137,7 +137,7 @@ def test_prolific_twice_is_one_participant(visit: Visit) -> None:
     assert (found.source, found.external_id) == ("prolific", PERSON)
 
 
-def test_nothing_but_the_persons_id_is_kept(visit: Visit, place: Place) -> None:
+def test_only_the_persons_id_is_stored(visit: Visit, place: Place) -> None:
     client, database = visit(recruitment={"mode": "mturk"})
     assert client.get("/start", params=MTURK).status_code == 303
     assert the_participant(database).external_id == MTURK["workerId"]
@@ -147,7 +147,7 @@ def test_nothing_but_the_persons_id_is_kept(visit: Visit, place: Place) -> None:
     assert MTURK["hitId"].encode() not in content
 
 
-def test_who_only_looks_is_not_enrolled(visit: Visit) -> None:
+def test_a_preview_enrols_nobody(visit: Visit) -> None:
     client, database = visit(recruitment={"mode": "mturk"})
     preview = MTURK | {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"}
     for parameters in (preview, {"assignmentId": preview["assignmentId"], "hitId": "x"}):
@@ -169,7 +169,7 @@ def test_who_only_looks_is_not_enrolled(visit: Visit) -> None:
     {"PROLIFIC_PID": PERSON, "SESSION_ID": "../x"},
     {"workerId": "A1", "hitId": "\N{DRESS}"},
 ], ids=str)  # fmt: skip
-def test_an_id_has_to_look_like_one(visit: Visit, parameters: dict[str, str]) -> None:
+def test_an_id_of_the_wrong_form_is_refused(visit: Visit, parameters: dict[str, str]) -> None:
     client, database = visit(recruitment={"mode": "prolific"})
     assert client.get("/start", params=parameters).status_code == 400
     assert count(database) == 0
@@ -184,14 +184,14 @@ def test_a_platforms_link_opens_only_its_own_studies(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("mode", ["prolific", "mturk", "invitation"])
-def test_enrolment_is_open_only_where_the_study_says_so(visit: Visit, mode: str) -> None:
+def test_open_enrolment_only_in_open_studies(visit: Visit, mode: str) -> None:
     client, database = visit(recruitment={"mode": mode})
     assert "Begin" not in client.get("/").text
     assert client.post("/enrol", data={"study": 1}).status_code == 410
     assert count(database) == 0
 
 
-def test_who_comes_too_late_from_a_platform_gets_the_code(visit: Visit) -> None:
+def test_a_late_platform_participant_gets_the_code(visit: Visit) -> None:
     client, database = visit(recruitment={"mode": "prolific", "participants": 1, **CODE})
     assert client.get("/start", params=PROLIFIC).status_code == 303
     client.cookies.clear()
@@ -208,38 +208,40 @@ def test_who_comes_too_late_from_a_platform_gets_the_code(visit: Visit) -> None:
 # ------------------------------------------------------------------------------- consent, practice
 
 
-def test_the_way_to_the_first_question(stranger: TestClient, database: Database) -> None:
-    begin(stranger, database)
-    shown = view(stranger)
+def test_from_the_welcome_page_to_the_first_question(
+    new_browser: TestClient, database: Database
+) -> None:
+    begin(new_browser, database)
+    shown = view(new_browser)
     assert shown["step"] == "consent"
     assert "voluntary" in json.dumps(shown["text"])
-    assert stranger.get("/question/1").json()["step"] == "consent"
-    shown = stranger.post("/consent", json={"agrees": True}).json()
+    assert new_browser.get("/question/1").json()["step"] == "consent"
+    shown = new_browser.post("/consent", json={"agrees": True}).json()
     assert (shown["step"], shown["better"]) == ("practice", 1)
-    assert stranger.post("/consent", json={"agrees": True}).json()["step"] == "practice"
+    assert new_browser.post("/consent", json={"agrees": True}).json()["step"] == "practice"
     for image in [shown["reference"], *shown["sets"][0], *shown["sets"][1]]:
-        assert stranger.get(f"/image/{image['token']}").status_code == 200
-    assert stranger.get("/image/practice-11").status_code == 404
+        assert new_browser.get(f"/image/{image['token']}").status_code == 200
+    assert new_browser.get("/image/practice-11").status_code == 404
     body = answer_body(shown)
-    assert stranger.post("/submit", json=body).status_code == 403
+    assert new_browser.post("/submit", json=body).status_code == 403
     for _ in range(2):
-        assert stranger.post("/practice", json={}).json()["step"] == "question"
+        assert new_browser.post("/practice", json={}).json()["step"] == "question"
     found = the_participant(database)
     assert found.consented_at
     assert found.practised_at
     assert stored(database) == []
 
 
-def test_no_answer_before_consent(stranger: TestClient, database: Database) -> None:
-    enrol(stranger, database)
-    shown = view(stranger)
+def test_no_answer_before_consent(new_browser: TestClient, database: Database) -> None:
+    enrol(new_browser, database)
+    shown = view(new_browser)
     with database.writing() as session:
         session.scalars(select(Participant)).one().consented_at = None
-    assert stranger.post("/submit", json=answer_body(shown)).status_code == 403
+    assert new_browser.post("/submit", json=answer_body(shown)).status_code == 403
     assert stored(database) == []
 
 
-def test_to_decline_is_final_and_gives_the_place_back(visit: Visit) -> None:
+def test_declining_is_final_and_frees_the_place(visit: Visit) -> None:
     client, database = visit(recruitment={"mode": "prolific", "participants": 1, **CODE})
     client.get("/start", params=PROLIFIC)
     shown = client.post("/consent", json={"agrees": False}).json()
@@ -254,17 +256,19 @@ def test_to_decline_is_final_and_gives_the_place_back(visit: Visit) -> None:
     assert view(client)["step"] == "consent"
 
 
-def test_to_decline_after_agreeing_is_refused(annotator: TestClient, database: Database) -> None:
+def test_declining_after_agreeing_is_refused(annotator: TestClient, database: Database) -> None:
     assert annotator.post("/consent", json={"agrees": False}).status_code == 409
     assert the_participant(database).status == "active"
 
 
 @pytest.mark.parametrize("body", [{}, {"agrees": 1}, {"agrees": True, "x": 1}, [], "yes"])
-def test_a_bad_consent_is_refused(stranger: TestClient, database: Database, body: object) -> None:
-    begin(stranger, database)
-    assert stranger.post("/consent", json=body).status_code in (400, 422)
-    assert stranger.post("/practice", json={"score_1": 5}).status_code == 422
-    assert view(stranger)["step"] == "consent"
+def test_a_bad_consent_is_refused(
+    new_browser: TestClient, database: Database, body: object
+) -> None:
+    begin(new_browser, database)
+    assert new_browser.post("/consent", json=body).status_code in (400, 422)
+    assert new_browser.post("/practice", json={"score_1": 5}).status_code == 422
+    assert view(new_browser)["step"] == "consent"
 
 
 def test_the_studys_own_texts(visit: Visit) -> None:
@@ -281,7 +285,7 @@ def test_the_studys_own_texts(visit: Visit) -> None:
 # ------------------------------------------------------------------------------- the end, too early
 
 
-def test_the_code_comes_at_the_end_and_not_before(visit: Visit) -> None:
+def test_the_code_is_shown_only_at_the_end(visit: Visit) -> None:
     client, database = visit(recruitment=CODE)
     begin(client, database)
     seen = [json.dumps(view(client))]
@@ -303,7 +307,7 @@ def test_the_code_comes_at_the_end_and_not_before(visit: Visit) -> None:
     ("returned", "ended", False),
     ("screened-out", "ended", True),
 ])  # fmt: skip
-def test_who_is_let_go_after_an_answer(
+def test_a_participant_excluded_after_an_answer(
     visit: Visit, status: str, kind: str, has_code: bool
 ) -> None:
     client, database = visit(recruitment=CODE)
@@ -317,7 +321,7 @@ def test_who_is_let_go_after_an_answer(
     assert len(stored(database)) == 1
 
 
-def test_a_closed_study_gives_late_comers_the_code(visit: Visit) -> None:
+def test_a_closed_study_gives_late_participants_the_code(visit: Visit) -> None:
     client, database = visit(recruitment=CODE)
     enrol(client, database)
     set_status(database, "closed")
@@ -325,8 +329,8 @@ def test_a_closed_study_gives_late_comers_the_code(visit: Visit) -> None:
     assert (shown["kind"], shown["code"], shown["back"]) == ("closed", "C1<2>3", None)
 
 
-def pass_on(database: Database, *, only: int | None = None) -> None:
-    """Let somebody else have got the first participant's open questions."""
+def reassign(database: Database, *, only: int | None = None) -> None:
+    """Reassign the first participant's open questions."""
     with database.writing() as session:
         person = session.scalars(select(Participant).order_by(Participant.id)).first()
         assert person
@@ -335,9 +339,9 @@ def pass_on(database: Database, *, only: int | None = None) -> None:
             session.get_one(Question, step.question_id).handed_on = True
 
 
-def test_a_question_that_was_handed_on(annotator: TestClient, database: Database) -> None:
+def test_a_reassigned_question_is_refused(annotator: TestClient, database: Database) -> None:
     shown = view(annotator)
-    pass_on(database, only=1)
+    reassign(database, only=1)
     answer = annotator.post("/submit", json=answer_body(shown))
     assert (answer.status_code, answer.json()["handed_on"]) == (403, True)
     assert stored(database) == []
@@ -345,7 +349,7 @@ def test_a_question_that_was_handed_on(annotator: TestClient, database: Database
     assert (now_at["number"], now_at["total"]) == (1, 5)
 
 
-def test_when_the_lease_is_over_somebody_else_gets_the_questions(
+def test_questions_are_reassigned_after_the_lease(
     annotator: TestClient, app: FastAPI, database: Database
 ) -> None:
     with TestClient(app, follow_redirects=False) as second, TestClient(app) as third:
@@ -367,9 +371,9 @@ def test_when_the_lease_is_over_somebody_else_gets_the_questions(
         assert session.scalar(select(func.count(Form.id)).where(Form.participant_id.is_(None))) == 0
 
 
-def test_who_answered_a_part_is_thanked_for_it(annotator: TestClient, database: Database) -> None:
+def test_a_partial_participation_is_acknowledged(annotator: TestClient, database: Database) -> None:
     annotator.post("/submit", json=answer_body(view(annotator)))
-    pass_on(database)
+    reassign(database)
     shown = view(annotator)
     assert (shown["step"], shown["answered"], shown["passed_on"]) == ("done", 1, True)
 
@@ -397,7 +401,7 @@ def test_a_reason_is_asked_on_every_second_question(visit: Visit) -> None:
     assert [row.reason for row in stored(database)] == [None, "abc"] * 3
 
 
-def test_the_time_left_follows_from_ones_own_pace(
+def test_the_time_left_depends_on_the_participants_pace(
     annotator: TestClient, database: Database
 ) -> None:
     left = []
@@ -415,7 +419,9 @@ def test_the_time_left_follows_from_ones_own_pace(
 # ------------------------------------------------------------------------------- strangers
 
 
-def test_every_other_route_refuses_a_stranger(app: FastAPI, stranger: TestClient) -> None:
+def test_every_other_route_refuses_an_unknown_browser(
+    app: FastAPI, new_browser: TestClient
+) -> None:
     public = {"/", "/enrol", "/start", "/start/{token}", "/healthz"}
     routes = {(method, route.path) for route in app.routes for method in route.methods}  # type: ignore[attr-defined]
     closed = [(method, path) for method, path in routes if path not in public]
@@ -432,7 +438,7 @@ def test_every_other_route_refuses_a_stranger(app: FastAPI, stranger: TestClient
     for method, path in closed:
         address = path.replace("{number}", "1")
         for token in ("practice-1", "0" * 32):
-            answer = stranger.request(
+            answer = new_browser.request(
                 method, address.replace("{token}", token), json=bodies.get(path)
             )
             assert answer.status_code == 401, (method, path)
@@ -470,5 +476,5 @@ def test_the_anchors_are_the_papers() -> None:
 @pytest.mark.parametrize(("accepted", "language"), [
     ("", "en"), ("ko-KR,ko;q=0.9,en;q=0.8", "ko"), ("de, EN-gb;q=0.5, ko;q=0.1", "en"), ("*", "en"),
 ])  # fmt: skip
-def test_a_stranger_is_spoken_to_in_their_language(accepted: str, language: str) -> None:
+def test_an_unknown_browser_gets_its_own_language(accepted: str, language: str) -> None:
     assert preferred_language(accepted) == language

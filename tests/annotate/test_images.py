@@ -18,8 +18,8 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.images import LONGEST_SIDE, WebCopies, cache_folder
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Image
-from tests.annotate.annotate_pages import view
-from tests.annotate.annotate_studies import Place, enrol, make_study
+from tests.annotate.page_requests import view
+from tests.annotate.served_studies import Place, enrol, make_study
 
 SECRET = b"telltale-secret"
 
@@ -36,7 +36,7 @@ def opened(path: Path | None) -> Picture.Image:
     return Picture.open(io.BytesIO(path.read_bytes()))
 
 
-def test_a_thumbnail_is_small_and_the_full_picture_whole(tmp_path: Path, folder: Path) -> None:
+def test_a_thumbnail_is_small_and_the_full_image_complete(tmp_path: Path, folder: Path) -> None:
     source = tmp_path / "source.png"
     picture = Picture.effect_noise((900, 1200), 60).convert("RGB")
     note = PngInfo()
@@ -49,7 +49,7 @@ def test_a_thumbnail_is_small_and_the_full_picture_whole(tmp_path: Path, folder:
     assert not any(SECRET in path.read_bytes() for path in folder.iterdir())
 
 
-def test_metadata_goes_and_the_picture_stands_upright(tmp_path: Path, folder: Path) -> None:
+def test_metadata_is_removed_and_the_orientation_applied(tmp_path: Path, folder: Path) -> None:
     source = tmp_path / "source.jpg"
     exif = Picture.Exif()
     exif[0x0112] = 6  # lies on its side
@@ -64,7 +64,7 @@ def test_metadata_goes_and_the_picture_stands_upright(tmp_path: Path, folder: Pa
         assert SECRET not in made.read_bytes()
 
 
-def test_it_is_made_once(tmp_path: Path, folder: Path) -> None:
+def test_a_copy_is_made_once(tmp_path: Path, folder: Path) -> None:
     source = tmp_path / "source.png"
     Picture.new("RGB", (30, 40), "red").save(source)
     first = WebCopies(folder).of(source, "thumbnail")
@@ -84,14 +84,14 @@ def test_it_is_made_once(tmp_path: Path, folder: Path) -> None:
     b"RIFF\x10\0\0\0WEBPVP8 ",
     b"<svg xmlns='http://www.w3.org/2000/svg'/>",
 ], ids=["empty", "text", "png", "jpeg", "webp", "svg"])  # fmt: skip
-def test_what_is_no_image_is_none(tmp_path: Path, folder: Path, content: bytes) -> None:
+def test_a_file_that_is_not_an_image(tmp_path: Path, folder: Path, content: bytes) -> None:
     source = tmp_path / "source.png"
     source.write_bytes(content)
     assert WebCopies(folder).of(source, "thumbnail") is None
     assert list(folder.iterdir()) == []
 
 
-def test_a_truncated_image_is_none(tmp_path: Path, folder: Path) -> None:
+def test_a_truncated_image(tmp_path: Path, folder: Path) -> None:
     source = tmp_path / "source.jpg"
     Picture.effect_noise((300, 400), 60).save(source)
     source.write_bytes(source.read_bytes()[:4000])
@@ -116,7 +116,9 @@ def own(place: Place) -> Iterator[tuple[TestClient, Database]]:
     database.close()
 
 
-def test_thumbnails_lie_beside_the_database(own: tuple[TestClient, Database], place: Place) -> None:
+def test_copies_are_stored_beside_the_database(
+    own: tuple[TestClient, Database], place: Place
+) -> None:
     client, database = own
     shown = view(client)
     images = [shown["reference"], *shown["sets"][0], *shown["sets"][1]]

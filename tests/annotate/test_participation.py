@@ -13,8 +13,7 @@ from hsfiq.collect import participants
 from hsfiq.collect.steps import steps_of
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
-from tests.annotate.annotate_pages import stored
-from tests.annotate.annotate_studies import NearServer, Place, make_study
+from tests.annotate.page_requests import stored
 from tests.annotate.question_page import (
     TEXT,
     OpenPage,
@@ -24,10 +23,11 @@ from tests.annotate.question_page import (
     tab_to,
     type_sum,
 )
+from tests.annotate.served_studies import Place, ThreadServer, make_study
 
 pytestmark = pytest.mark.browser
 
-Serve = Callable[[Place], NearServer]
+Serve = Callable[[Place], ThreadServer]
 
 HOSTILE = (
     "<script>window.broken = 1</script><img src=x onerror='window.broken = 2'>",
@@ -111,7 +111,7 @@ def test_from_the_link_to_the_code_by_keyboard_alone(
         assert [one.passed for one in session.scalars(select(CheckAnswer))] == [False, True]
 
 
-def test_to_decline(server: NearServer, open_page: OpenPage) -> None:
+def test_to_decline(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server, is_ready=False)
     tab_to(page, ".decline")
     press(page, "Space")
@@ -122,7 +122,7 @@ def test_to_decline(server: NearServer, open_page: OpenPage) -> None:
     expect(page.get_by_role("dialog", name=TEXT["guidelines"])).to_be_visible()
 
 
-def test_a_held_key_is_one_press(server: NearServer, open_page: OpenPage) -> None:
+def test_a_held_key_is_one_press(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server, is_ready=False)
     tab_to(page, ".agree")
     guidelines = page.get_by_role("dialog", name=TEXT["guidelines"])
@@ -155,7 +155,7 @@ def test_a_held_key_is_one_press(server: NearServer, open_page: OpenPage) -> Non
     assert rows(server.place) == []
 
 
-def test_a_press_while_offline_loses_nothing(server: NearServer, open_page: OpenPage) -> None:
+def test_a_press_while_offline_loses_nothing(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     expect_step(page, "question", "1 / 6")
     page.context.set_offline(offline=True)
@@ -172,7 +172,7 @@ def test_a_press_while_offline_loses_nothing(server: NearServer, open_page: Open
     assert [(row.score_1, row.revision) for row in rows(server.place)] == [(4, 1)]
 
 
-def test_a_lost_acknowledgement_is_no_second_row(server: NearServer, open_page: OpenPage) -> None:
+def test_a_lost_acknowledgement_is_no_second_row(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     expect_step(page, "question", "1 / 6")
 
@@ -188,7 +188,7 @@ def test_a_lost_acknowledgement_is_no_second_row(server: NearServer, open_page: 
     assert [row.revision for row in rows(server.place)] == [1]
 
 
-def test_a_question_that_went_to_somebody_else(server: NearServer, open_page: OpenPage) -> None:
+def test_a_question_that_went_to_somebody_else(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     expect_step(page, "question", "1 / 6")
     with server.database.writing() as session:
@@ -267,7 +267,7 @@ def test_it_speaks_korean(place: Place, serve: Serve, open_page: OpenPage) -> No
 
 
 def test_all_images_of_the_next_question_are_there_before_next(
-    server: NearServer, open_page: OpenPage
+    server: ThreadServer, open_page: OpenPage
 ) -> None:
     page = open_page(server)
     expect_step(page, "question", "1 / 6")
@@ -287,7 +287,7 @@ def test_all_images_of_the_next_question_are_there_before_next(
     assert not fetched & tokens
 
 
-def test_a_phone_goes_the_whole_way_by_thumb(server: NearServer, open_page: OpenPage) -> None:
+def test_a_phone_goes_the_whole_way_by_thumb(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server, 390, 844, is_ready=False, has_touch=True, is_mobile=True)
     page.locator(".agree").tap()
     page.locator(".guidelines .close").tap()

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 
 from hsfiq.annotate.texts import blocks
-from tests.annotate.annotate_pages import answer_body, check_body, view
+from tests.annotate.page_requests import answer_body, check_body, view
 
 TELLTALE = re.compile(r"telltale|image_root")
 

@@ -9,21 +9,21 @@ from playwright.sync_api import expect
 
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Response
-from tests.annotate.annotate_pages import stored
-from tests.annotate.annotate_studies import NearServer, Place, Server, make_study
+from tests.annotate.page_requests import stored
 from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, press
+from tests.annotate.served_studies import Place, Server, ThreadServer, make_study
 
 pytestmark = pytest.mark.browser
 
 
-def rows(server: NearServer | Server) -> list[Response]:
+def rows(server: ThreadServer | Server) -> list[Response]:
     database = open_database(server.place.url)
     found = stored(database)
     database.close()
     return found
 
 
-def test_an_answer_by_mouse_reaches_the_database(server: NearServer, open_page: OpenPage) -> None:
+def test_an_answer_by_mouse_reaches_the_database(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     expect_step(page, "question", "1 / 6")
     sets = page.locator(".set")
@@ -46,8 +46,10 @@ def test_an_answer_by_mouse_reaches_the_database(server: NearServer, open_page: 
     assert row.active_seconds > 0
 
 
-def test_it_goes_on_after_the_server_was_killed(far_server: Server, open_page: OpenPage) -> None:
-    server = far_server
+def test_it_goes_on_after_the_server_was_killed(
+    process_server: Server, open_page: OpenPage
+) -> None:
+    server = process_server
     page = open_page(server)
     answer(page)
     expect_step(page, "question", "2 / 6")
@@ -65,7 +67,7 @@ def test_it_goes_on_after_the_server_was_killed(far_server: Server, open_page: O
     assert [row.revision for row in rows(server)] == [1, 1, 1]
 
 
-def test_a_reload_keeps_the_place_and_the_draft(server: NearServer, open_page: OpenPage) -> None:
+def test_a_reload_keeps_the_place_and_the_draft(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     answer(page)
     expect_step(page, "question", "2 / 6")
@@ -78,7 +80,7 @@ def test_a_reload_keeps_the_place_and_the_draft(server: NearServer, open_page: O
     assert len(rows(server)) == 1
 
 
-def test_what_is_missing_is_said(server: NearServer, open_page: OpenPage) -> None:
+def test_what_is_missing_is_said(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     expect(page.locator(".next")).to_have_attribute("aria-disabled", "true")
     press(page, "4", "Enter")
@@ -93,7 +95,7 @@ def test_what_is_missing_is_said(server: NearServer, open_page: OpenPage) -> Non
 
 
 def test_keys_do_nothing_while_writing_repeating_or_held_with_ctrl(
-    server: NearServer, open_page: OpenPage
+    server: ThreadServer, open_page: OpenPage
 ) -> None:
     page = open_page(server)
     press(page, "r")
@@ -111,7 +113,7 @@ def test_keys_do_nothing_while_writing_repeating_or_held_with_ctrl(
     assert len(rows(server)) == 1
 
 
-def test_a_double_click_on_next_is_one_answer(server: NearServer, open_page: OpenPage) -> None:
+def test_a_double_click_on_next_is_one_answer(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     press(page, "4", "Shift+Digit2", "q")
     page.locator(".next").dblclick()
@@ -119,7 +121,7 @@ def test_a_double_click_on_next_is_one_answer(server: NearServer, open_page: Ope
     assert len(rows(server)) == 1
 
 
-def test_back_and_revise(server: NearServer, open_page: OpenPage) -> None:
+def test_back_and_revise(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     answer(page)
     expect_step(page, "question", "2 / 6")
@@ -136,7 +138,7 @@ def test_back_and_revise(server: NearServer, open_page: OpenPage) -> None:
     assert [(row.revision, row.score_1) for row in rows(server)] == [(1, 4), (2, 1)]
 
 
-def test_two_tabs_make_no_second_row(server: NearServer, open_page: OpenPage) -> None:
+def test_two_tabs_make_no_second_row(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     other = page.context.new_page()
     other.goto(f"{server.url}/study/")
@@ -150,7 +152,7 @@ def test_two_tabs_make_no_second_row(server: NearServer, open_page: OpenPage) ->
 
 
 def test_zoom_pages_through_a_set_beside_the_reference(
-    server: NearServer, open_page: OpenPage
+    server: ThreadServer, open_page: OpenPage
 ) -> None:
     page = open_page(server)
     page.locator(".set").nth(1).locator(".frame").nth(4).click()
@@ -169,7 +171,7 @@ def test_zoom_pages_through_a_set_beside_the_reference(
 
 
 def test_a_missing_image_can_be_skipped(
-    place: Place, serve: Callable[[Place], NearServer], open_page: OpenPage
+    place: Place, serve: Callable[[Place], ThreadServer], open_page: OpenPage
 ) -> None:
     make_study(place, missing=frozenset(range(20))).close()
     server = serve(place)
@@ -182,7 +184,7 @@ def test_a_missing_image_can_be_skipped(
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (1440, 900), (1920, 1080)])
 def test_nothing_needs_scrolling_on_a_desktop(
-    server: NearServer, open_page: OpenPage, width: int, height: int
+    server: ThreadServer, open_page: OpenPage, width: int, height: int
 ) -> None:
     page = open_page(server, width, height)
     expect_step(page, "question", "1 / 6")
@@ -201,7 +203,7 @@ def test_nothing_needs_scrolling_on_a_desktop(
 
 @pytest.mark.parametrize("language", ["en", "ko"])
 def test_the_fullest_page_fits_a_desktop(
-    place: Place, serve: Callable[[Place], NearServer], open_page: OpenPage, language: str
+    place: Place, serve: Callable[[Place], ThreadServer], open_page: OpenPage, language: str
 ) -> None:
     make_study(
         place,
@@ -223,7 +225,7 @@ def test_the_fullest_page_fits_a_desktop(
     assert all(one.evaluate("(box) => box.scrollHeight <= box.clientHeight + 1") for one in shown)
 
 
-def test_the_boxes_stay_where_they_are(server: NearServer, open_page: OpenPage) -> None:
+def test_the_boxes_stay_where_they_are(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     boxes = "[...document.querySelectorAll('.frame, .option, .button')]"
     places = f"{boxes}.map((box) => box.getBoundingClientRect().top)"
@@ -235,7 +237,7 @@ def test_the_boxes_stay_where_they_are(server: NearServer, open_page: OpenPage) 
     assert page.evaluate(places) == before
 
 
-def test_a_phone_needs_no_sideways_scrolling(server: NearServer, open_page: OpenPage) -> None:
+def test_a_phone_needs_no_sideways_scrolling(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server, 390, 844)
     expect_step(page, "question", "1 / 6")
     assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -17,7 +17,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant
 from hsfiq.owner_password import set_password
 from hsfiq.records import Answer, Times
-from tests.annotate.annotate_studies import Place, make_study
+from tests.annotate.served_studies import Place, make_study
 
 PASSWORD = "correct horse battery"
 REASON = "<script>alert(1)</script> ${1+1} {{constructor}} <b>\u202e\N{DRESS}"
