@@ -59,7 +59,7 @@ INTERVALS = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is trained and asked.
+    """The sizes of a run.
 
     Attributes:
         seeds: so many catalogues, trainings and studies; the first is the command line's.
@@ -78,13 +78,13 @@ class Plan:
 
 FULL = Plan(seeds=3, limit=2500, epochs=DRAWN["epochs"], answers=2000, sizes=(3, 50))
 QUICK = Plan(seeds=1, limit=600, epochs=5, answers=400, sizes=())
-"""Without --full: scorers half trained, on pools a sixth as large, so as to end soon."""
+"""Without --full: shorter trainings, on pools a sixth as large, to end soon."""
 
 markdown, write = ablation_report.markdown, ablation_report.write
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
-    """Train with every strategy, and hold the scorers against both splits."""
+    """Train with every strategy, and evaluate the scorers on both splits."""
     result = measure(seed, FULL if full else QUICK)
     if not full:
         result["note"] = "short: one seed, scorers half trained; --full is the ablation"
@@ -92,9 +92,9 @@ def run(seed: int, full: bool) -> dict[str, Any]:
 
 
 def measure(seed: int, plan: Plan) -> dict[str, Any]:
-    """Carry out a plan, as many parts at a time as there are cores."""
+    """Run a plan, as many parts at a time as there are cores."""
     trials = planned(seed, plan)
-    studies = [(it, split) for it in range(seed, seed + plan.seeds) for split in SPLITS]
+    studies = [(one, split) for one in range(seed, seed + plan.seeds) for split in SPLITS]
     names = list(dict.fromkeys(trial.name for trial in trials))
     with (
         tempfile.TemporaryDirectory() as name,
@@ -114,7 +114,7 @@ def measure(seed: int, plan: Plan) -> dict[str, Any]:
         asked = [pool.submit(judge, folder, *study, names) for study in studies]
         judged = {study: job.result() for study, job in zip(studies, asked, strict=True)}
     cases = [
-        case for it, split in studies for case in cases_of(it, split, trained, judged[it, split])
+        case for one, split in studies for case in cases_of(one, split, trained, judged[one, split])
     ]
     return {
         "name": "ablation",
@@ -144,10 +144,10 @@ def planned(seed: int, plan: Plan) -> list[Trial]:
 
 
 def same_warm_up(trained: dict[Trial, Trained]) -> bool:
-    """Whether the trainings of each seed were the same before any strategy was at work."""
+    """Return whether the trainings of each seed were equal during the warm-up."""
     starts: dict[int, set[tuple[float, ...]]] = {}
-    for trial, found in trained.items():
-        start = tuple(found.curve[: trial.recipe.period])
+    for trial, result in trained.items():
+        start = tuple(result.curve[: trial.recipe.period])
         starts.setdefault(trial.seed, set()).add(start)
     return all(len(one) == 1 for one in starts.values())
 
@@ -181,7 +181,7 @@ def cases_of(
 
 
 def recall(lists: Lists, k: int, seed: int) -> Sampled:
-    """Recall@k over all queries, resampled by target: one garment is asked for several times."""
+    """Recall@k over all queries, resampled by target: garments are targets of several queries."""
     hits = np.array(lists.ranks) <= k
     _, target = np.unique(lists.targets, return_inverse=True)
     found, asked = np.bincount(target, weights=hits), np.bincount(target)
@@ -200,7 +200,7 @@ def compared(figure: Sampled, base: Sampled) -> dict[str, Any]:
 
 
 def summary(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the seeds give together, of every way to train and split."""
+    """Summarise the seeds for every strategy and split."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for case in cases:
         groups.setdefault((case["strategy"], case["n_neg"], case["split"]), []).append(case)
@@ -225,7 +225,7 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def beside(judged: dict[tuple[int, Split], Judged]) -> list[dict[str, Any]]:
-    """The agreement of the metrics that no training makes."""
+    """Return the agreement of the metrics that need no training."""
     return [
         {
             "metric": metric,

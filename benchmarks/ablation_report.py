@@ -29,39 +29,47 @@ TITLES = {
 SPLITS = {"val": "Validation triplets", "test": "Held-out combinations (test)"}
 MARKS = "os^Dv"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
-"""Of Okabe and Ito's palette, which colour-blind readers tell apart."""
+"""From Okabe and Ito's palette, which colour-blind readers can distinguish."""
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The result for a person: what was done, the means over the seeds, then every seed."""
+    """Return the result as Markdown: the settings, the means over seeds, then every seed."""
     blocks = [["# Ablation of the negative sets, on the drawn catalogue"], about(result)]
-    strategies = [it for it in result["summary"] if is_usual(it)]
+    strategies = [case for case in result["summary"] if is_usual(case)]
     for split, title in SPLITS.items():
-        rows = [it for it in strategies if it["split"] == split]
-        others = [it for it in rows if it["strategy"] != "corpus"]
+        rows = [case for case in strategies if case["split"] == split]
+        others = [case for case in rows if case["strategy"] != "corpus"]
         blocks += [
             [f"## {title}: mean (lowest to highest seed)"],
-            table("strategy", [(way(it), it) for it in rows], together),
+            table("strategy", [(way(case), case) for case in rows], together),
             ["Above `corpus`; in brackets how many seeds' 95% intervals omit 0:"],
-            table("strategy", [(way(it), it) for it in others], above),
+            table("strategy", [(way(case), case) for case in others], above),
         ]
     if sizes := sizes_of(result["summary"]):
         blocks += [
             ["## `cirqrs` by the size of its sets at first: mean (lowest to highest seed)"],
-            table("split", [(f"{it['split']}, {it['n_neg']}", it) for it in sizes], together),
+            table(
+                "split", [(f"{case['split']}, {case['n_neg']}", case) for case in sizes], together
+            ),
         ]
-    rows = sorted([*result["cases"], *result["beside"]], key=lambda it: (order(it), it["seed"]))
+    rows = sorted(
+        [*result["cases"], *result["beside"]], key=lambda case: (order(case), case["seed"])
+    )
     blocks += [
         ["## Each seed [95% interval]"],
-        table("split, seed", [(f"{it['split']}, {it['seed']}: {way(it)}", it) for it in rows], one),
-        [f"- {figures}: {said}" for figures, said in result["intervals"].items()],
+        table(
+            "split, seed",
+            [(f"{case['split']}, {case['seed']}: {way(case)}", case) for case in rows],
+            one,
+        ),
+        [f"- {figures}: {method}" for figures, method in result["intervals"].items()],
         [f"{path}: written" for path in result.get("files", ())],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def about(result: dict[str, Any]) -> list[str]:
-    """What was done."""
+    """Describe the settings."""
     n = f"{result['triplets']:,} triplets, {result['epochs']} epochs, {result['seeds']} seed(s)"
     lines = [
         f"{n}, studies of {result['answers']:,} answers by simulated annotators.",
@@ -80,26 +88,26 @@ def table(first: str, rows: Iterable[tuple[str, Row]], cell: Callable[[Row], str
 
 
 def together(figure: Row) -> str:
-    """What the seeds give together."""
+    """Format the figure of all seeds."""
     if len(figure["seeds"]) == 1:
         return f"{figure['mean']:.3f}"
     return f"{figure['mean']:.3f} ({figure['lowest']:.3f} to {figure['highest']:.3f})"
 
 
 def above(figure: Row) -> str:
-    """The difference to `corpus`."""
+    """Format the difference to `corpus`."""
     difference = figure["above_corpus"]
     return f"{difference['mean']:+.3f} ({difference['n_clear']} of {len(difference['seeds'])})"
 
 
 def one(figure: Row) -> str:
-    """One seed's figure with its interval."""
+    """Format a seed's figure with its interval."""
     low, high = figure["ci"]
     return f"{figure['value']:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def way(row: Row) -> str:
-    """How a scorer was trained, or which metric stands beside it."""
+    """Return how a scorer was trained, or the name of another metric."""
     if "metric" in row:
         return f"*{row['metric']}*"
     return row["strategy"] if row["n_neg"] is None else f"{row['strategy']}, {row['n_neg']}"
@@ -117,10 +125,10 @@ def order(row: Row) -> int:
 
 def sizes_of(rows: Iterable[Row]) -> list[Row]:
     """The rows of `cirqrs`, smaller sets first; none where there is but one size."""
-    found = [it for it in rows if it["strategy"] == "cirqrs"]
-    if all(is_usual(it) for it in found):
+    sized = [case for case in rows if case["strategy"] == "cirqrs"]
+    if all(is_usual(case) for case in sized):
         return []
-    return sorted(found, key=lambda it: (order(it), it["n_neg"]))
+    return sorted(sized, key=lambda case: (order(case), case["n_neg"]))
 
 
 def write(result: dict[str, Any], folder: Path) -> list[str]:
@@ -159,19 +167,19 @@ def drawn(name: str, figure: Figure) -> dict[str, bytes]:
 
 def strategies_figure(cases: Sequence[Row]) -> Figure:
     """Table 7 in small: a mark with its interval for each seed, and a line at their mean."""
-    rows = [it for it in cases if is_usual(it)]
-    ways = list(dict.fromkeys(way(it) for it in rows))
+    rows = [case for case in cases if is_usual(case)]
+    ways = list(dict.fromkeys(way(case) for case in rows))
     seeds = seeds_of(rows)
     figure, axes = panels("How negative sets are defined", height=6.4)
     for (split, name), panel in axes.items():
         for place, of_way in enumerate(ways):
-            here = [it for it in rows if (it["split"], way(it)) == (split, of_way)]
-            mean = fmean(it[name]["value"] for it in here)
+            here = [case for case in rows if (case["split"], way(case)) == (split, of_way)]
+            mean = fmean(case[name]["value"] for case in here)
             panel.plot([mean, mean], [place - 0.38, place + 0.38], color="black", linewidth=1.2)
-            for it, mark in zip(here, marks(seeds), strict=True):
-                at = place + 0.2 * (seeds.index(it["seed"]) - (len(seeds) - 1) / 2)
-                panel.plot(it[name]["ci"], [at, at], color=mark["color"], linewidth=1)
-                panel.plot(it[name]["value"], at, **mark)
+            for case, mark in zip(here, marks(seeds), strict=True):
+                at = place + 0.2 * (seeds.index(case["seed"]) - (len(seeds) - 1) / 2)
+                panel.plot(case[name]["ci"], [at, at], color=mark["color"], linewidth=1)
+                panel.plot(case[name]["value"], at, **mark)
         panel.set_yticks(range(len(ways)), ways)
         panel.set_ylim(len(ways) - 0.5, -0.5)
         panel.label_outer()
@@ -185,9 +193,9 @@ def sizes_figure(cases: Sequence[Row]) -> Figure:
     seeds = seeds_of(cases)
     figure, axes = panels("cirqrs, by the size of a negative set at first", height=5.4)
     for (split, name), panel in axes.items():
-        here = [it for it in cases if it["split"] == split]
-        sizes = sorted({it["n_neg"] for it in here})
-        values = {(it["n_neg"], it["seed"]): it[name]["value"] for it in here}
+        here = [case for case in cases if case["split"] == split]
+        sizes = sorted({case["n_neg"] for case in here})
+        values = {(case["n_neg"], case["seed"]): case[name]["value"] for case in here}
         means = [fmean(values[size, seed] for seed in seeds) for size in sizes]
         panel.plot(sizes, means, color="black", linewidth=1.2)
         for place, (seed, mark) in enumerate(zip(seeds, marks(seeds), strict=True)):
@@ -219,7 +227,9 @@ def panels(title: str, height: float) -> tuple[Figure, Panels]:
 def legend(figure: Figure, axes: Panels, more: str) -> None:
     """Name the seeds' marks below the panels, and say what the lines are."""
     named = axes["val", "rho"].get_lines()
-    shown = {str(it.get_label()): it for it in named if not str(it.get_label()).startswith("_")}
+    shown = {
+        str(case.get_label()): case for case in named if not str(case.get_label()).startswith("_")
+    }
     title = f"black: mean of the seeds; {more}"
     figure.legend(
         shown.values(), shown.keys(), loc="outside lower center", ncols=len(shown), title=title
@@ -237,4 +247,4 @@ def marks(seeds: Sequence[int]) -> list[dict[str, Any]]:
 
 def seeds_of(cases: Iterable[Row]) -> list[int]:
     """The seeds, each once."""
-    return sorted({it["seed"] for it in cases})
+    return sorted({case["seed"] for case in cases})

@@ -38,7 +38,7 @@ SPLITS: tuple[Split, ...] = ("val", "test")
 RECIPE = "cirqrs-fashioniq"
 PICTURES, FEATURES = "pictures", "features"
 BESIDE = ("recall@5", *KNOWING)
-"""Metrics that no training makes, of which `oracle` is the most that can be reached."""
+"""Metrics that need no training; `oracle` is the upper bound."""
 CPU = torch.device("cpu")
 
 
@@ -48,7 +48,7 @@ class Trial:
 
     Attributes:
         strategy: of the negatives.
-        n_neg: the size of a negative set at first; None where the strategy has no use for it.
+        n_neg: the size of a negative set at first; None if the strategy does not use it.
         seed: 0 is the recipe's own.
         limit: about how many triplets are trained with.
         epochs: how often.
@@ -81,7 +81,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Where a split's targets were ranked.
+    """The ranks of a split's targets.
 
     Attributes:
         targets: of each query.
@@ -94,7 +94,7 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What came of a trial.
+    """The result of a trial.
 
     Attributes:
         curve: the mean validation recall after each epoch; the best epoch's weights are used.
@@ -109,7 +109,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A figure, and what it is on each resample."""
+    """A figure, and its value on each resample."""
 
     value: float
     resamples: np.ndarray
@@ -138,14 +138,14 @@ def one_thread() -> None:
 
 
 def draw_catalogue(folder: Path, trial: Trial) -> None:
-    """Draw the pictures of the catalogue that a trial's seed gives, held-out ones too."""
+    """Draw the pictures of a trial's catalogue, including held-out garments."""
     size = datasets.drawn_size(trial.limit)
     garments, _ = datasets.draw_dataset(trial.recipe.seed, *size)
     datasets.draw_pictures(garments, folder / PICTURES)
 
 
 def simulate(folder: Path, seed: int, split: Split, answers: int) -> None:
-    """Have simulated annotators answer a study of a split, on a catalogue of its own."""
+    """Simulate a study of a split, on its own catalogue."""
     place = study_folder(folder, seed, split)
     place.mkdir(parents=True)
     command = partial(hsfiq, place, OMP_NUM_THREADS="1")
@@ -159,7 +159,7 @@ def simulate(folder: Path, seed: int, split: Split, answers: int) -> None:
 
 
 def study_folder(folder: Path, seed: int, split: Split) -> Path:
-    """Holds a study, its release `hp` and that one's scores."""
+    """Holds a study, its release `hp` and the scores of the release."""
     return folder / "studies" / f"{split}-{seed}"
 
 
@@ -206,7 +206,7 @@ def target_ranks(benchmark: Benchmark, answers: dict[str, SystemLists]) -> Lists
 
 
 def judge(folder: Path, seed: int, split: Split, names: Sequence[str]) -> Judged:
-    """Hold metrics against a study's answers, all on the same resamples of the participants."""
+    """Measure how metrics agree with a study's answers, on the same resampled participants."""
     release = study_folder(folder, seed, split) / "hp"
     known = [release.with_name("hp.known") / f"{name}.jsonl" for name in KNOWING]
     data = read_release(release, known)

@@ -1,4 +1,4 @@
-"""The whole way on the drawn catalogue: train, simulate studies, score, analyse.
+"""The whole pipeline on the drawn catalogue: train, simulate studies, score, analyse.
 
 A scorer is trained from nothing by `hsfiq train`. Two studies are answered by simulated annotators,
 on triplets that it was not trained on: of split `val`, and of `test`, whose combinations of colour
@@ -49,11 +49,11 @@ KNOWING: dict[str, Callable[[DrawnTriplet, Garment], float]] = {
     "image-only": reference_likeness,
 }
 QUICK = ("--limit", "600", "--set", "epochs=5")
-"""Without --full: a scorer half trained, so as to end soon."""
+"""Without --full: a shorter training, to end soon."""
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
-    """Train once, and hold the scorer against two studies."""
+    """Train once, and compare the scorer with two studies."""
     if full:
         return measure(seed, FULL_ANSWERS, SPLITS, training=())
     return measure(seed, ANSWERS, SPLITS, training=QUICK)
@@ -62,7 +62,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
 def measure(
     seed: int, answers: int, splits: Sequence[Split], training: Sequence[str]
 ) -> dict[str, Any]:
-    """Train with these options, and hold the scorer against a study of each split."""
+    """Train with these options, and compare the scorer with a study of each split."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         started = time.perf_counter()
@@ -77,7 +77,7 @@ def measure(
 
         # Nothing is timed here: the studies go side by side.
         with ThreadPoolExecutor() as pool:
-            cases = [case for found in pool.map(of_split, range(len(splits))) for case in found]
+            cases = [case for some in pool.map(of_split, range(len(splits))) for case in some]
     return {
         "name": "agreement",
         "simulated": True,
@@ -114,7 +114,7 @@ def agreement(parent: Path, seed: int, split: Split, answers: int) -> list[dict[
         *(word for name in metrics for word in ("--metric", name)),
         *(word for file in files for word in ("--scores", str(file))),
     )  # fmt: skip
-    found = json.loads(result)["metrics"]
+    metrics = json.loads(result)["metrics"]
     data = read_release(release, files)
     values = {name: parse_metric(name).values(data).to_numpy() for name in metrics}
     rhos = resampled(values, data.sets, np.random.default_rng(seed))
@@ -123,13 +123,13 @@ def agreement(parent: Path, seed: int, split: Split, answers: int) -> list[dict[
         {
             "split": split,
             "metric": name,
-            "rho": found[name]["spearman"]["rho"],
+            "rho": metrics[name]["spearman"]["rho"],
             "ci": interval(rhos[name]),
             "above_recall_ci": interval(rhos[name] - rhos["recall@5"]),
-            "tie_half": found[name]["preference_rate"]["tie_half"]["rate"],
+            "tie_half": metrics[name]["preference_rate"]["tie_half"]["rate"],
             "tie_half_ci": interval(halves[name]),
-            "n_sets": found[name]["spearman"]["n"],
-            "n_participants": found[name]["spearman"]["n_clusters"],
+            "n_sets": metrics[name]["spearman"]["n"],
+            "n_participants": metrics[name]["spearman"]["n_clusters"],
         }
         for name in metrics
     ]
@@ -138,7 +138,7 @@ def agreement(parent: Path, seed: int, split: Split, answers: int) -> list[dict[
 def resampled(
     values: dict[str, np.ndarray], sets: pd.DataFrame, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Each metric's correlation with the scores, on the same resamples of the participants."""
+    """Return each metric's correlation with the scores, on the same resampled participants."""
     people = sets["participant_id"].to_numpy()
     rows_of = [np.flatnonzero(people == person) for person in np.unique(people)]
     scores = sets["score"].to_numpy(dtype=float)
@@ -161,7 +161,7 @@ def rank_correlations(table: np.ndarray) -> np.ndarray:
 def resampled_halves(
     values: dict[str, np.ndarray], data: Release, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Each metric's pairwise accuracy, its ties counted half, on resamples of the participants."""
+    """Return each metric's pairwise accuracy, ties counted half, on resampled participants."""
     asked = data.preferences
     row_of = {set_id: row for row, set_id in enumerate(data.sets["set_id"])}
     sides = [[row_of[set_id] for set_id in asked[side]] for side in ("set_1", "set_2")]
@@ -174,11 +174,13 @@ def resampled_halves(
     rows_of = [np.flatnonzero(people == person) for person in np.unique(people)]
     draws = [rng.integers(len(rows_of), size=len(rows_of)) for _ in range(RESAMPLES)]
     chosen = [np.concatenate([rows_of[person] for person in draw]) for draw in draws]
-    return {name: np.array([it[rows].mean() for rows in chosen]) for name, it in right.items()}
+    return {
+        name: np.array([values[rows].mean() for rows in chosen]) for name, values in right.items()
+    }
 
 
 def interval(values: np.ndarray) -> list[float]:
-    """The middle 95%."""
+    """Return the middle 95%."""
     low, high = np.quantile(values, (0.025, 0.975))
     return [float(low), float(high)]
 
@@ -193,7 +195,7 @@ def truth(seed: int, split: Split, answers: int) -> dict[str, DrawnTriplet]:
 
 
 def write_knowing(release: Path, triplets: dict[str, DrawnTriplet], name: str) -> Path:
-    """Score each set by the attributes: a file of the metric's name."""
+    """Score each set by its attributes; write a scores file of the metric's name."""
     path = release.with_name(release.name + ".known") / f"{name}.jsonl"
     path.parent.mkdir(exist_ok=True)
     worth = KNOWING[name]
@@ -206,7 +208,7 @@ def write_knowing(release: Path, triplets: dict[str, DrawnTriplet], name: str) -
 
 
 def hsfiq(folder: Path, *arguments: str, **variables: str) -> str:
-    """Run a command in the folder, which keeps the features it computes; what it prints."""
+    """Run a command in the folder, which keeps its feature cache; return its output."""
     result = subprocess.run(
         [sys.executable, "-m", "hsfiq", *arguments],
         cwd=folder,

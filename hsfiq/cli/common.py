@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -122,21 +120,6 @@ def requires(extra: str) -> Iterator[None]:
         raise HsfiqError(
             f"{error.name} is not installed, and this command needs it",
             remedy=f"pip install 'hsfiq[{extra}]'",
-        ) from error
-
-
-def room(name: str, extra: str) -> ModuleType:
-    """Import a room's module, or say which extra brings what it needs.
-
-    Raises:
-        HsfiqError: a package that the room needs is not installed.
-    """
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        missing = error.name or name
-        raise HsfiqError(
-            f"{missing} is not installed, and this command needs it: pip install 'hsfiq[{extra}]'"
         ) from error
 
 

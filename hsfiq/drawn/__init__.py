@@ -1,4 +1,4 @@
-"""The drawn catalogue: garments, triplets, systems and annotators whose truth is known.
+"""The drawn catalogue: garments, triplets, systems and annotators with known ground truth.
 
 For the demo, the tests and the benchmarks. Everything is drawn from seeded generators and comes
 from the garments' attributes, never from a scorer, so every claim of the pipeline can be held

@@ -34,7 +34,7 @@ TIE_WIDTH = 0.35
 """Impressions that differ by no more than this are a tie, where the study allows one."""
 
 HOPELESS = 0.6
-"""Below this utility a set has little to do with the text."""
+"""Below this utility, a set does not fit the text."""
 
 _FLAGS_HOPELESS, _FLAGS_ANYWAY = 0.25, 0.03
 _SECONDS_SPREAD = 0.55  # of the logarithm
@@ -43,7 +43,7 @@ _LAPSE_HURRY = 0.35  # a lapse takes this part of the usual time
 
 @dataclass(frozen=True, slots=True)
 class SimulatedAnnotator:
-    """One annotator's truth.
+    """The known parameters of one annotator.
 
     Attributes:
         name: says that nobody real answered, such as `simulated-07`.
@@ -107,7 +107,7 @@ class SimulatedAnnotator:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The truth that annotators are drawn from: means, and spreads (standard deviations).
+    """The distribution of annotators: means, and spreads (standard deviations).
 
     Noise is log-normal about its median, side bias, offset and drift normal, the lapse rate
     exponential (most hardly lapse, a few often) and never above a half, the median seconds
@@ -155,7 +155,7 @@ def draw_annotators(
 
 
 def _gumbel(rng: Random) -> float:
-    """A standard Gumbel draw; the difference of two is a standard logistic one."""
+    """Draw from the standard Gumbel distribution; the difference of two draws is logistic."""
     return -math.log(rng.expovariate(1))
 
 
@@ -172,12 +172,12 @@ def _preferred(rng: Random, margin: float, *, ties_allowed: bool) -> int:
 
 
 def _flagged(rng: Random, better: float) -> bool:
-    """Whether the question is flagged irrelevant: mostly because not even the better set fits."""
+    """Draw the irrelevant flag, set mostly if not even the better set fits."""
     return rng.random() < (_FLAGS_HOPELESS if better < HOPELESS else _FLAGS_ANYWAY)
 
 
 def _lapse(rng: Random, seconds: float) -> Answer:
-    """An answer given without looking: everything at random, so it may contradict itself."""
+    """Draw an inattentive answer: everything is random, so it may contradict itself."""
     return Answer(
         score_1=rng.randint(LOWEST_SCORE, HIGHEST_SCORE),
         score_2=rng.randint(LOWEST_SCORE, HIGHEST_SCORE),

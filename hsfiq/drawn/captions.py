@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NOUNS = {"dress": "dress", "shirt": "shirt", "toptee": "top"}
 
 VOICES = (0.75, 0.6)
-"""How likely each of the two voices is to say any one difference (each says at least one)."""
+"""How likely each of the two writers is to mention a difference (each mentions at least one)."""
 
 # From dark to light; neighbours are too alike to be called darker or lighter.
 _LIGHTNESS = {
@@ -72,7 +72,7 @@ class Captions:
 
 
 def write_captions(rng: Random, reference: Garment, target: Garment) -> Captions:
-    """Write the two captions that lead from the reference to the target.
+    """Write the two captions that describe how the target differs from the reference.
 
     Raises:
         InvalidRecord: the two are the same garment, or of two categories.
@@ -83,14 +83,14 @@ def write_captions(rng: Random, reference: Garment, target: Garment) -> Captions
             f"no caption leads from {reference.image_id} to {target.image_id}: "
             "two different garments of one category are needed"
         )
-    # Each voice has phrases of its own, or a single difference would be said twice alike.
+    # Each writer has its own phrases; otherwise a single difference would get the same words twice.
     phrases = {name: _shuffled(rng, ways_to_say(name, reference, target)) for name in different}
-    said = [_choose(rng, different, openness) for openness in VOICES]
+    mentioned = [_choose(rng, different, openness) for openness in VOICES]
     first, second = (
         _sentence(rng, [phrases[name][voice] for name in names], NOUNS[target.category])
-        for voice, names in enumerate(said)
+        for voice, names in enumerate(mentioned)
     )
-    return Captions((first, second), frozenset(said[0]) | frozenset(said[1]))
+    return Captions((first, second), frozenset(mentioned[0]) | frozenset(mentioned[1]))
 
 
 def _shuffled(rng: Random, phrases: list[str]) -> list[str]:
@@ -98,13 +98,13 @@ def _shuffled(rng: Random, phrases: list[str]) -> list[str]:
 
 
 def _choose(rng: Random, names: tuple[Attribute, ...], openness: float) -> list[Attribute]:
-    """The differences that one voice says, in an order of its own."""
+    """Draw the differences that one writer mentions, in random order."""
     kept = [name for name in names if rng.random() < openness] or [rng.choice(names)]
     return rng.sample(kept, len(kept))
 
 
 def ways_to_say(attribute: Attribute, reference: Garment, target: Garment) -> list[str]:
-    """All ways to say one difference; each begins with `is` or `has`."""
+    """Return all phrases for a difference; each begins with `is` or `has`."""
     before, after = reference.value(attribute), target.value(attribute)
     if attribute == "colour":
         return _colour_phrases(before, after, NOUNS[target.category])
@@ -147,7 +147,7 @@ def _pattern_comparisons(before: str, after: str) -> list[str]:
 
 
 def _sentence(rng: Random, phrases: list[str], noun: str) -> str:
-    """Join what one voice says, as such voices do: mostly lower case, often with no subject."""
+    """Join one writer's phrases in FashionIQ's style: mostly lower case, often with no subject."""
     text = phrases[0]
     for phrase in phrases[1:]:
         open_ended = phrase.startswith("has ") and not _CLOSED.intersection(text.split())

@@ -46,7 +46,7 @@ def draw(garment: Garment, size: tuple[int, int] = SIZE) -> Image.Image:
 
 
 def write_images(garments: Iterable[Garment], folder: Path, size: tuple[int, int] = SIZE) -> None:
-    """Write each garment's picture to `<image id>.jpg` in a folder, made where it is missing."""
+    """Write each garment's picture to `<image id>.jpg` in a folder, which is made if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     for garment in garments:
         path = folder / f"{garment.image_id}.jpg"

@@ -52,7 +52,7 @@ HELD_OUT: frozenset[tuple[str, str]] = frozenset(
         ("blue", "striped"),
     }
 )
-"""(colour, pattern) combinations that no triplet of `train` or `val` shows on either side."""
+"""(colour, pattern) combinations that no triplet of `train` or `val` has on either side."""
 
 PER_CATEGORY = math.prod(len(values) for values in VALUES.values())
 """How many distinct garments a category has: 1,920."""
@@ -67,7 +67,7 @@ _COMMONNESS = {("pattern", "plain"): 1.6, ("logo", "none"): 3.5}
 
 
 class CatalogueTooSmall(HsfiqError, ValueError):
-    """More garments or triplets are asked for than there are."""
+    """More garments or triplets were requested than exist."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -75,7 +75,7 @@ class Garment:
     """One drawn garment; see the literal types for what each attribute can be.
 
     Raises:
-        InvalidRecord: an attribute has a value that it cannot have.
+        InvalidRecord: an attribute has an invalid value.
     """
 
     category: Category
@@ -93,7 +93,7 @@ class Garment:
                 raise InvalidRecord(f"no garment has the {attribute} {self.value(attribute)!r}")
 
     def value(self, attribute: Attribute) -> str:
-        """The value of one attribute, by the attribute's name."""
+        """Return the value of an attribute."""
         value: str = getattr(self, attribute)
         return value
 
@@ -118,7 +118,7 @@ def _image_id(garment: Garment) -> str:
 
 
 def garment_of(image_id: str) -> Garment:
-    """The garment that an image id stands for, with no catalogue at hand.
+    """Return the garment of an image id, without a catalogue.
 
     Raises:
         InvalidRecord: no garment has this id.
@@ -162,7 +162,7 @@ def catalogue(rng: Random, n_per_category: int) -> tuple[Garment, ...]:
 
 
 def corpus(garments: Iterable[Garment], category: Category) -> tuple[Garment, ...]:
-    """All garments of one category: what a query of that category is ranked against."""
+    """Return the garments of a category: the candidates of its queries."""
     return tuple(garment for garment in garments if garment.category == category)
 
 

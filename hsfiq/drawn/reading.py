@@ -1,4 +1,4 @@
-"""Reading a caption as somebody does who knows the reference and the text, and no target.
+"""Reading a caption with the reference and the text alone, without the target.
 
 The inverse of `hsfiq.drawn.captions`: each phrase of a text stands for the values that could have
 been meant by it ("has longer sleeves": every longer length), so a text has one or more possible
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 _SUBJECT = re.compile(f"(?:it|the (?:{'|'.join(NOUNS.values())})) ")
 _JOINTS = ((" and ", ""), (", ", ""), (" with ", "has "))
-"""What joins two phrases, and the verb that it has swallowed."""
+"""Words that join two phrases, and the verb that they replace."""
 
 Meanings = dict[str, tuple[Attribute, frozenset[str]]]
-"""By phrase: the attribute that it speaks of, and the values that it may mean."""
+"""By phrase: its attribute, and the values that it may mean."""
 
 
 def read(text: str, reference: Garment) -> tuple[DrawnTriplet, ...]:
-    """The triplets that may be meant by a text beside its reference image.
+    """Return the triplets that a text beside its reference image may mean.
 
     Args:
         text: one or more captions of the catalogue, joined.
@@ -42,9 +42,9 @@ def read(text: str, reference: Garment) -> tuple[DrawnTriplet, ...]:
         UnreadableInput: the text is none of the catalogue's.
     """
     known = _meanings(reference)
-    said = _phrases(" and " + text.lower(), known)
+    phrases = _phrases(" and " + text.lower(), known)
     wanted: dict[Attribute, frozenset[str]] = {}
-    for phrase in said or ():
+    for phrase in phrases or ():
         attribute, values = known[phrase]
         wanted[attribute] = wanted.get(attribute, values) & values
     if not wanted or not all(wanted.values()) or len(wanted) == len(ATTRIBUTES):
@@ -58,9 +58,9 @@ def read(text: str, reference: Garment) -> tuple[DrawnTriplet, ...]:
 
 
 def set_utility_as_read(possible: Sequence[DrawnTriplet], garments: Sequence[Garment]) -> float:
-    """What a retrieved set is worth to a reader, 0 to 1: its mean, each image read kindly.
+    """Return a retrieved set's utility to a reader, 0 to 1: the mean over its images.
 
-    An image is worth what it is worth for the one of the possible triplets that it fits best.
+    An image's utility is that for the possible triplet which it fits best.
     """
     worth = (max(utility(triplet, garment) for triplet in possible) for garment in garments)
     return sum(worth) / len(garments)
@@ -68,7 +68,7 @@ def set_utility_as_read(possible: Sequence[DrawnTriplet], garments: Sequence[Gar
 
 @cache
 def _meanings(reference: Garment) -> Meanings:
-    """Every phrase that may be said beside this reference."""
+    """Return every phrase that can describe a difference from this reference."""
     values: dict[tuple[str, Attribute], set[str]] = {}
     for name in ATTRIBUTES:
         for value in VALUES[name]:
@@ -79,7 +79,7 @@ def _meanings(reference: Garment) -> Meanings:
 
 
 def _phrases(text: str, known: Meanings) -> tuple[str, ...] | None:
-    """The phrases of a text, each behind its joint; None where they are not the known ones."""
+    """Split a text into known phrases; None if it has others."""
     if not text:
         return ()
     for joint, verb in _JOINTS:
@@ -96,7 +96,7 @@ def _phrases(text: str, known: Meanings) -> tuple[str, ...] | None:
 
 
 def _targets(reference: Garment, wanted: Mapping[Attribute, frozenset[str]]) -> list[Garment]:
-    """The reference with each combination of wanted values."""
+    """Yield the reference with each combination of wanted values."""
     choices = product(*(sorted(values) for values in wanted.values()))
     return [_changed(reference, dict(zip(wanted, chosen, strict=True))) for chosen in choices]
 

@@ -1,4 +1,4 @@
-"""Which garment a picture shows, by holding it against drawn ones. Needs Pillow.
+"""Which garment a picture shows, by comparing it with drawn ones. Needs Pillow.
 
 Best first: the garments most like the picture are the ones whose neighbours (one attribute changed)
 are drawn next, until one is far more like it than every neighbour. So a served picture, compressed
@@ -29,7 +29,7 @@ _NEAR = 4.0
 """Mean squared difference (levels of 255) that compression may make; mostly it makes 1."""
 
 _CLEAR = 0.6
-"""A garment is known when it is by this factor nearer than every neighbour; mostly it is by 0.1."""
+"""A garment is recognised if its distance is at most this share of every neighbour's."""
 
 _START = tuple(
     Garment(category, colour, "short", pattern, "round", "none")  # type: ignore[arg-type]
@@ -37,21 +37,21 @@ _START = tuple(
     for colour in VALUES["colour"]
     for pattern in VALUES["pattern"]
 )
-"""Colour and pattern make most of a picture: of these one is near to any garment."""
+"""Colour and pattern dominate a picture: one of these garments is near to any other."""
 
 _ENOUGH = 300
-"""After so many drawn garments it is none; one of them is found among 180."""
+"""How many garments are drawn before giving up; recognition takes about 180."""
 
 
 def recognise(content: bytes, where: str) -> Garment:
-    """The garment that a picture shows.
+    """Recognise the garment that a picture shows.
 
     Args:
         content: of an image file.
-        where: what an error calls it.
+        where: the picture's name in errors.
 
     Raises:
-        UnreadableInput: it is no image, or shows no garment of the drawn catalogue.
+        UnreadableInput: it is not an image, or shows no garment of the drawn catalogue.
     """
     try:
         with Image.open(io.BytesIO(content)) as opened:
@@ -75,7 +75,7 @@ def recognise(content: bytes, where: str) -> Garment:
 
 @cache
 def drawn_small(garment: Garment) -> Image.Image:
-    """A garment as it is compared: 5 kB, kept as long as the process lives."""
+    """Draw a garment for comparison: 5 kB, kept until the process ends."""
     return _small(draw(garment))
 
 
@@ -84,13 +84,13 @@ def _small(picture: Image.Image) -> Image.Image:
 
 
 def _distance(one: Image.Image, other: Image.Image) -> float:
-    """The mean squared difference of two small pictures."""
+    """Return the mean squared difference of two small pictures."""
     squares = ImageStat.Stat(ImageChops.difference(one, other)).sum2
     return sum(squares) / (3 * _SMALL[0] * _SMALL[1])
 
 
 def _neighbours(garment: Garment) -> Iterator[Garment]:
-    """The garments that differ in one attribute."""
+    """Yield the garments that differ in one attribute."""
     for name in ATTRIBUTES:
         for value in VALUES[name]:
             if value != garment.value(name):

@@ -1,4 +1,4 @@
-"""Generators that depend on what is asked, not on when it is asked."""
+"""Random generators that depend on what they are for, not on the order of their use."""
 
 # ruff: noqa: S311  (simulation, not secrets)
 
@@ -9,7 +9,7 @@ from random import Random
 
 
 def generator(seed: int, *names: str) -> Random:
-    """A generator of its own for each seed and names, the same in every process.
+    """Return a generator that depends on the seed and the names alone, in every process.
 
     Args:
         seed: the seed of the whole simulation.

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from hsfiq.drawn.triplets import DrawnTriplet
 
 DEPTH = 50
-"""How many images a ranked list holds."""
+"""Images of a ranked list."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnSystem:
-    """A system that scores images by what they are worth, seen through its own faults.
+    """A system that scores images by their utility, with its own biases and noise.
 
     An image's score is `text` x how far it does what the text says + `kept` x how far it stays as
     the reference where the text is silent + `near` x how alike it is to the reference altogether
@@ -43,7 +43,7 @@ class DrawnSystem:
         query_id: str | None = None,
         depth: int = DEPTH,
     ) -> RankedList:
-        """Rank a corpus for a query, best first, the reference left out.
+        """Rank a corpus for a query, best first, without the reference.
 
         The noise depends on the seed, the system, the query and the corpus, never on what was
         asked before, nor on the corpus's order.
@@ -52,7 +52,7 @@ class DrawnSystem:
             triplet: the triplet of the query.
             corpus: the images to rank.
             seed: the seed of the whole simulation.
-            query_id: where it is not the triplet's own id (captions in reversed order: `~`).
+            query_id: if it differs from the triplet's id (captions in reversed order: `~`).
             depth: how many images to return at most.
 
         Raises:

@@ -45,7 +45,7 @@ _VAL_PART = 0.375  # of the targets that are not held out: 0.3 of all
 
 @dataclass(frozen=True, slots=True)
 class DrawnTriplet:
-    """A triplet whose two garments, and so whose truth, are known.
+    """A triplet with its two garments, and so with its ground truth.
 
     `mentioned` are the attributes that the captions name: a wanted image has the target's value
     there and the reference's everywhere else.
@@ -71,7 +71,7 @@ class DrawnTriplet:
         return self.reference.category
 
     def record(self) -> Triplet:
-        """The same triplet as every other dataset's, its truth left behind."""
+        """Return the triplet as a record, without the ground truth."""
         return Triplet(
             external_id=self.external_id,
             reference=self.reference.image_id,
@@ -83,7 +83,7 @@ class DrawnTriplet:
 
 
 def target_split(garment: Garment) -> Split:
-    """The one split in which a garment may be a target; the same for every catalogue and seed."""
+    """Return the only split in which a garment may be a target, in every catalogue."""
     if garment.held_out:
         return "test"
     draw = int.from_bytes(sha256(garment.image_id.encode()).digest()[:4], "big") / 2**32

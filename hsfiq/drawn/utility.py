@@ -1,4 +1,4 @@
-"""What an image is worth for a query: the ground truth that simulated annotators judge by.
+"""The utility of an image for a query: the ground truth by which simulated annotators judge.
 
 It comes from the attributes alone, never from a scorer:
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hsfiq.drawn.triplets import DrawnTriplet
 
 TEXT_SHARE = 0.5
-"""How much of the utility is doing what the text says; the rest is keeping the reference."""
+"""The weight of following the text; the rest is keeping the reference."""
 
 WEIGHTS: dict[Attribute, float] = {
     "colour": 0.30,
@@ -30,7 +30,7 @@ WEIGHTS: dict[Attribute, float] = {
     "logo": 0.15,
     "neckline": 0.10,
 }
-"""How much each attribute counts beside the others of its part."""
+"""The weights of the attributes."""
 
 NEARLY = 0.5
 """The likeness of two values that are not the same but near: adjoining sleeves, kindred colours."""
@@ -39,29 +39,29 @@ _KINDRED_COLOURS = (frozenset({"red", "pink"}), frozenset({"black", "grey"}))
 
 
 def utility(triplet: DrawnTriplet, garment: Garment) -> float:
-    """What one image is worth for a triplet's text, 0 to 1. As a metric: the oracle."""
+    """Return an image's utility for a triplet's text, 0 to 1. As a metric: the oracle."""
     text, kept = text_utility(triplet, garment), kept_utility(triplet, garment)
     return TEXT_SHARE * text + (1 - TEXT_SHARE) * kept
 
 
 def set_utility(triplet: DrawnTriplet, garments: Sequence[Garment]) -> float:
-    """What a retrieved set is worth: the mean over its images, 0 to 1."""
+    """Return a retrieved set's utility: the mean over its images, 0 to 1."""
     return sum(utility(triplet, garment) for garment in garments) / len(garments)
 
 
 def text_utility(triplet: DrawnTriplet, garment: Garment) -> float:
-    """How far an image does what the text says, 0 to 1. As a metric: text-only."""
+    """Return how well an image follows the text, 0 to 1. As a metric: text-only."""
     return _mean_likeness(triplet.target, garment, triplet.mentioned)
 
 
 def kept_utility(triplet: DrawnTriplet, garment: Garment) -> float:
-    """How far an image stays as the reference where the text is silent, 0 to 1."""
+    """Return how well an image keeps the attributes that the text does not mention, 0 to 1."""
     silent = [name for name in ATTRIBUTES if name not in triplet.mentioned]
     return _mean_likeness(triplet.reference, garment, silent)
 
 
 def reference_likeness(triplet: DrawnTriplet, garment: Garment) -> float:
-    """How alike an image and the reference are in everything, 0 to 1. As a metric: image-only."""
+    """Return an image's similarity to the reference, 0 to 1. As a metric: image-only."""
     return _mean_likeness(triplet.reference, garment, ATTRIBUTES)
 
 

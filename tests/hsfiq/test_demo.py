@@ -157,7 +157,7 @@ def test_the_database_lies_in_the_folder_whatever_its_name(
 
 
 @pytest.mark.usefixtures("unseen")
-def test_a_study_that_is_there_has_its_room(tmp_path: Path) -> None:
+def test_an_existing_study_keeps_its_size(tmp_path: Path) -> None:
     database = open_database(database_url(tmp_path))
     make_study(database, tmp_path, served_design(4), 3, simulated=False)
     database.close()
@@ -187,7 +187,7 @@ def test_options_that_do_not_go_together(tmp_path: Path, words: tuple[str, ...],
     assert not (tmp_path / "demo").exists()
 
 
-def test_its_help_names_the_room_that_is_made_by_default() -> None:
+def test_the_help_names_the_default_number_of_participants() -> None:
     assert f"for N participants [{SERVED_PARTICIPANTS}]" in " ".join(
         hsfiq("demo", "--help").out.split()
     )
@@ -236,7 +236,7 @@ def test_a_seed_gives_the_same_rows_on_any_database(database: Database, tmp_path
 
 
 @ONE_WORKER
-def test_whatever_is_simulated_says_so(answered: Database) -> None:
+def test_simulated_studies_are_marked(answered: Database) -> None:
     study = study_of(answered)
     assert study.origin == "simulated"
     assert "simulated annotators" in study.title
@@ -276,7 +276,7 @@ def test_better_systems_are_preferred(answered: Database) -> None:
 
 
 @ONE_WORKER
-def test_answers_come_through_the_same_doors_as_peoples(answered: Database) -> None:
+def test_simulated_answers_are_stored_like_peoples(answered: Database) -> None:
     with answered.reading() as session:
         checks = session.scalars(select(CheckAnswer)).all()
         asked = session.scalars(select(Check.id).join(Check.form).where(Form.position > 1)).all()
@@ -353,7 +353,7 @@ def test_the_command_asks_held_out_combinations(tmp_path: Path) -> None:
         (("--split", "test"), "--split: the served study has split val; add --answers N"),
     ],
 )
-def test_splits_that_cannot_be_asked(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_splits_that_cannot_be_served(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     command = hsfiq("demo", "--dir", tmp_path / "demo", *words)
     assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {said}\n")
     assert not (tmp_path / "demo").exists()
