@@ -78,7 +78,6 @@ def required(path: Path | None, option: str) -> Path:
 
 
 def triplets_of(asked: Asked, data: str, recipe: Recipe) -> TrainingData:
-    """The triplets of `--data`, of the dataset that the scorer was first trained on."""
     from hsfiq.model.data.datasets import CATALOGUE, read_training_data
 
     if data == DRAWN:

@@ -58,7 +58,6 @@ def uncertainty(
 
     Args:
         checkpoints: of one scorer, or of several as an ensemble.
-        paths: of images, weights and cache.
 
     Raises:
         UnreadableInput: no checkpoint, no images, a checkpoint named twice, or an ensemble of

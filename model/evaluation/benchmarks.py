@@ -312,6 +312,5 @@ def comparability_notes(benchmark: Benchmark) -> list[str]:
 
 
 def size(part: Part) -> tuple[int, int]:
-    """Triplets and images of the split, for any corpus and any order of captions."""
     triplets = {query.query_id.removesuffix(REVERSED) for query in part.queries}
     return len(triplets), len(part.corpus.images or ()) + len(part.corpus.left_out)

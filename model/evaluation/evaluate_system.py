@@ -223,6 +223,5 @@ def submission_check(benchmark: Benchmark, files: Sequence[Path]) -> EvaluationR
 
 
 def without_figures(benchmark: Benchmark) -> dict[str, Any]:
-    """The result on a benchmark that withholds its targets."""
     n_queries = sum(len(part.queries) for part in benchmark.parts)
     return {"benchmark": benchmark.name, "split": benchmark.split, "n_queries": n_queries}

@@ -286,7 +286,6 @@ def recall(ranked: Sequence[str], target: str, k: int, n_candidates: int | None)
     Args:
         ranked: candidates, best first, each once.
         target: the relevant image.
-        k: places that count.
         n_candidates: of the corpus; None if unknown.
 
     Returns:
@@ -308,7 +307,6 @@ def average_precision(
     Args:
         ranked: candidates, best first, each once.
         truths: all relevant images.
-        k: places that count.
         n_candidates: of the corpus; None if unknown.
 
     Returns:

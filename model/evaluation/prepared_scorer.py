@@ -30,7 +30,6 @@ class PreparedScorer:
     """A scorer with the tokens of its images.
 
     Attributes:
-        loaded: the scorer and its checkpoint.
         wanted: every image that was asked for.
         available: those that exist and can be read.
     """
@@ -73,7 +72,6 @@ def prepare_scorer(
     """Load a scorer and compute the tokens of images.
 
     Args:
-        paths: of the scorer's checkpoint, images, weights and cache.
         allow_missing: whether to go on without missing or unreadable images.
 
     Raises:

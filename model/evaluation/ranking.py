@@ -79,7 +79,6 @@ class TopK:
         """Start without blocks.
 
         Args:
-            queries: how many.
             k: images to keep for each; all if the corpus has fewer.
             excluded: [Q] columns that are not candidates (CIRR's references).
         """

@@ -36,7 +36,6 @@ class ScorerLists:
         scores: by part and query, those of its list: pooled cosines.
         missing: counts of missing images and of the queries without them; empty if none.
         notes: what a reader of the figures has to know.
-        loaded: the scorer.
     """
 
     benchmark: Benchmark
@@ -60,7 +59,6 @@ def rank_with_scorer(
 
     Args:
         benchmark: with known corpora.
-        paths: of the scorer's checkpoint, images, weights and cache.
         allow_missing: whether to go on without missing or unreadable images. Missing candidates are
             not ranked then, and queries whose reference is missing have no list.
 

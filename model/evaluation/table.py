@@ -19,11 +19,7 @@ COLUMN = 9
 
 
 def to_table(evaluation: Evaluation, system: str) -> str:
-    """Format an evaluation: a row for each figure, in per cent.
-
-    Args:
-        system: the name of the run or the scorer.
-    """
+    """Format an evaluation: a row for each figure, in per cent."""
     benchmark = evaluation.benchmark
     order = f", captions {benchmark.captions}" if benchmark.captions else ""
     lines = [f"{TITLES[benchmark.name]} {benchmark.split}{order}: {system}"]
@@ -47,7 +43,6 @@ def to_table(evaluation: Evaluation, system: str) -> str:
 
 
 def rows(evaluation: Evaluation, columns: Sequence[PartFigures]) -> Iterator[str]:
-    """One column for each part and, if there are several, one for their mean."""
     cells = {
         "queries": [f"{part.n_queries:,}" for part in columns],
         f"corpus: {columns[0].corpus}": [

@@ -41,9 +41,6 @@ class Question:
     """An answered question.
 
     Attributes:
-        question_id: the release's.
-        participant: who answered.
-        sets: set 1 and set 2.
         preferred: 1, 2, or 0 for a tie.
         scores: of set 1 and set 2, 1 to 5.
         part: "train", "test" or "unused"; "train" if the release has no splits.
@@ -216,7 +213,6 @@ def reliability_weights(
 
 
 def dropped_contradictions(release: Path) -> Counter[str]:
-    """How many questions of each participant the release's filter dropped as contradicting."""
     return Counter(
         exclusion.participant_id
         for exclusion in read_exclusions(release)

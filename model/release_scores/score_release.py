@@ -53,8 +53,6 @@ def score_release(
     """Score a release, unless the same scorer has done so.
 
     Args:
-        release: its folder; the scores go into `scores_folder(release)`.
-        paths: of the scorer's checkpoint, images, weights and cache.
         force: score in any case, and replace any scores of this name.
 
     Returns:
