@@ -23,7 +23,7 @@ from hsfiq.ids import set_id
 from hsfiq.releases.card import card
 from hsfiq.releases.croissant import croissant
 from hsfiq.releases.filters import FilteredQuestions, Filters, Kind, filter_questions
-from hsfiq.releases.hpfiq_layout import layout_obstacle, to_hpfiq
+from hsfiq.releases.layouts.hpfiq import layout_obstacle, to_hpfiq
 from hsfiq.releases.manifest import MANIFEST
 from hsfiq.releases.rows import QueryRow, QuestionRow, read_questions
 from hsfiq.releases.schemas import SCHEMAS

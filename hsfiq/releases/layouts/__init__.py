@@ -1,0 +1,1 @@
+"""Layouts of a release besides its tables: one module for each file."""
