@@ -256,7 +256,7 @@ Change = Callable[[dict[str, Any]], object]
         (0, lambda it: it["12"].__setitem__(3, "dev-900"), "12: image 'dev-900' is not among the"),
         (0, lambda it: it["12"].__setitem__(3, it["12"][4]), "12: the list of query 12 holds"),
         (0, lambda it: it.update(version="rc1"), "version: 'rc1' is not 'rc2'; make the lists"),
-        (0, lambda it: it.update(metric="Recall"), "metric: 'Recall' is not one of recall, recall_s"),
+        (0, lambda it: it.update(metric="Recall"), "metric: 'Recall' is not one of recall, re"),
         (0, lambda it: it.update(metric="recall_subset"), "query 10 occurs twice"),
         (0, lambda it: it.pop("metric"), "the key 'metric' is missing"),
         (0, lambda it: [it.pop(key) for key in ("version", "metric")], "'version' and 'metric' ar"),
