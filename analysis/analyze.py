@@ -44,16 +44,10 @@ class ReleaseSummary(JsonRecord):
     """What was analysed.
 
     Attributes:
-        name: the release's name.
-        version: its version.
         kind: "hs" or "hp".
-        study: the study it comes from.
-        simulated: whether the answers come from simulated annotators.
         part: the part of its split that was analysed: "train", "test" or "unused"; None for all.
         n_questions_in_all: the number of questions in all parts.
-        n_questions: how many of them were analysed.
         n_sets: the number of sets: two per question.
-        n_participants: the number of participants who answered them.
     """
 
     name: str
@@ -69,7 +63,6 @@ class ReleaseSummary(JsonRecord):
 
     @classmethod
     def of(cls, release: Release) -> ReleaseSummary:
-        """Summarise a release, or a part of one."""
         return cls(
             name=release.name,
             version=release.version,
@@ -96,12 +89,7 @@ class ReleaseSummary(JsonRecord):
 
 @dataclass(frozen=True)
 class MissingSets(JsonRecord):
-    """The sets for which a metric has no value.
-
-    Attributes:
-        n: their number.
-        first: the first few, by set_id, in the release's order.
-    """
+    """The sets for which a metric has no value: their number and, of the first few, the set_id."""
 
     n: int
     first: tuple[str, ...]
@@ -112,11 +100,7 @@ class MetricAnalysis(JsonRecord):
     """How one metric agrees with people.
 
     Attributes:
-        normality: of the metric's values.
-        spearman: its correlation with the human scores.
         within: the same correlation within participants.
-        preference: its preference rates.
-        missing: the sets it has no value for.
         pairwise: its pairwise accuracy with ties, against "preference" and "score".
         margins: its accuracy by how far apart two sets are.
         given_tie: its preference rate where another metric ties, by that metric's name.
@@ -132,7 +116,6 @@ class MetricAnalysis(JsonRecord):
     given_tie: Mapping[str, Rate] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
-        """Return the metric's part of the analysis."""
         rates = self.preference.to_json()
         if self.given_tie:
             rates["given_tie"] = json_value(self.given_tie)
@@ -150,15 +133,7 @@ class MetricAnalysis(JsonRecord):
 
 @dataclass(frozen=True)
 class Details(JsonRecord):
-    """The details behind the main figures.
-
-    Attributes:
-        systems: how people and metrics rate each system.
-        participants: how each participant answered, and the outliers.
-        categories: the main figures of each category.
-        ceiling: how well people predict each other.
-        sensitivity: whether the conclusions change without answers that may be doubted.
-    """
+    """The details behind the main figures."""
 
     systems: Systems
     participants: Participants
@@ -172,11 +147,9 @@ class Analysis(JsonRecord):
     """The figures of one release, in full precision; undefined ones are NaN beside a reason.
 
     Attributes:
-        release: what was analysed.
         human_score: normality of the human scores, over all sets.
         position_bias: P(set 1 preferred).
         metrics: the results of each metric, by name, in the order asked for.
-        comparisons: every two metrics, on the same sets and pairs.
         details: systems, participants, categories, ceiling, sensitivity; None if not asked for.
         notes: cautions about the figures: a metric whose scorer was trained on these answers, pairs
             that are no random sample.
@@ -213,8 +186,8 @@ def analyze(
     """Measure how well metrics agree with people.
 
     Args:
-        metrics: one that comes twice counts once. With two or more, each also gets its preference
-            rate where another one ties, and every two are compared.
+        metrics: duplicates count once. With two or more, each also gets its preference rate where
+            another one ties, and every two are compared.
         bootstrap: the resamples for all intervals; by default of the release's participants.
         in_detail: compute the details too, which takes about as long again.
 
@@ -237,11 +210,7 @@ def analyze(
 
 
 def details(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Details:
-    """Compute the details behind the main figures of a release.
-
-    Raises:
-        AnalysisError: a scores file with a system's name does not fit the release.
-    """
+    """Compute the details; AnalysisError if a scores file with a system's name does not fit."""
     return Details(
         systems=systems(release, values, bootstrap),
         participants=participants(release, values),

@@ -10,7 +10,6 @@ class AnalysisError(Exception):
 
     Attributes:
         where: the file and the place in it, or the option.
-        what: what is wrong there.
         remedy: how to fix it, unless `what` makes that plain.
     """
 
@@ -30,6 +29,6 @@ class NothingToAnalyse(AnalysisError):
 
 
 def first_few(names: list[str], limit: int = 3) -> str:
-    """Write the first names and count the rest: "a, b, c and 7 more"."""
+    """The first names and the number of the others: "a, b, c and 7 more"."""
     shown = ", ".join(names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What an analysis starts from.
-
-    Attributes:
-        release: a release, or a part of one.
-        metrics: the metrics to evaluate.
-        bootstrap: the resamples for all intervals.
-    """
-
     release: Release
     metrics: tuple[Metric, ...]
     bootstrap: Bootstrap
@@ -53,8 +45,6 @@ def load_inputs(
         scores: further scores files; each is a metric with the file's name.
         part: "train", "test" or "unused" to keep only the questions of that part of its split.
         unit: what is resampled: "participant", "triplet", "participant-triplet" or "row".
-        n_resamples: the number of resamples.
-        seed: the seed of the resamples.
         few_clusters: widen the intervals as a small number of clusters requires.
 
     Raises:

@@ -16,7 +16,6 @@ class JsonRecord:
     """
 
     def to_json(self) -> dict[str, object]:
-        """Return the fields by name, with null for NaN."""
         values = dict(vars(self))
         reason = values.pop("reason", None)
         ci = values.get("ci", UNDEFINED)
@@ -30,7 +29,6 @@ class JsonRecord:
 
 
 def json_value(value: object) -> object:
-    """Convert a number, text, record, or a list, tuple or mapping of these."""
     if isinstance(value, JsonRecord):
         return value.to_json()
     if isinstance(value, Mapping):
@@ -41,10 +39,9 @@ def json_value(value: object) -> object:
 
 
 def json_number(value: float) -> float | None:
-    """Return the same number, or None for NaN."""
     return None if math.isnan(value) else value
 
 
 def with_reason(fields: Mapping[str, object], reason: str | None) -> dict[str, object]:
-    """Add the key "reason" to a JSON object that has null fields; None if all are defined."""
+    """Add the key "reason" to a JSON object that has null fields, unless the reason is None."""
     return dict(fields) if reason is None else {**fields, "reason": reason}

@@ -7,7 +7,7 @@ import pandas as pd
 
 
 def optional_column(rows: pd.DataFrame, column: str) -> pd.Series[float]:
-    """Take a column that a release may lack, as float64; NaN if it lacks it."""
+    """A column as float64; NaN if the release lacks it."""
     if column not in rows:
         return pd.Series(np.nan, index=rows.index, dtype="float64")
     return rows[column].astype("float64")

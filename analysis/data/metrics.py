@@ -25,11 +25,7 @@ SCORERS = ("cirqrs", "qure")
 
 @dataclass(frozen=True, order=True)
 class Recall:
-    """`recall@k`: 1 if the query's target is among the first k images of the set, else 0.
-
-    Raises:
-        AnalysisError: k is below 1.
-    """
+    """`recall@k`: 1 if the query's target is among the first k images of the set, else 0."""
 
     k: int
 
@@ -67,11 +63,7 @@ class Recall:
 
 @dataclass(frozen=True, order=True)
 class ScoreColumn:
-    """A metric read from the scores file of the same name, one number per set.
-
-    Raises:
-        AnalysisError: the name is empty, or that of a metric computed from the sets.
-    """
+    """A metric read from the scores file of the same name, one number per set."""
 
     name: str
 
@@ -88,8 +80,8 @@ class ScoreColumn:
         """Read the metric for the n sets of a release.
 
         Returns:
-            (n,) float64, indexed by set_id; NaN where the file has no score for a set. The file
-            may also score sets of other parts of the release.
+            (n,) float64, indexed by set_id; NaN for sets that the file does not score. Its scores
+            of other parts of the release are ignored.
 
         Raises:
             AnalysisError: no file has the name, or the file does not fit the release.
@@ -133,11 +125,11 @@ def parse_metric(name: str) -> Metric:
 
 
 def known_metrics(release: Release) -> list[str]:
-    """List recall@1 to recall@k, k being the size of the smallest set, and the scores files."""
+    """recall@1 to recall@k, k being the size of the smallest set, and the scores files."""
     recalls = [str(Recall(k)) for k in range(1, (smallest_set(release) or 0) + 1)]
     return [*recalls, *release.scores]
 
 
 def smallest_set(release: Release) -> int | None:
-    """Count the images of the smallest set; None for a release without sets."""
+    """The number of images of the smallest set; None for a release without sets."""
     return min((len(images) for images in release.sets["image_ids"]), default=None)

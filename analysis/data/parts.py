@@ -41,15 +41,11 @@ def take_part(release: Release, name: str) -> Release:
 
 
 def has_split(release: Release) -> bool:
-    """Whether the release's folder says which questions are held out."""
     return (release.folder / SPLITS).is_file()
 
 
 def read_parts(release: Release) -> pd.Series[str]:
-    """Read the split of a whole release.
-
-    Returns:
-        (n_questions,) the part of each question, indexed as `release.preferences`.
+    """The part of each question, (n_questions,), indexed as the preferences of a whole release.
 
     Raises:
         AnalysisError: the release has no split, or not exactly one known part for each question.

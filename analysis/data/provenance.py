@@ -15,23 +15,17 @@ from hsfiq.analysis.data.release import Release
 
 
 def training_notes(release: Release, metrics: Sequence[str]) -> tuple[str, ...]:
-    """Warn about metrics whose figures are too good, or may be.
-
-    Returns:
-        For each metric whose scorer was retrained on answers that are, or may be, among these: one
-        sentence if it was this very release, and one if it was another release or other content.
-    """
+    """Warn about metrics whose scorer was retrained on answers that are, or may be, among these."""
     return tuple(
         note for name in metrics if name in release.scores for note in _notes(release, name)
     )
 
 
 def trained_on(scores: Path, name: str) -> Sequence[Mapping[str, object]]:
-    """Read which releases a metric's scorer was retrained on, from the file beside its scores.
+    """The releases that a metric's scorer was retrained on, from the file beside its scores.
 
-    Returns:
-        Each release's name, version and content_sha256, oldest first; empty if the scorer was
-        retrained on none, or if there is no such file.
+    Each has its name, version and content_sha256, oldest first. Empty if the scorer was retrained
+    on none, or if there is no such file.
     """
     try:
         provenance = json.loads(scores.with_name(f"{name}.json").read_text(encoding="utf-8"))

@@ -42,20 +42,13 @@ class Release:
     """A release whose tables fit together.
 
     Attributes:
-        folder: where it is stored; error messages name its files.
-        name: its name.
-        version: its version.
         kind: "hs" (scores) or "hp" (preferences).
-        study: the study it was exported from.
-        simulated: whether the answers come from simulated annotators.
-        preferences: one row per question.
         sets: one row per judged set, two per question.
-        queries: one row per query.
         scores: metric name -> scores file.
         content_sha256: the manifest's digest of the content, if any.
         is_chosen: whether `hsfiq study next` chose its pairs by information.
         part: the part of a split that was taken: "train", "test" or "unused"; None for all.
-        parent: the release that the part was taken from; None if it is no part.
+        parent: the release that the part was taken from; None for a whole release.
 
     Raises:
         AnalysisError: the tables lack columns, hold impossible values, or do not fit together.
@@ -90,7 +83,6 @@ class Release:
 
     @property
     def n_participants(self) -> int:
-        """How many participants answered at least one of the questions."""
         return int(self.preferences["participant_id"].nunique())
 
     @property
@@ -99,11 +91,7 @@ class Release:
         return self.parent or self
 
     def subset(self, kept: pd.Series[bool]) -> Release:
-        """Take some of the questions, with their sets and all queries.
-
-        Args:
-            kept: (n_questions,) whether a question stays, indexed as `preferences`.
-        """
+        """Keep the questions where `kept`, indexed as `preferences`, is true, and their sets."""
         preferences = self.preferences[kept]
         sets = self.sets[self.sets["question_id"].isin(preferences["question_id"])]
         return replace(self, preferences=preferences, sets=sets)
@@ -158,9 +146,8 @@ def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
     """Read a release folder, as written by `hsfiq export`, and find its scores files.
 
     Args:
-        folder: the release.
-        score_files: further scores files (Parquet, CSV or JSONL); each names a metric. No scores
-            file is read until a metric needs it.
+        score_files: further scores files (Parquet, CSV or JSONL); each is the metric of its name.
+            No scores file is read until a metric needs it.
 
     Raises:
         AnalysisError: a file is missing or unreadable, or the tables do not fit together.
@@ -202,11 +189,6 @@ def column_problem(table: pd.DataFrame, columns: Sequence[str], key: str) -> str
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Read a table of a release.
-
-    Raises:
-        AnalysisError: the file is missing or no Parquet file.
-    """
     try:
         return pd.read_parquet(path)
     except FileNotFoundError:

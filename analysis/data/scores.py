@@ -33,14 +33,11 @@ def scores_folder(release_folder: Path) -> Path:
 
 
 def find_scores(release_folder: Path, extra_files: Sequence[Path] = ()) -> dict[str, Path]:
-    """Find the scores files of a release.
+    """Find the scores files of a release, sorted by metric name; no file is read.
 
     Args:
-        release_folder: the release; `RELEASE.scores/` is searched if it exists.
+        release_folder: `RELEASE.scores/` beside it is searched if it exists.
         extra_files: further files; each is the metric of its name.
-
-    Returns:
-        Metric name -> file, sorted by name. No file is read.
 
     Raises:
         AnalysisError: an extra file does not exist or has an unknown ending, or two files have the
@@ -68,16 +65,14 @@ def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
     with an unscored image has none.
 
     Args:
-        path: the file: `set_id, score` or `set_id, image_id, score`.
         sets: the release's sets, with `set_id` and `image_ids`.
 
     Returns:
-        float64, one value per set, indexed by set_id in the order of `sets`; NaN where the file
-        has no score.
+        float64, indexed by set_id in the order of `sets`; NaN where the file has no score.
 
     Raises:
-        AnalysisError: the file cannot be read, or a row has an unknown set or image, comes twice,
-            or has no finite number; the error names the row.
+        AnalysisError: the file cannot be read, or a row (named in the error) has an unknown set or
+            image, occurs twice, or has no finite number.
     """
     scores: dict[tuple[str, ...], float] = {}
     ids = [str(set_id) for set_id in sets["set_id"]]
@@ -141,7 +136,7 @@ def _number(value: object, where: str) -> float:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a file with their places; all must have the same columns."""
+    """Yield each row with its place in the file; all rows must have the same columns."""
     per_image: bool | None = None
     try:
         for place, row in READERS[path.suffix](path):

@@ -22,13 +22,9 @@ BISECTIONS = 14
 def calibrate(population: Population, seed: int) -> Slopes:
     """Find the slopes for a population.
 
-    The slope within queries follows from the pairwise accuracy, and the slope between queries from
-    rho. A metric cannot explain more than the sets of a query have in common: if that would be
-    needed, rho takes precedence over the accuracy.
-
-    Args:
-        population: its rho and tie_half are matched.
-        seed: of the large study.
+    The slope within queries follows from the pairwise accuracy, the slope between queries from rho.
+    A metric cannot explain more than the sets of a query have in common: if that would be needed,
+    rho takes precedence over the accuracy.
 
     Raises:
         AnalysisError: the other shares of variance leave too little for such a rho.

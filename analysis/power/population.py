@@ -106,12 +106,11 @@ def estimate_population(
     """Estimate a population from a release, by the method of moments on the scores as numbers.
 
     Participants: one-way analysis of variance. Queries: the covariance of a question's two scores
-    within participants. Shared: the covariance of different people's scores of the same set, where
-    people judged the same. Slopes: the variance of the participants' own least-squares slopes less
-    their sampling variance. Negative estimates are 0.
+    within participants. Shared: the covariance of different people's scores of the same set, if
+    there are enough. Slopes: the variance of the participants' own least-squares slopes less their
+    sampling variance. Negative estimates are 0.
 
     Args:
-        release: a release with scores by 2 participants or more.
         values: a metric, indexed by set_id; sets with NaN are excluded.
         other: a second one, for `between_metrics`.
 
@@ -160,11 +159,7 @@ def estimate_population(
 
 
 def between_share(table: pd.DataFrame) -> float:
-    """The share of the scores' variance between participants, by one-way analysis of variance.
-
-    Args:
-        table: (n, ...) with `participant_id` and `score` of variance 1.
-    """
+    """The share of the variance of `score` between participants: one-way analysis of variance."""
     groups = table.groupby("participant_id")["score"]
     sizes = groups.size().to_numpy(np.float64)
     n, n_groups = sizes.sum(), len(sizes)
@@ -175,10 +170,9 @@ def between_share(table: pd.DataFrame) -> float:
 
 
 def slope_spread(table: pd.DataFrame) -> float:
-    """The standard deviation over participants of the slope of scores on the metric.
+    """The standard deviation over participants of the slope of `score` on `value`.
 
-    Args:
-        table: (n, ...) with `participant_id`, and `score` and `value` of variance 1.
+    Both columns have variance 1.
     """
     people = table["participant_id"]
     centred = table[["value", "score"]] - table.groupby(people)[["value", "score"]].transform(

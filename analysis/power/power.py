@@ -41,8 +41,8 @@ class Precision(JsonRecord):
     """The precision of a statistic in studies of one size.
 
     Attributes:
-        mean: its mean over the simulated studies.
-        width: the width of a valid 95% interval.
+        mean: over the simulated studies.
+        width: of a valid 95% interval.
         difference: the smallest difference of two metrics detected with a power of 80%.
     """
 
@@ -53,20 +53,13 @@ class Precision(JsonRecord):
 
 @dataclass(frozen=True)
 class Size(JsonRecord):
-    """The size of a study and its precision.
-
-    Attributes:
-        participants: their number.
-        questions: the number of questions that each of them answers.
-        precision: by statistic.
-    """
+    """The size of a study and its precision; each participant answers so many questions."""
 
     participants: int
     questions: int
     precision: Mapping[Statistic, Precision]
 
     def to_json(self) -> dict[str, object]:
-        """Return the size, and each statistic's precision by its name."""
         fields = super().to_json()
         del fields["precision"]
         return fields | {name: each.to_json() for name, each in self.precision.items()}
@@ -74,13 +67,7 @@ class Size(JsonRecord):
 
 @dataclass(frozen=True)
 class Needed(JsonRecord):
-    """The number of participants needed.
-
-    Attributes:
-        questions: the number of questions that each of them answers.
-        for_width: by statistic, the smallest number for the target width.
-        for_difference: by statistic, the smallest number for the target difference.
-    """
+    """The numbers of participants that reach the target width and the target difference."""
 
     questions: int
     for_width: Mapping[Statistic, int]
@@ -92,16 +79,10 @@ class Power(JsonRecord):
     """The precision of studies of several sizes.
 
     Attributes:
-        population: what they are drawn from.
         overlap: how many participants answer each question.
-        level: of the intervals.
-        power: of the tests.
-        width: the target width.
-        difference: the target difference.
+        width, difference: the targets.
         n_studies: the number of simulated studies; the relative standard error of a width is
             1 / sqrt(2 n_studies - 2).
-        seed: of the random numbers.
-        sizes: the sizes asked for.
         needed: for each number of questions.
     """
 
@@ -131,17 +112,11 @@ def power(
     """Simulate studies of several sizes.
 
     Args:
-        population: what they are drawn from.
         participants: the numbers of participants; a smaller study is part of the larger ones.
         questions: the numbers of questions of each participant.
         overlap: how many participants answer each question.
         width: the target width of the interval.
         difference: the target difference of two metrics.
-        n_studies: the number of simulated studies.
-        seed: of the random numbers.
-
-    Returns:
-        The precision of each size, and the numbers of participants needed.
 
     Raises:
         AnalysisError: a number is too small, or the population's rho is out of reach.
@@ -217,7 +192,7 @@ def _precision(samples: NDArray[np.float64]) -> dict[Statistic, Precision]:
 def _needed(
     questions: int, samples: Mapping[int, NDArray[np.float64]], width: float, difference: float
 ) -> Needed:
-    """Count participants: sd^2 x their number hardly depends on the size, so it is averaged."""
+    """The required numbers: sd^2 x participants hardly depends on the size, so it is averaged."""
     variances = np.array([np.stack(_spreads(each)) ** 2 * n for n, each in samples.items()])
     alone, between = variances.mean(axis=0)  # each (statistics,)
 

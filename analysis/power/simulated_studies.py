@@ -29,7 +29,6 @@ class Slopes:
     within: float
 
     def explained(self, between_metrics: float) -> tuple[float, float]:
-        """The variance of an impression explained by the query parts, and by the other parts."""
         both = 2 / (1 + between_metrics)
         return (
             both * self.query_part * self.query**2,
@@ -52,7 +51,7 @@ class SimulatedStudy:
     first: NDArray[np.bool_]
 
     def part(self, participants: int, questions: int) -> SimulatedStudy:
-        """The same study with fewer participants and questions: the first ones."""
+        """The study of the first participants and questions."""
         return SimulatedStudy(
             self.scores[:participants, :questions],
             self.metrics[:, :participants, :questions],
@@ -93,7 +92,7 @@ def draw_study(
 
     Args:
         size: the number of participants, and of questions for each.
-        overlap: how many participants in a row answer the same questions.
+        overlap: how many consecutive participants answer the same questions.
     """
     people, questions = size
     common = population.between_metrics

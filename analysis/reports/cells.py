@@ -33,13 +33,12 @@ def number_cell(
     ci: ConfidenceInterval | None = None,
     style: Style = "plain",
 ) -> NumberCell:
-    """A figure, with its interval if it has one; the reason is kept only if it is undefined."""
+    """A figure, with its interval if it has one; its reason is kept only if it is undefined."""
     bounds = None if ci is None else (ci.low, ci.high)
     return NumberCell(value, n, bounds, ci, reason if isnan(value) else None, style)
 
 
 def estimate_cell(estimate: Correlation | Rate | Estimate) -> NumberCell:
-    """A correlation, a rate or another estimate, with its interval."""
     return number_cell(estimate_value(estimate), estimate.reason, n=estimate.n, ci=estimate.ci)
 
 
@@ -75,7 +74,7 @@ def mark_best(cells: Sequence[NumberCell]) -> list[NumberCell]:
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell as text, without its superscript; an undefined figure is a dash."""
+    """A cell without its superscript; an undefined figure is a dash."""
     if isinstance(cell, str):
         return cell
     if isinstance(cell, int):
@@ -92,7 +91,6 @@ def value_and_interval(cell: NumberCell) -> tuple[str, str]:
 
 
 def interval_text(bounds: tuple[float, float], style: Style = "plain") -> str:
-    """An interval as it is written in sentences and tables."""
     if isnan(bounds[0]):
         return f"[{DASH}]"
     low, high = (number_text(bound, style) for bound in bounds)

@@ -73,15 +73,10 @@ def to_svg(chart: Chart, *, simulated: bool) -> bytes:
 
 
 def to_inline(chart: Chart, svg: bytes) -> str:
-    """The SVG element to put into a page.
+    """The SVG element of a page, from what `to_svg` returned.
 
-    Args:
-        chart: the chart.
-        svg: what `to_svg` returned.
-
-    Returns:
-        The element, labelled by its caption and alternative text; its ids start with the chart's
-        name, so that they are unique in the page.
+    It is labelled by its caption and alternative text; its ids start with the chart's name, so that
+    they are unique in the page.
     """
     text = svg.decode()
     text = text[text.index("<svg") :]
@@ -100,11 +95,7 @@ def draw_intervals(
 ) -> None:
     """Draw a dot with its interval for each row of each series, the first row on top.
 
-    Args:
-        axes: the axes to draw on.
-        rows: the labels of r rows.
-        series: by name, r figures; undefined ones are not drawn.
-        colours: one for each series.
+    A series has a figure for each row; undefined figures are not drawn.
     """
     step = 0.7 / max(1, len(series))
     for index, (name, cells) in enumerate(series.items()):
@@ -153,7 +144,6 @@ def interval_chart(
 
 
 def draw_reference(axes: Axes, value: float, label: str) -> None:
-    """Draw a dashed line at a value of the horizontal axis."""
     axes.axvline(value, color=INK, linewidth=1, linestyle=DASHED, label=label)
 
 
@@ -191,11 +181,8 @@ def shorten(name: str, length: int = ROW_LABEL) -> str:
 def stack_dots(values: Iterable[float]) -> tuple[list[float], list[float]]:
     """Lay values out as a dot plot, with dots of about the same value on top of each other.
 
-    Args:
-        values: in any order, without NaN.
-
     Returns:
-        Each value, rounded to the width of a dot, and the height of its dot, from 0.
+        Each value, in order and rounded to the width of a dot, and the height of its dot, from 0.
     """
     ordered = sorted(values)
     width = (ordered[-1] - ordered[0]) / 40 if ordered else 0.0

@@ -16,16 +16,11 @@ PROVENANCE = ("n_clusters", "unit", "method", "n_resamples", "seed")
 
 
 def to_csv(table: Table, *, simulated: bool) -> str:
-    """Write a table as CSV.
+    """Write a table as CSV: a header and one line for each row.
 
-    Args:
-        table: a table of the report.
-        simulated: whether it shows simulated answers; each line then says so.
-
-    Returns:
-        A header and one line for each row. A figure has the column `key` and, if any row has
-        them, `key_n`, `key_low`, `key_high` and how its interval was computed; an undefined
-        figure is empty, and `reason` says why.
+    A figure has the column `key` and, if any row has them, `key_n`, `key_low`, `key_high` and how
+    its interval was computed; an undefined figure is empty, and `reason` says why. Simulated
+    answers are marked on every line.
     """
     rows = [[_fields(cell) for cell in row] for row in table.rows]
     names = [

@@ -21,12 +21,10 @@ class NumberCell:
     """A number in a table, in full precision; it is rounded only for display.
 
     Attributes:
-        value: the number; NaN if undefined.
         n: the number of rows it is computed from; None if that does not apply.
         bounds: its interval; None if it has none.
         ci: how the bounds were computed; None if they are not bootstrapped.
         reason: why the value is undefined.
-        style: how it is displayed; "short" in as few digits as possible, "p" as a p-value.
         stars: significance marks.
         best: whether it is the highest of the numbers it is compared with.
     """
@@ -62,7 +60,6 @@ class Column:
 
     Attributes:
         key: its name in the CSV file.
-        title: its heading.
         method: the key in `METHODS` of how its figures are computed, if any.
     """
 
@@ -73,13 +70,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of m columns.
+    """A table; each row has one cell per column.
 
     Attributes:
         name: the name of its files.
-        caption: what it shows.
-        columns: (m,)
-        rows: of m cells each.
         note: what the reader should keep in mind.
     """
 
@@ -102,7 +96,6 @@ class Table:
         return ([self.note] if self.note else []) + ([SIGNIFICANCE_NOTE] if has_stars else [])
 
     def is_text(self, column: int) -> bool:
-        """Whether the column of this index holds only text."""
         return all(isinstance(row[column], str) for row in self.rows)
 
 
@@ -112,8 +105,7 @@ class Chart:
 
     Attributes:
         name: the name of its files.
-        title: what it shows.
-        caption: what it tells, in sentences made from its numbers.
+        caption: what it shows, in sentences made from its numbers.
         alt: a description for readers who cannot see it.
         size: width and height in inches.
         paint: draws it on an empty figure.
@@ -132,13 +124,7 @@ Block = str | Table | Chart
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report under its own heading.
-
-    Attributes:
-        name: its anchor in the page.
-        title: its heading.
-        blocks: paragraphs, tables and charts.
-    """
+    """A part of the report under its own heading; its name is its anchor in the page."""
 
     name: str
     title: str
@@ -150,11 +136,9 @@ class Document:
     """The content of a report.
 
     Attributes:
-        title: its heading.
         summary: what was analysed, in one line.
         simulated: whether the answers come from simulated annotators.
         caveats: what the data can and cannot show: heading and text of each point.
-        sections: in order.
     """
 
     title: str

@@ -20,13 +20,9 @@ REPORT_FILES = ("report.html", "results.json")
 def require_free(folder: Path, *, force: bool = False) -> None:
     """Check that a report can be written, before anything is computed for it.
 
-    Args:
-        folder: the report's folder.
-        force: whether an existing report may be replaced.
-
     Raises:
-        AnalysisError: the path is not a folder, or the folder holds other files, or a report that
-            must not be replaced.
+        AnalysisError: the path is not a folder, or the folder holds other files, or a report and
+            `force` is not given.
     """
     if not folder.exists():
         return
@@ -44,11 +40,10 @@ def require_free(folder: Path, *, force: bool = False) -> None:
 def write_folder(files: Mapping[str, bytes], folder: Path, *, force: bool = False) -> None:
     """Write files into a temporary folder beside `folder`, flush them to disk, then rename it.
 
+    An existing report is removed only once the new one is in place.
+
     Args:
         files: the content of each file by its path in the folder.
-        folder: the report's folder.
-        force: whether an existing report is replaced; it is removed only once the new one is in
-            place.
 
     Raises:
         AnalysisError: see `require_free`; or the folder cannot be written.

@@ -20,15 +20,9 @@ LONG_TABLE = 25
 
 
 def to_html(document: Document, svgs: Mapping[str, bytes]) -> str:
-    """Write a document as HTML that is also well-formed XML.
+    """Write a document as one page that is also well-formed XML, given each chart's SVG.
 
-    Args:
-        document: the report.
-        svgs: each chart's SVG file, by the chart's name.
-
-    Returns:
-        The page, with the charts inside it. An undefined figure is a dash with a letter, which is
-        explained below its table.
+    An undefined figure is a dash with a letter, which is explained below its table.
     """
     inline = {chart.name: charts.to_inline(chart, svgs[chart.name]) for chart in document.charts()}
     return _environment().get_template("report.html").render(document=document, svgs=inline)

@@ -39,12 +39,7 @@ SIMULATED_NOTE = "SIMULATED: these answers come from simulated annotators, not f
 def to_latex(table: Table, *, simulated: bool) -> str:
     """Write a table as LaTeX that needs the package booktabs (and T1 fonts for quotation marks).
 
-    Args:
-        table: a table of the report.
-        simulated: whether it shows simulated answers; a note then says so.
-
-    Returns:
-        A table environment. An undefined figure is a dash with a letter, explained in a note.
+    An undefined figure is a dash with a letter, explained in a note.
     """
     letters = table.footnotes()
     alignment = "".join(
@@ -74,7 +69,6 @@ def to_latex(table: Table, *, simulated: bool) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape text, so that LaTeX prints it literally."""
     return "".join(SPECIAL.get(character, character) for character in " ".join(text.split()))
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def read_toml(name: str) -> dict[str, Any]:
-    """A TOML file of this package."""
     return tomllib.loads((files("hsfiq.analysis.reports") / name).read_text(encoding="utf-8"))
 
 

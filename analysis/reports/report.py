@@ -44,14 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """A report in memory.
-
-    Attributes:
-        analysis: the main results, with the details.
-        details: the details alone.
-        distribution: of the human scores and of each metric by score.
-        document: the content of the page.
-    """
+    """A report in memory: the results with all details, and the content of the page."""
 
     analysis: Analysis
     details: Details
@@ -87,7 +80,7 @@ class Report:
         return to_html(self.document, self._svgs())
 
     def figures(self) -> dict[str, Figure]:
-        """The charts by name, drawn as matplotlib figures."""
+        """The charts as matplotlib figures, by name."""
         simulated = self.document.simulated
         return {
             chart.name: charts.draw(chart, simulated=simulated) for chart in self.document.charts()
@@ -112,12 +105,8 @@ class Report:
     def save(self, folder: Path | str, *, force: bool = False) -> None:
         """Write `report.html`, `results.json`, `figures/` and `tables/`, completely or not at all.
 
-        Args:
-            folder: the folder to write.
-            force: replace an existing report.
-
         Raises:
-            AnalysisError: the folder holds other files, or a report and force is not given.
+            AnalysisError: the folder holds other files, or a report and `force` is not given.
         """
         write_folder(self.files(), Path(folder), force=force)
 
@@ -137,7 +126,7 @@ def report(
     *,
     part: str | None = None,
 ) -> Report:
-    """Analyse a release in full detail and make a report of it.
+    """Analyse a release in full detail and make a report of it; nothing is drawn or written yet.
 
     Args:
         release: a release, or its folder.
@@ -145,9 +134,6 @@ def report(
         scores: further scores files; each is a metric with the file's name.
         bootstrap: the resamples for all intervals; by default 2,000, resampling participants.
         part: "train", "test" or "unused" to keep only the questions of that part of the split.
-
-    Returns:
-        The report. Nothing has been drawn or written yet.
 
     Raises:
         AnalysisError: the release or a scores file cannot be read, or a metric is unknown.

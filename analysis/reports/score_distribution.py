@@ -23,18 +23,12 @@ QUARTILES = (0.25, 0.5, 0.75)
 
 @dataclass(frozen=True)
 class ValuesAtScore:
-    """A metric's values on the sets with one human score.
-
-    Attributes:
-        mean: their mean.
-        quartiles: the lower quartile, the median and the upper quartile.
-    """
+    """A metric's values on the sets with one human score: mean, quartiles and median."""
 
     mean: Estimate
     quartiles: tuple[float, float, float]
 
     def to_json(self) -> dict[str, object]:
-        """The mean's figures and "quartiles"."""
         return {**self.mean.to_json(), "quartiles": list(self.quartiles)}
 
 
@@ -55,7 +49,6 @@ class ScoreDistribution:
         return sum(self.counts.values())
 
     def to_json(self) -> dict[str, object]:
-        """Return {"scores": {score: n}, "metrics": {name: {score: values}}}."""
         return {
             "scores": {str(score): n for score, n in self.counts.items()},
             "metrics": {
@@ -68,13 +61,7 @@ class ScoreDistribution:
 def score_distribution(
     release: Release, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
 ) -> ScoreDistribution:
-    """Describe the human scores, and each metric at each score.
-
-    Args:
-        release: a release, possibly empty.
-        values: each metric's values by name, indexed by set_id, NaN for sets without a value.
-        bootstrap: the resamples for the intervals of the means.
-    """
+    """Describe the human scores, and each metric at each score."""
     counts = release.sets["score"].value_counts().sort_index()
     return ScoreDistribution(
         counts={int(score): int(n) for score, n in zip(counts.index, counts, strict=True)},

@@ -47,10 +47,7 @@ class Clusters:
     """The clusters that the ids of one column belong to.
 
     Attributes:
-        column: the column's name.
-        ids: (n,) its distinct ids.
         codes: (n,) the cluster number of each id.
-        size: the number of clusters.
     """
 
     column: str
@@ -72,11 +69,7 @@ class Clusters:
         return cls(column, ids, codes, len(distinct))
 
     def codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
-        """The cluster number of each row.
-
-        Raises:
-            AnalysisError: an id is in none of the clusters.
-        """
+        """The cluster number of each row; AnalysisError if an id is in none of the clusters."""
         positions = self.ids.get_indexer(pd.Index(rows[self.column]))
         if (positions < 0).any():
             unknown = rows[self.column].iloc[int((positions < 0).argmax())]
@@ -97,8 +90,6 @@ class Bootstrap:
             were independent. For both at once the weights multiply (Owen 2007, "The pigeonhole
             bootstrap"); variance that is due to neither then counts up to three times, so the
             interval is too long rather than too short.
-        n_resamples: the number of resamples.
-        seed: of the random numbers.
         correction: "t" widens the intervals for few clusters (see `interval.expanded_tail`).
         clusters: those of each resampled column; empty for rows.
         n_clusters: the number of clusters; the smaller number if there are two columns.
@@ -151,7 +142,6 @@ class Bootstrap:
         """Resample the clusters of a table with `participant_id` and `query_id`.
 
         Args:
-            rows: (n, ...).
             triplets: query_id -> triplet; if None, each query is a cluster of its own.
             unit, n_resamples, seed, correction: see the class.
 
@@ -190,9 +180,6 @@ class Bootstrap:
     def weights(self, rows: pd.DataFrame) -> Iterator[NDArray[np.float64]]:
         """Yield how often each row counts in each resample, in blocks of resamples.
 
-        Args:
-            rows: (n, ...) with `participant_id` and `query_id`, all from the resampled release.
-
         Yields:
             (b, n) whole numbers, `n_resamples` rows in total, the same at every call.
 
@@ -212,23 +199,17 @@ class Bootstrap:
     def counts(self, width: int = 1) -> Iterator[NDArray[np.float64]]:
         """Yield how often each cluster is drawn, (b, n_clusters), if one column is resampled.
 
-        Args:
-            width: how many numbers the caller computes per resample, if more than `n_clusters`.
-                It bounds the size of a block.
+        `width`, the number of values that the caller computes per resample, bounds the size of a
+        block.
         """
         yield from (counts for (counts,) in self._blocks([self.n_clusters], width))
 
     def sums(
         self, rows: pd.DataFrame, columns: NDArray[np.float64] | sparse.csr_array
     ) -> Iterator[NDArray[np.float64]]:
-        """Yield sums of columns over the rows of each resample: `weights @ columns`, but faster.
+        """Yield sums of finite columns (n, m) over the rows of each resample, in blocks (b, m).
 
-        Args:
-            rows: as for `weights`.
-            columns: (n, m), finite.
-
-        Yields:
-            (b, m), in blocks as `weights`.
+        The same as `weights @ columns`, but faster.
         """
         if len(self.clusters) == 1:
             cluster_sums = (
@@ -253,7 +234,6 @@ class Bootstrap:
         """Divide sums over the rows of each resample: rates, shares and means.
 
         Args:
-            rows: (n, ...) with `participant_id` and `query_id`.
             numerators: (n, m), what each row adds to the numerator of each ratio.
             denominators: (n, m), what it adds to the denominator.
 

@@ -16,14 +16,7 @@ from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 @dataclass(frozen=True)
 class Estimate(JsonRecord):
-    """An estimate from a release.
-
-    Attributes:
-        value: NaN if undefined.
-        n: the number of rows that it comes from.
-        ci: its clustered interval; None if there is nothing to resample.
-        reason: why value is NaN.
-    """
+    """An estimate from n rows, NaN with a reason if undefined; no `ci` if nothing is resampled."""
 
     value: float
     n: int
@@ -38,13 +31,9 @@ def group_means(
     names: Sequence[str],
     bootstrap: Bootstrap,
 ) -> dict[str, Estimate]:
-    """Average values by group.
+    """Average (n,) finite values by the group of each row.
 
-    Args:
-        rows: (n, ...) with `participant_id` and `query_id`.
-        values: (n,), finite.
-        groups: (n,) the name of each row's group.
-        names: the groups to be averaged; the mean of an empty one is NaN, with a reason.
+    The mean of a name without rows is NaN, with a reason.
     """
     inside = (groups[:, None] == np.array(names, dtype=object)).astype(np.float64)
     resampled = bootstrap.ratios(rows, inside * values[:, None], inside)

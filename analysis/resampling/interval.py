@@ -28,15 +28,9 @@ class ConfidenceInterval(JsonRecord):
     """A confidence interval by resampling.
 
     Attributes:
-        low: its lower end; NaN if the interval is undefined.
-        high: its upper end, likewise.
-        level: the nominal coverage.
-        method: how the ends were computed.
-        unit: what was resampled.
-        n_clusters: the number of these units.
-        n_resamples: the number of resamples.
-        n_undefined: the number of resamples excluded because the statistic was undefined in them.
-        seed: of the random numbers.
+        low, high: its ends; NaN if it is undefined.
+        n_clusters: the number of resampled units.
+        n_undefined: the number of resamples in which the statistic was undefined, which are excluded.
         note: a caution about ends that are defined.
         reason: why the ends are NaN.
     """
@@ -82,9 +76,6 @@ def percentile_interval(
 
     Args:
         statistics: (n_resamples,), NaN where the statistic is undefined.
-        unit: what was resampled.
-        n_clusters: the number of these units.
-        seed: of the random numbers.
         expand: widen the interval for few clusters (see `expanded_tail`).
 
     Returns:
@@ -126,14 +117,11 @@ def percentiles(statistics: NDArray[np.float64], tail: float = TAIL) -> tuple[fl
 
 
 def expanded_tail(n_clusters: int) -> float:
-    """The tail that gives the percentile interval the length of Student's, for few clusters.
+    """The tail that gives the percentile interval the length of Student's, for 2 or more clusters.
 
     The expanded percentile interval of Hesterberg (2015, "What Teachers Should Know About the
     Bootstrap"): Phi(-sqrt(n / (n - 1)) t), with t the quantile of Student's t with n - 1 degrees
     of freedom.
-
-    Args:
-        n_clusters: 2 or more.
     """
     quantile = stats.t.ppf((1 + LEVEL) / 2, n_clusters - 1)
     return float(stats.norm.cdf(-sqrt(n_clusters / (n_clusters - 1)) * quantile))

@@ -35,9 +35,7 @@ MIN_CELLS = 2  # for the correlation within a group
 class Swaps:
     """Which units are swapped in each permutation, each with probability one half.
 
-    Attributes:
-        n: the number of permutations.
-        seed: of the random numbers; every call of `masks` gives the same swaps.
+    Every call of `masks` gives the same swaps.
     """
 
     n: int = PERMUTATIONS
@@ -57,12 +55,9 @@ class GroupedTest(JsonRecord):
     """The difference of two metrics' rank correlations within groups, averaged over the groups.
 
     Attributes:
-        difference: the first metric's mean correlation minus the second's.
         p: two-sided, (b + 1) / (B + 1).
         n_groups: the number of groups with two different scores and two different values of each
             metric; the others are excluded.
-        n_permutations: B.
-        seed: of the permutations.
         reason: why difference and p are NaN.
     """
 
@@ -82,8 +77,7 @@ class PairedSums:
     and of norm 1 within the group.
 
     Attributes:
-        first: (groups, 3), the first metric's sums.
-        second: (groups, 3), the second's.
+        first, second: (groups, 3), the sums of each metric.
         moved: (groups, units, 3), what the first gains and the second loses by a unit's swap.
         sizes: (groups,), the number of values.
     """
@@ -94,18 +88,13 @@ class PairedSums:
     sizes: NDArray[np.int64]
 
     def difference(self) -> float:
-        """Return the first metric's mean correlation minus the second's, nothing swapped."""
         return float(self.differences(np.zeros((1, *self.moved.shape[:2]), dtype=np.bool_))[0])
 
     def differences(self, masks: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return the differences under swaps.
+        """The differences, (b,), under swaps: (b, groups, units), true where a unit is swapped.
 
-        Args:
-            masks: (b, groups, units), true where a unit is swapped.
-
-        Returns:
-            (b,), means over the groups; a group in which the swaps leave a metric constant is
-            excluded, and the mean of no group is NaN.
+        Means over the groups; a group in which the swaps leave a metric constant is excluded, and
+        the mean of no group is NaN.
         """
         swapped = masks.transpose(1, 0, 2).astype(np.float64) @ self.moved  # (groups, b, 3)
         gap = self._correlations(self.first[:, None] + swapped)
@@ -174,13 +163,10 @@ def grouped_test(
 ) -> GroupedTest:
     """Compare two metrics within groups, such as the sets of one query by several systems.
 
-    Scores and metrics are ranked over the whole table, cells are swapped, and the ranks are
-    correlated within each group.
+    Human scores and metrics, each (groups, cells), are ranked over the whole table, cells are
+    swapped, and the ranks are correlated within each group.
 
     Args:
-        scores: (groups, cells), the human scores.
-        first: (groups, cells), one metric.
-        second: (groups, cells), the other.
         swaps: the permutations; by default 9,999 with seed 0.
 
     Returns:

@@ -29,9 +29,7 @@ def resampled_spearman(
     """Spearman's rho of each resample, computed the fastest way; all ways give the same result.
 
     Args:
-        rows: (n, ...) with `participant_id` and `query_id`.
-        x: (n,), finite.
-        y: (n,), finite.
+        x, y: (n,), finite.
 
     Returns:
         (n_resamples,); NaN if a variable has only one value in a resample.
@@ -77,25 +75,16 @@ class SortedPair:
 
     @classmethod
     def of(cls, x: NDArray[np.number], y: NDArray[np.number]) -> SortedPair:
-        """Sort two variables.
-
-        Args:
-            x: (n,), finite.
-            y: (n,), finite; the variable with fewer distinct values.
-        """
+        """Sort two finite variables (n,); y is the one with fewer distinct values."""
         order = np.argsort(x, kind="stable")
         _, starts = np.unique(x[order], return_index=True)
         levels, level = np.unique(y[order], return_inverse=True)
         return cls(order, starts, level, len(levels))
 
     def rho(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Correlate the two in each resample.
+        """Correlate the two in each resample, (b,); NaN if a variable has only one value there.
 
-        Args:
-            weights: (b, n) whole numbers from 0, rows in the order of `order`.
-
-        Returns:
-            (b,); NaN if a variable has only one value among the drawn rows.
+        Weights are (b, n) whole numbers from 0, for the rows in the order of `order`.
         """
         counted = [np.bincount(self.level, row, self.n_levels) for row in weights]
         levels = np.stack(counted, dtype=np.float64)  # bincount of no rows returns integers
@@ -141,11 +130,10 @@ class ClusteredPair:
     def of(
         cls, x: NDArray[np.number], y: NDArray[np.number], codes: NDArray[np.intp], n_clusters: int
     ) -> ClusteredPair:
-        """Sum two variables by cluster.
+        """Sum two finite variables (n,) by cluster.
 
         Args:
-            x: (n,), finite.
-            y: (n,), finite, with few distinct values in each cluster.
+            y: a variable with few distinct values in each cluster.
             codes: (n,) the cluster of each row.
             n_clusters: the number of clusters, including those without rows.
         """
@@ -175,13 +163,9 @@ class ClusteredPair:
         return int(max(len(self.above), *self.levels.shape, *self.shared.shape))
 
     def rho(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Correlate the two in each resample.
+        """Correlate the two in each resample, (b,); NaN if a variable has only one value there.
 
-        Args:
-            counts: (b, clusters) how often each is drawn.
-
-        Returns:
-            (b,); NaN if a variable has only one value among the drawn rows.
+        Counts are (b, clusters): how often each is drawn.
         """
         levels = counts @ self.levels
         ranks_y = centred_ranks(levels).take(self.level, axis=1)
@@ -223,15 +207,7 @@ def _above(
     group: NDArray[np.intp],
     n_groups: int,
 ) -> NDArray[np.float64]:
-    """Compute `ClusteredPair.above`.
-
-    Args:
-        run: (n,) the number of each row's value of x, in increasing order.
-        codes: (n,) the cluster of each row.
-        n_clusters: the number of clusters.
-        group: (n,) the group of each row.
-        n_groups: the number of groups.
-    """
+    """Compute `ClusteredPair.above` from each row's value of x by number, cluster and group."""
     order = np.argsort(run, kind="stable")
     clusters, groups = codes[order].tolist(), group[order].tolist()
     ends = np.flatnonzero(np.diff(run[order], append=-1)) + 1

@@ -44,7 +44,6 @@ class Conclusions(JsonRecord):
     winners: Mapping[Statistic, str | None]
 
     def to_json(self) -> dict[str, object]:
-        """Return {statistic: {"winner", "metrics": {name: the estimate with its "verdict"}}}."""
         return {
             statistic: {
                 "winner": self.winners[statistic] or "none",
@@ -57,7 +56,7 @@ class Conclusions(JsonRecord):
         }
 
     def changes_from(self, base: Conclusions) -> tuple[str, ...]:
-        """List the conclusions that differ from those of `base`, which has the same metrics."""
+        """The conclusions that differ from those of `base`, which has the same metrics."""
         changes = []
         for statistic in STATISTICS:
             before, after = base.verdicts[statistic], self.verdicts[statistic]
@@ -73,11 +72,7 @@ class Conclusions(JsonRecord):
 
 
 def conclude(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Conclusions:
-    """Draw the conclusions from a release.
-
-    Args:
-        release: a release, or a subset of the resampled one; it may be empty.
-    """
+    """Draw the conclusions from a release."""
     estimates: dict[Statistic, dict[str, Estimate]] = {each: {} for each in STATISTICS}
     verdicts: dict[Statistic, dict[str, Verdict]] = {each: {} for each in STATISTICS}
     winners: dict[Statistic, str | None] = {}
@@ -112,10 +107,10 @@ def resampled_statistic(
 
 
 def winner(resampled: Mapping[str, NDArray[np.float64]], bootstrap: Bootstrap) -> str | None:
-    """Find the metric that is better than each other one, by its (n_resamples,) statistics.
+    """The metric that exceeds each other metric, with intervals of the differences above 0.
 
-    None for fewer than two metrics, or if no metric's differences from all others have intervals
-    above 0.
+    `resampled` has each metric's (n_resamples,) statistics. None for fewer than two metrics, or if
+    no metric is better than all others.
     """
     for name, own in resampled.items():
         others = [each for other, each in resampled.items() if other != name]

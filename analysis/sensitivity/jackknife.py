@@ -22,15 +22,7 @@ UNDEFINED_REASON = "undefined whoever is left out"
 
 @dataclass(frozen=True)
 class JackknifeRange(JsonRecord):
-    """The smallest and the largest value of a figure.
-
-    Attributes:
-        low: the smallest; NaN if the figure is undefined whoever is excluded.
-        high: the largest.
-        low_without: who is excluded for the smallest.
-        high_without: who is excluded for the largest.
-        reason: why low and high are NaN.
-    """
+    """The smallest and the largest value of a figure, and who is excluded for each."""
 
     low: float
     high: float
@@ -44,7 +36,6 @@ class Jackknife(JsonRecord):
     """What happens when one participant is excluded.
 
     Attributes:
-        n_participants: the number of participants.
         ranges: by statistic and metric.
         best: by statistic, every metric that has the highest value without somebody; more than
             one if the best metric depends on one person.
@@ -55,7 +46,6 @@ class Jackknife(JsonRecord):
     best: Mapping[Statistic, tuple[str, ...]]
 
     def to_json(self) -> dict[str, object]:
-        """Return {"n_participants", statistic: {"best", "metrics": {name: range}}}."""
         by_statistic: dict[str, object] = {
             statistic: {
                 "best": list(self.best[statistic]),
@@ -79,11 +69,7 @@ class _LeaveOneOut(Bootstrap):
 
 
 def jackknife(release: Release, values: MetricValues) -> Jackknife:
-    """Measure each metric with each participant excluded in turn.
-
-    Returns:
-        The ranges; NaN, with a reason, if a figure is undefined whoever is excluded.
-    """
+    """Measure each metric with each participant excluded in turn."""
     (clusters,) = Bootstrap.of_release(release).clusters
     people = [str(name) for name in clusters.ids[np.argsort(clusters.codes)]]
     leave_one_out = _LeaveOneOut(

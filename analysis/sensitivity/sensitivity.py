@@ -29,10 +29,8 @@ class FilteredConclusions(JsonRecord):
     Attributes:
         rule: which questions are excluded.
         n_questions: the number of questions kept.
-        n_dropped: the number of questions excluded.
         conclusions: from the kept questions; None if the rule cannot be applied.
         changes: the conclusions that differ from those of all answers, in words.
-        reason: why the rule cannot be applied.
     """
 
     rule: str
@@ -43,7 +41,6 @@ class FilteredConclusions(JsonRecord):
     reason: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return all of it; "conclusion_changes" says whether there are changes."""
         fields: dict[str, object] = {
             "rule": self.rule,
             "n_questions": self.n_questions,
@@ -61,18 +58,12 @@ class FilteredConclusions(JsonRecord):
 
 @dataclass(frozen=True)
 class Sensitivity(JsonRecord):
-    """The sensitivity table of a release.
-
-    Attributes:
-        rows: the conclusions from all answers first, then under each rule alone, then under all.
-        jackknife: the figures with one participant excluded at a time.
-    """
+    """The conclusions from all answers, then under each rule alone, then under all rules."""
 
     rows: tuple[FilteredConclusions, ...]
     jackknife: Jackknife
 
     def to_json(self) -> dict[str, object]:
-        """Return {"rows", "one_participant_left_out"}."""
         return {
             "rows": json_value(self.rows),
             "one_participant_left_out": self.jackknife.to_json(),
@@ -93,9 +84,6 @@ def sensitivity(
         bootstrap: the resamples, the same under every rule.
         min_seconds: one rule excludes answers that took less active time.
         practice: another excludes so many first questions of each participant.
-
-    Returns:
-        The table, and the range over participants excluded one at a time.
     """
     base = conclude(release, values, bootstrap)
     n = len(release.preferences)

@@ -28,11 +28,9 @@ class Agreement(JsonRecord):
     """Krippendorff's alpha: 1 is full agreement, 0 that of chance, below 0 less than chance.
 
     Attributes:
-        alpha: the coefficient over all units that at least two people have judged.
         ci: its 95 % interval, by bootstrap over clusters (percentiles).
-        n_units: the number of these units.
+        n_units: the number of units that at least two people have judged.
         n_ratings: the number of judgements of these units.
-        n_clusters: the number of clusters that the units come from.
         reason: why alpha or its interval is NaN.
     """
 
@@ -95,8 +93,6 @@ def agreement(
             the unit's query) and `value` (numbers). If one rater judged a unit twice, the first
             judgement counts.
         level: `ordinal` for scores, `nominal` for preferences.
-        resamples: the number of bootstrap resamples.
-        seed: of their random numbers.
 
     Returns:
         Alpha with its interval; NaN, with a reason, if no unit has two judgements, if all

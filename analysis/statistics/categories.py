@@ -19,15 +19,7 @@ WITHIN = "participants judged several categories, so these are compared within p
 
 @dataclass(frozen=True)
 class CategoryFigures(JsonRecord):
-    """The figures of one category.
-
-    Attributes:
-        n_questions: the number of its questions.
-        n_participants: the number of participants who answered them.
-        position_bias: P(set 1 preferred).
-        spearman: by metric, its correlation with the human scores.
-        preference: by metric, its preference rates; their coverage is of this category's questions.
-    """
+    """The figures of one category; the coverage of a rate is of this category's questions."""
 
     n_questions: int
     n_participants: int
@@ -36,7 +28,6 @@ class CategoryFigures(JsonRecord):
     preference: Mapping[str, PreferenceRates]
 
     def to_json(self) -> dict[str, object]:
-        """Return the counts, the bias and {"metrics": {name: {"spearman", "preference_rate"}}}."""
         return {
             "n_questions": self.n_questions,
             "n_participants": self.n_participants,
@@ -56,7 +47,6 @@ class Categories(JsonRecord):
     """The categories of a release.
 
     Attributes:
-        figures: by category, names sorted.
         note: whether the same people judged several; None for fewer than two categories.
         reason: why there are no figures.
     """
@@ -66,7 +56,6 @@ class Categories(JsonRecord):
     reason: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return {"categories", "note"}, or null categories beside the reason."""
         if self.reason is not None:
             return {"categories": None, "reason": self.reason}
         fields = {"categories": json_value(self.figures)}
@@ -74,10 +63,7 @@ class Categories(JsonRecord):
 
 
 def categories(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Categories:
-    """Measure each category of a release on its own; each resamples its own clusters.
-
-    There are no figures, but a reason, if the release names no categories.
-    """
+    """Measure each category of a release on its own; each resamples its own clusters."""
     if "category" not in release.queries:
         return Categories({}, reason="the release names no categories")
     of_query = release.queries.set_index("query_id")["category"]

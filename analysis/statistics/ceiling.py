@@ -29,12 +29,7 @@ from hsfiq.analysis.statistics.preference import Rate, preference_rates
 
 @dataclass(frozen=True)
 class Prediction(JsonRecord):
-    """How well a predictor agrees with answers about sets that several people judged.
-
-    Attributes:
-        spearman: its correlation with the scores.
-        tie_half: its pairwise accuracy with ties counted half.
-    """
+    """How well a predictor agrees with answers about sets that several people judged."""
 
     spearman: Correlation
     tie_half: Rate
@@ -46,11 +41,9 @@ class Ceiling(JsonRecord):
 
     Attributes:
         n_sets: how many of the judged sets somebody else judged too.
-        n_participants: the number of participants who judged these.
         people: the mean score by the others, as a predictor.
         metrics: by name, each metric on the same sets and pairs.
-        scores: Krippendorff's alpha of the scores, ordinal.
-        preferences: that of the preferences, nominal, on whichever sides the sets were shown.
+        scores, preferences: Krippendorff's alpha, ordinal and nominal.
     """
 
     n_sets: int
@@ -61,7 +54,6 @@ class Ceiling(JsonRecord):
     preferences: Agreement
 
     def to_json(self) -> dict[str, object]:
-        """Return the counts, {"people", "metrics"} and {"alpha": {"scores", "preferences"}}."""
         return {
             "n_sets": self.n_sets,
             "n_participants": self.n_participants,
@@ -89,11 +81,9 @@ def ceiling(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Cei
 
 
 def others_mean(sets: pd.DataFrame, units: pd.Series[int]) -> pd.Series[float]:
-    """Average the other people's scores of each judged set.
+    """The mean of the other participants' scores of the same unit (see `set_units`), (n,).
 
-    Returns:
-        (n,) the mean over the other participants' judgements of the same unit (see `set_units`),
-        indexed by set_id; NaN if nobody else judged it.
+    Indexed by set_id; NaN if nobody else judged the set.
     """
     table = sets.assign(unit=units.to_numpy(), score=sets["score"].astype("float64"))
     total = table.groupby("unit")["score"]

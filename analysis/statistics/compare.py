@@ -38,13 +38,11 @@ class Difference(JsonRecord):
     """A statistic of one metric minus that of another.
 
     Attributes:
-        difference: on the same rows.
         ci: its interval, paired.
         p: of no difference, two-sided, by exchanging the metrics for whole participants.
         p_holm: p adjusted for all pairs of metrics (Holm 1979), for this statistic alone.
         n: the number of rows with both metrics: sets for `spearman`, else pairs.
         n_clusters: the number of participants that they come from.
-        swaps: the permutations that p comes from.
         reason: why difference or p is NaN.
     """
 
@@ -58,7 +56,6 @@ class Difference(JsonRecord):
     reason: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return the attributes by name, "ci_method" and "p_method"."""
         fields: dict[str, object] = {
             "difference": json_number(self.difference),
             "p": json_number(self.p),
@@ -79,8 +76,7 @@ class Comparison(JsonRecord):
     """The differences between two metrics.
 
     Attributes:
-        metric: the name of the first.
-        other: the name of the second, whose statistics are subtracted.
+        other: the metric whose statistics are subtracted.
         spearman: over the sets that have both values.
         tie_half: over the pairs with a preference and all four values.
         symmetric: of these pairs, each metric's rate over those in which its values differ.
@@ -93,7 +89,6 @@ class Comparison(JsonRecord):
     symmetric: Difference
 
     def to_json(self) -> dict[str, object]:
-        """Return the names and each statistic's difference."""
         differences = {name: getattr(self, name).to_json() for name in STATISTICS}
         return {"metric": self.metric, "other": self.other, **differences}
 
@@ -106,8 +101,7 @@ def compare_all(
 ) -> list[Comparison]:
     """Compare every two metrics, in their order; undefined differences are NaN, with a reason.
 
-    Args:
-        swaps: the permutations; by default 9,999 with the seed of `bootstrap`.
+    By default there are 9,999 permutations, with the seed of `bootstrap`.
     """
     sets, preferences = release.sets, release.preferences
     comparer = _Comparer(
@@ -136,12 +130,8 @@ class _Comparer:
     """What all comparisons of a release share.
 
     Attributes:
-        sets: of the release.
-        preferences: of the release.
         set_values: each metric's values, in the order of `sets`.
-        differences: each metric's values of set 1 minus those of set 2, in the order of
-            `preferences`.
-        swaps: for the tests.
+        differences: each metric's `metric_difference`, in the order of `preferences`.
         cache: the resampled correlations, by metric and rows: a metric that has a value for every
             set is resampled once for all comparisons.
     """
@@ -202,7 +192,6 @@ class _Comparer:
     def _rate(
         self, rows: pd.DataFrame, terms: Sequence[preference.RateTerms], reason: str
     ) -> Difference:
-        """Compare a rate of two metrics; `reason` says why it is undefined without pairs."""
         if not all(each.counted.any() for each in terms):
             return self._undefined(rows, reason)
         hits = np.column_stack([each.hits for each in terms])

@@ -28,7 +28,6 @@ class Correlation(JsonRecord):
     """Spearman's rho, all sets pooled.
 
     Attributes:
-        rho: the coefficient, ties by mid-ranks.
         p: two-sided, from Student's t, as if the sets were independent.
         n: the number of sets with both a score and a value of the metric.
         n_clusters: the number of participants that they come from.
@@ -113,11 +112,9 @@ class WithinParticipant(JsonRecord):
         mean: the mean of the participants' own rhos, over those who have one.
         n_participants: the number of participants who have one.
         mean_ci: its interval, always by resampling participants; None without a bootstrap.
-        mean_reason: why the mean is NaN.
         centred: rho of the metric and the human scores less their participant's mean, pooled.
         n: the number of sets that it comes from.
         centred_ci: its interval, with the means held fixed; None without a bootstrap.
-        centred_reason: why it is NaN.
     """
 
     mean: float
@@ -130,7 +127,6 @@ class WithinParticipant(JsonRecord):
     centred_reason: str | None
 
     def to_json(self) -> dict[str, object]:
-        """Return {"mean": {"rho", "n_participants"}, "centred": {"rho", "n"}} with intervals."""
         mean = {"rho": json_number(self.mean), "n_participants": self.n_participants}
         centred = {"rho": json_number(self.centred), "n": self.n}
         return {
@@ -142,11 +138,7 @@ class WithinParticipant(JsonRecord):
 def within_participant(
     sets: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap | None = None
 ) -> WithinParticipant:
-    """Correlate a metric with the human scores within participants.
-
-    Args:
-        sets: (n, ...) with `set_id`, `score`, `participant_id` and, for the bootstrap, `query_id`.
-        values: the metric, indexed by set_id; sets with NaN are excluded.
+    """Correlate a metric with the human scores within participants; arguments as for `spearman`.
 
     Returns:
         Both coefficients; NaN, with a reason, if no participant has a rho of their own (3 sets,

@@ -25,14 +25,9 @@ BINS = 5
 
 @dataclass(frozen=True)
 class MarginBin(JsonRecord):
-    """The pairs with a margin between two values, both included.
+    """The pairs whose margin is from `low` to `high`, both included.
 
-    Attributes:
-        low: the smallest margin in the bin.
-        high: the largest.
-        accuracy: the share of its pairs in which the set with the higher value is preferred.
-        ci: the interval of accuracy.
-        n: the number of pairs.
+    The accuracy is the share of them in which the set with the higher value is preferred.
     """
 
     low: float
@@ -44,12 +39,9 @@ class MarginBin(JsonRecord):
 
 @dataclass(frozen=True)
 class Trend(JsonRecord):
-    """Whether accuracy rises with the margin: Spearman's rho of margin and being right, by pair.
+    """Spearman's rho of margin and correctness, by pair: above 0 if accuracy rises with the margin.
 
-    Attributes:
-        rho: above 0 if the metric is right more often at larger margins.
-        ci: the interval of rho, with the ranks among all pairs held fixed.
-        reason: why rho is NaN.
+    In the interval the ranks among all pairs are held fixed.
     """
 
     rho: float
@@ -62,10 +54,8 @@ class AccuracyByMargin(JsonRecord):
     """Accuracy in bins of increasing margin.
 
     Attributes:
-        bins: those that have pairs, by increasing margin.
         trend: over all pairs, not over the bins.
         n: the number of pairs with a preference and two different values.
-        reason: why there is no bin.
     """
 
     bins: tuple[MarginBin, ...]
@@ -89,14 +79,11 @@ class Margins(JsonRecord):
 
 
 def margins(preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap) -> Margins:
-    """Measure how a metric's accuracy depends on the margin.
+    """Measure a metric's accuracy by margin, over the pairs of the symmetric rate.
 
     Args:
         preferences: (n_questions, ...), all columns of a release's table.
         values: the metric, indexed by set_id, NaN where a set has none.
-
-    Returns:
-        The accuracies, over the pairs of the symmetric rate (`preference.symmetric`).
     """
     pairs, set_1, (difference,) = preference.usable_pairs(
         preferences, metric_difference(preferences, values)

@@ -24,13 +24,7 @@ MIN_RANGE = 1e-19  # AS R94 treats any narrower range as zero
 
 @dataclass(frozen=True)
 class SecondTest:
-    """D'Agostino and Pearson's K2 (1973), made for large N.
-
-    Attributes:
-        statistic: K2.
-        p: its p-value.
-        test: the test's name.
-    """
+    """D'Agostino and Pearson's K2 (1973), made for large N."""
 
     statistic: float
     p: float
@@ -42,11 +36,7 @@ class Normality(JsonRecord):
     """The result of Shapiro-Wilk (1965) on one variable.
 
     Attributes:
-        w: the statistic W.
-        p: its p-value; approximate beyond 5,000 values.
-        n: the number of values.
-        second: the second test, beyond 5,000 values.
-        reason: why w and p are NaN.
+        p: approximate beyond 5,000 values; there the second test has a result too.
     """
 
     w: float
@@ -57,11 +47,9 @@ class Normality(JsonRecord):
 
     @property
     def approximate(self) -> bool:
-        """Whether p is only approximate."""
         return self.second is not None
 
     def to_json(self) -> dict[str, object]:
-        """Return {"W", "p", "n"}, beyond 5,000 values the second test, and the reason, if any."""
         fields: dict[str, object] = {
             "W": json_number(self.w),
             "p": json_number(self.p),

@@ -37,13 +37,10 @@ class PairwiseAccuracy(JsonRecord):
         ci: the interval of accuracy, with the epsilons held fixed.
         epsilons: of the folds; the smallest if several are best.
         in_sample: the accuracy with the epsilon that is best on all pairs, which flatters it.
-        in_sample_epsilon: that epsilon.
         uncalibrated: the accuracy with epsilon 0: a metric ties at equal values only.
         n: the number of pairs with both values.
         human_ties: in how many of them people see no difference; a metric that always ties gets
             human_ties / n.
-        metric_ties: in how many the metric's values are equal.
-        reason: why figures are NaN.
     """
 
     accuracy: float
@@ -58,7 +55,6 @@ class PairwiseAccuracy(JsonRecord):
     reason: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return {"accuracy", "ci", "ci_method", "epsilons", "in_sample", ...}."""
         fields = super().to_json()
         in_sample = {
             "accuracy": fields["in_sample"],
@@ -89,7 +85,6 @@ class Relations:
         return cls(np.abs(difference), human == 0, right)
 
     def subset(self, chosen: NDArray[np.bool_]) -> Relations:
-        """Take some of the pairs."""
         return Relations(self.gaps[chosen], self.tied[chosen], self.right[chosen])
 
     def agree(self, epsilon: float | NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -97,14 +92,11 @@ class Relations:
         return np.where(self.gaps <= epsilon, self.tied, self.right)
 
     def best_epsilon(self) -> float:
-        """Choose the epsilon with which most pairs agree, the smallest of several.
+        """The epsilon with which most pairs agree, the smallest of several: 0, or one of the gaps.
 
         Between two observed gaps no pair changes, so only 0 and the gaps need to be tried. Each
         pair that an epsilon reaches changes from `right` to `tied`; the cumulative sum of these
         gains over the gaps in increasing order tries all of them at once.
-
-        Returns:
-            0, or one of the gaps.
         """
         gaps, place = np.unique(np.append(self.gaps, 0.0), return_inverse=True)
         gain = np.append(self.tied.astype(np.float64) - self.right, 0.0)
@@ -173,11 +165,7 @@ def _accuracy(rows: pd.DataFrame, relations: Relations, bootstrap: Bootstrap) ->
 
 
 def assign_folds(participants: pd.Series[str], seed: int) -> NDArray[np.int64]:
-    """Assign participants to at most 5 folds whose sizes differ by at most one.
-
-    Returns:
-        (n,), the fold of each row, from 0.
-    """
+    """The fold, from 0, of each row: at most 5, with sizes that differ by at most one person."""
     codes, people = pd.factorize(participants, sort=True)
     order = np.random.default_rng(seed).permutation(len(people))
     return np.asarray(order[codes] % min(MAX_FOLDS, max(1, len(people))), dtype=np.int64)

@@ -36,14 +36,9 @@ WHY_UNDEFINED = {
 
 @dataclass(frozen=True)
 class Outlier(JsonRecord):
-    """A participant who is an outlier in one figure.
+    """A participant who is an outlier in one figure; a metric's figure is named `rho recall@5`.
 
-    Attributes:
-        participant: the id.
-        figure: the figure's name; a metric's is written `rho recall@5`.
-        value: the participant's.
-        median: that of all participants.
-        z: the modified z-score: 0.6745 (value - median) / median absolute deviation.
+    The modified z-score is 0.6745 (value - median) / median absolute deviation.
     """
 
     participant: str
@@ -75,7 +70,6 @@ class Participants(JsonRecord):
     outliers: tuple[Outlier, ...]
 
     def to_json(self) -> dict[str, object]:
-        """Return {"n", "participants": {id: figures}, "outliers"}."""
         return {
             "n": len(self.table),
             "participants": {

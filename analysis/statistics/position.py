@@ -17,17 +17,14 @@ from hsfiq.analysis.statistics import preference
 
 @dataclass(frozen=True)
 class PositionBias(JsonRecord):
-    """P(set 1 preferred) against one half.
+    """P(set 1 preferred) against one half, over the n questions with a preference.
 
     Attributes:
-        rate: the share of the questions in which set 1 is preferred.
-        n: the number of questions with a preference.
         p: two-sided exact binomial test of rate = 1/2.
         human_ties: the number of questions excluded because neither set is preferred.
         p_clustered: two-sided exact sign-flip test over the participants (see `sign_flip_p`).
         n_participants: the number of participants with a preference.
         ci: the clustered interval of rate; None without a bootstrap.
-        reason: why rate, p and p_clustered are NaN.
     """
 
     rate: float

@@ -48,7 +48,6 @@ class RateTerms:
 
     @property
     def rate(self) -> float:
-        """The rate of all pairs; NaN if none is counted."""
         n = int(self.counted.sum())
         return float(self.hits.sum()) / n if n else UNDEFINED
 
@@ -113,10 +112,9 @@ class Rate(JsonRecord):
     """A preference rate.
 
     Attributes:
-        rate: NaN if no pair fulfils the rate's condition.
-        n: how many pairs fulfil it.
+        rate: NaN, with a reason, if no pair fulfils the rate's condition.
+        n: the number of pairs that do.
         coverage: n / n_questions, where all questions of the release count.
-        reason: why rate (or coverage) is NaN.
         ci: the clustered interval; None without a bootstrap.
     """
 
@@ -152,11 +150,10 @@ class PreferenceRates(JsonRecord):
     missing: int
 
     def to_json(self) -> dict[str, object]:
-        """Return the rates by name; `pairs_to_json` has the counts."""
+        """The rates by name; `pairs_to_json` has the counts."""
         return {name: json_value(getattr(self, name)) for name in RATES}
 
     def pairs_to_json(self) -> dict[str, object]:
-        """Return how many pairs were used, and how many were excluded and why."""
         counts = {name: vars(self)[name] for name in ("metric_ties", "human_ties", "missing")}
         return {"n": self.base_rate.n, **counts}
 

@@ -12,14 +12,7 @@ from hsfiq.analysis.resampling.interval import LEVEL
 
 @dataclass(frozen=True)
 class Proportion:
-    """A proportion of independent trials.
-
-    Attributes:
-        rate: hits / n.
-        ci: the ends of its exact 95 % interval.
-        n: the number of trials.
-        reason: why rate and ci are NaN.
-    """
+    """A proportion of n independent trials, with its exact 95 % interval."""
 
     rate: float
     ci: tuple[float, float]
@@ -28,7 +21,7 @@ class Proportion:
 
 
 def exact_proportion(hits: int, n: int) -> Proportion:
-    """Measure the proportion of hits among n trials; NaN, with a reason, for n = 0."""
+    """The proportion of hits among n trials; NaN, with a reason, for n = 0."""
     if n == 0:
         return Proportion(UNDEFINED, (UNDEFINED, UNDEFINED), 0, "there is nothing to count")
     ends = stats.binomtest(hits, n).proportion_ci(LEVEL, method="exact")

@@ -28,16 +28,11 @@ EQUAL = 1e-6
 def count_wins(
     first: NDArray[np.intp], second: NDArray[np.intp], share: NDArray[np.float64], n_systems: int
 ) -> NDArray[np.float64]:
-    """Count how often each system was preferred to each other one.
+    """Count how often system i was preferred to system j: [i, j] of (n_systems, n_systems).
 
     Args:
-        first: (n,) the numbers of the systems on one side.
-        second: (n,) those on the other.
+        first, second: (n,) the numbers of the systems on each side.
         share: (n,) 1 if the first was preferred, 0 if the second was, 0.5 for a tie.
-        n_systems: the number of systems.
-
-    Returns:
-        (n_systems, n_systems), where [i, j] is how often i was preferred to j.
     """
     wins = np.zeros((n_systems, n_systems))
     np.add.at(wins, (first, second), share)

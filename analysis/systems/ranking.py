@@ -48,10 +48,7 @@ class OrderAgreement(JsonRecord):
 
     Attributes:
         tau: Kendall's tau-b over the systems: 1 is the same order, -1 the reverse.
-        ci: its clustered interval; None if tau is undefined.
-        n_systems: the number of systems.
         swapped: the pairs in opposite orders, people's better system first.
-        reason: why tau is NaN.
     """
 
     tau: float

@@ -62,13 +62,10 @@ class SystemsByMetric(JsonRecord):
 
 @dataclass(frozen=True)
 class Systems(JsonRecord):
-    """The systems of a release.
+    """The systems of a release, in the order of their names.
 
     Attributes:
-        figures: how people rate them, by system, names sorted.
-        metrics: how each metric rates them.
         k: how many images every set has; None if the sets differ in size or there is none.
-        reason: why there are no figures.
     """
 
     figures: Mapping[str, SystemFigures] = field(default_factory=dict)
@@ -77,7 +74,6 @@ class Systems(JsonRecord):
     reason: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return {"k", "systems", "metrics"}, or null systems beside the reason."""
         if self.reason is not None:
             return {"k": self.k, "systems": None, "metrics": None, "reason": self.reason}
         fields: dict[str, object] = {
@@ -89,11 +85,6 @@ class Systems(JsonRecord):
 
 
 def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Systems:
-    """Measure the systems of a release, or say why that is impossible.
-
-    Raises:
-        AnalysisError: a scores file with a system's name does not fit the release.
-    """
     is_named = release.sets.get("system", pd.Series(dtype=object)).notna()
     if not is_named.any():
         return Systems(reason=NO_SYSTEMS)
@@ -125,7 +116,7 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
 
 
 def compared_systems(preferences: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Take the questions that compare two different systems, numbered as `first` and `second`."""
+    """The questions that compare two different systems, numbered as `first` and `second`."""
     numbers = {name: number for number, name in enumerate(names)}
     first, second = (preferences[side].map(numbers) for side in ("system_1", "system_2"))
     kept = first.notna() & second.notna() & (first != second)
@@ -135,7 +126,7 @@ def compared_systems(preferences: pd.DataFrame, names: list[str]) -> pd.DataFram
 def win_rates(
     compared: pd.DataFrame, names: list[str], bootstrap: Bootstrap
 ) -> dict[str, Estimate]:
-    """Measure how often each system was preferred in its comparisons; human ties count half."""
+    """How often each system was preferred in its comparisons; human ties count half."""
     sides = pd.concat([compared.assign(system=compared[f"system_{side}"]) for side in (1, 2)])
     side = np.repeat((1, 2), len(compared))
     preferred = sides["preferred"].to_numpy()
@@ -148,9 +139,6 @@ def own_similarity(release: Release, name: str, bootstrap: Bootstrap) -> Rate:
 
     A scores file with the system's name gives its similarity for both sets of each question, not
     only for its own; without such a file the rate is NaN, with a reason.
-
-    Raises:
-        AnalysisError: the file does not fit the release.
     """
     if name not in release.scores:
         reason = f"no scores file {name} gives the system's own similarity of both sets"

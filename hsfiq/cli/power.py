@@ -78,11 +78,7 @@ def power(
 def choose_population(
     release: Path | None, metric: list[str] | None, scores: list[Path] | None
 ) -> Population:
-    """The population of a release's answers, or the published one.
-
-    Raises:
-        UnreadableInput: an option needs a release, or there are more than two metrics.
-    """
+    """The population of a release's answers, or the published one."""
     from hsfiq.analysis.data.metrics import parse_metric
     from hsfiq.analysis.data.release import read_release
     from hsfiq.analysis.power.population import PUBLISHED, estimate_population
@@ -99,7 +95,6 @@ def choose_population(
 
 
 def as_text(result: Power) -> str:
-    """Format the sizes, and the participants needed, as a table."""
     lines = [
         f"{result.n_studies} studies of each size simulated, seed {result.seed}",
         f"participants for each question: {result.overlap}",

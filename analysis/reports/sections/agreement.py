@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 def agreement_section(analysis: Analysis, distribution: ScoreDistribution) -> Section:
-    """Correlations with the human scores, and how scores and metrics are distributed."""
     return Section(
         "agreement",
         "Agreement with human scores",

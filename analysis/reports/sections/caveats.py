@@ -35,16 +35,7 @@ EXCLUSION_RULES = {
 
 
 def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Caveat, ...]:
-    """What the reader must know before reading the figures.
-
-    Args:
-        release: what was analysed.
-        analysis: its main figures.
-        details: its further figures.
-
-    Returns:
-        Heading and text of each point that applies to this release.
-    """
+    """Heading and text of each point that the reader must know before reading the figures."""
     if not len(release.preferences):
         return (("There are no answers", "The release is empty, so every figure is undefined."),)
     return (

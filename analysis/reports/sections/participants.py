@@ -42,7 +42,6 @@ QUANTILES = {
 
 
 def participants_section(bias: PositionBias, participants: Participants) -> Section:
-    """How the participants answered, and who is an outlier."""
     return Section(
         "participants",
         "Participants: position bias, speed and checks",

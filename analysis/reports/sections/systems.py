@@ -29,7 +29,6 @@ NO_SIMILARITY = (
 
 
 def systems_section(systems: Systems) -> Section:
-    """How people and metrics rank the systems, and whether the rankings agree."""
     if systems.reason is not None:
         return Section("systems", "Systems", (f"{DASH} Undefined: {systems.reason}.",))
     blocks = (

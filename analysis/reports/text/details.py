@@ -22,7 +22,6 @@ N_OUTLIERS = 5
 
 
 def details_text(details: Details) -> str:
-    """Lay the details out for reading, without a final newline."""
     blocks = (
         _systems(details.systems),
         _participants(details.participants),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def interval_text(interval: ConfidenceInterval | None, digits: int = 4) -> str:
-    """An interval in brackets."""
     if interval is None or isnan(interval.low):
         return "[undefined]"
     return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
@@ -29,12 +28,10 @@ def estimate_text(estimate: Correlation | Rate | Estimate, digits: int = 4) -> s
 
 
 def p_text(p: float) -> str:
-    """A p-value as "p = 0.012"."""
     return f"p < {SMALLEST_P:.0e}" if p < SMALLEST_P else f"p = {p:.2g}"
 
 
 def count_text(n: int, noun: str) -> str:
-    """A count with its noun, as "1,204 sets"."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 

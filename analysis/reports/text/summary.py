@@ -33,11 +33,7 @@ NOTE = TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on
 
 
 def analysis_text(analysis: Analysis) -> str:
-    """Lay an analysis out for reading.
-
-    Returns:
-        Lines of at most 100 characters (unless a name is very long), without a final newline.
-    """
+    """Lines of at most 100 characters (unless a name is very long), without a final newline."""
     blocks = [
         _release(analysis),
         *(_metric(name, metric) for name, metric in analysis.metrics.items()),
