@@ -30,7 +30,7 @@ class ConfidenceInterval(JsonRecord):
     Attributes:
         low, high: its ends; NaN if it is undefined.
         n_clusters: the number of resampled units.
-        n_undefined: the number of resamples in which the statistic was undefined, which are excluded.
+        n_undefined: the number of excluded resamples, in which the statistic is undefined.
         note: a caution about ends that are defined.
         reason: why the ends are NaN.
     """
