@@ -6,25 +6,22 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI, Request, Response
 
+from hsfiq.annotate.pages import FOLDER, render
 from hsfiq.collect.protocol import FailedOpening, Opening
 
-STATIC = Path(__file__).parent / "static"
+STATIC = FOLDER / "static"
 MODULES = {path.name: path.read_bytes() for path in sorted((STATIC / "page").glob("*.js"))}
 VERSION = sha256(b"\0".join(MODULES.values())).hexdigest()[:16]
 """Part of the modules' addresses, so that browsers can keep them until they change."""
 
 CACHED = {"Cache-Control": "public, max-age=31536000, immutable"}
 
-PRELOADS = "".join(
-    f'<link rel="modulepreload" href="../page/{VERSION}/{name}">' for name in MODULES
-)
-"""All modules at once, instead of one import after the other."""
+HEAD = render("question_head.html", version=VERSION, modules=MODULES)
 
 LOADER = f"""
 import(new URL("../page/{VERSION}/page.js", document.baseURI))
@@ -35,8 +32,6 @@ import(new URL("../page/{VERSION}/page.js", document.baseURI))
   }});
 """
 """What Gradio runs once it has built the component. If it fails, the page has no texts yet."""
-
-BACKGROUND, BACKGROUND_DARK = "#f6f5f2", "#171716"
 
 
 def static(name: str) -> str:
@@ -81,10 +76,9 @@ def question_page(opening: Callable[[gr.Request], Opening | FailedOpening]) -> g
 
 def question_page_style() -> dict[str, Any]:
     """The style around the component, as arguments of `mount_gradio`."""
-    theme = base_theme().set(
-        body_background_fill=BACKGROUND, body_background_fill_dark=BACKGROUND_DARK
-    )
-    return {"theme": theme, "css": static("gradio.css"), "head": PRELOADS}
+    paper = "var(--paper)"
+    theme = base_theme().set(body_background_fill=paper, body_background_fill_dark=paper)
+    return {"theme": theme, "css": static("gradio.css"), "head": HEAD}
 
 
 def base_theme() -> gr.themes.Base:

@@ -11,8 +11,10 @@ from hsfiq.annotate.texts import entry_texts, language_of
 from hsfiq.db.tables import Study
 from hsfiq.study.config import config_of
 
+FOLDER = Path(__file__).parent
+
 TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    loader=FileSystemLoader([FOLDER / "templates", FOLDER / "static"]),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

@@ -9,7 +9,7 @@ import gradio as gr
 from fastapi import FastAPI, Request
 
 from hsfiq.annotate.cookies import Signer
-from hsfiq.annotate.gradio_page import base_theme, mount_gradio, static
+from hsfiq.annotate.gradio_page import base_theme, mount_gradio
 from hsfiq.annotate.owner import actions
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.export import add_export
@@ -42,7 +42,7 @@ def add_owner(app: FastAPI, database: Database, signer: Signer) -> None:
     add_login(app, database, signer)
     add_export(app, database, signer)
     # As part of the head rather than as `css`, whose selectors Gradio rewrites.
-    head = render("dashboard_head.html", css=static("owner.css"))
+    head = render("dashboard_head.html")
     style = {"theme": base_theme(), "head": head}
     dashboard = Dashboard(database, signer)
     mount_gradio(app, lambda: dashboard_page(dashboard), DASHBOARD, username, style)

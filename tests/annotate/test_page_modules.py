@@ -7,7 +7,7 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
-from hsfiq.annotate.gradio_page import MODULES, PRELOADS, STATIC, VERSION
+from hsfiq.annotate.gradio_page import HEAD, MODULES, STATIC, VERSION
 from hsfiq.annotate.texts import texts
 
 HTML = (STATIC / "question.html").read_text("utf-8")
@@ -21,7 +21,7 @@ def test_browsers_keep_modules_until_they_change(new_browser: TestClient) -> Non
         assert reply.headers["content-type"].startswith("text/javascript")
         assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
         assert "default-src 'self'" in reply.headers["content-security-policy"]
-        assert f"../page/{VERSION}/{name}" in PRELOADS
+        assert f"../page/{VERSION}/{name}" in HEAD
 
 
 @pytest.mark.parametrize(
