@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -181,11 +182,7 @@ def scorer_options(
     device: str | None,
     out: Path | None,
 ) -> ScorerOptions | None:
-    """The scorer's options, None to evaluate runs without a scorer.
-
-    Raises:
-        UnreadableInput: neither a run nor a scorer, options that need a scorer, or no images.
-    """
+    """The scorer's options, None to evaluate runs without a scorer."""
     if scorer is not None:
         options = ScorerOptions(scorer, images or image_root(data), weights, cache, device)
         require_writable(runs, out)
@@ -225,18 +222,15 @@ def report(
 ) -> None:
     from hsfiq.model.evaluation.evaluate_system import ScorerRequest, evaluate_system
 
-    files = runs or ()
-    if options is None:
-        done = evaluate_system(
-            benchmark, files, None, submission, notes, allow_missing=allow_missing
-        )
-    else:
-        with requires("model"):
-            from hsfiq.cli.training_bar import TrainingBar
-            from hsfiq.model.runtime.distributed import device_of
-        with TrainingBar(0, typer.echo) as bar:
+    with ExitStack() as stack:
+        request = None
+        if options is not None:
+            with requires("model"):
+                from hsfiq.cli.training_bar import TrainingBar
+                from hsfiq.model.runtime.distributed import device_of
+            bar = stack.enter_context(TrainingBar(0, typer.echo))
             request = ScorerRequest(options.paths(), device_of(options.device), bar, out)
-            done = evaluate_system(
-                benchmark, files, request, submission, notes, allow_missing=allow_missing
-            )
-    print_result(done.result, "\n".join(done.lines), as_json=as_json)
+        evaluation = evaluate_system(
+            benchmark, runs or (), request, submission, notes, allow_missing=allow_missing
+        )
+    print_result(evaluation.result, "\n".join(evaluation.lines), as_json=as_json)

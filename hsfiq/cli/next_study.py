@@ -139,9 +139,8 @@ def as_text(result: dict[str, Any]) -> str:
     lines = [
         (
             f"study {result['study']}: {result['questions']:,} questions about "
-            f"{result['pairs']:,} of "
-            f"{result['candidates']:,} possible pairs, in {result['forms']:,} forms; it is "
-            f"{result['status']}"
+            f"{result['pairs']:,} of {result['candidates']:,} possible pairs, in "
+            f"{result['forms']:,} forms; it is {result['status']}"
         ),
         f"categories: {counted(result['categories'])}",
         f"systems: {counted(result['systems'])}",

@@ -83,8 +83,10 @@ def train(
         raise UnreadableInput("--cache", "does not go with --no-cache", "leave one out")
     options = ScorerOptions(init, images, weights, cache, device)
     if recipe == preference.NAME:
-        asked = preference.Asked(release, out, data, pairs_of(values or []), limit, options)
-        preference.retrain_scorer(asked, no_cache=no_cache, as_json=as_json)
+        changed = pairs_of(values or [])
+        preference.retrain_scorer(
+            release, out, data, changed, limit, options, no_cache=no_cache, as_json=as_json
+        )
         return
     data = required_data(recipe, data, release)
     chosen, changes = chosen_recipe(recipe, data, pairs_of(values or []))

@@ -1,6 +1,6 @@
 """Choosing pairs from the candidates, balanced over categories and systems.
 
-torch is needed only if a scorer is asked for its uncertainty.
+torch is needed only if a scorer's uncertainty is estimated.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ class Choice:
 
     Attributes:
         pairs: in the order in which they were chosen.
-        sets: of these pairs.
         about: how they were chosen, for the releases of the new study.
-        expected: information of their answers, and of those to as many random pairs, in nats; None
+        expected: information of the answers to them, and to as many random pairs, in nats; None
             without a scorer.
         missing: images without which pairs could not be considered.
         uncertainty: its source; None without a scorer.
@@ -40,7 +39,7 @@ class Choice:
     uncertainty: Mapping[str, Any] | None = None
 
     def to_json(self, candidates: Candidates) -> dict[str, Any]:
-        systems = Counter(candidates.systems[it] for pair in self.pairs for it in pair.systems)
+        systems = Counter(candidates.systems[key] for pair in self.pairs for key in pair.systems)
         expected, expected_of_random = self.expected or (None, None)
         return {
             "chosen_by": self.about,
@@ -58,23 +57,14 @@ class Choice:
 
 
 def require_enough(candidates: Candidates, n: int, seed: int) -> None:
-    """Refuse to choose more pairs than there are candidates, before hours of encoding.
-
-    Raises:
-        NothingToDo: there are too few.
-    """
+    """Raise `NothingToDo` if there are fewer candidates, before hours of encoding."""
     balanced(candidates.pairs, n, min, rng_of(seed))
 
 
 def choose_pairs(
     candidates: Candidates, uncertainty: Uncertainty | None, n: int, strategy: str, seed: int
 ) -> Choice:
-    """Choose n pairs.
-
-    Args:
-        uncertainty: of the scorers; None to choose at random without a scorer.
-        strategy: "information" or "random".
-    """
+    """Choose n pairs by "information" or at "random"; at random if there is no scorer."""
     about: dict[str, Any] = {"strategy": strategy, "seed": seed}
     rng = rng_of(seed)
     if uncertainty is None:

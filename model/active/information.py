@@ -1,17 +1,17 @@
-"""What the answers to pairs would tell about a scorer, in nats.
+"""The information that answers to pairs give about a scorer, in nats.
 
 An answer depends on latent quantities (`hsfiq.model.preference.likelihood`): the margin between two
 sets, and the latent of each Likert score. Their prior is a normal distribution with the mean and
-covariance of the scorer's opinions; an answer is worth its Fisher information at the mean. The
-answers to some pairs then tell
+covariance of the scorer's opinions; an answer is weighted by its Fisher information at the mean.
+The information of the answers to some pairs is then
 
     1/2 log det(I + W^(1/2) C W^(1/2))
 
 (Lindley 1956; Chaloner and Verdinelli 1995, Bayesian D-optimality), with C the covariance of their
-latents and W their information. So if the scorer is unsure about two pairs in the same way, the
-second tells little. Greedy choice comes within 1 - 1/e of the best choice of the same size
+latents and W their Fisher information. So if the scorer is unsure about two pairs in the same way,
+the second adds little. A greedy choice reaches at least 1 - 1/e of the best choice's information
 (Nemhauser et al. 1978), if only the number of pairs is constrained. Ties are ignored: if a study
-allows them, an answer tells slightly less or more.
+allows them, an answer gives slightly less or more.
 """
 
 from __future__ import annotations

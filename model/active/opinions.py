@@ -1,9 +1,8 @@
 """A scorer's uncertainty, as several opinions on the same sets.
 
 The opinions are those of several checkpoints, an ensemble (Lakshminarayanan et al. 2017), or of one
-checkpoint with MC-dropout (Gal and Ghahramani 2016) of entries of the vectors that queries and
-images are compared by. An opinion thus costs a few products with any encoder, even one that was
-trained without dropout.
+checkpoint with MC-dropout (Gal and Ghahramani 2016) of entries of the query vectors. An opinion
+thus costs a few products with any encoder, even one that was trained without dropout.
 """
 
 from __future__ import annotations
@@ -45,19 +44,18 @@ def opinions(
     Args:
         sets: S of them, each of k images with tokens.
         dropout: draws the masks of J = SAMPLES opinions; None for no dropout, J = 1.
-        pooling: over an image's token vectors.
 
     Returns:
         [J, S] float64 on the CPU.
     """
-    column = indexed(image for it in sets for image in it.images)
-    row = indexed((it.reference, it.text) for it in sets)
+    column = indexed(image for possible in sets for image in possible.images)
+    row = indexed((possible.reference, possible.text) for possible in sets)
     gallery = inference.gallery(list(column))  # [N, L, D]
     queries = inference.queries(
         [reference for reference, _ in row], [normalise(text) for _, text in row]
     )  # [Q, D]
-    images = torch.tensor([[column[image] for image in it.images] for it in sets])  # [S, k]
-    query_of = torch.tensor([row[it.reference, it.text] for it in sets])  # [S]
+    images = torch.tensor([[column[image] for image in entry.images] for entry in sets])  # [S, k]
+    query_of = torch.tensor([row[entry.reference, entry.text] for entry in sets])  # [S]
     variants = [queries]
     if dropout is not None:
         masks = dropout_masks(queries.shape[1], dropout)

@@ -20,10 +20,9 @@ FITTED = "the answer model fitted to the answers that it was retrained on"
 class AnswerPrior:
     """The parameters of `hsfiq.model.preference.likelihood` that predict an answer.
 
-    A new participant has an offset too; it is known after some tens of answers, and ignored here.
+    A new participant's offset is ignored here: some tens of answers determine it.
 
     Attributes:
-        source: of the parameters.
         slope: logits of preference by difference of set scores.
         side_bias: logits.
         score_slope: logits of a Likert score by set score.
@@ -38,11 +37,7 @@ class AnswerPrior:
 
 
 def prior_of(loaded: Loaded) -> AnswerPrior:
-    """The prior that belongs to a checkpoint.
-
-    Raises:
-        UnreadableInput: it was retrained, and its answer model is missing or invalid.
-    """
+    """The prior of a checkpoint, from its answer model if it was retrained."""
     if "preference" not in loaded.checkpoint.about:
         return AnswerPrior(OWN, 1 / float(loaded.scorer.encoder.temperature))
     path = loaded.checkpoint.path.with_name(ANSWER_MODEL)
@@ -62,11 +57,7 @@ def prior_of(loaded: Loaded) -> AnswerPrior:
 
 
 def number(entry: Any) -> float:
-    """The value of a parameter with its standard error.
-
-    Raises:
-        ValueError: it is not finite.
-    """
+    """The finite value of a parameter that is stored with its standard error."""
     value = float(entry["value"])
     if not math.isfinite(value):
         raise ValueError(value)
@@ -74,11 +65,7 @@ def number(entry: Any) -> float:
 
 
 def rising(values: list[float]) -> tuple[float, ...]:
-    """Thresholds.
-
-    Raises:
-        ValueError: a wrong number of them, or they do not rise.
-    """
+    """The thresholds; `ValueError` if their number is wrong, or they do not rise."""
     if len(values) != N_THRESHOLDS or values != sorted(set(values)):
         raise ValueError(values)
     return tuple(values)

@@ -1,4 +1,4 @@
-"""What scorers are unsure about: from checkpoints and candidate pairs to latents and weights."""
+"""The uncertainty of scorers: from checkpoints and candidate pairs to latents and weights."""
 
 from __future__ import annotations
 
@@ -67,10 +67,14 @@ def uncertainty(
     require_distinct(scorers)
     priors = [prior_of(loaded) for loaded in scorers]
     require_same_source(scorers, priors)
-    wanted = {image for it in candidates.sets for image in (it.reference, *it.images)}
+    wanted = {
+        image for possible in candidates.sets for image in (possible.reference, *possible.images)
+    }
     unknown = ("images", "the database does not record their folder")
     with find_images(paths.images, wanted, unknown) as files:
-        encoded = [encode_images(it, files, paths.cache, device, callback) for it in scorers]
+        encoded = [
+            encode_images(loaded, files, paths.cache, device, callback) for loaded in scorers
+        ]
     available = wanted.intersection(*(readable for _, readable in encoded))
     sets, pairs = with_images(candidates, available)
     if not pairs:

@@ -23,7 +23,6 @@ from hsfiq.releases.reader import (
     SETS,
     SPLITS,
     Part,
-    ReleasedPreference,
     ReleasedSet,
     read_exclusions,
     read_preferences,
@@ -38,13 +37,7 @@ PRIOR_ANSWERS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An answered question.
-
-    Attributes:
-        preferred: 1, 2, or 0 for a tie.
-        scores: of set 1 and set 2, 1 to 5.
-        part: "train", "test" or "unused"; "train" if the release has no splits.
-    """
+    """An answered question; `preferred` is 0 for a tie, and `scores` are from 1 to 5."""
 
     question_id: str
     participant: str
@@ -60,12 +53,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseAnswers:
-    """The answers of a release.
+    """The answers of a release, in its order.
 
     Attributes:
-        about: name, version, kind, origin and the sha256 of the tables that were read.
-        questions: in the release's order.
-        has_splits: whether the release holds questions out.
+        about: what a checkpoint records about the release.
         held_out: (reference, target) of the triplets without a training question.
     """
 
@@ -79,7 +70,7 @@ class ReleaseAnswers:
 
 
 def read_answers(release: Path) -> ReleaseAnswers:
-    """Read a release, and its split if it has one.
+    """Read a release, and its split if it has one; without a split, all is for training.
 
     Raises:
         UnreadableInput: the folder is no release, an answer is invalid, or a triplet or a
@@ -93,7 +84,18 @@ def read_answers(release: Path) -> ReleaseAnswers:
     questions: list[Question] = []
     queries, training_queries = set[str](), set[str]()
     for row in read_preferences(release):
-        question = question_of(row, sets, parts, release)
+        for key, set_id in (("set_1", row.set_1), ("set_2", row.set_2)):
+            if set_id not in sets:
+                where = f"{release / PREFERENCES}: question {row.question_id}"
+                raise UnreadableInput(where, f"its {key} {set_id} is not in {SETS}", EXPORT_AGAIN)
+        question = Question(
+            question_id=row.question_id,
+            participant=row.participant_id,
+            sets=(sets[row.set_1], sets[row.set_2]),
+            preferred=row.preferred,
+            scores=(row.score_1, row.score_2),
+            part="train" if parts is None else parts[row.question_id],
+        )
         questions.append(question)
         queries.add(row.query_id)
         if question.part == "train":
@@ -107,33 +109,8 @@ def read_answers(release: Path) -> ReleaseAnswers:
     return ReleaseAnswers(about, tuple(questions), has_splits, held_out)
 
 
-def question_of(
-    row: ReleasedPreference,
-    sets: Mapping[str, ReleasedSet],
-    parts: Mapping[str, Part] | None,
-    release: Path,
-) -> Question:
-    """A row of the preferences with its sets; without parts, it is a training question."""
-    for key, set_id in (("set_1", row.set_1), ("set_2", row.set_2)):
-        if set_id not in sets:
-            where = f"{release / PREFERENCES}: question {row.question_id}"
-            raise UnreadableInput(where, f"its {key} {set_id} is not in {SETS}", EXPORT_AGAIN)
-    return Question(
-        question_id=row.question_id,
-        participant=row.participant_id,
-        sets=(sets[row.set_1], sets[row.set_2]),
-        preferred=row.preferred,
-        scores=(row.score_1, row.score_2),
-        part="train" if parts is None else parts[row.question_id],
-    )
-
-
 def about_release(release: Path) -> dict[str, Any]:
-    """What a checkpoint records about the release that it was trained on.
-
-    Raises:
-        UnreadableInput: the folder has no readable manifest.
-    """
+    """What a checkpoint records about a release, with the sha256 of the tables that were read."""
     manifest = read_manifest(release)
     if manifest is None:
         raise UnreadableInput(
@@ -153,30 +130,31 @@ def with_images(
     questions: Sequence[Question], available: Collection[str]
 ) -> tuple[list[Question], list[str]]:
     """The questions all of whose images are available, and the ids of the others."""
-    complete = [question for question in questions if question.images.issubset(available)]
-    ids = {question.question_id for question in complete}
-    return complete, [it.question_id for it in questions if it.question_id not in ids]
+    complete, incomplete = [], []
+    for question in questions:
+        if question.images.issubset(available):
+            complete.append(question)
+        else:
+            incomplete.append(question.question_id)
+    return complete, incomplete
 
 
 def answer_tensors(questions: Sequence[Question], weights: Mapping[str, float]) -> AnswerTensors:
-    """The answers to some questions as tensors.
-
-    Args:
-        weights: of the participants; scaled to a mean of 1 over these questions.
+    """The answers as tensors; the participants' weights are scaled to a mean of 1 over questions.
 
     Raises:
         NothingToDo: all weights are 0.
     """
     participants = tuple(sorted({question.participant for question in questions}))
     index = {name: i for i, name in enumerate(participants)}
-    own = torch.tensor([weights[it.participant] for it in questions], dtype=torch.float64)
-    if not own.any():
+    unscaled = torch.tensor([weights[q.participant] for q in questions], dtype=torch.float64)
+    if not unscaled.any():
         raise NothingToDo("every participant contradicts themself too often to have any weight")
     return AnswerTensors(
         preferred=torch.tensor([question.preferred for question in questions]),
         scores=torch.tensor([question.scores for question in questions]),
         people=torch.tensor([index[question.participant] for question in questions]),
-        weights=own / own.mean(),
+        weights=unscaled / unscaled.mean(),
         participants=participants,
     )
 
@@ -191,7 +169,6 @@ def reliability_weights(
     is the rest. Each share is shrunk towards the overall one by `PRIOR_ANSWERS` answers.
 
     Args:
-        questions: the training questions.
         dropped: contradicting questions of each participant that the release's filter dropped.
     """
     people = sorted({question.participant for question in questions})

@@ -26,12 +26,7 @@ from hsfiq.model.training.run import tokens_of
 
 @dataclass(frozen=True, slots=True)
 class TripletBatch:
-    """A batch of b triplets.
-
-    Attributes:
-        texts: b of them, normalised.
-        images: b references, then b targets, then b negatives.
-    """
+    """Normalised texts of b triplets; `images` are b references, b targets, then b negatives."""
 
     texts: list[str]
     images: list[str]
@@ -55,21 +50,19 @@ class Triplets:
             order = torch.randperm(n, generator=rng).tolist()
             chances = torch.rand(n, generator=rng).tolist()
             for start in range(0, n, settings.batch):
-                yield self._batch(order[start : start + settings.batch], chances)
+                places = order[start : start + settings.batch]
+                triplets = [self.data.train[place] for place in places]
+                negatives = [
+                    draw_negative(self.data.pools[triplet.pool], triplet.target, chances[place])
+                    for place, triplet in zip(places, triplets, strict=True)
+                ]
+                references = [triplet.reference for triplet in triplets]
+                targets = [triplet.target for triplet in triplets]
+                yield TripletBatch(
+                    texts=[normalise(mining_text(triplet.captions)) for triplet in triplets],
+                    images=references + targets + negatives,
+                )
             round_ += 1
-
-    def _batch(self, places: Sequence[int], chances: Sequence[float]) -> TripletBatch:
-        triplets = [self.data.train[place] for place in places]
-        negatives = [
-            draw_negative(self.data.pools[triplet.pool], triplet.target, chances[place])
-            for place, triplet in zip(places, triplets, strict=True)
-        ]
-        references = [triplet.reference for triplet in triplets]
-        targets = [triplet.target for triplet in triplets]
-        return TripletBatch(
-            texts=[normalise(mining_text(triplet.captions)) for triplet in triplets],
-            images=references + targets + negatives,
-        )
 
 
 def draw_negative(pool: Sequence[str], target: str, u: float) -> str:
@@ -83,8 +76,6 @@ class Inputs:
     """What a retraining reads, restricted to the images that are available.
 
     Attributes:
-        train: the training questions.
-        held_out: the questions to report on.
         left_out: ids of the questions that lack an image.
         triplets: of the given data, without the held-out ones; None without data.
     """

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812 -- as everybody calls it
+from torch.nn import functional as F  # noqa: N812 (its usual name)
 
 EDGE = 1e4
 """Stands for infinity: the bound of the lowest score below and of the highest above."""

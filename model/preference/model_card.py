@@ -23,43 +23,35 @@ LIMITS = (
 
 
 def earlier_release_notes(provenance: Mapping[str, Any]) -> list[str]:
-    """A note that earlier releases may flatter the figures on the held-out part; or nothing.
+    """A note if figures on the held-out part may be too good because of earlier releases.
 
     Training on the same answers again is no risk: they have the same held-out part.
     """
     digest = provenance["release"]["content_sha256"]
-    others = [it for it in provenance[EARLIER_RELEASES] if it["content_sha256"] != digest]
-    if not others:
-        return []
     names = ", ".join(
-        f"{it['name']} {it['version']} (content sha256 {str(it['content_sha256'])[:12]})"
-        for it in others
+        f"{earlier['name']} {earlier['version']} (content sha256 {str(sha256)[:12]})"
+        for earlier in provenance[EARLIER_RELEASES]
+        if (sha256 := earlier["content_sha256"]) != digest
     )
-    return [
-        (
-            "Figures on the held-out part may be too good if the scorer was trained on the same "
-            f"triplets or participants in an earlier release: {names}."
-        )
-    ]
+    if not names:
+        return []
+    note = (
+        "Figures on the held-out part may be too good if the scorer was trained on the same "
+        f"triplets or participants in an earlier release: {names}."
+    )
+    return [note]
 
 
 def model_card(
     provenance: Mapping[str, Any], fitted: Mapping[str, Any], report: Mapping[str, Any]
 ) -> str:
-    """The text of MODEL_CARD.md.
-
-    Args:
-        fitted: the answer models, as in `answer_model.json`.
-        report: as in `report.json`.
-    """
+    """The text of MODEL_CARD.md; `fitted` is as in `answer_model.json`."""
     release, recipe = provenance["release"], provenance["recipe"]
     name = f"{release.get('name')} {release.get('version')}"
     settings = ", ".join(
         f"{key} {value}" for key, value in provenance["preference"].items() if key != "name"
     )
     bias = fitted["after"]["side_bias"]
-    simulated = [SIMULATED, ""] if report["simulated"] else []
-    notes = [line for note in report["notes"] for line in (note, "")]
     text = [
         "---",
         "library_name: hsfiq",
@@ -74,10 +66,10 @@ def model_card(
             f"{report['n_train']:,} answers."
         ),
         "",
-        *simulated,
+        *([SIMULATED, ""] if report["simulated"] else []),
         "## Before and after, on the held-out part",
         "",
-        *notes,
+        *[line for note in report["notes"] for line in (note, "")],
         *figure_table(report),
         "",
         HOW_TO_READ,
@@ -130,16 +122,14 @@ def summary_lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 def figures_worst_first(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The figures of agreement, then of recall; all that got worse before all others."""
+
+    def is_worse(entry: Mapping[str, Any]) -> bool:
+        change = entry["difference"]["value"] or 0
+        return bool(change < 0 if entry["better"] == "higher" else change > 0)
+
     groups = [report[key]["figures"] for key in ("held_out", "retrieval") if report[key]]
     figures = [entry for group in groups for entry in group]
     return sorted(figures, key=lambda entry: not is_worse(entry))
-
-
-def is_worse(entry: Mapping[str, Any]) -> bool:
-    change = entry["difference"]["value"]
-    if change is None:
-        return False
-    return bool(change < 0 if entry["better"] == "higher" else change > 0)
 
 
 def with_interval(estimate: Mapping[str, Any]) -> str:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeldOutScores:
-    """What a scorer gives to the held-out questions and the validation triplets.
+    """A scorer's scores of the held-out questions, and its ranks of the validation targets.
 
     Attributes:
-        sets: [Q, 2] scores of the questions' sets.
-        ranks: of the triplets' targets, by corpus; empty without triplets.
+        sets: [Q, 2].
+        ranks: by corpus; empty without triplets.
     """
 
     sets: Tensor
@@ -41,7 +41,7 @@ class HeldOutScores:
 def score_held_out(
     inputs: Inputs, loaded: Loaded, inference: Inference, dtype: torch.dtype
 ) -> HeldOutScores:
-    """Score everything that the report needs; `inference` is of the questions' images."""
+    """Score what the report needs; `inference` is of the questions' images."""
     target_ranks: dict[str, Tensor] = {}
     if inputs.triplets is not None:
         distributed = Distributed(loaded.scorer.encoder.temperature.device)

@@ -32,12 +32,7 @@ BINS = 10
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a scorer predicts for a release.
-
-    Attributes:
-        scores: of the sets, by set_id.
-        shares: P(set 1 preferred), with side bias, by question_id.
-    """
+    """Scores by set_id, and P(set 1 preferred), with side bias, by question_id."""
 
     scores: Mapping[str, float]
     shares: Mapping[str, float]
@@ -49,8 +44,8 @@ def measure_agreement(
     """Compare both scorers on some questions of a release.
 
     Args:
-        questions: the held-out ones' ids; those without predictions are left out, and counted.
-        predictions: "before" and "after".
+        questions: ids of the held-out ones; any without predictions is left out, and counted.
+        predictions: by stage.
 
     Returns:
         {"n_questions", "n_without_scores", "n_participants", "figures" (worst change first),
@@ -163,9 +158,9 @@ def reliability_table(
     """How often set 1 was preferred, by bins of the predicted probability; empty bins left out.
 
     Args:
-        rows: (n, ...) the questions.
-        predicted: (n,) P(set 1 preferred).
-        hits: (n,) 1 if it was, else 0.
+        rows: n questions.
+        predicted: [n] P(set 1 preferred).
+        hits: [n] 1 if it was, else 0.
     """
     places = np.minimum((predicted * BINS).astype(np.int64), BINS - 1)  # [n]
     inside = (places[:, None] == np.arange(BINS)).astype(np.float64)  # [n, BINS]
@@ -191,8 +186,7 @@ def measure_recall(
 
     Args:
         ranks: by stage and corpus, the rank of each triplet's target; the same triplets in both.
-        ks: of recall@k.
-        seed: of the resamples, of triplets.
+        seed: of the resamples of triplets.
 
     Returns:
         {"n_triplets", "figures" (worst change first)}.
@@ -202,7 +196,9 @@ def measure_recall(
     rows = pd.DataFrame({"corpus": np.repeat(corpora, sizes)})
     inside = (rows["corpus"].to_numpy()[:, None] == np.array(corpora)).astype(np.float64)  # [n, C]
     draws = Bootstrap.of_rows(rows, unit="row", seed=seed)
-    places = {name: np.concatenate([list(ranks[name][it]) for it in corpora]) for name in STAGES}
+    places = {
+        name: np.concatenate([list(ranks[name][corpus]) for corpus in corpora]) for name in STAGES
+    }
     figures = []
     for k in ks:
         hits = {name: inside * (places[name] <= k)[:, None] for name in STAGES}

@@ -34,10 +34,9 @@ SUFFICIENT_DECREASE = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The minimum of an objective.
+    """The minimum of an objective of K parameters.
 
     Attributes:
-        values: [K].
         errors: [K] standard errors from the inverse Hessian (the observed information, answers
             taken as independent).
     """
@@ -138,10 +137,7 @@ def line_search(objective: Objective, values: Tensor, step: Tensor, decrement: f
 def fit_with_min_slope(
     objective: Objective, start: Tensor, derivatives: Derivatives, min_slope: float
 ) -> Fit:
-    """Minimise with the first parameter, the slope, bounded below.
-
-    At the bound its standard error is NaN.
-    """
+    """Minimise with the first parameter, the slope, bounded below; its error is NaN there."""
     fit = minimise(objective, start, derivatives)
     if fit.values[0] >= min_slope:
         return fit

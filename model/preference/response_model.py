@@ -2,7 +2,7 @@
 
 Temperatures, side bias, ties, thresholds and offsets are maximum-likelihood estimates; the problem
 is convex in them (Pratt 1981 for the thresholds). Weak normal priors, and a barrier between
-neighbouring thresholds, keep them finite where the answers say little: if the scorer is never
+neighbouring thresholds, keep them finite if the answers determine little: if the scorer is never
 wrong, or a score was never given.
 """
 
@@ -29,8 +29,8 @@ from hsfiq.records import HIGHEST_SCORE, LOWEST_SCORE
 N_THRESHOLDS = HIGHEST_SCORE - LOWEST_SCORE
 
 MIN_SLOPE = 1.0
-"""1 / the highest temperature. A scorer that knows nothing, or ranks the wrong way round, would get
-an infinite or negative temperature, and be trained to stay that way."""
+"""1 / the highest temperature. A scorer that ranks at random, or in reverse, would get an infinite
+or negative temperature, and training would keep it so."""
 
 SLOPE_SD, LOGIT_SD = 100.0, 10.0
 """Standard deviations of the weak normal priors about 0: of slopes, and of terms in logits."""
@@ -55,10 +55,6 @@ class AnswerTensors:
     people: Tensor
     weights: Tensor
     participants: tuple[str, ...]
-
-    @property
-    def has_ties(self) -> bool:
-        return bool((self.preferred == 0).any())
 
     def part(self, places: Tensor, device: torch.device) -> AnswerTensors:
         """The answers to some questions, [B], on a device."""
@@ -92,13 +88,11 @@ class AnswerModel:
 
     @property
     def thresholds(self) -> Tensor:
-        """[4], rising."""
-        return self.scores.values[1 : 1 + N_THRESHOLDS]
+        return self.scores.values[1 : 1 + N_THRESHOLDS]  # [4], rising
 
     @property
     def offsets(self) -> Tensor:
-        """[P] in logits."""
-        return self.scores.values[1 + N_THRESHOLDS :]
+        return self.scores.values[1 + N_THRESHOLDS :]  # [P] logits
 
     def margins(self, sets: Tensor) -> Tensor:
         """The log odds that set 1 is preferred, with side bias: scores [B, 2] -> [B]."""
@@ -109,7 +103,6 @@ class AnswerModel:
 
         Args:
             sets: [B, 2] scores of the questions' sets.
-            answers: to these B questions.
 
         Returns:
             [B] of the preferences, and [B] the mean over the two Likert scores.
@@ -180,7 +173,8 @@ def fit_answers(sets: Tensor, answers: AnswerTensors, offset_sd: float) -> Answe
 
 def fit_preferences(sets: Tensor, answers: AnswerTensors) -> Fit:
     """Fit slope, side bias and, if there are ties, log nu; sets are [Q, 2] float64."""
-    prior_sds = sets.new_tensor([SLOPE_SD, LOGIT_SD, LOGIT_SD][: 3 if answers.has_ties else 2])
+    has_ties = bool((answers.preferred == 0).any())
+    prior_sds = sets.new_tensor([SLOPE_SD, LOGIT_SD, LOGIT_SD][: 3 if has_ties else 2])
 
     def objective(values: Tensor) -> Tensor:
         losses = preference_losses(values, sets, answers)

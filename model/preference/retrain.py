@@ -53,10 +53,8 @@ def retrain(
     """Retrain a scorer, unless the folder holds the same retraining.
 
     Args:
-        release: the release to train on.
-        out: the retraining's own folder.
         paths: of the checkpoint to start from, images, weights and cache.
-        data: triplets to measure recall on, and to mix in if the settings say so; or None.
+        data: triplets to measure recall on, and to mix in if `settings.mix` is above 0.
 
     Returns:
         The checkpoint; `report.json` and the other files are beside it.
@@ -131,11 +129,7 @@ def provenance_of(
 
 
 def same_retraining(out: Path, provenance: Mapping[str, Any]) -> Checkpoint | None:
-    """The checkpoint of the same retraining, None if the folder holds no run.
-
-    Raises:
-        UnreadableInput: the folder holds another run.
-    """
+    """The checkpoint of the same retraining, None if the folder holds no run; refuse another."""
     if not any((out / f"{name}.json").exists() for name in (checkpoints.BEST, LAST)):
         return None
     checkpoint = checkpoints.read(out)
@@ -156,11 +150,7 @@ def write(
     retrained: Retrained,
     report: Mapping[str, Any],
 ) -> Checkpoint:
-    """Write the files beside the checkpoint, then the checkpoint.
-
-    Raises:
-        UnreadableInput: the folder cannot be written to.
-    """
+    """Write the files beside the checkpoint, then the checkpoint."""
     fitted = {"before": retrained.before.to_json(), "after": retrained.after.to_json()}
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -174,11 +164,7 @@ def write(
 
 
 def summary(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What `hsfiq train preference` prints: the checkpoint and its report.
-
-    Raises:
-        UnreadableInput: the report cannot be read.
-    """
+    """What `hsfiq train preference` prints: the checkpoint and its report."""
     path = checkpoint.path.with_name(REPORT)
     try:
         report = json.loads(path.read_bytes())

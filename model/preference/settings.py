@@ -40,10 +40,10 @@ class Settings:
     """How a scorer is retrained. None of the values comes from a paper.
 
     Attributes:
+        lr: the learning rate of the first epoch.
+        held: prefixes of the names of parameters to freeze.
         epochs: passes over the answers; the held-out part does not choose among them.
         batch: questions per optimiser step, and triplets if they are mixed in.
-        lr: the learning rate of the first epoch.
-        held: prefixes of the names of parameters to freeze; None for none.
         final_lr_share: of `lr`, reached by cosine decay, one step per epoch.
         weight_decay: AdamW's.
         clip_norm: the largest norm of the gradient; larger ones are scaled down.
@@ -51,10 +51,6 @@ class Settings:
         offset_sd: standard deviation, in logits, of the normal prior of participants' offsets.
         mix: weight of the loss on triplets; 0 for none.
         reliability: whether participants who contradict themselves weigh less.
-        seed: of all random numbers.
-
-    Raises:
-        UnreadableInput: a value out of range.
     """
 
     lr: float
@@ -88,11 +84,7 @@ class Settings:
         return least + (self.lr - least) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
     def with_values(self, values: Mapping[str, str]) -> Settings:
-        """The settings with values changed as on the command line.
-
-        Raises:
-            UnreadableInput: an unknown key, or an invalid value.
-        """
+        """The settings with values changed as on the command line; refuse unknown keys."""
         kinds = get_type_hints(Settings)
         changed = {}
         for key, text in values.items():

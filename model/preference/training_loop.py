@@ -1,10 +1,9 @@
 """The training loop of a retraining: alternately fit the answer model and train the scorer.
 
-Before every epoch the answer model (temperatures, side bias, ties, thresholds, offsets) is fitted
-to the scores that the scorer gives now (`response_model`); then the scorer takes an AdamW step for
-each batch of questions. Both maximise the same likelihood, and what can be fitted exactly needs no
-learning rate. If triplets are mixed in, each step also has a batch of triplets, each with a
-negative drawn from its whole pool.
+Before every epoch the answer model is fitted to the current scores (`response_model`); then the
+scorer takes an AdamW step for each batch of questions. Both maximise the same likelihood; the
+answer model can be fitted exactly, and so needs no learning rate. If triplets are mixed in, each
+step also has a batch of triplets, each with a negative drawn from its whole pool.
 """
 
 from __future__ import annotations
@@ -41,13 +40,7 @@ from hsfiq.model.training.optimizer import Optimizer
 
 @dataclass(frozen=True, slots=True)
 class Retrained:
-    """The result of a retraining besides the scorer's own weights.
-
-    Attributes:
-        before: the answer model of the scorer before.
-        after: of the scorer after.
-        epochs: the mean losses of each.
-    """
+    """The scorer's answer models before and after, and the mean losses of each epoch."""
 
     before: AnswerModel
     after: AnswerModel
@@ -70,22 +63,14 @@ class Retraining:
         """Prepare to train.
 
         Args:
-            scorer: on the distributed's device; its weights are changed.
+            scorer: on the device of `distributed`; its weights are changed.
             recipe: of its first training, for the optimiser's other values.
             questions: Q to train on.
             triplets: mixed in if `settings.mix` is above 0.
-
-        Raises:
-            UnreadableInput: `settings.held` names no parameter, or all of them.
         """
-        self.scorer, self.settings = scorer, settings
-        self.questions, self.answers = questions, answers
-        self.tokens, self.distributed, self.dtype, self.triplets = (
-            tokens,
-            distributed,
-            dtype,
-            triplets,
-        )
+        self.scorer, self.settings, self.triplets = scorer, settings, triplets
+        self.questions, self.answers, self.tokens = questions, answers, tokens
+        self.distributed, self.dtype = distributed, dtype
         self.held, self.parameters = split_parameters(
             trained_parameters(scorer), settings.held or ()
         )
@@ -94,11 +79,7 @@ class Retraining:
         self.inference = Inference(scorer, tokens, distributed, dtype)
 
     def train(self) -> Retrained:
-        """Train for all epochs.
-
-        Raises:
-            Diverged: a loss or a weight is not finite.
-        """
+        """Train for all epochs; raise `Diverged` if a loss or a weight is not finite."""
         model = before = self.fit()
         epochs = []
         with frozen(self.held.values()):
@@ -131,17 +112,7 @@ class Retraining:
     def step(
         self, places: Tensor, model: AnswerModel, triplet_margins: Iterator[Tensor]
     ) -> dict[str, float]:
-        """Take one step of the optimiser.
-
-        Args:
-            triplet_margins: yields those of a batch of triplets, [b]; empty if none are mixed in.
-
-        Returns:
-            The mean losses, and their weighted sum as "loss".
-
-        Raises:
-            Diverged: the loss is not finite.
-        """
+        """Take one step of the optimiser; return mean losses, and their weighted sum as "loss"."""
         sets = self.sets(places)  # [B, 2]
         answers = self.answers.part(places, sets.device)
         preferences, scores = model.losses(sets, answers)  # [B], [B]
@@ -202,11 +173,7 @@ class Retraining:
 def split_parameters(
     parameters: Mapping[str, nn.Parameter], held: Sequence[str]
 ) -> tuple[dict[str, nn.Parameter], dict[str, nn.Parameter]]:
-    """Split into parameters whose names begin with one of `held`, and the others.
-
-    Raises:
-        UnreadableInput: no name begins so, or all do.
-    """
+    """Split into parameters whose names begin with one of `held`, and the others; refuse none."""
     for prefix in held:
         if not any(name.startswith(prefix) for name in parameters):
             raise UnreadableInput(f"held={prefix}", "no parameter's name begins with it")

@@ -26,10 +26,7 @@ from hsfiq.releases.reader import ReleasedSet
 def encode_images(
     loaded: Loaded, files: Mapping[str, Path], cache: Path, device: torch.device, callback: Callback
 ) -> tuple[Inference, set[str]]:
-    """Compute the tokens that the cache lacks.
-
-    Args:
-        loaded: the scorer, on `device`.
+    """Compute the tokens that the cache lacks, with a scorer on `device`.
 
     Returns:
         Inference on these images, and the ids of those that can be read.
@@ -55,12 +52,8 @@ def inference_dtype(recipe: Recipe, device: torch.device) -> torch.dtype:
 def images_of_release(
     sets: Collection[ReleasedSet], release: Path, folder: Path | None
 ) -> Iterator[Mapping[str, Path]]:
-    """The available files of the sets' images and references, by image id.
-
-    Args:
-        folder: of the images; None for the usual ones.
-    """
-    wanted = {image for it in sets for image in (it.reference, *it.images)}
+    """The available files of the sets' images and references, by image id."""
+    wanted = {image for released in sets for image in (released.reference, *released.images)}
     folder = folder or usual_folder(release) or usual_folder(Path())
     with find_images(folder, wanted, (str(release), "a release holds no images")) as files:
         yield files
@@ -75,8 +68,7 @@ def find_images(
     Pictures of the drawn catalogue need no folder: they are drawn again.
 
     Args:
-        folder: of the images; None if unknown.
-        unknown: `where` and `what` of the error if the folder is unknown.
+        unknown: `where` and `what` of the error if there is no folder.
     """
     if folder is not None:
         yield image_files(folder, wanted)
@@ -91,7 +83,6 @@ def find_images(
 
 
 def image_files(folder: Path, wanted: Collection[str]) -> dict[str, Path]:
-    """The images' files in a folder, by image id."""
     if not folder.is_dir():
         raise UnreadableInput(str(folder), "there is no such folder", "name another with --images")
     files = ImageFolder(folder)

@@ -50,11 +50,7 @@ def require_metric_name(name: str) -> None:
 def write_scores(
     folder: Path, name: str, scores: SetScores, provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Write the three files, each atomically, the JSON file last.
-
-    Returns:
-        The content of the JSON file.
-    """
+    """Write the three files, each atomically, the JSON file last; return its content."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in file_names(name):
         clear(folder, f".{escape(file)}-*.draft", kept=set())  # of a process that was killed
@@ -84,11 +80,7 @@ def table(rows: Sequence[tuple[str | float, ...]], schema: pa.Schema) -> bytes:
 
 
 def earlier_scores(folder: Path, name: str) -> dict[str, Any]:
-    """The content of the JSON file of earlier scores, empty if there are none.
-
-    Raises:
-        UnreadableInput: files of this name exist that hsfiq did not write.
-    """
+    """The content of the JSON file of earlier scores, or empty; refuse files of other programs."""
     images, sets, about = (folder / file for file in file_names(name))
     if about.exists():
         try:

@@ -50,13 +50,10 @@ def score_release(
     *,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Score a release, unless the same scorer has done so.
+    """Score a release, unless the same scorer has done so; return the JSON file's content.
 
     Args:
         force: score in any case, and replace any scores of this name.
-
-    Returns:
-        The content of the scores' JSON file.
 
     Raises:
         UnreadableInput: no release, no checkpoint, no images, or other scores of this name.
@@ -72,8 +69,7 @@ def score_release(
                 "holds the scores of another scorer, or of another release",
                 "choose another --name, or --force",
             )
-        # Scores of an earlier version, without the releases that the scorer was retrained on, are
-        # computed again.
+        # Earlier versions did not record the releases of a retraining; score those again.
         same_releases = before.get(TRAINED_ON) == provenance.get(TRAINED_ON)
         if same_releases and not before.get("missing_images") and are_complete(folder, before):
             return before
@@ -90,7 +86,7 @@ def score_release(
 
 
 def provenance_of(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
-    """What decides the scores, apart from which images are available."""
+    """What determines the scores, apart from which images are available."""
     releases = trained_on(loaded.checkpoint)
     return jsonable(
         {
@@ -114,12 +110,8 @@ def provenance_of(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
 
 
 def is_same(provenance: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Whether two provenances have the same scorer and release.
-
-    Versions of programs do not matter; nor do the releases of a retraining, which earlier versions
-    did not record.
-    """
-    ignored = (*VERSIONS, TRAINED_ON)
+    """Whether scorer and release are the same; the versions of programs may differ."""
+    ignored = (*VERSIONS, TRAINED_ON)  # earlier versions did not record the latter
     return all(before.get(key) == value for key, value in provenance.items() if key not in ignored)
 
 

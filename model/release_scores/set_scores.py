@@ -35,16 +35,11 @@ class SetScores:
 def score_sets(
     sets: Sequence[ReleasedSet], available: Collection[str], pooling: Pooling, inference: Inference
 ) -> SetScores:
-    """Score every image of every set.
-
-    Args:
-        available: the images that have tokens.
-        pooling: over an image's token vectors.
-    """
+    """Score the available images, which are those with tokens, of every set."""
     possible = [
-        it
-        for it in sets
-        if it.reference in available and any(image in available for image in it.images)
+        released
+        for released in sets
+        if released.reference in available and any(image in available for image in released.images)
     ]
     images: list[tuple[str, str, float]] = []
     means: dict[str, float] = {}
@@ -53,12 +48,12 @@ def score_sets(
         images += [(released.set_id, image, score) for image, score in scores.items()]
         if scores.keys() == set(released.images):
             means[released.set_id] = set_score(scores[image] for image in released.images)
-    wanted = {image for it in sets for image in (it.reference, *it.images)}
+    wanted = {image for released in sets for image in (released.reference, *released.images)}
     return SetScores(
         images=images,
         sets=list(means.items()),
         missing=sorted(wanted.difference(available)),
-        unscored=[it.set_id for it in sets if it.set_id not in means],
+        unscored=[released.set_id for released in sets if released.set_id not in means],
     )
 
 
@@ -66,16 +61,16 @@ def image_relevances(
     sets: Sequence[ReleasedSet], available: Collection[str], pooling: Pooling, inference: Inference
 ) -> Iterator[dict[str, float]]:
     """The relevance of each set's available images to the set's query."""
-    column = indexed(image for it in sets for image in it.images if image in available)
-    row = indexed((it.reference, it.text) for it in sets)
+    column = indexed(image for released in sets for image in released.images if image in available)
+    row = indexed((released.reference, released.text) for released in sets)
     gallery = inference.gallery(list(column))  # [N, L, D]
     queries = inference.queries(
         [reference for reference, _ in row], [normalise(text) for _, text in row]
     )  # [Q, D]
-    for it in sets:
-        present = [image for image in it.images if image in column]
+    for released in sets:
+        present = [image for image in released.images if image in column]
         vectors = gallery[[column[image] for image in present]]  # [k, L, D]
-        query = queries[row[it.reference, it.text]].expand(len(present), -1)  # [k, D]
+        query = queries[row[released.reference, released.text]].expand(len(present), -1)  # [k, D]
         yield dict(zip(present, paired_relevance(query, vectors, pooling).tolist(), strict=True))
 
 
