@@ -8,19 +8,19 @@ one, complete.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from hashlib import file_digest, sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file
-from safetensors.torch import save as serialized
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from hsfiq.atomic_files import write_whole
+from hsfiq.atomic_files import put_in_place, write_whole
 from hsfiq.errors import UnreadableInput
 
 FORMAT = 1
@@ -33,12 +33,7 @@ ENTRY = {"file", "sha256", "bytes"}
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint whose tensors are read on demand.
-
-    Attributes:
-        path: of the JSON file.
-        about: its content.
-    """
+    """The path and the content of a checkpoint's JSON file; its tensors are read on demand."""
 
     path: Path
     about: dict[str, Any]
@@ -81,11 +76,11 @@ def save(
     Args:
         folder: created if it is missing.
         name: `last` or `best`.
-        about: the content of the JSON file.
+        about: the content of the JSON file, besides `format` and `files`.
         parts: the tensors, by part.
 
     Raises:
-        UnreadableInput: the folder cannot be written to, or its disk is full.
+        UnreadableInput: the tensors cannot be written, for example to a full disk.
     """
     folder.mkdir(parents=True, exist_ok=True)
     clear(folder, f".{name}[-.]*.draft", kept=set())  # of a killed process
@@ -112,20 +107,37 @@ def clear(folder: Path, pattern: str, kept: Container[str]) -> None:
 
 def save_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """Write tensors to a file with its hash in its name; returns its entry in the JSON file."""
-    content = serialized({key: value.detach().cpu().contiguous() for key, value in tensors.items()})
-    digest = sha256(content).hexdigest()
-    path = folder / f"{stem}-{digest[:12]}.safetensors"
+    # A folder, because safetensors writes a temporary file beside the draft.
+    drafts = folder / f".{stem}-{os.getpid()}.draft"
+    draft = drafts / "tensors"
     try:
-        write_whole(path, content)
-    except OSError as error:
+        drafts.mkdir(exist_ok=True)
+        write_safetensors(
+            {key: value.detach().cpu().contiguous() for key, value in tensors.items()}, draft
+        )
+        digest = sha256_of(draft)
+        path = folder / f"{stem}-{digest[:12]}.safetensors"
+        put_in_place(draft, path)
+    except (OSError, SafetensorError) as error:
         raise UnreadableInput(
             str(folder), f"a checkpoint cannot be written ({error})", "make room and run it again"
         ) from error
-    return {"file": path.name, "sha256": digest, "bytes": len(content)}
+    finally:
+        shutil.rmtree(drafts, ignore_errors=True)
+    return {"file": path.name, "sha256": digest, "bytes": path.stat().st_size}
+
+
+def write_safetensors(
+    tensors: dict[str, Tensor], file: Path, metadata: dict[str, str] | None = None
+) -> None:
+    """Write tensors directly to a file, without a copy of them in memory."""
+    file.touch()
+    mode = file.stat().st_mode
+    save_file(tensors, file, metadata)
+    file.chmod(mode)  # safetensors makes it readable by its owner only
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:
-    """The content of a JSON file, indented for people."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
@@ -135,10 +147,7 @@ def sha256_of(path: Path) -> str:
 
 
 def read(path: Path) -> Checkpoint:
-    """Read a checkpoint.
-
-    Args:
-        path: its JSON file, or the folder of a run, for its best or else its last checkpoint.
+    """Read a checkpoint's JSON file, or from a run's folder that of the best or else the last.
 
     Raises:
         UnreadableInput: there is no checkpoint, or the JSON file is not one.

@@ -11,11 +11,7 @@ EARLIER_RELEASES = "earlier_releases"
 
 
 def trained_on(checkpoint: Checkpoint) -> list[dict[str, Any]]:
-    """The releases that a scorer was retrained on, each once, oldest first.
-
-    Returns:
-        {"name", "version", "content_sha256"} of each; empty for a scorer of triplets alone.
-    """
+    """{"name", "version", "content_sha256"} of each such release, each once, oldest first."""
     earlier = checkpoint.about.get(EARLIER_RELEASES)
     sources = [*(earlier if isinstance(earlier, list) else ()), checkpoint.about.get("release")]
     releases: list[dict[str, Any]] = []

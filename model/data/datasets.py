@@ -42,7 +42,7 @@ def read_training_data(
     """Read the training data of a recipe.
 
     Args:
-        recipe: names the dataset and the pool.
+        recipe: names the dataset and the rule for pools.
         folder: of the dataset; None for the drawn catalogue.
         images: the folder of the images, in any layout, or the one to draw pictures into.
         limit: about how many training triplets to keep; all if None.
@@ -59,11 +59,6 @@ def read_training_data(
 
 def fashioniq(folder: Path, images: Path | None, rule: PoolRule) -> TrainingData:
     """Read the training and validation triplets of every category in the folder.
-
-    Args:
-        folder: holds `captions/` and `image_splits/`.
-        images: the folder of the images, in any layout; the dataset's usual folders if None.
-        rule: which images can be negatives.
 
     Raises:
         UnreadableInput: a broken file, a missing split, or no triplet with its images.
@@ -84,7 +79,7 @@ def fashioniq(folder: Path, images: Path | None, rule: PoolRule) -> TrainingData
 
 
 def cirr(folder: Path, images: Path | None, rule: PoolRule) -> TrainingData:
-    """Read CIRR's training and validation triplets; arguments and errors as for `fashioniq`."""
+    """Read CIRR's training and validation triplets; raises as `fashioniq`."""
     sources = {source.corpus: source for source in cirr_files.read(folder, SPLITS)}
     part = part_of("cirr", sources["train"], sources["val"], rule)
     return with_images("cirr", [part], image_folder(folder, images))
@@ -96,15 +91,8 @@ def drawn(folder: Path, seed: int, per_category: int, n: int, rule: PoolRule) ->
     Garments of held-out combinations are neither drawn nor candidates. The training pool has no
     validation target; the validation corpus has the training targets as distractors.
 
-    Args:
-        folder: of the pictures.
-        seed: of the catalogue and the triplets.
-        per_category: garments of each category.
-        n: triplets of all splits together; `hsfiq.drawn.triplets.SHARES` divides them.
-        rule: which images can be negatives.
-
     Raises:
-        CatalogueTooSmall: the garments give fewer triplets.
+        CatalogueTooSmall: the garments give fewer than `n` triplets, all splits together.
         UnreadableInput: the folder cannot be written to.
     """
     garments, triplets = draw_dataset(seed, per_category, n)
@@ -174,7 +162,7 @@ def draw_pictures(garments: Iterable[Garment], folder: Path) -> None:
 
 
 def image_folder(folder: Path, images: Path | None) -> Path:
-    """The given folder of the images or the usual one; UnreadableInput if there is none."""
+    """The given folder of the images or the dataset's usual one."""
     if images is not None and not images.is_dir():
         raise UnreadableInput(str(images), "there is no such folder", "name another with --images")
     chosen = images or usual_folder(folder)

@@ -15,7 +15,7 @@ SPLITS = ("train", "val")
 
 
 def part_of(name: str, train: Source, val: Source, rule: PoolRule) -> Part:
-    """Combine the two splits of one category; UnreadableInput if a triplet has no target."""
+    """Combine the two splits of one category."""
     examples = examples_of(train, name)
     pool = train.images if rule == "corpus" else tuple(example.target for example in examples)
     return Part(name, examples, examples_of(val, name), distinct(pool), distinct(val.images))
@@ -40,8 +40,7 @@ def examples_of(source: Source, pool: str) -> tuple[Example, ...]:
 def with_images(name: str, parts: Sequence[Part], folder: Path) -> TrainingData:
     """Restrict the parts to the images in a folder, and record what is left out.
 
-    Raises:
-        UnreadableInput: a split has no triplet left, or a pool or corpus fewer than two images.
+    Raises UnreadableInput if a split has no triplet left, or a pool or corpus under two images.
     """
     files = ImageFolder(folder)
     wanted = distinct(image for part in parts for image in part.images())
@@ -58,22 +57,25 @@ def without(data: TrainingData, images: Container[str]) -> TrainingData:
 def first_of(data: TrainingData, n: int) -> TrainingData:
     """The first triplets of each part, about n for training, and the candidates that they name."""
     n_each = -(-n // len(data.parts))
-    parts = [first_of_part(part, n_each) for part in data.parts]
+    parts = [
+        Part(
+            part.name,
+            part.train[:n_each],
+            part.val[:n_each],
+            among(part.pool, named_by(part.train[:n_each])),
+            among(part.corpus, named_by(part.val[:n_each])),
+        )
+        for part in data.parts
+    ]
     return with_files(data.name, parts, data.images, data.name)
-
-
-def first_of_part(part: Part, n: int) -> Part:
-    """The first n triplets of each split, with the candidates that they name."""
-    train, val = part.train[:n], part.val[:n]
-    pool, corpus = (
-        tuple(image for image in candidates if image in named)
-        for candidates, named in ((part.pool, named_by(train)), (part.corpus, named_by(val)))
-    )
-    return Part(part.name, train, val, pool, corpus)
 
 
 def named_by(examples: Sequence[Example]) -> set[str]:
     return {image for example in examples for image in (example.reference, example.target)}
+
+
+def among(candidates: Sequence[str], images: Container[str]) -> tuple[str, ...]:
+    return tuple(image for image in candidates if image in images)
 
 
 def with_files(
@@ -123,11 +125,7 @@ def available_part(part: Part, images: Container[str]) -> Part:
         )
         for examples in (part.train, part.val)
     )
-    pool, corpus = (
-        tuple(image for image in candidates if image in images)
-        for candidates in (part.pool, part.corpus)
-    )
-    return Part(part.name, train, val, pool, corpus)
+    return Part(part.name, train, val, among(part.pool, images), among(part.corpus, images))
 
 
 def incomplete_of(parts: Sequence[Part], kept: Sequence[Part]) -> Iterator[Incomplete]:

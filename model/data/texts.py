@@ -32,12 +32,8 @@ def normalise(text: str) -> str:
 def mining_text(captions: Sequence[str]) -> str:
     """The deterministic text of a triplet's query.
 
-    Args:
-        captions: FashionIQ's two are joined as "C1 and c2" (CLIP4Cir, SPRC, QuRe), both stripped of
-            '.', '?', ',' and blanks, the first capitalised. CIRR's one is left unchanged.
-
-    Raises:
-        ValueError: neither one nor two captions.
+    FashionIQ's two captions are joined as "C1 and c2" (CLIP4Cir, SPRC, QuRe), both stripped of
+    '.', '?', ',' and blanks, the first capitalised. CIRR's single caption is left unchanged.
     """
     if len(captions) == 1:
         return captions[0]
@@ -48,13 +44,8 @@ def mining_text(captions: Sequence[str]) -> str:
 def training_text(captions: Sequence[str], rule: CaptionRule, u: float) -> str:
     """The text of a triplet for one training step.
 
-    Args:
-        captions: one (CIRR), which every rule leaves unchanged, or two (FashionIQ).
-        rule: `four-way` takes "C1 and c2", "C2 and c1", "C1" or "C2" with equal probability.
-        u: uniform in [0, 1), drawn by the caller.
-
-    Raises:
-        ValueError: neither one nor two captions, or `u` outside [0, 1).
+    The rule `four-way` takes "C1 and c2", "C2 and c1", "C1" or "C2" with equal probability, by `u`,
+    uniform in [0, 1); a single caption (CIRR) stays unchanged.
     """
     if not 0 <= u < 1:
         raise ValueError(f"u must be in [0, 1), not {u}")

@@ -60,16 +60,12 @@ class TrainingData:
     """The triplets for training and those that select the best epoch.
 
     Attributes:
-        name: of the dataset.
-        train: the training triplets.
-        val: the validation triplets.
         pools: the candidates of training negatives by name (FashionIQ: its categories), each image
             once, in the order of its file.
         corpora: the candidates of validation, by the same names.
-        images: the files of all these images.
+        images: the files of all these images, by id.
         missing: the images without a file.
         dropped: the triplets left out for them.
-        incomplete: the pools and corpora that lack images.
         parts: everything, before images were left out.
 
     Raises:
@@ -116,11 +112,12 @@ def missing_lines(data: TrainingData) -> tuple[str, ...]:
         return ()
     n_images = len(data.images) + len(data.missing)
     n_triplets = len(data.train) + len(data.val) + len(data.dropped)
-    first = (
-        f"{len(data.missing):,} of {n_images:,} images are missing, {len(data.dropped):,} of "
-        f"{n_triplets:,} triplets are left out for them ({MISSING_FILE} names both)"
-    )
-    lines = [first]
+    lines = [
+        (
+            f"{len(data.missing):,} of {n_images:,} images are missing, {len(data.dropped):,} of "
+            f"{n_triplets:,} triplets are left out for them ({MISSING_FILE} names both)"
+        )
+    ]
     for part in data.incomplete:
         line = f"{part.kind} {part.name}: {part.n_available:,} of {part.n_images:,} images"
         if part.kind == "corpus":
@@ -131,15 +128,9 @@ def missing_lines(data: TrainingData) -> tuple[str, ...]:
 
 def missing_text(data: TrainingData) -> str:
     """The content of `missing_images.txt`: one id per line, images before triplets."""
-    return "\n".join(
-        (
-            f"# images without a file: {len(data.missing)}",
-            *data.missing,
-            f"# triplets left out for them: {len(data.dropped)}",
-            *data.dropped,
-            "",
-        )
-    )
+    lines = [f"# images without a file: {len(data.missing)}", *data.missing]
+    lines += [f"# triplets left out for them: {len(data.dropped)}", *data.dropped]
+    return "\n".join(lines) + "\n"
 
 
 def rows_by_pool(examples: Sequence[Example]) -> dict[str, list[int]]:

@@ -14,11 +14,10 @@ EVA_MLP_RATIO = 4.3637
 
 @dataclass(frozen=True, slots=True)
 class Vit:
-    """The settings of an image encoder, as in LAVIS."""
+    """The settings of an image encoder, as in LAVIS; `size` is the image's side in pixels."""
 
     kind: Literal["clip", "eva"]
     size: int
-    """The side of the image in pixels."""
     width: int
     blocks: int
     heads: int

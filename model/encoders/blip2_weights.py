@@ -77,14 +77,9 @@ def read_words(file: Path) -> list[str]:
 
 
 def read_tensors(file: Path, key: str | None = None) -> dict[str, Tensor]:
-    """Read a PyTorch file of tensors by name, on the CPU.
+    """Read a PyTorch file of tensors by name, on the CPU; UnreadableInput if it is damaged.
 
-    Args:
-        file: as `torch.save` wrote it.
-        key: of the tensors in the file's dictionary; None if the file holds them alone.
-
-    Raises:
-        UnreadableInput: the file is truncated or damaged, or holds something else.
+    `key` is the key of the tensors in the file's dictionary; None if the file holds them alone.
     """
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
@@ -103,18 +98,10 @@ def read_tensors(file: Path, key: str | None = None) -> dict[str, Tensor]:
 def fill(
     module: nn.Module, tensors: Mapping[str, Tensor], file: Path, optional: tuple[str, ...] = ()
 ) -> None:
-    """Copy tensors into a module and ignore those that it does not have.
+    """Copy tensors into a module, unless one is missing or has another shape (UnreadableInput).
 
     Additional tensors are no error: the image encoders' files hold blocks that BLIP-2 does not use.
-
-    Args:
-        module: changed only if everything fits.
-        tensors: by the names of the module's own state.
-        file: they come from, for messages.
-        optional: prefixes of names that may be missing and then stay unchanged.
-
-    Raises:
-        UnreadableInput: a tensor is missing, or has another shape.
+    Names with a prefix in `optional` may be missing and then stay unchanged.
     """
     wanted: dict[str, Tensor] = module.state_dict()
     missing = [n for n in wanted if n not in tensors and not n.startswith(optional)]
@@ -130,7 +117,7 @@ def fill(
 
 
 def require_shapes(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor], file: Path) -> None:
-    """Check that tensors have the wanted shapes; UnreadableInput if one differs."""
+    """Raise UnreadableInput if a tensor does not have the wanted shape."""
     for name, tensor in tensors.items():
         if tensor.shape != wanted[name].shape:
             shapes = f"{list(tensor.shape)}, not {list(wanted[name].shape)}"
@@ -138,12 +125,7 @@ def require_shapes(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor], 
 
 
 def frozen_id(vit: Vit, weights: Mapping[str, Tensor]) -> str:
-    """The sha256 of an image encoder's settings and weights.
-
-    Args:
-        vit: the settings.
-        weights: float32, by LAVIS' names, in whichever library they are used.
-    """
+    """The sha256 of an image encoder's settings and weights (float32, by LAVIS' names)."""
     digest = sha256(repr(vit).encode())
     for name, weight in sorted(weights.items()):
         digest.update(name.encode())
@@ -152,6 +134,5 @@ def frozen_id(vit: Vit, weights: Mapping[str, Tensor]) -> str:
 
 
 def first_two(names: list[str]) -> str:
-    """The first two names, and how many more there are."""
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     return ", ".join(names[:2]) + more

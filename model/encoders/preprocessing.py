@@ -33,11 +33,7 @@ class Preprocessing:
             raise ValueError(f"size and pad_ratio must be 1 or more: {self}")
 
     def __call__(self, image: Image.Image) -> Tensor:
-        """Prepare one image.
-
-        Returns:
-            [3, size, size] float32, normalised.
-        """
+        """Prepare one image: [3, size, size] float32, normalised."""
         square = crop_to_square(to_rgb(target_pad(image, self.pad_ratio)), self.size)
         # NumPy, because many threads prepare images at once and torch would start threads in each.
         pixels = np.array(square, dtype=np.float32) / np.float32(255)  # [size, size, 3]

@@ -23,9 +23,8 @@ class Encoder(Protocol):
     """
 
     name: str
-    """The name for `hsfiq.model.encoders.registry.build_encoder`: `tiny`, `blip2-vitL`."""
+    """As `hsfiq.model.encoders.registry.build_encoder` takes it."""
     preprocessing: Preprocessing
-    """Turns an image into the pixels that `image_tokens` takes."""
     tokens_shape: tuple[int, int]
     """(P, W)."""
     temperature: nn.Parameter

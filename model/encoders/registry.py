@@ -28,8 +28,7 @@ def build_encoder(
         generator: draws the weights of `tiny`.
 
     Raises:
-        UnreadableInput: the encoder takes images of another size, or its files are missing or
-            broken.
+        UnreadableInput: images of another size are needed, or files are missing or broken.
         HsfiqError: no encoder has the name, or a package that it needs is not installed.
     """
     if name == tiny.NAME:

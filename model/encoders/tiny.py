@@ -113,13 +113,7 @@ class Layer(nn.Module):
         )
 
     def forward(self, queries: Tensor, words: Tensor, present: Tensor) -> Tensor:
-        """The queries' next states [B, L, width].
-
-        Args:
-            queries: [B, L, width].
-            words: [B, T, width].
-            present: [B, T], False for padding.
-        """
+        """[B, L, width], words [B, T, width] and [B, T], False for padding -> [B, L, width]."""
         normal = self.norm_attention(torch.cat([queries, words], dim=1))  # [B, L + T, width]
         seen = torch.cat([present.new_ones(len(queries), N_QUERIES), present], dim=1)  # [B, L + T]
         queries = queries + self.attention(normal[:, :N_QUERIES], normal, seen[:, None, None])
@@ -133,15 +127,9 @@ class Attention(nn.Module):
         self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
     def forward(self, states: Tensor, context: Tensor, mask: Tensor) -> Tensor:
-        """Let states attend to a context.
+        """Let states [B, S, width] attend to a context [B, C, width]: [B, S, width].
 
-        Args:
-            states: [B, S, width].
-            context: [B, C, width].
-            mask: False for contexts to be ignored, broadcast to [B, heads, S, C].
-
-        Returns:
-            [B, S, width].
+        `mask` is False for contexts to be ignored, and is broadcast to [B, heads, S, C].
         """
         q = heads(self.q(states))  # [B, heads, S, width / heads]
         k, v = heads(self.k(context)), heads(self.v(context))

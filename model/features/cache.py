@@ -41,19 +41,15 @@ def default_root() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """The result of filling; the three counts and `unreadable` add up to the images.
-
-    Attributes:
-        n_computed: contents encoded now.
-        n_found: images whose content had its tokens already.
-        n_shared: images with the same content as one computed now.
-        unreadable: why an image has no tokens, in one line, by image id.
-    """
+    """The result of filling; the three counts and `unreadable` add up to the images."""
 
     n_computed: int
     n_found: int
+    """Images whose content had its tokens already."""
     n_shared: int
+    """Images with the same content as one computed now."""
     unreadable: dict[str, str]
+    """The reason, in one line, by image id."""
 
 
 class FeatureCache:
@@ -71,12 +67,7 @@ class FeatureCache:
 
     @classmethod
     def open(cls, root: Path, encoder: Encoder, dtype: torch.dtype = TOKENS_DTYPE) -> FeatureCache:
-        """Open the cache, which need not exist; only `fill` writes.
-
-        Args:
-            root: holds a folder for each layout.
-            encoder: its `image_tokens` computes missing tokens.
-            dtype: of the stored tokens: float16, bfloat16 or, for exactness, float32.
+        """Open the cache below `root`, which need not exist; only `fill` writes.
 
         Raises:
             UnreadableInput: the files are truncated, or not of this cache.
@@ -138,23 +129,17 @@ class FeatureCache:
         return CacheReport(n_computed, n_found, n_shared, unreadable)
 
     def tokens(self, image_ids: Sequence[str]) -> Tensor:
-        """Read images' tokens, in any order and with repetitions.
-
-        Returns:
-            [B, P, W] in the stored dtype: a copy.
+        """Copy images' tokens, in any order and with repetitions: [B, P, W] in the stored dtype.
 
         Raises:
             UnreadableInput: the last `fill` with this image found no tokens for it, or none had it.
         """
-        return self._files.read([self._row(image_id) for image_id in image_ids])
-
-    def _row(self, image_id: str) -> int:
-        row = self._row_of.get(image_id)
-        if row is None:
-            raise UnreadableInput(
-                f"image {image_id}", "has no tokens", "is its file there, and a complete image?"
-            )
-        return row
+        for image_id in image_ids:
+            if image_id not in self._row_of:
+                raise UnreadableInput(
+                    f"image {image_id}", "has no tokens", "is its file there, and a complete image?"
+                )
+        return self._files.read([self._row_of[image_id] for image_id in image_ids])
 
     def _missing(self, paths: Mapping[str, Path]) -> dict[str, Path]:
         return {

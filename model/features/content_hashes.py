@@ -24,17 +24,13 @@ _Known: TypeAlias = dict[str, tuple[_Stamp, str]]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The content of image files.
-
-    Attributes:
-        sha256: by image id.
-        unreadable: why a file cannot be read, by image id.
-        fresh: hashes read just now that may be remembered, by path.
-    """
+    """The content of image files, by image id."""
 
     sha256: dict[str, str]
     unreadable: dict[str, str]
+    """The reason, in one line."""
     fresh: _Known
+    """Hashes read just now that may be remembered, by path."""
 
 
 class ContentMemo:
@@ -45,21 +41,12 @@ class ContentMemo:
     """
 
     def __init__(self, path: Path, clock: Callable[[], int] = time.time_ns) -> None:
-        """Remember in an SQLite file.
-
-        Args:
-            path: the file, created with the first hash; it may be deleted at any time.
-            clock: nanoseconds since 1970.
-        """
+        """Remember in an SQLite file, which may be deleted at any time; `clock` as `time_ns`."""
         self.path = path
         self._clock = clock
 
     def read(self, images: Mapping[str, Path], *, workers: int) -> Contents:
         """Hash every image file, or look its hash up; writes nothing.
-
-        Args:
-            images: files by image id.
-            workers: threads that read files.
 
         Raises:
             UnreadableInput: the memo is damaged.

@@ -33,18 +33,11 @@ def open_image(path: Path) -> Image.Image:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A preprocessed image.
-
-    Attributes:
-        path: of its file.
-        sha256: of the expected content.
-        pixels: [3, size, size]; None if the file is unreadable.
-        reason: why it is unreadable, in one line.
-    """
+    """A preprocessed image: its pixels, or the reason, in one line, why there are none."""
 
     path: Path
     sha256: str
-    pixels: Tensor | None
+    pixels: Tensor | None  # [3, size, size]
     reason: str = ""
 
 
@@ -54,8 +47,7 @@ def prepare_all(
     """Read, decode and preprocess files in parallel, in order.
 
     Args:
-        files: by the sha256 of their content. A file that no longer has this content counts as
-            unreadable.
+        files: by the sha256 of their content; a file that no longer has it counts as unreadable.
         preprocessing: turns an image into pixels.
         workers: threads; Pillow decodes and resizes without holding Python's global lock.
         ahead: the most images in progress or waiting, which bounds memory.

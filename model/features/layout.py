@@ -22,21 +22,14 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Rows of P x W numbers and the settings that they were computed with.
-
-    Attributes:
-        encoder: its name, for people; `frozen_id` identifies its weights.
-        frozen_id: the sha256 of the image encoder.
-        preprocessing: of its images.
-        dtype: of the stored tokens.
-        shape: (P, W).
-    """
+    """Rows of P x W numbers and the settings that they were computed with."""
 
     encoder: str
+    """Its name, for people; `frozen_id` identifies its weights."""
     frozen_id: str
     preprocessing: Preprocessing
     dtype: torch.dtype
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # (P, W)
 
     @classmethod
     def of(cls, encoder: Encoder, dtype: torch.dtype) -> Layout:

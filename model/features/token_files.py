@@ -50,18 +50,14 @@ class TokenFiles:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read rows that another process has appended; raises as the constructor."""
+        """Read rows that another process has appended."""
         # The index before the rows: another process appends rows first.
         self.row_of = self._read_index()
         self._check_tokens()
         self._map_rows()
 
     def read(self, rows: Sequence[int]) -> Tensor:
-        """Copy rows out of the mapping.
-
-        Returns:
-            [B, P, W] in the layout's dtype, B = len(rows).
-        """
+        """Copy rows: [B, P, W] in the layout's dtype."""
         if not rows:
             return torch.empty((0, *self.layout.shape), dtype=self.layout.dtype)
         for row in rows:  # let the disk fetch them together, not one page at a time
@@ -79,8 +75,7 @@ class TokenFiles:
     def appending(self) -> Iterator[Appender]:
         """Append rows, after waiting for any other process that does; an error keeps them.
 
-        Raises:
-            UnreadableInput: the folder cannot be written, or its disk is full.
+        Raises UnreadableInput if the folder cannot be written, or its disk is full.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -189,12 +184,7 @@ class Appender:
         file.seek(0, os.SEEK_END)
 
     def append(self, contents: Sequence[str], tokens: Tensor) -> None:
-        """Append one row for each content, to be committed with others.
-
-        Args:
-            contents: sha256 of images without a row.
-            tokens: [B, P, W] in the layout's dtype.
-        """
+        """Append rows [B, P, W] for B images (sha256) without one, to be committed with others."""
         self._file.write(tokens.cpu().contiguous().view(torch.uint8).numpy().data)
         self._pending.extend(contents)
         if time.monotonic() >= self._next_commit:

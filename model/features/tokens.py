@@ -18,10 +18,7 @@ class TokenSource(Protocol):
     """Gives images' tokens: a filled `FeatureCache`, or `EncodedTokens`."""
 
     def tokens(self, image_ids: Sequence[str]) -> Tensor:
-        """The tokens of images, without gradients.
-
-        Returns:
-            [B, P, W], on any device and in any dtype.
+        """Images' tokens [B, P, W], without gradients, on any device and in any dtype.
 
         Raises:
             UnreadableInput: an image has no tokens.
@@ -43,14 +40,7 @@ class EncodedTokens:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        """Encode images of these files.
-
-        Args:
-            encoder: on `device`.
-            images: files by image id.
-            dtype: that tokens are rounded to, as in a cache.
-            device: of the encoder and the tokens.
-        """
+        """Encode these files, by image id, with an encoder on `device`; round tokens to `dtype`."""
         self._encoder = encoder
         self._images = images
         self._dtype = dtype

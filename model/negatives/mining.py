@@ -55,7 +55,7 @@ def draw_negatives(
         uniforms: [Q, T] in [0, 1). With several processes, draw them for all queries from one
             generator and give each process the rows of its queries.
         pooling: over an image's vectors.
-        chunk: queries at a time, and images at a time.
+        chunk: how many queries and images to score at a time.
 
     Raises:
         UnreadableInput: a pool of one image, a target outside it, a score that is not a number.
@@ -111,12 +111,7 @@ def draw_from_corpus(n_images: int, targets: Tensor, uniforms: Tensor) -> Drawn:
 def _picks(sizes: Tensor, uniforms: Tensor) -> Tensor:
     """Draw from sets {0, ..., size - 1} without replacement; an exhausted set starts again.
 
-    Args:
-        sizes: [B], 1 or more.
-        uniforms: [B, T].
-
-    Returns:
-        [B, T]: the t-th depends on the t-th uniform and those before it.
+    Sizes [B] and uniforms [B, T] give [B, T]: the t-th depends on the t-th uniform and earlier.
     """
     picks = torch.empty(uniforms.shape, dtype=torch.int64, device=sizes.device)  # [B, T]
     for t in range(uniforms.shape[1]):

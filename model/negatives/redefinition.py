@@ -43,7 +43,6 @@ class Definition:
     n_fell_back: int
 
     def tensors(self) -> dict[str, Tensor]:
-        """The part that a checkpoint keeps as tensors; see `from_tensors`."""
         return {"negatives.columns": self.columns, "negatives.sizes": self.sizes}
 
     def to_json(self) -> dict[str, Any]:
@@ -73,7 +72,7 @@ def from_tensors(tensors: Mapping[str, Tensor], line: Mapping[str, Any]) -> Defi
 
 
 def rule_at(recipe: Recipe, epoch: int) -> NegativeRule:
-    """The rule in force in an epoch: the whole pool in the first period, then the strategy's."""
+    """The rule of an epoch: the whole pool in the first period, then the strategy's."""
     n_definitions = sum(defined <= epoch for defined in recipe.definitions)
     if n_definitions == 0:
         return NegativeRule("corpus")
@@ -93,11 +92,7 @@ def defined_at(recipe: Recipe, epoch: int) -> int:
 def define(
     data: TrainingData, recipe: Recipe, epoch: int, inference: Inference, distributed: Distributed
 ) -> Definition:
-    """Define every query's negative set with the current scorer, and draw from it.
-
-    Raises:
-        UnreadableInput: a score is not finite.
-    """
+    """Define every query's negative set with the current scorer, and draw from it."""
     rule = rule_at(recipe, epoch)
     n, device = len(data.train), distributed.device
     period = min(recipe.period, recipe.epochs - epoch)

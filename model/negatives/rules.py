@@ -84,13 +84,9 @@ class NegativeRule:
 
 
 def negative_mask(scores: Tensor, targets: Tensor, rule: NegativeRule) -> tuple[Tensor, Tensor]:
-    """Define the negative set of every query.
+    """Define the negative set of every query from scores [B, N] and target columns [B].
 
-    Args:
-        scores: [B, N] of each query for each image of the pool; only their order and differences
-            matter, not the temperature.
-        targets: [B] columns.
-        rule: which images.
+    Only the order and the differences of scores matter, not the temperature.
 
     Returns:
         [B, N] bool, whether the image is in the query's set, never empty; and [B] bool, whether
@@ -111,7 +107,7 @@ def negative_mask(scores: Tensor, targets: Tensor, rule: NegativeRule) -> tuple[
 
 
 def require_pool(n_images: int) -> None:
-    """Check that a pool has a second image to draw, else raise UnreadableInput."""
+    """Raise UnreadableInput unless a pool has a second image to draw."""
     if n_images < 2:
         raise UnreadableInput(
             "pool of images",

@@ -22,14 +22,14 @@ _LAVIS_PREFIX, _HF_PREFIX = "encoder.lavis.", "encoder.hf."
 
 
 def convert(source: Path, out: Path) -> Checkpoint:
-    """Write a checkpoint for the other of the two encoders, to score with or to start from.
+    """Write a checkpoint for the other of the two encoders, completely or not at all.
 
     An answer model beside the checkpoint is copied unchanged: it describes scores, and these stay
     the same.
 
     Args:
         source: a checkpoint's JSON file, or a run's folder.
-        out: the new folder with `best.json` and its tensors, written completely or not at all.
+        out: the new folder for `best.json` and its tensors.
 
     Raises:
         UnreadableInput: no checkpoint, one of another encoder, or with unknown tensors; `out`
@@ -65,7 +65,6 @@ def convert(source: Path, out: Path) -> Checkpoint:
 
 
 def answer_model_beside(checkpoint: Checkpoint) -> bytes | None:
-    """The file with the fitted answer model; None if the scorer was not retrained on answers."""
     path = checkpoint.path.with_name(ANSWER_MODEL)
     try:
         return path.read_bytes() if path.is_file() else None

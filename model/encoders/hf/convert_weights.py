@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from hsfiq.atomic_files import sync
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.checkpoints.checkpoint import write_safetensors
 from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES, Architecture
 from hsfiq.model.encoders.blip2_weights import (
     BERT_CONFIG,
@@ -41,15 +41,10 @@ from hsfiq.model.encoders.hf.tensor_names import (
 def lavis_to_hf(architecture: Architecture, source: Path, out: Path) -> int:
     """Convert LAVIS' files to a folder that `blip2-hf` and transformers load.
 
-    Every tensor keeps its precision.
-
-    Args:
-        architecture: of the files, with EVA's image encoder.
-        source: the folder of LAVIS' files.
-        out: the new folder, written completely or not at all.
+    Every tensor keeps its precision; `out` is written completely or not at all.
 
     Returns:
-        How many tensors transformers' model has.
+        The number of tensors that transformers' model has.
 
     Raises:
         UnreadableInput: files or tensors are missing, unknown, damaged or of another shape; `out`
@@ -75,8 +70,13 @@ def lavis_to_hf(architecture: Architecture, source: Path, out: Path) -> int:
         config.save_pretrained(draft)
         model.tokenizer_of(words).save_pretrained(draft)
         (draft / weight_files.VOCABULARY).write_text("\n".join(words) + "\n", encoding="utf-8")
-        write_safetensors(converted, draft / weight_files.WEIGHTS)
-        write_safetensors(lavis_only(tensors), draft / weight_files.LAVIS_ONLY)
+        for part, name in (
+            (converted, weight_files.WEIGHTS),
+            (lavis_only(tensors), weight_files.LAVIS_ONLY),
+        ):
+            # safetensors refuses tensors that share a storage.
+            copies = {key: tensor.clone().contiguous() for key, tensor in part.items()}
+            write_safetensors(copies, draft / name, {"format": "pt"})
     return len(converted)
 
 
@@ -85,13 +85,8 @@ def lavis_tensors(
 ) -> dict[str, Tensor]:
     """Read LAVIS' files as one model's tensors, without the blocks that BLIP-2 does not use.
 
-    Args:
-        architecture: of the files.
-        source: their folder.
-        wanted: the tensors to convert them to, by transformers' names.
-
-    Raises:
-        UnreadableInput: a needed tensor is missing, or a file is damaged.
+    `wanted` are the tensors to convert them to, by transformers' names. Raises UnreadableInput if
+    one of theirs is missing, or a file is damaged.
     """
     names = [name for hf_name in wanted for name in lavis_names(hf_name)]
     tensors: dict[str, Tensor] = {}
@@ -106,18 +101,10 @@ def lavis_tensors(
 
 
 def hf_to_lavis(source: Path, out: Path) -> Architecture:
-    """Convert a folder of transformers' layout to LAVIS' files.
+    """Convert a folder of transformers' layout to LAVIS' files, and return their architecture.
 
-    Args:
-        source: `Salesforce/blip2-itm-vit-g` or `-coco`, or what `lavis_to_hf` wrote.
-        out: the new folder, written completely or not at all.
-
-    Returns:
-        The architecture of the files.
-
-    Raises:
-        UnreadableInput: as `lavis_to_hf`, or LAVIS publishes no such model.
-        HsfiqError: transformers is not installed.
+    `source` is `Salesforce/blip2-itm-vit-g` or `-coco`, or what `lavis_to_hf` wrote. Raises as
+    `lavis_to_hf`, and UnreadableInput if LAVIS publishes no such model.
     """
     weight_files.require_files(source)
     require_new(out)
@@ -162,14 +149,6 @@ def write_lavis(architecture: Architecture, tensors: Mapping[str, Tensor], folde
     torch.save({"model": rest}, folder / architecture.checkpoint)
 
 
-def write_safetensors(tensors: Mapping[str, Tensor], file: Path) -> None:
-    file.touch()
-    mode = file.stat().st_mode
-    copies = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
-    save_file(copies, file, metadata={"format": "pt"})
-    file.chmod(mode)  # safetensors makes it readable by its owner only
-
-
 @contextmanager
 def atomic_folder(out: Path) -> Iterator[Path]:
     """A draft folder that becomes `out`, unless the block raises; UnreadableInput if it cannot."""
@@ -190,7 +169,7 @@ def atomic_folder(out: Path) -> Iterator[Path]:
 
 
 def require_new(out: Path) -> None:
-    """Check that `out` is absent or an empty folder, else raise UnreadableInput."""
+    """Raise UnreadableInput unless `out` is absent or an empty folder."""
     # The draft's name is made from that of `out`, and "." has none.
     if not out.name or (out.exists() and not (out.is_dir() and not any(out.iterdir()))):
         raise UnreadableInput(str(out), "exists already", "name another --out")

@@ -41,13 +41,7 @@ class Blip2Hf(nn.Module):
     name = NAME
 
     def __init__(self, hf: Any, vit: Vit, tokenizer: Any) -> None:
-        """Wrap a model and freeze what is not trained.
-
-        Args:
-            hf: transformers' `Blip2ForImageTextRetrieval`, in fp32.
-            vit: the settings of its image encoder.
-            tokenizer: equivalent to LAVIS'.
-        """
+        """Wrap a `Blip2ForImageTextRetrieval` in fp32 and freeze what is not trained."""
         super().__init__()
         self.preprocessing = Preprocessing(size=vit.size)
         self.tokens_shape = vit.tokens_shape
@@ -88,11 +82,7 @@ class Blip2Hf(nn.Module):
         return tokens.float()
 
     def query(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
-        """Compose references and texts (QuRe section 3.1 and its code).
-
-        Raises:
-            ValueError: the numbers of texts and references differ.
-        """
+        """Compose references and texts (QuRe section 3.1 and its code)."""
         if len(texts) != len(tokens):
             raise ValueError(f"{len(tokens)} references, but {len(texts)} texts")
         text = self._tokenizer(
@@ -131,11 +121,7 @@ class Blip2Hf(nn.Module):
 
 
 def load(folder: Path | None) -> Blip2Hf:
-    """Load a model from a folder of transformers' layout.
-
-    Args:
-        folder: a copy of `Salesforce/blip2-itm-vit-g` or `-coco`, or LAVIS' files converted; the
-            usual folder if None.
+    """Load a model from a folder of transformers' layout; the usual folder if None.
 
     Raises:
         UnreadableInput: a file is missing, damaged, or of another model.
@@ -153,8 +139,7 @@ def load(folder: Path | None) -> Blip2Hf:
             str(folder), f"its tokenizer has {len(tokenizer)} words, and its model {n_words}"
         )
     hf = model.build(config, str(folder / weight_files.CONFIG))
-    tensors = weight_files.read_weights(folder)
-    fill(hf, tensors, folder / weight_files.WEIGHTS)
+    fill(hf, weight_files.read_weights(folder), folder / weight_files.WEIGHTS)
     encoder = Blip2Hf(hf, model.vit_of(config), tokenizer)
     temperature = weight_files.read_lavis_only(folder).get("temp")
     if temperature is not None:

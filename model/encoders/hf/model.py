@@ -34,12 +34,9 @@ QFORMER = (
 
 
 def config_of(vit: Vit, bert: Mapping[str, Any], n_words: int) -> Blip2Config:
-    """The config of the model that LAVIS builds from the same settings.
+    """The config of the model that LAVIS builds from an EVA image encoder and BERT's config.
 
-    Args:
-        vit: an EVA image encoder.
-        bert: BERT's config, a JSON object.
-        n_words: of the Q-Former's vocabulary: BERT's words and LAVIS' own.
+    `n_words` counts the Q-Former's vocabulary: BERT's words and LAVIS' own.
     """
     qformer = {key: bert[key] for key in QFORMER if key in bert}
     return Blip2Config(
@@ -60,11 +57,7 @@ def config_of(vit: Vit, bert: Mapping[str, Any], n_words: int) -> Blip2Config:
 
 
 def read_config(folder: Path) -> Blip2Config:
-    """Read the config of a model whose Q-Former takes texts, as the published ones for retrieval.
-
-    Raises:
-        UnreadableInput: not a config of BLIP-2, or one without texts or with other patches.
-    """
+    """Read the config of a BLIP-2 whose Q-Former takes texts; UnreadableInput if it is no such."""
     file = folder / CONFIG
     values = read_json(file)
     try:
@@ -100,10 +93,8 @@ def vit_of(config: Blip2Config) -> Vit:
 def build(config: Blip2Config, where: str) -> Blip2ForImageTextRetrieval:
     """Build a model in fp32 that computes what LAVIS' does; its weights are uninitialised.
 
-    Initialising those of ViT-g would take half a minute, for values that are never used.
-
-    Raises:
-        UnreadableInput: sizes that do not go together.
+    Initialising those of ViT-g would take half a minute, for values that are never used. Raises
+    UnreadableInput for sizes that do not fit together.
     """
     model = meta_model(config, where)
     model.to_empty(device="cpu")

@@ -97,11 +97,7 @@ def lavis_names(name: str) -> tuple[str, ...]:
 
 
 def to_hf(tensors: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
-    """Rename LAVIS' tensors to transformers' names, without those of `lavis_only`.
-
-    Args:
-        tensors: by LAVIS' names: all or some of a model's.
-        where: they come from, for messages.
+    """Rename all or some of LAVIS' tensors to transformers' names, without those of `lavis_only`.
 
     Raises:
         UnreadableInput: a name that BLIP-2 with EVA's image encoder lacks, or half of a bias.
@@ -125,16 +121,11 @@ def to_hf(tensors: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
 
 
 def lavis_only(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The LAVIS tensors that transformers lacks."""
     return {name: tensor for name, tensor in tensors.items() if name.startswith(LAVIS_ONLY)}
 
 
 def to_lavis(tensors: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
-    """Rename transformers' tensors to LAVIS' names.
-
-    Args:
-        tensors: by transformers' names: all or some of a model's.
-        where: they come from, for messages.
+    """Rename all or some of transformers' tensors to LAVIS' names.
 
     Raises:
         UnreadableInput: a name that `Blip2ForImageTextRetrieval` lacks, or a bias for keys.
@@ -165,7 +156,7 @@ def require_names(wanted: Iterable[str], tensors: Mapping[str, Tensor], where: s
 
 
 def _other(name: str, names: Mapping[str, str]) -> str | None:
-    """Look a tensor's other name up, whatever its layer's number."""
+    """A tensor's other name, whatever its layer's number."""
     number = _NUMBER.search(name)
     other = names.get(_NUMBER.sub(".#.", name, count=1))
     return other.replace("#", number[1]) if other and number else other

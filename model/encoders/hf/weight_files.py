@@ -32,12 +32,11 @@ AGAIN = "download it again"
 
 
 def usual_folder() -> Path:
-    """`blip2-itm-vit-g` in the folder of weights."""
     return default_folder() / REPOSITORY.rpartition("/")[2]
 
 
 def require_files(folder: Path) -> None:
-    """Check that every file exists; UnreadableInput names the missing ones and their source."""
+    """Raise UnreadableInput if a file is missing, naming it and its source."""
     missing = [
         " or ".join(names)
         for names in ((CONFIG,), (WEIGHTS, PARTS), (VOCABULARY, TOKENIZER))
@@ -55,7 +54,7 @@ def require_files(folder: Path) -> None:
 
 
 def parts(folder: Path) -> list[str]:
-    """The files that the list of parts names; UnreadableInput if it is no such list."""
+    """The files that the list of parts names."""
     files = read_json(folder / PARTS).get("weight_map")
     if not isinstance(files, dict) or not all(isinstance(file, str) for file in files.values()):
         raise UnreadableInput(str(folder / PARTS), "lists no files of tensors", AGAIN)
@@ -63,10 +62,8 @@ def parts(folder: Path) -> list[str]:
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """Read the model's tensors, on the CPU; UnreadableInput for a damaged file."""
-    is_one_file = (folder / WEIGHTS).is_file()
     tensors: dict[str, Tensor] = {}
-    for name in [WEIGHTS] if is_one_file else parts(folder):
+    for name in [WEIGHTS] if (folder / WEIGHTS).is_file() else parts(folder):
         tensors |= read_safetensors(folder / name)
     return tensors
 

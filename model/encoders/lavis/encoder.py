@@ -57,9 +57,6 @@ class Blip2(nn.Module):
         """Build a model with a Q-Former of the real size and random weights, without any files.
 
         Its vocabulary is generated, with as many words as BERT's.
-
-        Raises:
-            HsfiqError: LAVIS is not installed.
         """
         lavis_model = import_lavis_model()
         seed = int(torch.randint(2**62, (), generator=generator))
@@ -73,7 +70,6 @@ class Blip2(nn.Module):
             return cls(architecture, model)
 
     def frozen_id(self) -> str:
-        """The sha256 of the image encoder's settings and weights."""
         if self._frozen_id is None:
             self._frozen_id = frozen_id(self._vit, self.lavis.visual_encoder.state_dict())
         return self._frozen_id
@@ -94,9 +90,6 @@ class Blip2(nn.Module):
 
         The query tokens attend to the reference by cross-attention and to the text by
         self-attention; the mean of their projected states is the query.
-
-        Raises:
-            ValueError: the numbers of texts and references differ.
         """
         if len(texts) != len(tokens):
             raise ValueError(f"{len(tokens)} references, but {len(texts)} texts")
@@ -136,11 +129,7 @@ class Blip2(nn.Module):
 
 
 def load(name: str, weights: Path) -> Blip2:
-    """Load a published model: `blip2-vitL`, `blip2-vitg` or `blip2-coco`.
-
-    Args:
-        name: of the model.
-        weights: the folder of its files (`hsfiq.model.encoders.blip2_weights.urls`).
+    """Load a published model (`ARCHITECTURES`) from the folder of its files.
 
     Raises:
         UnreadableInput: a file is missing, damaged, or of another model.
@@ -166,7 +155,6 @@ def from_files(architecture: Architecture, weights: Path) -> Blip2:
 
 
 def architecture_named(name: str) -> Architecture:
-    """The architecture of this name; HsfiqError if there is none."""
     if name not in ARCHITECTURES:
         raise HsfiqError(f"no BLIP-2 is called {name}: there are {', '.join(ARCHITECTURES)}")
     return ARCHITECTURES[name]

@@ -36,7 +36,6 @@ class LocalBlip2Qformer(Blip2Qformer):  # type: ignore[misc] # LAVIS has no type
         super().__init__()
 
     def init_tokenizer(self) -> BertTokenizer:
-        """The tokenizer, with LAVIS' additional token."""
         tokenizer = BertTokenizer(vocab_file=str(self._vocabulary))
         tokenizer.add_special_tokens({"bos_token": "[DEC]"})
         return tokenizer
@@ -91,8 +90,8 @@ def build(vit: Vit, config: Path, vocabulary: Path) -> LocalBlip2Qformer:
         settings = BertConfig.from_dict(json.loads(config.read_text(encoding="utf-8")))
         return LocalBlip2Qformer(vit, settings, vocabulary)
     except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
-        what = f"is no BERT config ({str(error).splitlines()[0]})"
-        raise UnreadableInput(str(config), what, "download it again") from error
+        problem = f"is no BERT config ({str(error).splitlines()[0]})"
+        raise UnreadableInput(str(config), problem, "download it again") from error
 
 
 def generate_vocabulary(file: Path, n_words: int) -> None:
