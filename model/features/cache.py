@@ -134,12 +134,15 @@ class FeatureCache:
         Raises:
             UnreadableInput: the last `fill` with this image found no tokens for it, or none had it.
         """
-        for image_id in image_ids:
-            if image_id not in self._row_of:
-                raise UnreadableInput(
-                    f"image {image_id}", "has no tokens", "is its file there, and a complete image?"
-                )
-        return self._files.read([self._row_of[image_id] for image_id in image_ids])
+        return self._files.read([self._row(image_id) for image_id in image_ids])
+
+    def _row(self, image_id: str) -> int:
+        row = self._row_of.get(image_id)
+        if row is None:
+            raise UnreadableInput(
+                f"image {image_id}", "has no tokens", "is its file there, and a complete image?"
+            )
+        return row
 
     def _missing(self, paths: Mapping[str, Path]) -> dict[str, Path]:
         return {
