@@ -63,7 +63,7 @@ def test_details_are_computed_on_request_only() -> None:
     assert not KEYS & set(result.to_json())
 
 
-def test_a_whole_release(drawn: tuple[Release, pd.Series]) -> None:
+def test_a_complete_release(drawn: tuple[Release, pd.Series]) -> None:
     release, _ = drawn
     written = strict(release)
     assert [*written["systems"]["systems"]] == sorted(BEST_FIRST)

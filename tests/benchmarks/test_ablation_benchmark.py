@@ -64,7 +64,7 @@ def test_the_whole_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         assert Path(path).stat().st_size > 0
 
 
-def test_trainings_of_a_seed_differ_in_their_negatives_alone() -> None:
+def test_trainings_of_a_seed_differ_only_in_their_negatives() -> None:
     trials = ablation.planned(7, FULL)
     each = len(ablation.STRATEGIES) + len(FULL.sizes)
     assert len(trials) == len(set(trials)) == 3 * each
@@ -78,7 +78,7 @@ def test_trainings_of_a_seed_differ_in_their_negatives_alone() -> None:
 
 
 def test_ranks_give_the_recall_that_an_evaluation_gives() -> None:
-    benchmark, answers = lists_of_chance(np.random.default_rng(4), n_queries=30)
+    benchmark, answers = random_lists(np.random.default_rng(4), n_queries=30)
     lists = target_ranks(benchmark, answers)
     assert math.inf in lists.ranks
     expected = evaluate(benchmark, answers).overall.figures
@@ -88,7 +88,7 @@ def test_ranks_give_the_recall_that_an_evaluation_gives() -> None:
         )
 
 
-def lists_of_chance(
+def random_lists(
     rng: np.random.Generator, n_queries: int
 ) -> tuple[Benchmark, dict[str, SystemLists]]:
     """Two parts of as many queries, whose lists of 50 are drawn from 80 images."""
@@ -123,7 +123,7 @@ def test_recall_of_resampled_targets() -> None:
         assert share == pytest.approx(sum(rank <= 10 for rank in asked) / len(asked))
 
 
-def test_a_training_that_began_otherwise_is_noticed() -> None:
+def test_a_different_warm_up_is_detected() -> None:
     one, other = (Trial(it, None, 0, 60, 10) for it in ("corpus", "qure"))
     assert one.recipe.period == 2
     curve = [0.1, 0.2, 0.3]
@@ -141,7 +141,7 @@ def trained(curve: list[float], seed: int = 0) -> Trained:
     return Trained(curve, sizes=[12.0], lists=dict.fromkeys(SPLITS, lists))
 
 
-def test_what_the_seeds_give_together() -> None:
+def test_summary_over_seeds() -> None:
     figures = [
         {"value": value, "above_corpus": value - 0.5, "above_corpus_ci": ci}
         for value, ci in ((0.6, [0.01, 0.2]), (0.4, [-0.3, 0.1]), (0.2, [-0.4, -0.2]))
@@ -155,7 +155,7 @@ def test_what_the_seeds_give_together() -> None:
 
 
 @pytest.fixture(scope="module")
-def made_up() -> dict[str, Any]:
+def made_up_result() -> dict[str, Any]:
     """A result of three seeds and two further sizes, with figures of chance."""
     plan = Plan(seeds=3, limit=60, epochs=5, answers=100, sizes=(3, 50))
     trials = ablation.planned(0, plan)
@@ -178,48 +178,54 @@ def made_up() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_tables_say_what_the_result_does(made_up: dict[str, Any]) -> None:
-    text = ablation.markdown(made_up)
+def test_tables_show_the_results_values(made_up_result: dict[str, Any]) -> None:
+    text = ablation.markdown(made_up_result)
     assert "simulated annotators" in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {row.count("|") for row in rows} == {7}
-    first = next(it for it in made_up["summary"] if it["strategy"] == "qure")
+    first = next(it for it in made_up_result["summary"] if it["strategy"] == "qure")
     one = first["recall@10"]
     shown = f"{one['mean']:.3f} ({one['lowest']:.3f} to {one['highest']:.3f})"
     assert next(row for row in rows if row.startswith("| qure |")).split("|")[3].strip() == shown
     sizes = [row.split("|")[1].strip() for row in rows if row.startswith(("| val, ", "| test, "))]
     expected = [f"{split}, {size}" for split in SPLITS for size in (3, 12, 50)]
     assert sizes[: len(expected)] == expected
-    assert len(sizes) == len(expected) + len(made_up["cases"]) + len(made_up["beside"])
+    assert len(sizes) == len(expected) + len(made_up_result["cases"]) + len(
+        made_up_result["beside"]
+    )
 
 
-def test_figures_are_whole_and_the_same_again(made_up: dict[str, Any], tmp_path: Path) -> None:
-    paths = [Path(it) for it in ablation.write(made_up, tmp_path / "one")]
+def test_figures_are_complete_and_reproducible(
+    made_up_result: dict[str, Any], tmp_path: Path
+) -> None:
+    paths = [Path(it) for it in ablation.write(made_up_result, tmp_path / "one")]
     assert [it.name for it in paths] == [
         "ablation.json", "ablation.md", "ablation.svg", "ablation.png",
         "ablation-sizes.svg", "ablation-sizes.png",
     ]  # fmt: skip
-    assert json.loads(paths[0].read_text()) == made_up
+    assert json.loads(paths[0].read_text()) == made_up_result
     for svg, png in ((paths[2], paths[3]), (paths[4], paths[5])):
         assert ET.fromstring(svg.read_bytes()).tag.endswith("svg")
         with Image.open(BytesIO(png.read_bytes())) as image:
             assert image.width > image.height > 500
-    again = ablation_report.figures(made_up["cases"])
+    again = ablation_report.figures(made_up_result["cases"])
     assert [again[it.name] for it in paths[2:]] == [it.read_bytes() for it in paths[2:]]
 
 
-def test_marks_and_lines_stand_at_their_values(made_up: dict[str, Any]) -> None:
-    case = next(it for it in made_up["cases"] if it["strategy"] == "top-k" and it["seed"] == 1)
-    panel = ablation_report.strategies_figure(made_up["cases"]).axes[3]
+def test_marks_and_lines_are_at_their_values(made_up_result: dict[str, Any]) -> None:
+    case = next(
+        it for it in made_up_result["cases"] if it["strategy"] == "top-k" and it["seed"] == 1
+    )
+    panel = ablation_report.strategies_figure(made_up_result["cases"]).axes[3]
     assert panel.get_title() == "Spearman's rho"
     lines = [(np.asarray(it.get_xdata()).tolist(), it.get_label()) for it in panel.get_lines()]
     assert ([case["rho"]["value"]], "seed 1") in lines
     assert case["rho"]["ci"] in [values for values, _ in lines]
-    sizes = ablation_report.sizes_of(made_up["cases"])
+    sizes = ablation_report.sizes_of(made_up_result["cases"])
     panel = ablation_report.sizes_figure(sizes).axes[0]
     means = {
         it["n_neg"]: it["recall@1"]["mean"]
-        for it in made_up["summary"]
+        for it in made_up_result["summary"]
         if (it["strategy"], it["split"]) == ("cirqrs", "val")
     }
     mean = panel.get_lines()[0]

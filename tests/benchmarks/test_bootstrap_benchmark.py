@@ -7,7 +7,7 @@ import pytest
 from benchmarks import bootstrap, coverage
 
 
-def test_both_ways_come_to_the_same_rho(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_methods_give_the_same_rho(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bootstrap, "PARTICIPANTS", 8)
     result = bootstrap.measure(seed=1, resamples=30, part=20)
     assert result["equal"]
@@ -22,7 +22,7 @@ def test_both_ways_come_to_the_same_rho(monkeypatch: pytest.MonkeyPatch) -> None
     assert [case["compared"] for case in result["cases"]] == [30, 20, 20]
 
 
-def test_each_interval_is_held_against_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coverage_counts_intervals_that_contain_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coverage, "TRUTH_PARTICIPANTS", 2000)
     result = coverage.measure(seed=2, studies=12, sizes=(4, 12))
     assert 0.3 < result["truth"] < 0.5

@@ -8,13 +8,13 @@ from benchmarks import evaluate_memory
 
 
 @pytest.mark.parametrize("size", [3, 50, 600, 1300])
-def test_both_ways_rank_the_same(size: int) -> None:
+def test_both_methods_give_the_same_ranking(size: int) -> None:
     ours = evaluate_memory.streamed(5, size)
     assert ours.equal(evaluate_memory.obvious(5, size))
     assert not ours.equal(evaluate_memory.obvious(6, size))
 
 
-def test_what_is_not_measured_is_scaled_and_said_to_be() -> None:
+def test_unmeasured_times_are_scaled_and_marked() -> None:
     result = evaluate_memory.measure(seed=5, sizes=(600, 1300), held=600)
     assert result["equal"]
     assert result["theirs_measured_on"] == 600

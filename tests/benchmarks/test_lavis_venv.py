@@ -21,14 +21,14 @@ def test_a_folder_for_each_set_of_versions(monkeypatch: pytest.MonkeyPatch, tmp_
     assert lavis_venv.folder() != known
 
 
-def test_it_holds_the_extras_and_not_hsfiq_itself() -> None:
+def test_the_environment_has_the_extras_but_not_hsfiq() -> None:
     required = lavis_venv.requirements()
     assert any(name.startswith("salesforce-lavis==1.0.2") for name in required)
     assert any(name.startswith("safetensors") for name in required)
     assert not any(name.startswith("hsfiq") for name in required)
 
 
-def test_without_it_the_benchmark_says_what_to_run(
+def test_without_the_environment_the_command_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HSFIQ_LAVIS", str(tmp_path / "nowhere"))

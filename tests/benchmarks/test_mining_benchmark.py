@@ -8,7 +8,7 @@ import torch
 from benchmarks import mining
 
 
-def test_both_ways_come_to_the_same_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_methods_give_the_same_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mining, "VECTORS", 2)
     result = mining.mine(seed=5, queries=60, images=80, part=40, scored_part=20)
     assert result["equal"]

@@ -8,7 +8,7 @@ from benchmarks import permutation
 from hsfiq.analysis.resampling.permutation import cell_sums, standard_ranks
 
 
-def test_both_ways_come_to_the_same_figures() -> None:
+def test_both_methods_give_the_same_figures() -> None:
     result = permutation.compare(seed=3, queries=12, permutations=40, part=15)
     assert result["equal"]
     assert result["theirs_measured_on"] == 15

@@ -41,7 +41,7 @@ def names(path: Path) -> list[str]:
     return sorted(file.name for file in path.parent.iterdir())
 
 
-def test_it_takes_the_place_of_the_old_one(path: Path) -> None:
+def test_a_new_file_replaces_the_old_file(path: Path) -> None:
     write_whole(path, b"new")
     write_whole(path.with_name("other"), b"")
     assert path.read_bytes() == b"new"
@@ -90,7 +90,7 @@ def test_a_full_disk_leaves_the_old_one(path: Path, monkeypatch: pytest.MonkeyPa
     assert names(path) == ["it.json"]
 
 
-def test_what_cannot_be_written(path: Path) -> None:
+def test_unwritable_paths_are_refused(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_whole(path.parent / "nowhere" / "it.json", b"new")
     with pytest.raises(FileNotFoundError):

@@ -110,7 +110,7 @@ def test_results_for_people() -> None:
     ]
 
 
-def test_one_means_that_the_data_says_no() -> None:
+def test_exit_code_1_reports_failed_checks() -> None:
     assert hsfiq("export").code == 1
     assert hsfiq("db", "check").code == 1
     hsfiq("import", "fashioniq", FASHIONIQ)
@@ -120,7 +120,7 @@ def test_one_means_that_the_data_says_no() -> None:
     assert hsfiq("db", "check").code == 0
 
 
-def test_the_study_must_be_named_where_there_are_several() -> None:
+def test_the_study_must_be_named_if_there_are_several() -> None:
     hsfiq("import", "hpfiq", HPFIQ)
     hsfiq("import", "hpfiq", HPFIQ, "--study", "second")
     unnamed = hsfiq("export")
@@ -141,7 +141,7 @@ def test_the_study_must_be_named_where_there_are_several() -> None:
         ["import", "hpfiq", "absent.json", "--debug"],
     ],
 )
-def test_debug_lets_the_error_through_wherever_it_stands(arguments: list[str]) -> None:
+def test_debug_is_accepted_at_any_position(arguments: list[str]) -> None:
     with pytest.raises(UnreadableInput, match=r"absent\.json: there is no such file"):
         hsfiq(*arguments)
 
@@ -159,12 +159,12 @@ def test_debug_shows_the_traceback() -> None:
     assert "absent.json: there is no such file" in shown.stderr
 
 
-def test_a_defect_is_no_message() -> None:
+def test_a_defect_is_shown_with_its_traceback() -> None:
     """What nobody foresaw keeps its traceback, with or without --debug."""
     assert cli.explain(ZeroDivisionError("a defect")) == (None, 1)
 
 
-def test_messages_hold_nothing_that_a_terminal_obeys() -> None:
+def test_messages_contain_no_terminal_control_characters() -> None:
     Path("it.json").write_text(json.dumps({"\x1b[31mred\u202e": 3}))
     shown = hsfiq("import", "hpfiq", "it.json")
     assert shown.code == 2
@@ -174,7 +174,7 @@ def test_messages_hold_nothing_that_a_terminal_obeys() -> None:
 # ----------------------------------------------------------------------------- which database
 
 
-def test_the_command_wins_then_the_root_then_the_variable(
+def test_precedence_is_command_then_root_then_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def made(*arguments: str | Path) -> set[str]:
@@ -206,7 +206,7 @@ def test_the_commands_of_the_schema() -> None:
     assert "the tables are as they should be" in hsfiq("db", "check").out
 
 
-def test_the_demo_written_by_simulation(need: Callable[..., None]) -> None:
+def test_the_demo_command_writes_simulated_answers(need: Callable[..., None]) -> None:
     need("PIL")
     done = hsfiq("demo", "--answers", "3", "--seed", "3", "--dir", "simulated")
     assert (done.code, done.err) == (0, "")
@@ -222,7 +222,7 @@ def test_the_demo_written_by_simulation(need: Callable[..., None]) -> None:
 # ------------------------------------------------------------------------------ in any folder
 
 
-def test_beside_a_strangers_folders(need: Callable[..., None]) -> None:
+def test_works_beside_unrelated_packages(need: Callable[..., None]) -> None:
     for name in ("model", "analysis", "migrations", "annotate", "typer", "sqlalchemy"):
         Path(name).mkdir()
         Path(name, "__init__.py").write_text(f"raise SystemExit('a stranger: {name}')")
@@ -243,7 +243,7 @@ def test_beside_a_strangers_folders(need: Callable[..., None]) -> None:
     assert "recall@5" in run("analyze", "--metric", "recall@5")
 
 
-def test_whoever_reads_the_output_may_leave() -> None:
+def test_the_reader_of_the_output_may_close_the_pipe() -> None:
     hsfiq("import", "hpfiq", HPFIQ)
     process = subprocess.Popen(
         [sys.executable, "-m", "hsfiq", "study", "list"],
@@ -278,7 +278,7 @@ sys.exit(run(["import", "hpfiq", sys.argv[1]]) or run(["export"]) or run(["--hel
     assert Path("releases/hpfiq-hp-1.0.0/hpfiq.json").read_bytes() == HPFIQ.read_bytes()
 
 
-def test_what_an_extra_would_bring_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     for name in [name for name in sys.modules if name.startswith("hsfiq.analysis")]:
         monkeypatch.delitem(sys.modules, name)
@@ -287,7 +287,7 @@ def test_what_an_extra_would_bring_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert "pip install 'hsfiq[analysis]'" in shown.err
 
 
-def test_a_database_is_one_file_when_the_command_has_ended() -> None:
+def test_the_database_is_a_single_file_after_the_command() -> None:
     """Who copies hsfiq.db alone must have all of it."""
     subprocess.run(
         [sys.executable, "-m", "hsfiq", "import", "hpfiq", str(HPFIQ)],

@@ -66,7 +66,7 @@ def frame_share(sheet: Sheet, cell: Cell) -> float:
 # ------------------------------------------------------------------------------------- the page
 
 
-def test_roles_are_told_by_frames_and_words_not_by_colour_alone(images: Path) -> None:
+def test_roles_are_shown_by_frames_and_words_not_only_by_colour(images: Path) -> None:
     sheet = drawn(images, SheetRow("s", ("a", "tgt", "also", "ref", "b")))
     roles = [cell.role for cell in listed(sheet)]
     assert roles == [None, "target", "truth", "reference", None]
@@ -93,7 +93,7 @@ def test_frames_never_cover_the_picture(images: Path) -> None:
     assert inside.getcolors() == [(inside.width * inside.height, RED)]
 
 
-def test_absent_and_broken_images_are_placeholders_that_say_so(images: Path) -> None:
+def test_absent_and_broken_images_become_labelled_placeholders(images: Path) -> None:
     (images / "b.png").write_bytes(b"no image")
     sheet = drawn(images, SheetRow("s", ("gone", "b", "a")))
     assert sheet.reasons == {"gone": ABSENT, "b": "image undecodable"}
@@ -106,7 +106,9 @@ def test_absent_and_broken_images_are_placeholders_that_say_so(images: Path) -> 
 
 
 @pytest.mark.parametrize("size", [(30, 60), (400, 90), (3, 900), (1, 1)])
-def test_pictures_keep_their_proportions_whole(size: tuple[int, int], images: Path) -> None:
+def test_pictures_keep_their_proportions_and_are_not_cropped(
+    size: tuple[int, int], images: Path
+) -> None:
     Image.new("RGB", size, BLUE).save(images / "a.png")
     sheet = drawn(images, SheetRow("s", ("a", "b")))
     left, top, right, bottom = listed(sheet)[0].box
@@ -156,7 +158,7 @@ def test_wrapping_loses_no_letter(text: str, width: int) -> None:
     assert all(font.getlength(line) <= width for line in lines)
 
 
-def test_letters_that_no_font_has_are_named() -> None:
+def test_letters_missing_from_the_font_are_named() -> None:
     assert Fonts().lacking("is red, ~60% off") == ""
     private = "\ue123"
     assert Fonts().lacking(f"a {private}") == private
@@ -219,7 +221,7 @@ def test_captions_in_the_reversed_order() -> None:
     assert query_in_folder(CIRR, "7").reference == "dev-1-0-img0"
 
 
-def test_circo_has_several_truths_and_ids_in_two_splits(tmp_path: Path) -> None:
+def test_circo_has_several_targets_and_ids_in_two_splits(tmp_path: Path) -> None:
     entry = {"id": 0, "reference_img_id": 3, "relative_caption": "two dogs", "shared_concept": "a"}
     val = entry | {"target_img_id": 12, "gt_img_ids": [12, 44], "semantic_aspects": []}
     (tmp_path / "val.json").write_text(json.dumps([val]))
@@ -245,7 +247,7 @@ def test_a_run_without_the_query_says_so(tmp_path: Path) -> None:
     assert "1 system, 1 without a list" in ran.out
 
 
-def test_systems_of_one_name_are_told_apart() -> None:
+def test_systems_of_the_same_name_get_distinct_labels() -> None:
     query = query_in_folder(FASHIONIQ, "shirt.val.0")
     rows = rows_of_runs([RUNS / "sprc.trec", RUNS / "sprc.jsonl"], query)
     assert [row.system for row in rows] == [
@@ -270,7 +272,7 @@ def test_from_the_database(images: Path) -> None:
     assert [row["system"] for row in run.result["systems"]] == ["sprc"]
 
 
-def test_from_a_database_that_knows_no_image_folder() -> None:
+def test_from_a_database_without_an_image_folder() -> None:
     shutil.copytree(FASHIONIQ, "fiq")
     hsfiq("import", "fashioniq", "fiq")
     Image.new("RGB", (9, 9)).save("ref_a.png")
@@ -308,7 +310,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_query_that_the_database_does_not_hold() -> None:
+def test_a_query_missing_from_the_database() -> None:
     nothing = hsfiq("show", "7")
     assert (nothing.code, nothing.out) == (1, "")
     assert "there is no database" in nothing.err

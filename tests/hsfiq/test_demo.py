@@ -93,7 +93,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 # ----------------------------------------------------------------------------------- to be served
 
 
-def test_the_served_study_has_room_and_pictures(
+def test_the_served_study_has_open_places_and_images(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 20)
@@ -114,7 +114,7 @@ def test_the_served_study_has_room_and_pictures(
     database.close()
 
 
-def test_the_demos_database_lies_in_its_own_folder(
+def test_the_demos_database_is_in_its_own_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HSFIQ_DATABASE_URL", "sqlite:////elsewhere/other.db")
@@ -136,13 +136,13 @@ ODD_NAMES = (
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_url_names_the_file_that_it_was_made_for(name: str, tmp_path: Path) -> None:
+def test_a_url_opens_the_file_it_was_made_for(name: str, tmp_path: Path) -> None:
     file = tmp_path / name / DATABASE_FILE
     assert make_url(sqlite_url(file)) == URL.create("sqlite", database=str(file))
 
 
 @pytest.mark.usefixtures("unseen")
-def test_the_database_lies_in_the_folder_whatever_its_name(
+def test_the_database_is_in_the_folder_for_any_folder_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -181,7 +181,9 @@ def test_an_existing_study_keeps_its_size(tmp_path: Path) -> None:
         (("--no-open",), "--no-open: needs --full; leave it out, or give --full"),
     ],
 )
-def test_options_that_do_not_go_together(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_incompatible_options_are_refused(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
     command = hsfiq("demo", "--dir", tmp_path / "demo", *words)
     assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {said}\n")
     assert not (tmp_path / "demo").exists()
@@ -198,9 +200,7 @@ def test_the_help_names_the_default_number_of_participants() -> None:
 
 @pytest.mark.parametrize("n_answers", [1, 50, 51])
 @pytest.mark.usefixtures("unseen")
-def test_exactly_so_many_answers_are_given(
-    database: Database, tmp_path: Path, n_answers: int
-) -> None:
+def test_the_number_of_answers_is_exact(database: Database, tmp_path: Path, n_answers: int) -> None:
     make_answered_study(database, tmp_path, n_answers, seed=1)
     assert count(database, Response) == n_answers
     assert count(database, Participant) == -(-n_answers // 50)
@@ -208,7 +208,7 @@ def test_exactly_so_many_answers_are_given(
 
 
 @ONE_WORKER
-def test_five_hundred_answers_are_ten_whole_participants(answered: Database) -> None:
+def test_five_hundred_answers_are_ten_complete_participants(answered: Database) -> None:
     assert count(answered, Response) == 500
     assert count(answered, Participant) == 10
     with answered.reading() as session:
@@ -276,7 +276,7 @@ def test_better_systems_are_preferred(answered: Database) -> None:
 
 
 @ONE_WORKER
-def test_simulated_answers_are_stored_like_peoples(answered: Database) -> None:
+def test_simulated_answers_are_stored_like_those_of_people(answered: Database) -> None:
     with answered.reading() as session:
         checks = session.scalars(select(CheckAnswer)).all()
         asked = session.scalars(select(Check.id).join(Check.form).where(Form.position > 1)).all()
@@ -308,7 +308,7 @@ def test_each_query_has_two_systems_and_a_truth(answered: Database) -> None:
 
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.usefixtures("unseen")
-def test_a_splits_targets_are_its_own(database: Database, tmp_path: Path, split: Split) -> None:
+def test_splits_do_not_share_targets(database: Database, tmp_path: Path, split: Split) -> None:
     make_answered_study(database, tmp_path, 55, seed=2, split=split)
     with database.reading() as session:
         triplets = session.scalars(select(Triplet)).all()
@@ -320,7 +320,7 @@ def test_a_splits_targets_are_its_own(database: Database, tmp_path: Path, split:
 
 
 @pytest.mark.usefixtures("unseen")
-def test_the_command_asks_held_out_combinations(tmp_path: Path) -> None:
+def test_the_command_uses_held_out_combinations(tmp_path: Path) -> None:
     command = hsfiq(
         *(
             "demo",

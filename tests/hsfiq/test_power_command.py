@@ -15,7 +15,7 @@ def with_pandas(need: Callable[..., None]) -> None:
     need("pandas", "scipy")
 
 
-def test_sizes_and_what_is_needed() -> None:
+def test_widths_and_required_participants() -> None:
     done = hsfiq("power", *SMALL, "--width", "0.1", "--json")
     assert done.code == 0
     sizes = [(size["participants"], size["questions"]) for size in done.result["sizes"]]
@@ -70,7 +70,7 @@ def test_the_details_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (("--from", "x", "--metric", "a", "--metric", "b", "--metric", "c"), "name one or two"),
     ],
 )
-def test_what_cannot_be_simulated(arguments: tuple[str, ...], message: str) -> None:
+def test_impossible_simulations_are_refused(arguments: tuple[str, ...], message: str) -> None:
     done = hsfiq("power", *arguments)
     assert done.code == 2
     assert message in done.err

@@ -72,7 +72,7 @@ def test_the_papers_figures(need: Callable[..., None]) -> None:
     assert round(figures["position_bias"]["rate"], 4) == 0.5405
 
 
-def test_for_people_too(need: Callable[..., None]) -> None:
+def test_the_text_output(need: Callable[..., None]) -> None:
     need("pandas")
     assert hsfiq("export").code == 0
     assert "0.1554" in hsfiq("analyze", "--metric", "recall@5").out

@@ -40,7 +40,7 @@ def owners_folder(
         Path(f"{name}.toml").write_text(CONFIG.format(name=name), encoding="utf-8")
 
 
-def test_a_study_is_made_for_simulated_annotators_only_when_asked_for() -> None:
+def test_a_study_is_for_simulated_annotators_only_on_request() -> None:
     assert hsfiq("study", "create", "people.toml").code == 0
     assert hsfiq("study", "create", "simulated.toml", "--simulated").code == 0
     listed = json.loads(hsfiq("study", "list", "--json").out)["studies"]
@@ -60,7 +60,7 @@ def test_a_simulated_study_is_run_as_others_are_until_it_is_closed() -> None:
 
 @on_sqlite
 @pytest.mark.parametrize("simulated", [True, False])
-def test_a_demo_is_served_to_those_whom_it_was_made_for(
+def test_a_demo_is_served_to_its_intended_annotators(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, simulated: bool
 ) -> None:
     monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 10)

@@ -113,7 +113,7 @@ def write_published(path: Path, n_questions: int = 3) -> Path:
     return path
 
 
-def stranger_folder(folder: Path) -> Path:
+def folder_with_unrelated_packages(folder: Path) -> Path:
     """A folder with packages of our names, none of which may ever be imported."""
     for name in ("model", "analysis", "annotate", "migrations", "migrations/versions"):
         (folder / name).mkdir(parents=True)
@@ -128,7 +128,7 @@ def stranger_folder(folder: Path) -> Path:
 # -------------------------------------------------------------------------------- what is in it
 
 
-def test_it_holds_one_package(wheel: Path) -> None:
+def test_the_wheel_contains_one_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     info = f"hsfiq-{__version__}.dist-info"
@@ -142,7 +142,7 @@ def test_it_holds_one_package(wheel: Path) -> None:
     assert [name for name in names if any(stray in name for stray in strays)] == []
 
 
-def test_it_holds_every_file_of_the_packages(wheel: Path) -> None:
+def test_the_wheel_contains_every_file_of_the_packages(wheel: Path) -> None:
     """Pages, styles and guidelines too, not Python alone."""
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if name.startswith("hsfiq/")}
@@ -155,7 +155,7 @@ def test_it_holds_every_file_of_the_packages(wheel: Path) -> None:
     assert {name for name in packed if ".dist-info" not in name} == there
 
 
-def test_its_extras_are_as_promised(wheel: Path) -> None:
+def test_its_extras_are_the_documented_ones(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"hsfiq-{__version__}.dist-info/METADATA").decode()
     extras = {
@@ -190,10 +190,12 @@ def target(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def installed(target: Path, tmp_path: Path) -> Installed:
     """The installed command beside a stranger's packages."""
-    return Installed(target / "bin" / "hsfiq", stranger_folder(tmp_path / "theirs"), target)
+    return Installed(
+        target / "bin" / "hsfiq", folder_with_unrelated_packages(tmp_path / "theirs"), target
+    )
 
 
-def test_every_step_works_beside_a_strangers_packages(installed: Installed) -> None:
+def test_every_step_works_beside_unrelated_packages(installed: Installed) -> None:
     database = "sqlite:///hsfiq.db"
     assert installed.succeed("db", "upgrade") == f"{database}: empty -> {head_revision()}\n"
     assert "as they should be" in installed.succeed("db", "check")
@@ -248,7 +250,7 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def core(bare: Path, tmp_path: Path) -> Installed:
     """The command without any extra, beside a stranger's packages."""
-    return Installed(bare / "hsfiq", stranger_folder(tmp_path / "theirs"))
+    return Installed(bare / "hsfiq", folder_with_unrelated_packages(tmp_path / "theirs"))
 
 
 def test_the_core_is_small(bare: Path, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_names_survive_the_round_trip(metric: Metric) -> None:
         ("recall", ScoreColumn("recall")),
     ],
 )
-def test_names_as_people_write_them(name: str, metric: Metric) -> None:
+def test_alternative_spellings_of_names(name: str, metric: Metric) -> None:
     assert parse_metric(name) == metric
 
 

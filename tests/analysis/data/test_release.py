@@ -33,7 +33,7 @@ def test_reading_returns_what_was_written(tmp_path: Path, study: list[Question])
     assert analyze(read, [Recall(5)]).to_json() == analyze(release, [Recall(5)]).to_json()
 
 
-def test_scores_are_found(folder: Path, tmp_path: Path) -> None:
+def test_scores_are_read(folder: Path, tmp_path: Path) -> None:
     extra = tmp_path / "mine.csv"
     extra.write_text("set_id,score\n", encoding="utf-8")
     assert dict(read_release(folder, [extra]).scores) == {"mine": extra}

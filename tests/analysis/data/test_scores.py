@@ -75,7 +75,7 @@ def test_ids_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
     assert read_scores(path, release.sets)[IDS[0]] == 3
 
 
-def test_scores_are_found_beside_the_release_and_as_extra_files(tmp_path: Path) -> None:
+def test_scores_are_read_beside_the_release_and_from_extra_files(tmp_path: Path) -> None:
     folder = tmp_path / "small-hp-1.0.0"
     beside = scores_folder(folder)
     assert beside == tmp_path / "small-hp-1.0.0.scores"
@@ -86,7 +86,7 @@ def test_scores_are_found_beside_the_release_and_as_extra_files(tmp_path: Path) 
     assert find_scores(folder, [extra, kept]) == {"cirqrs": kept, "mine": extra}
 
 
-def test_a_trailing_dot_still_finds_the_scores(
+def test_a_trailing_dot_still_matches_the_scores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "small"

@@ -120,7 +120,7 @@ def test_the_jackknife_names_a_decisive_participant() -> None:
 
 
 @pytest.mark.parametrize("study", [[], [Question(1)], [Question(0)]])
-def test_too_little_gives_reasons(study: list[Question]) -> None:
+def test_too_few_answers_give_reasons(study: list[Question]) -> None:
     release = make_release(study)
     result = sensitivity(release, {"m": values_of(study)}, bootstrap_of(release, 5))
     for statistic in STATISTICS:

@@ -158,7 +158,7 @@ def binomial_tail(least: int, n: int, p: float) -> float:
 
 
 @pytest.mark.parametrize(("hits", "n"), [(3, 10), (1, 2), (40, 90)])
-def test_the_exact_interval_leaves_a_fortieth_on_either_side(hits: int, n: int) -> None:
+def test_the_exact_interval_has_tails_of_a_fortieth(hits: int, n: int) -> None:
     share = exact_proportion(hits, n)
     assert (share.rate, share.n) == (hits / n, n)
     assert binomial_tail(hits, n, share.ci[0]) == pytest.approx(0.025)

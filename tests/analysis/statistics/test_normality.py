@@ -36,7 +36,7 @@ def test_is_defined_or_says_why(numbers: list[float]) -> None:
     assert (result.reason is not None) == undefined
 
 
-def test_missing_values_are_left_out() -> None:
+def test_missing_values_are_excluded() -> None:
     values = [1.0, 2.0, 4.0, 8.0]
     assert normality(pd.Series([*values, math.nan])) == normality(pd.Series(values))
 

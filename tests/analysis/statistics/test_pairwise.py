@@ -185,7 +185,7 @@ def test_a_known_human_threshold_is_recovered() -> None:
     assert 0.98 < result.accuracy < 1.0  # folds meet gaps between their epsilon and the threshold
 
 
-def test_an_epsilon_from_other_participants_flatters_less() -> None:
+def test_an_epsilon_from_other_participants_is_less_optimistic() -> None:
     rng = np.random.default_rng(6)
     gains = []
     for _ in range(30):
@@ -214,7 +214,7 @@ def test_what_is_undefined_has_a_reason() -> None:
 
 @few
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 1)), max_size=20))
-def test_epsilon_is_the_smallest_of_the_best(pairs: list[tuple[int, int]]) -> None:
+def test_epsilon_is_the_smallest_optimal_value(pairs: list[tuple[int, int]]) -> None:
     gaps, human = (np.array([pair[place] for pair in pairs], dtype=np.int64) for place in (0, 1))
     relations = Relations.of(gaps.astype(np.float64), human)
     epsilon = relations.best_epsilon()

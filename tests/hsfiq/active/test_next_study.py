@@ -55,7 +55,7 @@ def name_of(shown: RetrievedSet) -> str:
 # -------------------------------------------------------------------------------------- candidates
 
 
-def test_all_pairs_but_those_asked_and_those_held_out(database: Database) -> None:
+def test_all_pairs_except_those_shown_and_those_held_out(database: Database) -> None:
     queries = make_queries(database, {"shirt": 4})
     draw(database, queries)
     asked = {(name, frozenset(systems)) for name, systems in pairs_of(database, "small")}
@@ -98,7 +98,7 @@ def held(category: str, number: int) -> HeldOut:
     return HeldOut(frozenset({"small"}), frozenset({("small", *images)}))
 
 
-def test_whatever_study_has_shown_two_sets(database: Database) -> None:
+def test_pairs_shown_in_any_study_are_excluded(database: Database) -> None:
     queries = make_queries(database, {"shirt": 3})
     draw(database, queries)
     draw(database, queries, name="other", design=replace(SMALL, seed=9))
@@ -158,7 +158,7 @@ def test_no_triplet_twice_and_any_number_up_to_all_triplets(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_even_over_categories_and_systems_whatever_is_picked(seed: int) -> None:
+def test_the_choice_is_balanced_over_categories_and_systems(seed: int) -> None:
     pairs = made_pairs([(category, 4) for category in range(3) for _ in range(40)])
     favourite = lambda places: max(places, key=lambda it: pairs[it].systems == (0, 1))  # noqa: E731
     rng = Random(seed)
@@ -170,7 +170,7 @@ def test_even_over_categories_and_systems_whatever_is_picked(seed: int) -> None:
         assert set(Counter(it.systems for it in chosen).values()) == {6}
 
 
-def test_few_pairs_are_even_over_systems_first_by_category() -> None:
+def test_few_pairs_are_balanced_over_systems_within_category() -> None:
     pairs = made_pairs([(category, 4) for category in range(3) for _ in range(40)])
     for seed in range(5):
         rng = Random(seed)
@@ -234,7 +234,7 @@ def test_the_seed_makes_the_choice(asked: Database) -> None:
 
 
 @on_sqlite
-def test_a_file_may_describe_it(asked: Database) -> None:
+def test_a_file_may_describe_the_study(asked: Database) -> None:
     Path("new.toml").write_text(
         '[study]\nname = "new"\ntitle = "And these?"\n'
         "[design]\nk = 2\nquestions_per_form = 2\n"
@@ -257,7 +257,7 @@ def test_a_file_may_describe_it(asked: Database) -> None:
     assert again.err.startswith("hsfiq: new.toml: line 2: study.name: a study called 'new'")
 
 
-def test_whose_answers_the_old_study_holds_the_new_ones_will_be(asked: Database) -> None:
+def test_the_new_study_has_the_same_kind_of_annotators(asked: Database) -> None:
     with asked.writing() as session:
         session.scalars(select(Study)).one().origin = "simulated"
     assert hsfiq("study", "next", "--n", "2", "--strategy", "random").code == 0
@@ -284,7 +284,7 @@ def test_whose_answers_the_old_study_holds_the_new_ones_will_be(asked: Database)
         (("--n", "2", "--strategy", "random", "--simulated"), "--simulated: goes with CONFIG"),
     ],
 )
-def test_wrong_words_change_nothing(asked: Database, words: tuple[str, ...], said: str) -> None:
+def test_invalid_options_change_nothing(asked: Database, words: tuple[str, ...], said: str) -> None:
     Path("new.toml").write_text(
         '[study]\nname = "new"\ntitle = "And these?"\n[queries]\ndataset = "small"\nsample = 2\n',
         encoding="utf-8",
@@ -310,7 +310,7 @@ def test_a_database_that_may_only_be_read(asked: Database, database_url: str) ->
 
 
 @pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
-def test_two_at_once_ask_different_pairs(asked: Database, database_url: str) -> None:
+def test_two_concurrent_commands_choose_different_pairs(asked: Database, database_url: str) -> None:
     """Both choose before either stores: the second is told, and nothing is asked twice."""
 
     def ask(name: str) -> int:
@@ -339,7 +339,7 @@ def database_of(url: str) -> Iterator[Database]:
         database.close()
 
 
-def test_an_imported_study_has_no_design_to_go_on_from(asked: Database) -> None:
+def test_an_imported_study_has_no_design_to_continue(asked: Database) -> None:
     with asked.writing() as session:
         study = session.scalars(select(Study)).one()
         study.origin, study.design = "imported", {}
@@ -348,7 +348,7 @@ def test_an_imported_study_has_no_design_to_go_on_from(asked: Database) -> None:
     assert "was imported and has no design; name a CONFIG.toml" in ran.err
 
 
-def test_another_study_that_came_meanwhile(database: Database) -> None:
+def test_another_study_created_meanwhile(database: Database) -> None:
     draw(database, make_queries(database, {"shirt": 4}))
     with database.reading() as session:
         wanted = after(session, session.scalars(select(Study)).one(), "mine")
@@ -383,7 +383,7 @@ def test_a_release_says_how_its_pairs_were_chosen(asked: Database, tmp_path: Pat
 
 
 @on_sqlite
-def test_what_a_release_holds_out_is_left_alone(asked: Database, tmp_path: Path) -> None:
+def test_triplets_held_out_by_a_release_are_not_chosen(asked: Database, tmp_path: Path) -> None:
     Seat.taken(asked, 1).answer_all()
     Seat.taken(asked, 1).answer_all()
     words = ("--split", "triplet", "--test-share", "0.5")
@@ -419,9 +419,7 @@ def test_a_split_by_participant_holds_out_no_triplet(asked: Database, tmp_path: 
 
 
 @on_sqlite
-def test_split_by_both_all_held_out_triplets_are_left_alone(
-    asked: Database, tmp_path: Path
-) -> None:
+def test_with_split_by_both_no_held_out_triplet_is_chosen(asked: Database, tmp_path: Path) -> None:
     """Also those that only participants who are not held out have judged."""
     for _ in range(3):
         Seat.taken(asked, 1).answer_all()
@@ -451,7 +449,7 @@ def test_a_release_of_another_dataset(asked: Database, tmp_path: Path) -> None:
 
 
 @on_sqlite
-def test_runs_that_came_later_are_not_compared(asked: Database) -> None:
+def test_runs_imported_later_are_not_compared(asked: Database) -> None:
     with asked.writing() as session:
         system = System(name="delta")
         session.add(system)

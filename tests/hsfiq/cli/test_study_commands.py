@@ -97,7 +97,7 @@ def test_a_study_as_json_and_as_a_draft(database: Database) -> None:
 
 
 @on_sqlite
-def test_every_mistake_is_a_line_of_its_own(database: Database) -> None:
+def test_every_mistake_has_its_own_line(database: Database) -> None:
     Path("study.toml").write_text(CONFIG.replace("k = 2", "k = 0").replace("title", "titel"))
     ran = hsfiq("study", "create", "study.toml")
     assert (ran.code, ran.out) == (2, "")
@@ -120,7 +120,7 @@ def test_every_mistake_is_a_line_of_its_own(database: Database) -> None:
         (("k = 2", "k = two"), "line 7, column 5: broken TOML (Invalid value)"),
     ],
 )
-def test_what_the_database_does_not_have_is_named_with_its_line(
+def test_missing_database_entries_are_named_with_their_line(
     database: Database, change: tuple[str, str], said: str
 ) -> None:
     Path("study.toml").write_text(CONFIG.replace(*change))
@@ -130,7 +130,7 @@ def test_what_the_database_does_not_have_is_named_with_its_line(
 
 
 @on_sqlite
-def test_a_name_is_taken_once() -> None:
+def test_a_study_name_is_unique() -> None:
     done("study", "create", "study.toml")
     assert complaint(hsfiq("study", "create", "study.toml")) == (
         "study.toml: line 2: study.name: a study called 'autumn' already exists; choose another"
@@ -202,7 +202,7 @@ def test_more_invitations_go_to_another_file() -> None:
 
 
 @on_sqlite
-def test_links_that_cannot_be_written_are_never_made(
+def test_no_invitation_is_made_if_its_file_cannot_be_written(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done("study", "create", "study.toml")
@@ -238,7 +238,7 @@ def seats(database: Database, number: int) -> list[Seat]:
 
 
 @on_sqlite
-def test_what_a_participant_left_is_assigned_anew(database: Database) -> None:
+def test_abandoned_questions_are_reassigned(database: Database) -> None:
     first, second = seats(database, 2)
     second.answer_all()
     first.submit(first.question_ids[0])
@@ -270,7 +270,7 @@ def test_participants_are_listed(database: Database) -> None:
         ("screened-out", "screened-out"),
     ],
 )
-def test_a_participants_status_changes_and_changes_back(
+def test_a_participants_status_can_be_changed_and_restored(
     database: Database, command: str, status: str
 ) -> None:
     (seat,) = seats(database, 1)
@@ -332,7 +332,7 @@ def test_a_release_that_dropped_the_answers_holds_them_too(database: Database) -
 
 
 @on_sqlite
-def test_who_answered_nothing_is_in_no_release(database: Database) -> None:
+def test_a_participant_without_answers_is_in_no_release(database: Database) -> None:
     one, _ = seats(database, 2)
     one.submit(one.question_ids[0])
     done("export", "--release", "hp")
@@ -343,7 +343,7 @@ def test_who_answered_nothing_is_in_no_release(database: Database) -> None:
 
 
 @on_sqlite
-def test_broken_releases_do_not_stop_it(database: Database) -> None:
+def test_broken_releases_do_not_stop_forgetting(database: Database) -> None:
     (seat,) = seats(database, 1)
     seat.answer_all()
     done("export")
@@ -355,7 +355,7 @@ def test_broken_releases_do_not_stop_it(database: Database) -> None:
 
 @on_sqlite
 @pytest.mark.parametrize("answer", [False, True])
-def test_forgetting_asks_back(
+def test_forgetting_asks_for_confirmation(
     database: Database, monkeypatch: pytest.MonkeyPatch, *, answer: bool
 ) -> None:
     (seat,) = seats(database, 1)

@@ -56,7 +56,7 @@ def answer(seat: Seat, preferences: dict[int, int]) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2])
-def test_a_gold_pair_is_passed_by_its_winner_alone(database: Database, offset: int) -> None:
+def test_a_gold_pair_is_passed_only_by_choosing_its_winner(database: Database, offset: int) -> None:
     seat = make_seat(database, Checks(gold=1))
     gold = checks_of(database, seat, "gold")
     winners = {check.question_id: int(check.expected or 0) for check in gold}
@@ -84,7 +84,7 @@ def test_a_repeated_pair_is_passed_by_the_same_set_again(
 
 
 @on_sqlite
-def test_every_try_at_a_sum_is_a_result(database: Database) -> None:
+def test_every_attempt_at_a_sum_is_a_result(database: Database) -> None:
     seat = make_seat(database, Checks())
     seat.answer_until(2)
     seat.submit(seat.question_ids[1])
@@ -98,7 +98,7 @@ def test_every_try_at_a_sum_is_a_result(database: Database) -> None:
 
 
 @on_sqlite
-def test_what_has_no_answer_yet_is_no_result(database: Database) -> None:
+def test_unanswered_checks_are_no_results(database: Database) -> None:
     seat = make_seat(database, Checks(gold=1, repeated=1))
     assert outcomes(database) == []
     gold, repeat = (checks_of(database, seat, kind)[0] for kind in ("gold", "repeat"))

@@ -103,7 +103,7 @@ def test_an_action_on_a_changed_row_conflicts(database: Database, seat: Seat) ->
 
 @on_sqlite
 @pytest.mark.parametrize("participant", [None, "p1"])
-def test_a_finished_study_changes_no_more(
+def test_a_finished_study_cannot_be_changed(
     database: Database, seat: Seat, participant: str | None
 ) -> None:
     action = "reassign" if participant else "open"

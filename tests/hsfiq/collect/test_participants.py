@@ -87,7 +87,7 @@ def counted_answers(database: Database) -> Counter[int]:
         return Counter(session.scalars(found))
 
 
-def answered_by_those_who_count(database: Database) -> Counter[int]:
+def answers_of_active_participants(database: Database) -> Counter[int]:
     """The same, counting what was answered before it was handed on, if that ever happened."""
     with database.reading() as session:
         found = (
@@ -118,7 +118,7 @@ def test_twenty_at_once_never_exceed_the_overlap(database: Database) -> None:
     assert set(Counter(pair for _, pair in asked).values()) == {2}
 
 
-def test_no_more_come_than_the_owner_wants(database: Database) -> None:
+def test_no_more_participants_enrol_than_the_owner_wants(database: Database) -> None:
     queries = make_queries(database, {"shirt": 80})
     study = draw(database, queries, recruitment=Recruitment(participants=5))
     taken = at_once(12, lambda _: enrolled(database, study))
@@ -130,7 +130,7 @@ def test_no_more_come_than_the_owner_wants(database: Database) -> None:
 
 
 @pytest.mark.parametrize("status", DEPARTED_STATUSES)
-def test_who_has_gone_leaves_their_place(database: Database, status: str) -> None:
+def test_a_participant_who_left_frees_their_place(database: Database, status: str) -> None:
     queries = make_queries(database, {"shirt": 16})
     study = draw(database, queries, recruitment=Recruitment(participants=1))
     seat = Seat.taken(database, study)
@@ -139,7 +139,7 @@ def test_who_has_gone_leaves_their_place(database: Database, status: str) -> Non
     assert enrolled(database, study) is not None
 
 
-def test_who_left_half_way_leaves_their_place_and_who_finished_does_not(
+def test_only_unfinished_participants_free_their_place(
     database: Database,
 ) -> None:
     queries = make_queries(database, {"shirt": 16})
@@ -151,7 +151,7 @@ def test_who_left_half_way_leaves_their_place_and_who_finished_does_not(
     assert enrolled(database, study, now=LATER) is None
 
 
-def test_whom_the_platform_sends_again_is_found_again(database: Database) -> None:
+def test_a_returning_platform_id_is_recognised(database: Database) -> None:
     study = small_study(database)
     wanted = {"source": "prolific", "external_id": "5f1e"}
     first = enrolled(database, study, **wanted)
@@ -167,7 +167,9 @@ def test_whom_the_platform_sends_again_is_found_again(database: Database) -> Non
     assert (person.source, person.external_id, person.name) == ("prolific", "5f1e", "p1")
 
 
-def test_one_whom_the_platform_sends_twenty_times_at_once_is_one(database: Database) -> None:
+def test_twenty_concurrent_enrolments_of_one_platform_id_are_one_participant(
+    database: Database,
+) -> None:
     study = draw(database, make_queries(database, {"shirt": 80}))
     found = at_once(20, lambda _: enrolled(database, study, source="prolific", external_id="5f1e"))
     assert len(set(found)) == 1
@@ -186,7 +188,7 @@ def test_the_same_platform_id_may_be_in_two_studies(database: Database) -> None:
     assert len(set(keys)) == 2
 
 
-def test_invited_people_get_their_forms_when_they_come(database: Database) -> None:
+def test_invited_participants_get_their_forms_at_first_visit(database: Database) -> None:
     study = draw(database, make_queries(database, {"shirt": 16}))
     with database.writing() as session:
         made = participants.invite(session, study, 3, now=NOW)
@@ -209,7 +211,7 @@ def test_invited_people_get_their_forms_when_they_come(database: Database) -> No
         assert [p.name for p in participants.invite(session, study, 1, now=NOW)] == ["p4"]
 
 
-def test_invited_people_come_all_at_once(database: Database) -> None:
+def test_invited_participants_may_arrive_concurrently(database: Database) -> None:
     study = draw(database, make_queries(database, {"shirt": 40}))  # room for ten
     with database.writing() as session:
         keys = [person.id for person in participants.invite(session, study, 20, now=NOW)]
@@ -230,7 +232,7 @@ def test_invited_people_come_all_at_once(database: Database) -> None:
     assert len(held) == 10
 
 
-def test_consent_and_practice_are_kept_from_the_first_time_on(database: Database) -> None:
+def test_the_first_consent_and_practice_are_kept(database: Database) -> None:
     seat = Seat.taken(database, small_study(database))
     with database.writing() as session:
         person = session.get_one(Participant, seat.participant_id)
@@ -252,7 +254,7 @@ def test_nobody_answers_before_they_consent(database: Database) -> None:
 # ------------------------------------------------------------------------------------- leases
 
 
-def one_portion(database: Database, **more: object) -> int:
+def one_form_each(database: Database, **more: object) -> int:
     """A study with questions for one participant, so that the next gets what is left."""
     queries = make_queries(database, {"shirt": 4})
     return draw(database, queries, **more)  # type: ignore[arg-type]
@@ -263,8 +265,8 @@ def serve(database: Database, question: int, now: object) -> None:
         mark_served(session, question, now)  # type: ignore[arg-type]
 
 
-def test_what_was_left_goes_to_the_next_and_what_was_answered_stays(database: Database) -> None:
-    study = one_portion(database)
+def test_unanswered_questions_are_reassigned_and_answers_stay(database: Database) -> None:
+    study = one_form_each(database)
     first = Seat.taken(database, study)
     first.answer_until(3)
     asked = first.question_ids
@@ -284,8 +286,8 @@ def test_what_was_left_goes_to_the_next_and_what_was_answered_stays(database: Da
     assert len(counted_answers(database)) == 4
 
 
-def test_who_comes_back_too_late_is_told_kindly(database: Database) -> None:
-    study = one_portion(database)
+def test_returning_too_late_gets_an_explanation(database: Database) -> None:
+    study = one_form_each(database)
     first = Seat.taken(database, study)
     asked = first.question_ids
     first.submit(asked[0], key="a press")
@@ -299,16 +301,16 @@ def test_who_comes_back_too_late_is_told_kindly(database: Database) -> None:
     assert first.standing().answered == first.standing().total == 1
 
 
-def test_who_comes_back_in_time_goes_on(database: Database) -> None:
-    study = one_portion(database)
+def test_returning_in_time_continues(database: Database) -> None:
+    study = one_form_each(database)
     first = Seat.taken(database, study)
     serve(database, first.question_ids[0], LATER)
     assert enrolled(database, study, now=LATER + timedelta(minutes=119)) is None
     assert enrolled(database, study, now=LATER + timedelta(minutes=121)) is not None
 
 
-def test_an_answer_and_a_sum_are_signs_of_life(database: Database) -> None:
-    seat = Seat.taken(database, one_portion(database))
+def test_an_answer_and_a_sum_renew_the_lease(database: Database) -> None:
+    seat = Seat.taken(database, one_form_each(database))
     assert seat.participant().seen_at == NOW
     for question in seat.question_ids[:2]:
         seat.submit(question, replace(GOOD, times=Times(submitted_at=LATER)))
@@ -322,15 +324,15 @@ def test_an_answer_and_a_sum_are_signs_of_life(database: Database) -> None:
     assert seat.participant().seen_at == LATER + timedelta(hours=1)
 
 
-def test_the_lease_is_the_studys(database: Database) -> None:
-    study = one_portion(database, design=replace(SMALL, lease_minutes=5))
+def test_the_lease_length_comes_from_the_study(database: Database) -> None:
+    study = one_form_each(database, design=replace(SMALL, lease_minutes=5))
     Seat.taken(database, study)
     assert enrolled(database, study, now=NOW + timedelta(minutes=5)) is None
     assert enrolled(database, study, now=NOW + timedelta(minutes=5, seconds=1)) is not None
 
 
-def test_what_was_left_twice_is_asked_again(database: Database) -> None:
-    study = one_portion(database)
+def test_questions_left_twice_are_assigned_again(database: Database) -> None:
+    study = one_form_each(database)
     for number in range(4):
         seat = Seat.taken(database, study, now=NOW + number * timedelta(hours=3))
         seat.submit(seat.question_ids[0])
@@ -339,7 +341,7 @@ def test_what_was_left_twice_is_asked_again(database: Database) -> None:
     assert sorted(counted_answers(database).values()) == [1] * 4
 
 
-def test_free_forms_come_before_left_ones(database: Database) -> None:
+def test_free_forms_are_assigned_before_abandoned_ones(database: Database) -> None:
     study = small_study(database)
     left = Seat.taken(database, study)
     with database.reading() as session:
@@ -351,7 +353,7 @@ def test_free_forms_come_before_left_ones(database: Database) -> None:
     assert left.standing().total == 4
 
 
-def test_what_several_left_makes_no_form_too_large_and_no_triplet_twice(
+def test_reassigned_forms_are_not_too_large_and_repeat_no_triplet(
     database: Database,
 ) -> None:
     design = replace(SMALL, annotators_per_query=3)
@@ -370,7 +372,7 @@ def test_what_several_left_makes_no_form_too_large_and_no_triplet_twice(
     assert set(before.values()) == {3}
 
 
-def test_checks_are_not_handed_on(database: Database) -> None:
+def test_checks_are_not_reassigned(database: Database) -> None:
     design = replace(SMALL, questions_per_form=4)
     study = draw(
         database, make_queries(database, {"shirt": 16}), design, checks=Checks(gold=1, repeated=1)
@@ -389,8 +391,8 @@ def test_checks_are_not_handed_on(database: Database) -> None:
         )
 
 
-def test_the_sums_of_handed_on_forms_are_right(database: Database) -> None:
-    study = one_portion(database)
+def test_the_sums_of_reassigned_forms_are_correct(database: Database) -> None:
+    study = one_form_each(database)
     Seat.taken(database, study)
     second = Seat.taken(database, study, now=LATER)
     second.answer_all()
@@ -402,10 +404,8 @@ def test_the_sums_of_handed_on_forms_are_right(database: Database) -> None:
 
 
 @pytest.mark.parametrize("status", ["returned", "screened-out"])
-def test_who_gave_up_keeps_their_answers_and_leaves_the_rest(
-    database: Database, status: str
-) -> None:
-    study = one_portion(database)
+def test_a_withdrawn_participant_keeps_their_answers(database: Database, status: str) -> None:
+    study = one_form_each(database)
     first = Seat.taken(database, study)
     first.answer_until(3)
     asked = first.question_ids
@@ -421,8 +421,8 @@ def test_who_gave_up_keeps_their_answers_and_leaves_the_rest(
     ]  # fmt: skip
 
 
-def test_excluded_answers_leave_releases_and_are_asked_again(database: Database) -> None:
-    study = one_portion(database)
+def test_excluded_answers_leave_releases_and_are_reassigned(database: Database) -> None:
+    study = one_form_each(database)
     first = Seat.taken(database, study)
     first.answer_until(4)
     first.set_status("excluded")
@@ -445,8 +445,8 @@ def test_excluded_answers_leave_releases_and_are_asked_again(database: Database)
     assert (progress.questions, progress.answered, progress.participants) == (4, 2, 2)
 
 
-def test_an_exclusion_may_be_taken_back_before_anybody_came(database: Database) -> None:
-    first = Seat.taken(database, one_portion(database))
+def test_an_exclusion_may_be_undone_before_reassignment(database: Database) -> None:
+    first = Seat.taken(database, one_form_each(database))
     first.answer_until(3)
     first.set_status("excluded")
     with pytest.raises(Exception, match=r"nothing to export .*unanswered -2, .*excluded -2"):
@@ -457,8 +457,8 @@ def test_an_exclusion_may_be_taken_back_before_anybody_came(database: Database) 
     assert first.standing().answered == 4
 
 
-def test_paused_people_answer_nothing_until_they_go_on(database: Database) -> None:
-    study = one_portion(database)
+def test_paused_participants_answer_nothing_until_resumed(database: Database) -> None:
+    study = one_form_each(database)
     seat = Seat.taken(database, study)
     seat.set_status("paused")
     with pytest.raises(NotOpen, match="your part in this study is paused"):
@@ -477,8 +477,8 @@ def test_paused_people_answer_nothing_until_they_go_on(database: Database) -> No
     seat.answer_all()
 
 
-def test_a_status_is_one_of_those(database: Database) -> None:
-    seat = Seat.taken(database, one_portion(database))
+def test_an_unknown_status_is_refused(database: Database) -> None:
+    seat = Seat.taken(database, one_form_each(database))
     for status in STATUSES:
         seat.set_status(status)
         assert seat.participant().status == status
@@ -486,8 +486,8 @@ def test_a_status_is_one_of_those(database: Database) -> None:
         seat.set_status("asleep")
 
 
-def test_an_owner_need_not_wait_for_the_lease(database: Database) -> None:
-    study = one_portion(database)
+def test_an_owner_may_reassign_before_the_lease_ends(database: Database) -> None:
+    study = one_form_each(database)
     seat = Seat.taken(database, study)
     with database.writing() as session:
         end_lease(session.get_one(Participant, seat.participant_id))
@@ -497,7 +497,7 @@ def test_an_owner_need_not_wait_for_the_lease(database: Database) -> None:
 
 
 def test_a_person_is_found_by_name(database: Database) -> None:
-    study = one_portion(database)
+    study = one_form_each(database)
     key = Seat.taken(database, study).participant_id
     with database.reading() as session:
         found = session.get_one(Study, study)
@@ -514,8 +514,8 @@ def forget(database: Database, participant_id: int) -> int:
         return participants.forget(session, session.get_one(Participant, participant_id))
 
 
-def test_of_who_is_forgotten_nothing_is_left(database: Database) -> None:
-    study = one_portion(database)
+def test_nothing_remains_of_a_forgotten_participant(database: Database) -> None:
+    study = one_form_each(database)
     key = enrolled(database, study, source="prolific", external_id="5f1e")
     assert key is not None
     seat = Seat(database, key)
@@ -545,7 +545,7 @@ def test_of_who_is_forgotten_nothing_is_left(database: Database) -> None:
     assert forget(database, key) == 0
 
 
-def test_forgetting_touches_nobody_else(database: Database) -> None:
+def test_forgetting_changes_no_other_participant(database: Database) -> None:
     study = draw(database, make_queries(database, {"shirt": 16}))
     seats = [Seat.taken(database, study) for _ in range(3)]
     for seat in seats:
@@ -556,8 +556,8 @@ def test_forgetting_touches_nobody_else(database: Database) -> None:
         assert session.scalar(select(func.count(CheckAnswer.id))) == 2
 
 
-def test_an_excluded_person_forgotten_is_asked_for_no_answer_twice(database: Database) -> None:
-    study = one_portion(database)
+def test_forgetting_an_excluded_participant_reassigns_nothing_twice(database: Database) -> None:
+    study = one_form_each(database)
     seat = Seat.taken(database, study)
     seat.answer_all()
     seat.set_status("excluded")
@@ -596,18 +596,18 @@ def test_an_answer_races_an_enrolment(database: Database) -> None:
         assert asked_again == (3 if stored else 4)
         assert len(responses(database, question)) == (1 if stored else 0)
         Seat(database, second).answer_all()
-    assert set(answered_by_those_who_count(database).values()) == {1}
-    assert answered_by_those_who_count(database) == live_questions(database)
+    assert set(answers_of_active_participants(database).values()) == {1}
+    assert answers_of_active_participants(database) == live_questions(database)
 
 
 @pytest.mark.parametrize(
     "kind", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
 )
-def test_an_answer_given_while_somebody_looks_for_questions_stays(
+def test_an_answer_given_during_assignment_stays(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite has one writer at a time; here an answer comes between the look and the lock."""
-    study = one_portion(database)
+    study = one_form_each(database)
     first = Seat.taken(database, study)
     asked, looks, look = first.question_ids, [], leases.abandoned_questions
 
@@ -622,10 +622,10 @@ def test_an_answer_given_while_somebody_looks_for_questions_stays(
     second = Seat.taken(database, study, now=LATER)
     assert looks == [4, 3]
     assert second.standing().total == 3
-    assert set(answered_by_those_who_count(database).values()) == {1}
+    assert set(answers_of_active_participants(database).values()) == {1}
 
 
-def test_many_leave_come_back_and_come_anew_at_once(database: Database) -> None:
+def test_many_participants_leave_return_and_enrol_concurrently(database: Database) -> None:
     """Each slot of the design has its answer in the end, and none has two."""
     design = replace(SMALL, annotators_per_query=2)
     study = draw(database, make_queries(database, {"dress": 12, "shirt": 12}), design)
@@ -649,7 +649,7 @@ def test_many_leave_come_back_and_come_anew_at_once(database: Database) -> None:
         Seat(database, key).answer_all()
         hours += 3
     assert live_questions(database) == planned
-    assert answered_by_those_who_count(database) == planned
+    assert answers_of_active_participants(database) == planned
 
 
 def answer_while_theirs(seat: Seat) -> None:
@@ -676,7 +676,7 @@ moves = st.lists(
     max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(moves=moves, overlap=st.integers(1, 3))
-def test_whatever_people_do_each_slot_is_one(
+def test_any_sequence_of_actions_keeps_one_live_question_per_slot(
     database: Database, queries: list[int], moves: list[tuple[str, int]], overlap: int
 ) -> None:
     with database.reading() as session:
@@ -751,8 +751,8 @@ def test_nothing_is_stored_of_a_person() -> None:
     }  # fmt: skip
 
 
-def test_a_release_tells_neither_token_nor_platform_id(database: Database) -> None:
-    key = enrolled(database, one_portion(database), source="prolific", external_id="5f1e-id")
+def test_a_release_contains_neither_token_nor_platform_id(database: Database) -> None:
+    key = enrolled(database, one_form_each(database), source="prolific", external_id="5f1e-id")
     assert key is not None
     Seat(database, key).submit(Seat(database, key).question_ids[0], Answer(4, 2, 1))
     token = Seat(database, key).participant().token

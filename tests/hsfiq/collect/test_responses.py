@@ -66,7 +66,7 @@ def participant(database: Database, participant_id: int) -> Participant:
 # ----------------------------------------------------------------------------------- participants
 
 
-def test_enrolment_hands_out_whole_forms_of_one_category(database: Database) -> None:
+def test_enrolment_assigns_complete_forms_of_one_category(database: Database) -> None:
     study = draw(database, make_queries(database, {"dress": 4, "shirt": 8}))
     taken = []
     for _ in range(3):
@@ -87,7 +87,7 @@ def test_the_category_with_most_forms_left_comes_first(database: Database) -> No
     assert categories == ["shirt", "shirt", "toptee", "dress", "shirt", "toptee"]
 
 
-def test_a_full_study_takes_nobody(database: Database, study: int) -> None:
+def test_a_full_study_refuses_enrolment(database: Database, study: int) -> None:
     seats = [Seat.taken(database, study) for _ in range(2)]
     with pytest.raises(NotOpen, match="study small: every form is taken"):
         Seat.taken(database, study)
@@ -96,13 +96,13 @@ def test_a_full_study_takes_nobody(database: Database, study: int) -> None:
 
 
 @pytest.mark.parametrize("status", ["draft", "paused", "closed"])
-def test_only_an_open_study_takes_anybody(database: Database, study: int, status: str) -> None:
+def test_only_an_open_study_accepts_enrolment(database: Database, study: int, status: str) -> None:
     set_status(database, study, status)
     with pytest.raises(NotOpen, match=f"this study is {status}"):
         Seat.taken(database, study)
 
 
-def test_pseudonyms_count_and_tokens_tell_nothing(database: Database, study: int) -> None:
+def test_pseudonyms_are_numbered_and_tokens_reveal_nothing(database: Database, study: int) -> None:
     first, second = (
         participant(database, Seat.taken(database, study).participant_id) for _ in range(2)
     )
@@ -158,7 +158,7 @@ def test_a_token_finds_its_participant(database: Database, seat: Seat) -> None:
 # ------------------------------------------------------------------------------ where one stands
 
 
-def test_one_begins_at_the_first_question_of_the_first_form(seat: Seat) -> None:
+def test_participants_start_at_the_first_question_of_the_first_form(seat: Seat) -> None:
     standing = seat.standing()
     assert standing.current == standing.steps[0]
     assert standing.current is not None
@@ -166,7 +166,7 @@ def test_one_begins_at_the_first_question_of_the_first_form(seat: Seat) -> None:
     assert (standing.answered, standing.total) == (0, 4)
 
 
-def test_a_check_stands_between_the_forms_only(seat: Seat) -> None:
+def test_checks_come_only_between_forms(seat: Seat) -> None:
     steps = seat.standing().steps
     assert [(step.number, step.check_id is not None) for step in steps] == [
         (1, False),
@@ -187,7 +187,7 @@ def test_places_follow_the_forms_in_order(database: Database, seat: Seat) -> Non
     ]
 
 
-def test_one_stands_where_the_rows_say(seat: Seat) -> None:
+def test_the_position_is_derived_from_the_rows(seat: Seat) -> None:
     reached = []
     while current := seat.standing().current:
         reached.append((current.number, current.check_id is not None))
@@ -201,7 +201,7 @@ def test_one_stands_where_the_rows_say(seat: Seat) -> None:
     assert all(step.done for step in end.steps)
 
 
-def test_a_new_process_finds_one_where_one_was(
+def test_a_new_process_restores_the_position(
     database: Database, database_url: str, seat: Seat
 ) -> None:
     seat.answer_until(4)
@@ -212,19 +212,21 @@ def test_a_new_process_finds_one_where_one_was(
     assert before.current.number == 4
 
 
-def test_revising_moves_nobody(seat: Seat) -> None:
+def test_revising_does_not_change_the_position(seat: Seat) -> None:
     seat.answer_until(2)
     before = seat.standing()
     seat.submit(seat.question_ids[0], OTHER, revision=1)
     assert seat.standing() == before
 
 
-def test_others_answers_count_for_nobody_else(database: Database, study: int, seat: Seat) -> None:
+def test_answers_count_only_for_their_participant(
+    database: Database, study: int, seat: Seat
+) -> None:
     Seat.taken(database, study).answer_all()
     assert seat.standing().answered == 0
 
 
-def test_the_first_serving_is_kept(database: Database, seat: Seat) -> None:
+def test_the_first_serving_time_is_kept(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
     for later in range(3):
         with database.writing() as session:
@@ -276,7 +278,7 @@ def test_an_empty_reason_is_none(database: Database, seat: Seat) -> None:
     ],
     ids=["markup", "direction", "emoji", "lines", "long"],
 )
-def test_a_reason_is_kept_to_the_letter(database: Database, seat: Seat, reason: str) -> None:
+def test_a_reason_is_stored_verbatim(database: Database, seat: Seat, reason: str) -> None:
     question = seat.question_ids[0]
     seat.submit(question, replace(GOOD, reason=reason))
     assert responses(database, question)[0].reason == reason
@@ -300,7 +302,7 @@ def test_a_reason_that_cannot_be_kept_is_refused(
     assert responses(database, question) == []
 
 
-def test_the_same_press_twice_is_one_row(database: Database, seat: Seat) -> None:
+def test_a_repeated_submit_is_one_row(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
     assert seat.submit(question, GOOD, key="a press") == 1
     assert seat.submit(question, GOOD, key="a press") == 1
@@ -308,9 +310,7 @@ def test_the_same_press_twice_is_one_row(database: Database, seat: Seat) -> None
     assert len(responses(database, question)) == 1
 
 
-def test_a_press_is_known_again_when_much_has_happened(
-    database: Database, study: int, seat: Seat
-) -> None:
+def test_a_repeated_submit_is_recognised_later(database: Database, study: int, seat: Seat) -> None:
     """The acknowledgement was lost on its way, and the browser asks again later."""
     question = seat.question_ids[0]
     seat.submit(question, GOOD, key="a press")
@@ -321,7 +321,7 @@ def test_a_press_is_known_again_when_much_has_happened(
     assert len(responses(database, question)) == 2
 
 
-def test_one_press_may_name_two_questions(database: Database, seat: Seat) -> None:
+def test_one_submit_key_may_be_used_for_two_questions(database: Database, seat: Seat) -> None:
     for question in seat.question_ids[:2]:
         assert seat.submit(question, key="a press") == 1
 
@@ -337,7 +337,7 @@ def test_a_page_that_shows_another_revision_conflicts(
     assert [values(row) for row in responses(database, question)] == [GOOD]
 
 
-def test_a_page_that_shows_more_than_there_is_conflicts(database: Database, seat: Seat) -> None:
+def test_a_page_that_shows_a_nonexistent_revision_conflicts(database: Database, seat: Seat) -> None:
     with pytest.raises(Conflict):
         seat.submit(seat.question_ids[0], revision=1)
     assert responses(database, seat.question_ids[0]) == []
@@ -455,14 +455,14 @@ def tries(database: Database, check_id: int) -> list[tuple[str, bool]]:
         return [(row.given, row.passed) for row in session.scalars(kept)]
 
 
-def stand_before_the_check(seat: Seat) -> int:
+def answer_up_to_the_check(seat: Seat) -> int:
     for question in seat.question_ids[:2]:
         seat.submit(question)
     return check_of(seat)
 
 
-def test_every_try_at_a_check_is_kept(database: Database, seat: Seat) -> None:
-    check = stand_before_the_check(seat)
+def test_every_attempt_at_a_check_is_kept(database: Database, seat: Seat) -> None:
+    check = answer_up_to_the_check(seat)
     for wrong in ("", "five", "-1", "1" * 400):
         assert not seat.try_check(check, wrong)
         current = seat.standing().current
@@ -477,18 +477,18 @@ def test_every_try_at_a_check_is_kept(database: Database, seat: Seat) -> None:
     assert current.check_id is None
 
 
-def test_blanks_around_the_right_answer_are_right(database: Database, seat: Seat) -> None:
-    check = stand_before_the_check(seat)
+def test_blanks_around_the_correct_answer_are_accepted(database: Database, seat: Seat) -> None:
+    check = answer_up_to_the_check(seat)
     with database.reading() as session:
         left, _, right = session.get_one(Check, check).prompt.split()
     assert seat.try_check(check, f"  {int(left) + int(right)}\n")
 
 
 @pytest.mark.parametrize("given", ["1\0", "\ud83d"], ids=["NUL", "lone surrogate"])
-def test_a_try_that_no_database_could_keep_is_refused(
+def test_an_attempt_that_cannot_be_stored_is_refused(
     database: Database, seat: Seat, given: str
 ) -> None:
-    check = stand_before_the_check(seat)
+    check = answer_up_to_the_check(seat)
     with pytest.raises(Refused, match="characters that cannot be stored"):
         seat.try_check(check, given)
     assert tries(database, check) == []
@@ -499,7 +499,7 @@ def test_a_check_that_is_not_asked_is_forbidden(database: Database, study: int, 
     for check in (check_of(seat), check_of(other), 10**6):
         with pytest.raises(Forbidden, match="you cannot answer this check now"):
             seat.try_check(check, "12")
-    stand_before_the_check(seat)
+    answer_up_to_the_check(seat)
     with pytest.raises(Forbidden):
         seat.try_check(check_of(other), "12")
     seat.pass_check(check_of(seat))
@@ -509,7 +509,7 @@ def test_a_check_that_is_not_asked_is_forbidden(database: Database, study: int, 
 
 
 def test_a_closed_study_asks_no_check(database: Database, study: int, seat: Seat) -> None:
-    check = stand_before_the_check(seat)
+    check = answer_up_to_the_check(seat)
     set_status(database, study, "closed")
     with pytest.raises(NotOpen):
         seat.try_check(check, "12")
@@ -519,7 +519,7 @@ def test_a_closed_study_asks_no_check(database: Database, study: int, seat: Seat
 # ------------------------------------------------------------------------------------------ counts
 
 
-def test_progress_counts_what_is_there(database: Database, study: int, seat: Seat) -> None:
+def test_progress_counts_the_stored_answers(database: Database, study: int, seat: Seat) -> None:
     seat.answer_until(3)
     seat.submit(seat.question_ids[0], OTHER, revision=1)
     with database.reading() as session:
@@ -563,7 +563,7 @@ def test_a_double_click_is_one_row(database: Database, seat: Seat) -> None:
         assert len(responses(database, question)) == 1
 
 
-def test_of_many_tabs_one_wins_each_revision(database: Database, seat: Seat) -> None:
+def test_each_revision_is_accepted_from_one_tab_only(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
     for revision in range(3):
         tabs = [
@@ -616,7 +616,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     ("when", "said", "n_rows"),
     [("before the commit", "", 0), ("after the commit", "acknowledged\n", 1)],
 )
-def test_what_was_acknowledged_survives_a_kill(
+def test_acknowledged_answers_survive_a_kill(
     database: Database, database_url: str, seat: Seat, when: str, said: str, n_rows: int
 ) -> None:
     question = seat.question_ids[0]

@@ -104,7 +104,7 @@ def test_a_database_in_memory_is_migrated_too() -> None:
         assert kept(database) == {"a"}
 
 
-def test_without_leave_to_create_nothing_is_made(tmp_path: Path) -> None:
+def test_nothing_is_created_without_permission(tmp_path: Path) -> None:
     with pytest.raises(NothingToDo, match="there is no database yet; import something first"):
         open_database(f"sqlite:///{tmp_path / 'a.db'}", create=False)
     assert list(tmp_path.iterdir()) == []
@@ -133,7 +133,7 @@ with connect(sys.argv[1]).execution_options(hsfiq_writes=True).begin() as connec
 """
 
 
-def test_a_first_use_that_was_cut_off_is_made_good(tmp_path: Path) -> None:
+def test_an_interrupted_first_use_is_completed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'a.db'}"
     subprocess.run([sys.executable, "-c", CUT_OFF, url], env=own_environment(), check=False)
     assert (tmp_path / "a.db").exists()
@@ -143,7 +143,7 @@ def test_a_first_use_that_was_cut_off_is_made_good(tmp_path: Path) -> None:
         keep(database, "a")
 
 
-def test_a_strangers_sqlite_database_is_refused_and_untouched(tmp_path: Path) -> None:
+def test_an_unrelated_sqlite_database_is_refused_and_unchanged(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'theirs.db'}"
     with changed(url, "CREATE TABLE theirs (id INTEGER)"):
         before = (tmp_path / "theirs.db").read_bytes()
@@ -154,7 +154,7 @@ def test_a_strangers_sqlite_database_is_refused_and_untouched(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["theirs.db"]
 
 
-def test_a_file_that_is_no_database_is_refused_and_untouched(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("buy milk\n" * 1000)
     line = refusal(f"sqlite:///{path}")
@@ -164,11 +164,11 @@ def test_a_file_that_is_no_database_is_refused_and_untouched(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_in_no_folder_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     assert "unable to open database file" in refusal(f"sqlite:///{tmp_path / 'no' / 'a.db'}")
 
 
-def test_a_folder_is_no_database(tmp_path: Path) -> None:
+def test_a_folder_is_refused_as_database(tmp_path: Path) -> None:
     assert "unable to open database file" in refusal(f"sqlite:///{tmp_path}")
 
 
@@ -176,7 +176,7 @@ def test_a_folder_is_no_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "hsfiq.db", "nonsense://localhost/x", "://", "sqlite:/x"])
-def test_what_is_no_database_url_is_refused_with_an_example(url: str) -> None:
+def test_an_invalid_database_url_is_refused_with_an_example(url: str) -> None:
     line = refusal(url)
     assert "is not a database URL" in line
     assert "use one like sqlite:///hsfiq.db" in line
@@ -284,7 +284,7 @@ def test_a_failed_block_leaves_nothing(database: Database) -> None:
     assert kept(database) == {"c"}
 
 
-def test_a_finished_block_is_seen_by_everybody(database: Database, database_url: str) -> None:
+def test_a_finished_block_is_visible_to_all(database: Database, database_url: str) -> None:
     keep(database, "a")
     with opened(database_url) as another:
         assert kept(another) == {"a"}
@@ -300,7 +300,7 @@ def test_reading_sees_one_state(database: Database) -> None:
     assert kept(database) == {"a", "b"}
 
 
-def test_what_is_read_can_be_used_after_the_block(database: Database) -> None:
+def test_loaded_rows_can_be_used_after_the_block(database: Database) -> None:
     keep(database, "a")
     with database.reading() as session:
         setting = session.get_one(Setting, "a")

@@ -75,7 +75,7 @@ def by_name(constraints: list[Any]) -> dict[str, Any]:
     return {str(constraint["name"]): constraint for constraint in constraints}
 
 
-def test_autogenerate_finds_nothing_to_do(engine: Engine) -> None:
+def test_autogenerate_proposes_no_change(engine: Engine) -> None:
     upgrade(engine)
     assert differences(engine) == []
 
@@ -140,7 +140,7 @@ def test_an_upgrade_that_fails_leaves_nothing(
     assert differences(engine) == []
 
 
-def test_there_is_one_line_of_revisions() -> None:
+def test_the_revisions_form_one_line() -> None:
     script = ScriptDirectory.from_config(alembic_config())
     assert len(script.get_heads()) == 1
     assert len(script.get_bases()) == 1
@@ -160,7 +160,7 @@ def test_each_revision_can_be_taken_back(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", REVISIONS, ids=lambda path: path.stem)
-def test_revisions_do_not_lean_on_the_models(path: Path) -> None:
+def test_revisions_do_not_import_the_models(path: Path) -> None:
     """A revision must stay what it was when the tables move on."""
     imported = {
         name
@@ -263,7 +263,7 @@ def test_a_revision_may_alter_tables_that_others_refer_to(
 
 
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
-def test_a_revision_that_would_lose_what_others_refer_to_changes_nothing(
+def test_a_revision_that_would_break_references_changes_nothing(
     database: Database, tomorrow: Callable[..., None]
 ) -> None:
     answered(database)
@@ -292,7 +292,7 @@ def test_a_revision_that_fails_leaves_the_keys_on(
 
 
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
-def test_a_connection_that_keeps_its_keys_off_is_thrown_away(database: Database) -> None:
+def test_a_connection_without_foreign_keys_is_discarded(database: Database) -> None:
     with database.engine.connect() as connection:
         raw = connection.connection.driver_connection
         with foreign_keys_off(connection):

@@ -308,7 +308,7 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
     }
 
 
-def test_what_is_possible_is_kept(database: Database, keys: Keys) -> None:
+def test_valid_rows_are_stored(database: Database, keys: Keys) -> None:
     for row in possible(keys).values():
         with database.writing() as session:
             session.add(row)
@@ -316,7 +316,7 @@ def test_what_is_possible_is_kept(database: Database, keys: Keys) -> None:
             session.rollback()
 
 
-def test_what_is_impossible_is_refused(database: Database, keys: Keys) -> None:
+def test_invalid_rows_are_refused(database: Database, keys: Keys) -> None:
     rows = impossible(keys)
     refused_by: dict[str, str | None] = {}
     for (what, _), row in rows.items():
@@ -363,7 +363,7 @@ def test_an_image_belongs_to_a_corpus_once(database: Database, keys: Keys) -> No
 
 
 @pytest.mark.parametrize("table", [Study, Form, Pair, Query, Triplet, Participant, Question])
-def test_what_others_lean_on_cannot_be_deleted(
+def test_referenced_rows_cannot_be_deleted(
     database: Database, keys: Keys, table: type[Base]
 ) -> None:
     with pytest.raises(IntegrityError), database.writing() as session:
@@ -388,7 +388,7 @@ def test_a_stored_score_cannot_be_made_a_9(database: Database, keys: Keys) -> No
         timezones=st.integers(-23, 23).map(lambda hours: timezone(timedelta(hours=hours))),
     )
 )
-def test_a_moment_comes_back_in_utc_to_the_microsecond(
+def test_a_timestamp_is_read_in_utc_to_the_microsecond(
     database: Database, moment: datetime
 ) -> None:
     with database.writing() as session:
@@ -407,7 +407,7 @@ def test_a_moment_comes_back_in_utc_to_the_microsecond(
     assert found.utcoffset() == timedelta(0)
 
 
-def test_moments_are_compared_as_moments(database: Database, keys: Keys) -> None:
+def test_timestamps_compare_independently_of_their_zone(database: Database, keys: Keys) -> None:
     in_seoul = NOW.astimezone(timezone(timedelta(hours=9)))
     with database.writing() as session:
         session.get_one(Question, keys.question).served_at = in_seoul
@@ -417,7 +417,7 @@ def test_moments_are_compared_as_moments(database: Database, keys: Keys) -> None
         assert session.scalars(at).all() == session.scalars(before).all() == [keys.question]
 
 
-def test_a_moment_without_a_zone_is_refused(database: Database, keys: Keys) -> None:
+def test_a_timestamp_without_a_zone_is_refused(database: Database, keys: Keys) -> None:
     naive = NOW.replace(tzinfo=None)
     with pytest.raises(StatementError, match="without a time zone"), database.writing() as session:
         session.get_one(Question, keys.question).served_at = naive
@@ -425,7 +425,7 @@ def test_a_moment_without_a_zone_is_refused(database: Database, keys: Keys) -> N
         assert session.get_one(Question, keys.question).served_at is None
 
 
-def test_json_columns_give_back_what_was_stored(database: Database, keys: Keys) -> None:
+def test_json_columns_return_the_stored_value(database: Database, keys: Keys) -> None:
     captions = ["is  redder dotmark", "\N{DRESS} \u202eleft\u202c", ""]
     design = {"k": 5, "checks": {"gold": [1, 2.5, None, True]}, "name": "옷"}
     with database.writing() as session:
@@ -450,7 +450,7 @@ def test_a_list_without_scores_holds_null_not_json_null(database: Database) -> N
         assert session.scalar(empty) == 8 * 3
 
 
-def test_every_moment_of_the_tables_is_kept_with_its_zone() -> None:
+def test_every_timestamp_column_keeps_its_zone() -> None:
     columns = [column for table in Base.metadata.tables.values() for column in table.columns]
     assert [str(column) for column in columns if isinstance(column.type, DateTime)] == []
     assert sum(isinstance(column.type, UtcTime) for column in columns) >= 6

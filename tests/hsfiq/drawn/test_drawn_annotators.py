@@ -81,7 +81,7 @@ def test_ties_come_only_where_they_are_allowed() -> None:
         (SimulatedAnnotator("simulated-1", noise=0.5, side_bias=-0.3, lapse_rate=0.3), (0.5, 0.6)),
     ],
 )
-def test_preferences_follow_the_stated_law(
+def test_preferences_follow_the_documented_model(
     annotator: SimulatedAnnotator, utilities: tuple[float, float]
 ) -> None:
     rng, n = Random(1), 8000
@@ -99,7 +99,7 @@ def test_side_bias_shows_in_the_share_of_set_1(pairs: list[tuple[float, float]])
     assert shares[0] + 0.04 < shares[1] < shares[2] - 0.04
 
 
-def test_offset_moves_the_scores_and_not_the_preference() -> None:
+def test_the_offset_changes_the_scores_but_not_the_preference() -> None:
     mild = SimulatedAnnotator("simulated-1", offset=1)
     harsh = SimulatedAnnotator("simulated-1", offset=-1)
     answers = [[who.answer(Random(s), 0.6, 0.65) for s in range(300)] for who in (mild, harsh)]
@@ -107,7 +107,7 @@ def test_offset_moves_the_scores_and_not_the_preference() -> None:
     assert [a.preferred for a in answers[0]] == [a.preferred for a in answers[1]]
 
 
-def test_a_lapse_says_nothing_and_takes_less_time() -> None:
+def test_a_lapse_carries_no_information_and_takes_less_time() -> None:
     lapsing = SimulatedAnnotator("simulated-1", lapse_rate=1)
     looking = SimulatedAnnotator("simulated-2")
     lapses = [lapsing.answer(Random(seed), 0.95, 0.2) for seed in range(600)]
@@ -122,7 +122,7 @@ def _median_seconds(answers: list[Answer]) -> float:
     return median(answer.times.active_seconds or 0 for answer in answers)
 
 
-def test_the_standard_population_answers_about_as_people_did(answers: list[Answer]) -> None:
+def test_the_standard_population_matches_the_published_answers(answers: list[Answer]) -> None:
     """Published: scores 6/17/25/31/21 %, 25 % tied, 1.05 % contradictions, set 1 in 53.8 %."""
     scores = Counter(score for answer in answers for score in (answer.score_1, answer.score_2))
     published = {1: 0.06, 2: 0.17, 3: 0.25, 4: 0.31, 5: 0.21}
@@ -166,7 +166,7 @@ def test_drift_makes_scores_rise_over_the_session_and_leaves_the_preference_alon
     assert lenient.answer(Random(0), 0.6, 0.65) == drifting.answer(Random(0), 0.6, 0.65, progress=1)
 
 
-def test_a_population_that_drifts_is_otherwise_the_same() -> None:
+def test_drift_changes_nothing_else_in_a_population() -> None:
     steady = draw_annotators(Random(6), 200)
     drifting = draw_annotators(Random(6), 200, Population(drift=0.5, drift_spread=0.2))
     assert {annotator.drift for annotator in steady} == {0.0}
@@ -174,6 +174,6 @@ def test_a_population_that_drifts_is_otherwise_the_same() -> None:
     assert [replace(annotator, drift=0.0) for annotator in drifting] == list(steady)
 
 
-def test_who_answers_at_once_takes_no_time() -> None:
+def test_instant_annotators_take_no_time() -> None:
     (annotator,) = draw_annotators(Random(6), 1, Population(median_seconds=0))
     assert annotator.answer(Random(0), 0.6, 0.65).times.active_seconds == 0

@@ -44,7 +44,7 @@ def test_there_are_always_two_captions_and_they_differ(triplets: tuple[DrawnTrip
         assert one.lower() != other.lower()
 
 
-def test_captions_speak_of_true_differences_only_and_mentioned_says_which(
+def test_captions_mention_only_true_differences(
     triplets: tuple[DrawnTriplet, ...],
 ) -> None:
     for triplet in triplets:
@@ -65,7 +65,7 @@ def test_captions_name_values_of_the_two_garments_only(triplets: tuple[DrawnTrip
         assert patterns <= {triplet.reference.pattern, triplet.target.pattern}
 
 
-def test_comparisons_point_the_right_way(triplets: tuple[DrawnTriplet, ...]) -> None:
+def test_comparisons_have_the_right_direction(triplets: tuple[DrawnTriplet, ...]) -> None:
     lengths = VALUES["sleeve"]
     said = {"longer sleeve": 1, "shorter sleeve": -1}
     seen = set()

@@ -20,7 +20,7 @@ from hsfiq.drawn.garments import (
 from hsfiq.records import InvalidRecord
 
 
-def test_every_garment_has_an_image_id_of_its_own_that_leads_back() -> None:
+def test_image_ids_are_unique_and_reversible() -> None:
     everything = [
         Garment(category, *values)  # type: ignore[arg-type]
         for category in CATEGORIES
@@ -53,7 +53,7 @@ def test_a_catalogue_is_distinct_garments_as_many_of_each_category() -> None:
         assert {garment.value(name) for garment in garments} == set(VALUES[name])
 
 
-def test_the_image_id_tells_nothing_of_the_category() -> None:
+def test_the_image_id_does_not_reveal_the_category() -> None:
     garments = catalogue(Random(0), 200)
     first = Counter(garment.category for garment in garments[:150])
     assert min(first.values()) > 30

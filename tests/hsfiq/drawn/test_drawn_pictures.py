@@ -43,7 +43,7 @@ def test_a_picture_is_a_portrait_of_the_size_asked_for() -> None:
     assert draw(garment, (90, 120)).size == (90, 120)
 
 
-def test_the_garment_is_in_its_colour_on_a_light_ground() -> None:
+def test_the_garment_has_its_colour_on_a_light_background() -> None:
     picture = draw(Garment("toptee", "red", "short", "plain", "round", "none"))
     red, green, blue = picture.getpixel((180, 300))  # type: ignore[misc]
     assert red > 2 * max(green, blue)

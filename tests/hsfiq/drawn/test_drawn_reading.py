@@ -36,7 +36,7 @@ def wanted(text: str, reference: Garment = REFERENCE) -> dict[str, set[str]]:
     }
 
 
-def test_every_text_is_read_and_its_target_is_among_what_may_be_meant(
+def test_every_text_is_parsed_and_its_reading_includes_the_target(
     triplets: tuple[DrawnTriplet, ...],
 ) -> None:
     n_exact = 0
@@ -50,7 +50,7 @@ def test_every_text_is_read_and_its_target_is_among_what_may_be_meant(
     assert 0.85 < n_exact / (2 * len(triplets)) < 1
 
 
-def test_an_exact_text_gives_the_true_utility_and_a_loose_one_hardly_another(
+def test_utilities_of_exact_texts_are_true_and_of_loose_texts_close(
     garments: tuple[Garment, ...], triplets: tuple[DrawnTriplet, ...]
 ) -> None:
     same = differing = 0
@@ -87,7 +87,7 @@ def test_an_exact_text_gives_the_true_utility_and_a_loose_one_hardly_another(
         ("has a star on it, has a v neck", {"neckline": {"v"}, "logo": {"star"}}),
     ],
 )
-def test_what_phrases_mean(text: str, meant: dict[str, set[str]]) -> None:
+def test_the_meaning_of_phrases(text: str, meant: dict[str, set[str]]) -> None:
     assert wanted(text) == meant
 
 

@@ -27,7 +27,7 @@ def served(garment: Garment, quality: int) -> bytes:
 
 
 @pytest.mark.parametrize("quality", [84, 95], ids=["thumbnail", "full"])
-def test_a_served_picture_is_known(quality: int) -> None:
+def test_a_served_picture_is_recognised(quality: int) -> None:
     for garment in Random(2).sample(catalogue(Random(1), 12), 8):
         assert recognise(served(garment, quality), "image") == garment
 
@@ -39,6 +39,6 @@ def test_a_picture_of_something_else_is_no_garment() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"RIFF\0\0\0\0WEBPVP8 "], ids=repr)
-def test_what_is_no_picture(content: bytes) -> None:
+def test_a_file_that_is_no_picture(content: bytes) -> None:
     with pytest.raises(UnreadableInput, match="no image that can be read"):
         recognise(content, "image 5")

@@ -93,7 +93,7 @@ def test_a_list_depends_on_seed_system_and_query_and_nothing_else(
     assert turned.images != once.images
 
 
-def test_utility_is_one_where_everything_is_as_wished() -> None:
+def test_utility_is_one_if_every_wish_is_met() -> None:
     reference = Garment("shirt", "red", "long", "plain", "v", "none")
     target = Garment("shirt", "blue", "long", "plain", "v", "star")
     triplet = DrawnTriplet(

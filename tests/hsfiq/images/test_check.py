@@ -52,7 +52,7 @@ def circo(root: Path) -> Path:
     return root
 
 
-def test_all_is_well(folder: Path) -> None:
+def test_a_complete_folder_has_no_faults(folder: Path) -> None:
     ran = hsfiq("images", "check", folder)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines() == [
@@ -63,7 +63,7 @@ def test_all_is_well(folder: Path) -> None:
     ]
 
 
-def test_each_fault_with_the_queries_that_it_touches(folder: Path) -> None:
+def test_each_fault_lists_the_queries_it_affects(folder: Path) -> None:
     images = folder / "images"
     (images / "ref_a.jpg").write_bytes(picture()[:-40])
     (images / "tgt_a.jpg").write_text("<html>Not Found</html>")
@@ -97,7 +97,7 @@ def test_each_fault_with_the_queries_that_it_touches(folder: Path) -> None:
     assert any(line.startswith("s3: one-pixel") and "only a candidate" in line for line in said)
 
 
-def test_files_that_compete(folder: Path) -> None:
+def test_several_files_for_one_image_are_named(folder: Path) -> None:
     images = folder / "images"
     (images / "shirt").mkdir()
     shutil.copy(images / "s5.jpg", images / "shirt" / "s5.jpg")
@@ -117,7 +117,7 @@ def test_files_that_compete(folder: Path) -> None:
     assert ImageFolder(images).find("s6") == images / "s6.png", "the one that readers take"
 
 
-def test_names_that_letter_case_alone_tells_apart(folder: Path) -> None:
+def test_names_that_differ_only_in_case(folder: Path) -> None:
     images = folder / "images"
     (images / "S3.jpg").write_bytes(picture(size=(20, 20)))
     if len(list(images.glob("[sS]3.jpg"))) == 1:
@@ -190,7 +190,7 @@ def test_what_cannot_be_checked(
     assert said in ran.err
 
 
-def test_many_lines_are_cut_for_people_only(folder: Path, tmp_path: Path) -> None:
+def test_long_lists_are_shortened_only_in_text_output(folder: Path, tmp_path: Path) -> None:
     names = [f"n{number}" for number in range(150)]
     split = folder / "image_splits" / "split.dress.val.json"
     split.write_text(json.dumps(["d1", "d2", "d3", *names]), encoding="utf-8")
@@ -200,7 +200,9 @@ def test_many_lines_are_cut_for_people_only(folder: Path, tmp_path: Path) -> Non
     assert len(hsfiq("images", "check", folder, "--json").result["broken"]) == 150
 
 
-def test_only_so_many_files_wait_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_waiting_files_is_limited(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     asked, done, most = 0, 0, 0
 
@@ -232,7 +234,7 @@ def test_no_dataset_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.shared
-def test_the_real_folders_are_told_apart(shared: Path, need: Callable[..., None]) -> None:
+def test_the_real_folders_are_recognised(shared: Path, need: Callable[..., None]) -> None:
     counts = {}
     for name in ("fashioniq", "cirr", "circo"):
         folder = shared / "data" / name

@@ -70,7 +70,7 @@ def test_other_answers_under_the_same_name_are_refused(database: Database, tmp_p
         assert [study.name for study in list_studies(session)] == ["hpfiq", "second"]
 
 
-def test_fashioniq_takes_over_the_triplets_that_a_study_brought(database: Database) -> None:
+def test_fashioniq_adopts_the_triplets_of_an_imported_study(database: Database) -> None:
     import_hpfiq(database)
     import_fashioniq(database)
     late = rows(release_of(database), "queries")
@@ -85,7 +85,7 @@ def test_fashioniq_takes_over_the_triplets_that_a_study_brought(database: Databa
     assert count(database, Triplet) == 5
 
 
-def test_a_triplet_that_comes_twice_takes_over_once(database: Database) -> None:
+def test_a_repeated_triplet_is_adopted_once(database: Database) -> None:
     import_hpfiq(database)
     twins = tuple(
         TripletRecord(f"shirt.val.{n}", "ref_a", "tgt_a", ("is red", f"has {n}"), "shirt", "val")
@@ -153,7 +153,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
 
 
-def test_the_commands_say_what_they_added_and_what_was_there(tmp_path: Path) -> None:
+def test_the_commands_report_added_and_existing_rows(tmp_path: Path) -> None:
     first = hsfiq("import", "fashioniq", FASHIONIQ, "--category", "shirt")
     assert first.out == "shirt.test: 1 triplets added\nshirt.val: 3 triplets added\n"
     assert "15 of 15 images are absent" in first.err
@@ -168,7 +168,7 @@ def test_the_commands_say_what_they_added_and_what_was_there(tmp_path: Path) -> 
     assert dump(tmp_path / "hsfiq.db") == before
 
 
-def test_images_are_found_where_there_are_some(tmp_path: Path) -> None:
+def test_image_folders_are_detected(tmp_path: Path) -> None:
     shutil.copytree(FASHIONIQ, tmp_path / "fiq")
     (tmp_path / "fiq" / "images" / "shirt").mkdir(parents=True)
     (tmp_path / "fiq" / "images" / "shirt" / "s1.PNG").touch()

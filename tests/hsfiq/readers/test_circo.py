@@ -33,7 +33,7 @@ def test_reading_a_folder(tmp_path: Path, name: str) -> None:
     assert (query.target, query.truths, query.aspects) == ("7", ("7", "9", "8"), ("negation",))
 
 
-def test_the_test_split_tells_no_target(tmp_path: Path) -> None:
+def test_the_test_split_has_no_targets(tmp_path: Path) -> None:
     (query,) = circo.read(write(tmp_path, [TEST], "test.json"), "test").queries
     assert (query.target, query.truths, query.aspects) == (None, (), ())
 
@@ -68,7 +68,7 @@ def test_broken_entries_are_named(entries: object, said: str, tmp_path: Path) ->
         circo.read(write(tmp_path, entries), "val")
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match=r"neither val\.json nor annotations/val\.json here"):
         circo.read(tmp_path, "val")
 

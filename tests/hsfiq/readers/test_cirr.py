@@ -41,7 +41,7 @@ def test_the_files_may_lie_in_a_folder_cirr(tmp_path: Path) -> None:
     assert [source.corpus for source in cirr.read(tmp_path)] == ["test1", "val"]
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match="no captions of split 'train'; there are test1, val"):
         cirr.read(CIRR, ["train"])
     with pytest.raises(UnreadableInput, match="no captions/cap"):

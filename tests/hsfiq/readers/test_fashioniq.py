@@ -42,7 +42,7 @@ def test_the_test_split_has_no_targets() -> None:
         (["dress"], ["test"], "no captions file has both that category and that split"),
     ],
 )
-def test_what_is_not_there(categories: list[str], splits: list[str], said: str) -> None:
+def test_missing_files_are_named(categories: list[str], splits: list[str], said: str) -> None:
     with pytest.raises(UnreadableInput, match=said):
         fashioniq.read(FASHIONIQ, categories, splits)
 

@@ -25,7 +25,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
     ],
     ids=["broken", "empty", "twins", "nan", "infinity", "digits", "deep"],
 )
-def test_what_is_no_json(text: str, said: str) -> None:
+def test_invalid_json_is_refused(text: str, said: str) -> None:
     with pytest.raises(UnreadableInput) as error:
         parse_json(text, "it.json")
     assert str(error.value).startswith("it.json: ")
@@ -41,7 +41,7 @@ def test_a_later_line_is_counted_from_its_place_in_the_file() -> None:
         parse_json("[NaN]", "it.jsonl", line=1)
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "windows.json"
     path.write_bytes(b"\xef\xbb\xbf[1]")
     assert read_text(path) == "[1]"

@@ -84,7 +84,7 @@ def test_without_fashioniq_they_are_named_by_their_images(database: Database) ->
     ]
 
 
-def test_the_same_two_sets_are_one_pair_whichever_stands_left(database: Database) -> None:
+def test_the_same_two_sets_are_one_pair_on_either_side(database: Database) -> None:
     import_hpfiq(database)
     shown = [(r["pair_id"], r["swapped"]) for r in rows(release_of(database), "preferences")]
     assert shown[0] == ("shirt.hpfiq.ref_a.tgt_a#1/0", False)
@@ -201,7 +201,7 @@ def exported(scratch: Database, *steps: hpfiq.PublishedStudy | Source) -> Releas
 
 @few
 @given(value=files())
-def test_any_file_comes_back(
+def test_any_file_survives_the_round_trip(
     value: Any, scratch: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     study = read_value(value, tmp_path_factory.getbasetemp())
@@ -272,7 +272,7 @@ def put(key: str, index: int, new: object) -> Callable[[Any], object]:
         (lambda v: v.clear(), "holds no question"),
     ],
 )
-def test_what_could_not_be_written_back_is_refused(
+def test_content_that_cannot_be_written_back_is_refused(
     change: Callable[[Any], object], said: str, tmp_path: Path
 ) -> None:
     assert said in refusal(change, tmp_path)

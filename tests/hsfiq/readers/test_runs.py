@@ -20,7 +20,7 @@ LISTS = {"shirt.val.0": ("tgt_a", "s1", "s2"), "shirt.val.1~": ("s5", "tgt_b", "
 
 
 @pytest.mark.parametrize("name", ["sprc.json", "sprc.jsonl", "sprc.trec"])
-def test_the_three_forms_say_the_same(name: str) -> None:
+def test_the_three_formats_are_equivalent(name: str) -> None:
     lists = runs.read(RUNS / name, "SPRC")
     assert {ranked.query_id: ranked.images for _, ranked in lists} == LISTS
     assert {ranked.system for _, ranked in lists} == {"SPRC"}
@@ -31,7 +31,7 @@ def test_scores_are_kept_in_the_order_of_the_images() -> None:
         assert [ranked.scores for _, ranked in runs.read(RUNS / name)] == [(0.9, 0.5, 0.25)] * 2
 
 
-def test_the_option_is_stronger_than_the_file() -> None:
+def test_the_option_overrides_the_file() -> None:
     for name in ("sprc.jsonl", "sprc.trec"):
         assert {ranked.system for _, ranked in runs.read(RUNS / name, "mine")} == {"mine"}
 

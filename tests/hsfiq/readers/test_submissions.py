@@ -77,7 +77,7 @@ def test_broken_files(value: object, said: str, tmp_path: Path) -> None:
     assert str(tmp_path / "it.json") in str(error.value)
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_written_files_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "it.json"
     path.write_bytes(submissions.write_cirr("recall_subset", {"12": ("a", "b", "c")}))
     run = submissions.read_run(path)

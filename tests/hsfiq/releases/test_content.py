@@ -126,7 +126,7 @@ def test_every_filter_has_its_line_and_names_the_value(study: Database) -> None:
 
 
 @on_sqlite
-def test_kept_and_excluded_are_all_that_was_handed_out(study: Database) -> None:
+def test_kept_and_excluded_add_up_to_all_assigned_questions(study: Database) -> None:
     for kind in ("hs", "hp"):
         release = release_of(study, kind, EVERYTHING)
         kept = [row["question_id"] for row in rows(release, "preferences")]
@@ -154,7 +154,7 @@ def test_the_latest_revision_counts(study: Database) -> None:
 
 
 @on_sqlite
-def test_questions_tell_how_the_checks_of_their_form_went(study: Database) -> None:
+def test_questions_record_the_check_results_of_their_form(study: Database) -> None:
     found = {
         row["question_id"]: row["failed_checks"] for row in rows(release_of(study), "preferences")
     }
@@ -163,7 +163,7 @@ def test_questions_tell_how_the_checks_of_their_form_went(study: Database) -> No
 
 
 @on_sqlite
-def test_each_question_has_two_sets_that_stand_as_they_were_shown(study: Database) -> None:
+def test_each_question_has_two_sets_in_their_shown_positions(study: Database) -> None:
     release = release_of(study)
     sets = {row["set_id"]: row for row in rows(release, "sets")}
     for row in rows(release, "preferences"):
@@ -204,7 +204,7 @@ def test_parquet_and_jsonl_hold_the_same_rows(study: Database) -> None:
 
 
 @on_sqlite
-def test_every_file_is_there_with_its_digest(database: Database) -> None:
+def test_every_file_is_listed_with_its_digest(database: Database) -> None:
     import_hpfiq(database)
     for kind, more in (("hs", set()), ("hp", {"hpfiq.json"})):
         release = release_of(database, kind)
@@ -256,7 +256,7 @@ def test_the_card_names_each_table_that_has_rows(database: Database) -> None:
 
 
 @on_sqlite
-def test_simulated_answers_are_called_so(study: Database) -> None:
+def test_simulated_answers_are_marked(study: Database) -> None:
     assert "simulated" not in release_of(study).files["README.md"].decode()
     with study.writing() as session:
         session.get_one(Study, 1).origin = "simulated"
@@ -278,7 +278,7 @@ def test_ties_cannot_be_written_in_the_published_layout(study: Database) -> None
 
 
 @on_sqlite
-def test_a_filtered_file_keeps_what_is_left_of_each_form(database: Database) -> None:
+def test_a_filtered_file_keeps_the_remaining_questions_of_each_form(database: Database) -> None:
     import_hpfiq(database)
     value = json.loads(release_of(database, "hp", Filters(invalid=True)).files["hpfiq.json"])
     kept = {

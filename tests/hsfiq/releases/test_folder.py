@@ -111,7 +111,7 @@ def test_other_filters_are_changed_content() -> None:
     assert hsfiq("export", "--release", "hp", "--filter-invalid").code == 2
 
 
-def test_versions_go_forward_by_their_numbers() -> None:
+def test_versions_are_compared_as_numbers() -> None:
     hsfiq("export", "--release", "hp", "--version", "1.9.0")
     assert hsfiq("export", "--release", "hp", "--version", "1.10.0").code == 0
     back = hsfiq("export", "--release", "hp", "--version", "1.9.1")
@@ -122,7 +122,7 @@ def test_versions_go_forward_by_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.\u0661", ""])
-def test_what_is_no_version(version: str) -> None:
+def test_invalid_versions_are_refused(version: str) -> None:
     refused = hsfiq("export", "--version", version)
     assert refused.code == 2
     assert "is not a version like 1.0.0" in refused.err
@@ -145,7 +145,7 @@ def test_another_release_is_replaced_only_with_force() -> None:
     assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_damaged_release_is_none() -> None:
+def test_a_damaged_release_is_not_replaced() -> None:
     hsfiq("export", "--release", "hp", "--out", "mine")
     with Path("mine/sets.jsonl").open("a") as file:
         file.write("\n")
@@ -171,7 +171,7 @@ def test_force_replaces_nothing_but_releases(manifest: str | None) -> None:
     assert contents(Path("mine")) == before
 
 
-def test_the_folder_one_stands_in_is_not_replaced(
+def test_the_current_folder_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty" / "below").mkdir(parents=True)
@@ -245,7 +245,7 @@ def export_slowly(*arguments: str, killed_after: float | None) -> None:
     process.wait()
 
 
-def test_killed_at_any_moment_it_is_there_whole_or_not_at_all() -> None:
+def test_an_export_killed_at_any_moment_is_complete_or_absent() -> None:
     hsfiq("export", "--release", "hp", "--out", "whole")
     whole = content_of(Path("whole"))
     random, there = Random(1), []
@@ -258,7 +258,7 @@ def test_killed_at_any_moment_it_is_there_whole_or_not_at_all() -> None:
     assert there[:2] == [True, False]
 
 
-def test_killed_while_it_replaces_another() -> None:
+def test_an_export_killed_while_replacing_another() -> None:
     hsfiq("export", "--release", "hp", "--out", "mine")
     old = content_of(Path("mine"))
     export_slowly("--out", "mine", "--filter-invalid", "--force", killed_after=0.1)
@@ -269,7 +269,7 @@ def test_killed_while_it_replaces_another() -> None:
 # ----------------------------------------------------------------------------- the newest release
 
 
-def test_strangers_in_releases_are_passed_over() -> None:
+def test_unrelated_entries_in_the_releases_folder_are_ignored() -> None:
     hsfiq("export")
     releases = Path("releases")
     (releases / "notes.txt").touch()
@@ -284,7 +284,7 @@ def test_strangers_in_releases_are_passed_over() -> None:
     assert newest_release(Path("nowhere"), "hp") is None
 
 
-def test_a_manifest_with_strange_files_is_no_whole_release() -> None:
+def test_a_manifest_with_unexpected_files_is_no_complete_release() -> None:
     hsfiq("export", "--release", "hp", "--out", "mine")
     manifest = json.loads(Path("mine/manifest.json").read_text())
     for files in (3, {"sets.jsonl": 3}, {"../database": {"sha256": 1}}):

@@ -205,7 +205,7 @@ def test_a_study_that_grows_keeps_what_it_has_held_out(
     assert still <= before or before <= still
 
 
-def test_seeds_draw_differently_and_shares_are_about_kept() -> None:
+def test_seeds_draw_different_splits_with_about_the_requested_shares() -> None:
     ids = [f"shirt.val.{number}" for number in range(1000)]
     drawn = {held_out(ids, "triplet", Split("triplet", seed)) for seed in range(20)}
     assert len(drawn) == 20
@@ -215,7 +215,7 @@ def test_seeds_draw_differently_and_shares_are_about_kept() -> None:
     assert max(often) <= 14
 
 
-def test_the_draw_is_the_same_for_ever() -> None:
+def test_the_draw_never_changes() -> None:
     """Whatever the version of Python: only `Random.random` is used, which promises it."""
     ids = [f"shirt.val.{number}" for number in range(10)]
     assert held_out(ids, "triplet", Split("triplet", 7)) == {"shirt.val.0", "shirt.val.6"}
@@ -248,7 +248,7 @@ def test_card_croissant_and_manifest_describe_it(study: Database) -> None:
     assert parquet == rows(release, "splits")
 
 
-def test_a_release_without_one_says_nothing_of_it(study: Database) -> None:
+def test_a_release_without_a_split_does_not_mention_one(study: Database) -> None:
     release = release_of(study)
     assert "split" not in manifest_of(release)
     assert not [name for name in release.files if name.startswith("splits")]
@@ -275,7 +275,7 @@ def test_same_options_same_bytes_and_other_options_other_content(study: Database
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.2, 2.0, float("nan"), float("inf")])
-def test_what_is_no_share(share: float) -> None:
+def test_invalid_shares_are_refused(share: float) -> None:
     with pytest.raises(UnreadableInput, match="is not between 0 and 1"):
         Split("triplet", 0, share)
 
@@ -351,7 +351,7 @@ def table(folder: Path, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_what_was_drawn_does_not_leak(write: Callable[[SplitBy], Path]) -> None:
+def test_a_drawn_split_has_no_leak(write: Callable[[SplitBy], Path]) -> None:
     for by in HALF:
         folder = write(by)
         expected = {row["question_id"]: row["part"] for row in table(folder, "splits")}
@@ -378,7 +378,7 @@ def test_a_planted_triplet_fails_loudly(write: Callable[[SplitBy], Path]) -> Non
 
 
 @pytest.mark.parametrize("spelled", ["{}~", "{}#2", "another"])
-def test_a_triplet_is_known_by_its_queries_too(
+def test_a_triplet_is_also_identified_by_its_queries(
     write: Callable[[SplitBy], Path], spelled: str
 ) -> None:
     """The reversed query claims a triplet of its own, and its question goes to the other part."""
@@ -489,7 +489,7 @@ HALVED = ("export", "--release", "hp", "--split", "triplet", "--test-share", "0.
 
 
 @pytest.mark.usefixtures("in_folder")
-def test_export_writes_the_split_and_says_so() -> None:
+def test_export_writes_and_reports_the_split() -> None:
     done = hsfiq(*HALVED, "--split-seed", "3", "--json")
     (release,) = done.result["releases"]
     manifest = json.loads(Path(release["folder"], "manifest.json").read_text())
@@ -549,7 +549,7 @@ def test_every_process_draws_the_same() -> None:
 
 
 @pytest.mark.shared
-def test_published_triplets_that_come_twice_stay_in_one_part(
+def test_repeated_published_triplets_stay_in_one_part(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -99,7 +99,7 @@ def mistakes(folder: Path, text: str) -> list[str]:
 # --------------------------------------------------------------------------------- what is right
 
 
-def test_the_shortest_file_is_the_papers_design(tmp_path: Path) -> None:
+def test_the_shortest_file_gives_the_papers_design(tmp_path: Path) -> None:
     config = read_config(written(tmp_path, SHORTEST))
     assert config == StudyConfig(study=Presentation("autumn", "Which shop?"))
     assert config.study.set_names == ("Shopping Mall 1", "Shopping Mall 2")
@@ -123,7 +123,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
             assert read[key] != default[key], f"{table.name}.{key} shows nothing"
 
 
-def test_texts_may_lie_in_files_beside_the_config(
+def test_texts_may_be_in_files_beside_the_config(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir("/")
@@ -137,7 +137,7 @@ def test_texts_may_lie_in_files_beside_the_config(
 
 
 @pytest.mark.parametrize("text", ["Look at notes.md\nfirst.md", "Look twice", "a.markdown"])
-def test_a_text_that_names_no_file_is_itself(tmp_path: Path, text: str) -> None:
+def test_a_text_that_names_no_file_is_used_literally(tmp_path: Path, text: str) -> None:
     config = read_config(written(tmp_path, SHORTEST + f"guidelines = '''{text}'''"))
     assert config.study.guidelines == text
 
@@ -322,7 +322,7 @@ configs = st.builds(
 )
 
 
-def test_a_config_comes_back_from_the_database(database: Database) -> None:
+def test_a_config_survives_the_database(database: Database) -> None:
     queries = make_queries(database)
 
     @settings(max_examples=30, deadline=None)
@@ -361,7 +361,7 @@ def as_toml(value: Any) -> str:
     return repr(value)
 
 
-def test_a_config_comes_back_from_its_file(tmp_path: Path) -> None:
+def test_a_config_survives_its_file(tmp_path: Path) -> None:
     @settings(max_examples=30, deadline=None)
     @given(config=configs)
     def comes_back(config: StudyConfig) -> None:

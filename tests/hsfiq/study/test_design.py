@@ -90,7 +90,7 @@ def test_pairs_of_systems_are_balanced(seed: int, n_queries: int, systems: set[i
     have=st.lists(st.sets(st.sampled_from("abcd"), min_size=2), min_size=1, max_size=30),
 )
 @settings(deadline=None)
-def test_each_query_gets_two_systems_that_it_has(seed: int, have: list[set[str]]) -> None:
+def test_each_query_gets_two_of_its_systems(seed: int, have: list[set[str]]) -> None:
     codes = {name: number for number, name in enumerate("abcd")}
     lists = {query: {codes[name]: [1] for name in systems} for query, systems in enumerate(have)}
     for query, first, second in draw_pairs(Random(seed), lists):
@@ -135,7 +135,7 @@ def test_sides_are_balanced_within_each_form(database: Database, size: int) -> N
         assert swapped in {size // 2, (size + 1) // 2}
 
 
-def test_no_system_has_a_side_of_its_own(database: Database) -> None:
+def test_no_system_is_tied_to_one_side(database: Database) -> None:
     """With an odd number of questions one side has one more: which one is drawn, too."""
     queries = make_queries(database, {"shirt": 120}, systems=("alpha", "beta"))
     design = replace(SMALL, questions_per_form=1, forms_per_participant=1)
@@ -155,7 +155,7 @@ def test_the_order_of_sides_is_drawn(database: Database) -> None:
 # ------------------------------------------------------------------------------------------ forms
 
 
-def test_forms_are_full_but_for_the_last_and_of_one_category(database: Database) -> None:
+def test_forms_are_full_except_the_last_and_of_one_category(database: Database) -> None:
     queries = make_queries(database, {"dress": 9, "shirt": 8, "toptee": 3})
     rows = drawn(database, draw(database, queries))
     sizes = Counter((number, category) for number, category, *_ in rows)
@@ -217,7 +217,7 @@ def test_each_form_but_the_first_begins_with_its_sum_if_the_study_asks(database:
     seed=st.integers(),
 )
 @settings(deadline=None)
-def test_overlap_is_exact_and_nobody_is_dealt_a_triplet_twice(
+def test_overlap_is_exact_and_no_participant_gets_a_triplet_twice(
     n_triplets: int,
     twice: float,
     per_form: int,
@@ -318,7 +318,7 @@ def test_a_seed_draws_the_same_study_again(database: Database) -> None:
     assert pairs[0] != pairs[2]
 
 
-def test_the_design_is_kept_with_the_study(database: Database) -> None:
+def test_the_design_is_stored_with_the_study(database: Database) -> None:
     key = draw(database, make_queries(database))
     with database.reading() as session:
         study = session.get_one(Study, key)
@@ -408,7 +408,7 @@ def test_gold_pairs_have_an_obvious_winner(database: Database) -> None:
 
 
 @pytest.mark.parametrize(("size", "repeated"), [(2, 1), (3, 3), (10, 1), (10, 5)])
-def test_repeated_pairs_come_again_later_with_the_sides_swapped(
+def test_repeated_pairs_return_later_with_sides_swapped(
     database: Database, size: int, repeated: int
 ) -> None:
     queries = make_queries(database, {"shirt": 4 * size})
@@ -441,7 +441,7 @@ def chosen(database: Database, **wanted: Any) -> list[int]:
         return chosen_queries(session, config(queries=queries))
 
 
-def test_all_queries_are_taken_unless_the_owner_says_which(database: Database) -> None:
+def test_all_queries_are_used_by_default(database: Database) -> None:
     queries = make_queries(database, {"dress": 4, "shirt": 4})
     assert chosen(database) == queries
     assert chosen(database, categories=("shirt",)) == queries[4:]
@@ -460,7 +460,7 @@ def test_a_sample_is_drawn_by_the_seed(database: Database) -> None:
         assert chosen_queries(session, other) != sample
 
 
-def test_only_queries_with_every_systems_list_are_taken(database: Database) -> None:
+def test_only_queries_with_a_list_of_every_system_are_used(database: Database) -> None:
     queries = make_queries(database)
     with database.writing() as session:
         late = System(name="late")
@@ -472,7 +472,7 @@ def test_only_queries_with_every_systems_list_are_taken(database: Database) -> N
     assert chosen(database, systems=SYSTEMS) == queries
 
 
-def test_systems_of_other_datasets_are_none_of_this_studys(database: Database) -> None:
+def test_systems_of_other_datasets_are_not_used(database: Database) -> None:
     queries = make_queries(database)
     other = make_queries(database, systems=("delta", "epsilon"), dataset="other")
     assert chosen(database) == queries
@@ -489,7 +489,7 @@ def test_systems_of_other_datasets_are_none_of_this_studys(database: Database) -
         ({"sample": 9}, "queries.sample: asks for 9 queries of 8"),
     ],
 )
-def test_what_is_not_there_is_named(database: Database, wanted: dict[str, Any], said: str) -> None:
+def test_missing_choices_are_named(database: Database, wanted: dict[str, Any], said: str) -> None:
     make_queries(database)
     with pytest.raises(ConfigError) as refused:
         chosen(database, **wanted)
@@ -596,7 +596,7 @@ def test_no_queries_at_all(database: Database) -> None:
     assert "queries: there is no query" in refusal(database, [])
 
 
-def test_a_query_that_is_not_there(database: Database) -> None:
+def test_a_missing_query_is_refused(database: Database) -> None:
     assert "1 queries have lists" in refusal(database, [*make_queries(database), 10**6])
 
 
@@ -612,7 +612,7 @@ def test_gold_pairs_need_queries_to_spare(database: Database) -> None:
     assert "checks.gold: no query of shirt is left for a gold pair" in line
 
 
-def test_gold_pairs_need_images_to_lose(database: Database) -> None:
+def test_gold_pairs_need_images_for_the_losing_set(database: Database) -> None:
     queries = make_queries(database, length=8)
     line = refusal(database, queries, replace(SMALL, k=4), checks=Checks(gold=1))
     assert "checks.gold: there are too few other images" in line

@@ -43,7 +43,7 @@ def whole(latents: Tensor, weights: Tensor, places: list[int]) -> float:
     pairs=st.integers(1, 9),
     each=st.sampled_from([1, 3]),
 )
-def test_what_is_taken_adds_up_to_the_determinant_of_all(
+def test_chosen_gains_add_up_to_the_determinant(
     seed: int, opinions: int, pairs: int, each: int
 ) -> None:
     latents, weights = made(seed, opinions, pairs, each)
@@ -74,7 +74,7 @@ def test_the_best_is_the_best_of_all_tried(seed: int) -> None:
         left.remove(best)
 
 
-def test_the_same_question_again_tells_less() -> None:
+def test_repeating_a_question_gives_less_information() -> None:
     latents, weights = made(3, 6, 1, 3)
     twice = Information(latents.repeat(1, 2, 1), weights.repeat(2, 1))
     first, second = twice.gains([0, 1]).tolist()
@@ -83,7 +83,7 @@ def test_the_same_question_again_tells_less() -> None:
     assert float(twice.gains([1])[0]) < first
 
 
-def test_opinions_that_agree_leave_nothing_to_learn() -> None:
+def test_agreeing_samples_give_no_information() -> None:
     latents = torch.randn(1, 4, 3, dtype=torch.float64).repeat(5, 1, 1)
     information = Information(latents, torch.ones(4, 3, dtype=torch.float64))
     assert information.gains(range(4)).abs().max() < 1e-12
@@ -132,7 +132,7 @@ def test_of_a_preference_is_the_mean_over_which_set_is_set_1(margin: float, bias
     assert float(preference_information(at.reshape(1), bias)[0]) == pytest.approx(total, rel=1e-9)
 
 
-def test_far_from_every_threshold_nothing_is_told_and_nothing_is_nan() -> None:
+def test_far_from_every_threshold_the_information_is_zero_not_nan() -> None:
     found = score_information(torch.tensor([-800.0, 800.0], dtype=torch.float64), THRESHOLDS)
     assert found.tolist() == [0.0, 0.0]
 
@@ -159,7 +159,7 @@ def test_each_scorer_by_its_own_prior() -> None:
     )
 
 
-def test_a_level_that_the_thresholds_share_is_no_other_opinion() -> None:
+def test_an_offset_shared_by_the_thresholds_adds_no_information() -> None:
     """Two that expect the same answers, one of them with all scores and thresholds higher."""
     scores = torch.rand(1, 6, dtype=torch.float64)
     priors = [
@@ -171,7 +171,7 @@ def test_a_level_that_the_thresholds_share_is_no_other_opinion() -> None:
     assert information.gains(range(3)).abs().max() < 1e-9
 
 
-def test_without_a_law_of_scores_the_margin_alone() -> None:
+def test_without_a_score_model_only_the_margin_counts() -> None:
     scores = torch.rand(3, 4, dtype=torch.float64)
     latents, weights = latents_of_answers(
         [(scores, AnswerPrior("own", 10.0))], torch.tensor([[0, 1], [2, 3]])

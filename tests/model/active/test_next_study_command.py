@@ -56,7 +56,7 @@ def next_study(answered: Answered, url: str, *words: str | Path) -> CommandResul
 # ---------------------------------------------------------------------------------------- opinions
 
 
-def test_an_opinion_without_dropout_is_the_sets_score(answered: Answered) -> None:
+def test_a_sample_without_dropout_is_the_sets_score(answered: Answered) -> None:
     loaded = load_scorer(answered.init, None, CPU)
     sets = read_sets(answered.release)[:40]
     files = {path.stem: path for path in answered.pictures.iterdir()}

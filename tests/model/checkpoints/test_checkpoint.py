@@ -47,7 +47,7 @@ def value_of(folder: Path, name: str = "last") -> int:
     return int(checkpoint.about["value"])
 
 
-def test_what_was_saved_is_read(tmp_path: Path) -> None:
+def test_a_saved_checkpoint_is_read_back(tmp_path: Path) -> None:
     saved = save(tmp_path / "run", "last", {"value": 3, "words": "é"}, parts_of(3))
     found = read(tmp_path / "run")
     assert found == saved
@@ -74,7 +74,7 @@ def test_a_folder_is_read_as_its_best(tmp_path: Path) -> None:
     assert read(tmp_path).path.name == "best.json"
 
 
-def test_whoever_may_read_the_folders_files_may_read_the_tensors(tmp_path: Path) -> None:
+def test_tensors_have_the_permissions_of_other_files(tmp_path: Path) -> None:
     save(tmp_path, "last", {"value": 1}, parts_of(1))
     assert len({path.stat().st_mode for path in tmp_path.iterdir()}) == 1
 
@@ -97,7 +97,7 @@ def save_for_ever(folder: Path) -> None:
         save(folder, "last", {"value": value}, parts_of(value))
 
 
-def test_whole_whenever_the_process_is_killed(tmp_path: Path) -> None:
+def test_a_checkpoint_is_complete_whenever_the_process_is_killed(tmp_path: Path) -> None:
     moments = random.Random(5)
     reached = []
     for _ in range(10):
@@ -133,7 +133,7 @@ def no_file_beyond(n_bytes: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("n_bytes", [0, 5000, 125_000])
-def test_no_room_leaves_the_old_one(tmp_path: Path, n_bytes: int) -> None:
+def test_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path, n_bytes: int) -> None:
     save(tmp_path, "last", {"value": 1}, parts_of(1))
     before = files_below(tmp_path)
     with no_file_beyond(n_bytes), pytest.raises((UnreadableInput, OSError)) as failed:
@@ -177,7 +177,7 @@ def replaced(folder: Path, **values: object) -> None:
     rewrite(folder, json.dumps({**about, **values}))
 
 
-def name_rubbish(folder: Path) -> None:
+def write_an_invalid_name(folder: Path) -> None:
     """A file of tensors that is none, with a JSON file that says so rightly."""
     from hsfiq.model.checkpoints.checkpoint import sha256_of
 
@@ -191,7 +191,7 @@ BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
     "cut": (cut, "is not the file that last.json names: cut or changed"),
     "changed": (change_a_byte, "is not the file that last.json names: cut or changed"),
     "missing": (remove_tensors, "is missing, and last.json needs it"),
-    "rubbish": (name_rubbish, "holds no tensors"),
+    "rubbish": (write_an_invalid_name, "holds no tensors"),
     "no JSON": (lambda it: rewrite(it, '{"format": 1'), "is no checkpoint's JSON file"),
     "no text": (lambda it: (it / "last.json").write_bytes(b"\xff\xfe\0"), "is no checkpoint's JS"),
     "a list": (lambda it: rewrite(it, "[1]"), "is no checkpoint of format 1"),
@@ -208,7 +208,7 @@ BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_one_is_refused(drawn: Drawn, tmp_path: Path, how: str) -> None:
+def test_a_broken_checkpoint_is_refused(drawn: Drawn, tmp_path: Path, how: str) -> None:
     folder = tmp_path / "init"
     save(folder, "last", {"value": 1}, parts_of(1))
     spoil, said = BROKEN[how]
@@ -225,7 +225,7 @@ def test_a_broken_one_is_refused(drawn: Drawn, tmp_path: Path, how: str) -> None
     assert not (tmp_path / "out").exists()
 
 
-def test_one_of_another_encoder_starts_nothing(drawn: Drawn, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_encoder_is_refused(drawn: Drawn, tmp_path: Path) -> None:
     save(tmp_path / "init", "best", {}, {"scorer": parts_of(1)["scorer"]})
     for init in (tmp_path / "init", tmp_path / "init" / "best.json"):
         command = hsfiq(*options(drawn, tmp_path / "out", "--init", init))
@@ -234,7 +234,7 @@ def test_one_of_another_encoder_starts_nothing(drawn: Drawn, tmp_path: Path) -> 
         assert not (tmp_path / "out").exists()
 
 
-def test_there_is_none(drawn: Drawn, tmp_path: Path) -> None:
+def test_a_missing_checkpoint_is_refused(drawn: Drawn, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for init, said in (
         (tmp_path / "empty", "holds no best.json or last.json: no checkpoint"),

@@ -150,7 +150,7 @@ def test_missing_images_are_named(fashioniq_folder: Path, tmp_path: Path) -> Non
     ]
 
 
-def test_a_category_without_images_is_left_out(fashioniq_folder: Path) -> None:
+def test_a_category_without_images_is_excluded(fashioniq_folder: Path) -> None:
     write_pictures(fashioniq_folder / "images", {*SHIRTS["train"], *SHIRTS["val"]})
     data = fashioniq(fashioniq_folder, None, "targets")
     assert set(data.pools) == set(data.corpora) == {"shirt"}
@@ -176,7 +176,7 @@ def test_no_images_at_all(fashioniq_folder: Path, tmp_path: Path) -> None:
         fashioniq(fashioniq_folder, tmp_path / "empty", "targets")
 
 
-def test_no_validation_triplet_is_left(fashioniq_folder: Path) -> None:
+def test_no_remaining_validation_triplet(fashioniq_folder: Path) -> None:
     write_pictures(fashioniq_folder / "images", {*DRESSES["train"], *SHIRTS["train"]})
     with pytest.raises(UnreadableInput, match="no triplet of split 'val' has both its images"):
         fashioniq(fashioniq_folder, None, "targets")
@@ -262,7 +262,7 @@ def test_the_drawn_catalogue(drawn_data: TrainingData) -> None:
         assert all(len(it.captions) == 2 for it in examples)
 
 
-def test_what_is_held_out_is_nobodys_candidate(drawn_data: TrainingData) -> None:
+def test_held_out_garments_are_no_candidates(drawn_data: TrainingData) -> None:
     for name in drawn_data.pools:
         assert {target_split(it) for it in garments_of(drawn_data.pools[name])} == {"train"}
         assert {target_split(it) for it in garments_of(drawn_data.corpora[name])} == {
@@ -290,7 +290,7 @@ def test_drawn_targets_as_the_pool(drawn_data: TrainingData, drawn_folder: Path)
         assert pool == tuple(targets)
 
 
-def test_what_cannot_be_drawn(tmp_path: Path) -> None:
+def test_impossible_catalogues_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CatalogueTooSmall, match="draw a larger catalogue"):
         drawn(tmp_path / "images", 3, 5, 1000, "corpus")
     assert not (tmp_path / "images").exists()
@@ -317,7 +317,7 @@ def sound() -> TrainingData:
         ({"pools": {"p": ()}}, "it: pool 'p': has 0 images,"),
     ],
 )
-def test_records_that_cannot_be(changed: dict[str, Any], said: str) -> None:
+def test_invalid_records_are_refused(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(UnreadableInput, match=said):
         replace(sound(), **changed)
 
@@ -331,9 +331,7 @@ NAMES = st.sampled_from("abcdef")
     st.lists(NAMES, unique=True),
     st.sets(NAMES),
 )
-def test_what_is_there_by_hand(
-    pairs: list[tuple[str, str]], pool: list[str], there: set[str]
-) -> None:
+def test_coverage_by_hand(pairs: list[tuple[str, str]], pool: list[str], there: set[str]) -> None:
     examples = tuple(Example(str(i), r, t, ("x",), "p") for i, (r, t) in enumerate(pairs))
     left = available_part(Part("p", examples, (), tuple(pool), ()), there)
     triplets = []

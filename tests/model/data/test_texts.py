@@ -79,7 +79,7 @@ def test_two_captions_are_joined_for_mining() -> None:
     assert normalise(mining_text(PAIR)) == "is red, with dots and has no collar"
 
 
-def test_one_caption_is_left_alone() -> None:
+def test_a_single_caption_is_unchanged() -> None:
     assert mining_text(["Show two dogs."]) == "Show two dogs."
     assert training_text(["Show two dogs."], "four-way", 0.6) == "Show two dogs."
 

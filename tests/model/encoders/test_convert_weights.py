@@ -73,13 +73,13 @@ def test_there_and_back_is_the_identity(reference: Reference) -> None:
     assert_same(to_hf(to_lavis(converted, "there"), "here"), converted)
 
 
-def test_every_name_is_another_models_only_name(reference: Reference) -> None:
+def test_names_map_one_to_one(reference: Reference) -> None:
     names = [name for name in reference.weights if hf_name(name) is not None]
     assert len({hf_name(name) for name in names}) == len(names)
     assert all(lavis_names(str(hf_name(name))) == (name,) for name in names)
 
 
-def test_the_bias_of_keys_is_zero_between_the_others(reference: Reference) -> None:
+def test_the_key_bias_is_zero_between_query_and_value(reference: Reference) -> None:
     block = f"{VIT}blocks.1.attn"
     joint = to_hf(reference.weights, "here")["vision_model.encoder.layers.1.self_attn.qkv.bias"]
     query, key, value = joint.chunk(3)
@@ -102,7 +102,7 @@ def test_any_other_name_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("missing", ["q", "v"])
-def test_half_of_a_bias_is_refused(reference: Reference, missing: str) -> None:
+def test_an_incomplete_bias_is_refused(reference: Reference, missing: str) -> None:
     gone = f"{VIT}blocks.0.attn.{missing}_bias"
     half = {name: it for name, it in reference.weights.items() if name != gone}
     with pytest.raises(UnreadableInput, match=f"lacks {gone}"):
@@ -126,7 +126,7 @@ def test_transformers_loads_the_folder(reference: Reference, hf: Path) -> None:
         assert tokenizer(text, truncation=True, max_length=32).input_ids == ids
 
 
-def test_the_files_come_back(lavis: Path, hf: Path, tmp_path: Path) -> None:
+def test_the_files_survive_the_round_trip(lavis: Path, hf: Path, tmp_path: Path) -> None:
     back = tmp_path / "back"
     assert hf_to_lavis(hf, back) == SMALL
     for file, key in ((SMALL.checkpoint, "model"), (str(SMALL.vit_file), None)):
@@ -143,7 +143,7 @@ def test_the_files_come_back(lavis: Path, hf: Path, tmp_path: Path) -> None:
     assert files_below(tmp_path / "again") == files_below(hf)
 
 
-def test_a_folder_that_never_was_lavis_goes_without_what_only_lavis_has(
+def test_a_folder_not_from_lavis_lacks_the_lavis_only_tensors(
     reference: Reference, hf: Path, tmp_path: Path
 ) -> None:
     (hf / "lavis.safetensors").unlink()
@@ -244,7 +244,7 @@ def write_and_fail(out: Path, name: str) -> None:
         raise KeyError(name)
 
 
-def test_a_folder_is_whole_or_not_there(tmp_path: Path) -> None:
+def test_a_folder_is_complete_or_absent(tmp_path: Path) -> None:
     out = tmp_path / "new" / "out"
     for name, failure in (("half", KeyError), ("no/folder", UnreadableInput)):
         with pytest.raises(failure):
@@ -280,7 +280,7 @@ def test_the_command_there_and_back(lavis: Path, tmp_path: Path) -> None:
         ((".", "--model", "blip2-huge"), "no BLIP-2 is called blip2-huge"),
     ],
 )
-def test_the_command_says_what_is_wrong(
+def test_the_command_reports_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -305,7 +305,7 @@ def retrained(folder: Path, reference: Reference) -> Path:
     return folder
 
 
-def test_the_law_fitted_to_answers_goes_along(reference: Reference, tmp_path: Path) -> None:
+def test_the_fitted_answer_model_is_copied(reference: Reference, tmp_path: Path) -> None:
     run = retrained(tmp_path / "run", reference)
     (tmp_path / "back").mkdir()
     convert(run, tmp_path / "hf")
@@ -320,7 +320,7 @@ def test_the_law_fitted_to_answers_goes_along(reference: Reference, tmp_path: Pa
     assert_same(back.tensors("scorer"), checkpoints.read(run).tensors("scorer"))
 
 
-def test_a_run_without_a_law_goes_without(reference: Reference, tmp_path: Path) -> None:
+def test_a_run_without_an_answer_model(reference: Reference, tmp_path: Path) -> None:
     run = retrained(tmp_path / "run", reference)
     (run / ANSWER_MODEL).unlink()
     convert(run, tmp_path / "hf")

@@ -117,7 +117,7 @@ def test_lavis_numbers(reference: Reference, encoder: Blip2Hf, texts: list[str])
     assert it.preprocessing.size == 42
 
 
-def test_the_texts_are_those_that_matter(texts: list[str]) -> None:
+def test_the_texts_cover_the_special_cases(texts: list[str]) -> None:
     assert "" in texts
     assert any(len(text.split()) > 32 for text in texts)
     assert len({len(text.split()) for text in texts}) > 4
@@ -247,7 +247,7 @@ def save(out: Path, about: dict[str, Any], tensors: dict[str, Any]) -> Path:
         ("blip2-hf", "encoder.query_tokens", "has encoder.query_tokens, unknown"),
     ],
 )
-def test_a_checkpoint_that_has_no_other_form(
+def test_a_checkpoint_that_cannot_be_converted(
     tmp_path: Path, about: Any, name: str, said: str
 ) -> None:
     if about:
@@ -274,7 +274,7 @@ class Stop(Recorder):
             raise KeyboardInterrupt
 
 
-def test_it_is_trained_stopped_and_gone_on_with(
+def test_the_encoder_is_trained_stopped_and_resumed(
     drawn: Drawn, converted: Path, tmp_path: Path
 ) -> None:
     one = replace(RECIPE.with_values(VALUES), batch=13)
@@ -405,7 +405,7 @@ def complaint(folder: Path) -> str:
     return line
 
 
-def test_missing_files_are_named_with_where_they_are_from(
+def test_missing_files_are_named_with_their_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = complaint(tmp_path)
@@ -454,7 +454,7 @@ def test_a_config_that_does_not_fit(
     assert said in complaint(folder)
 
 
-def test_files_of_something_else(folder: Path) -> None:
+def test_files_of_another_model(folder: Path) -> None:
     (folder / "vocab.txt").unlink()
     for content in ("{}", '{"model": {"vocab": {"a": 3}}}'):
         (folder / "tokenizer.json").write_text(content)

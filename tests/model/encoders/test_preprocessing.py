@@ -144,7 +144,7 @@ def test_every_mode_and_size_becomes_normalised_pixels(mode: str, size: tuple[in
     assert torch.equal(pixels, literal)
 
 
-def test_the_image_given_stays_as_it_was() -> None:
+def test_the_input_image_is_unchanged() -> None:
     image = noise(40, 10)
     before = image.tobytes()
 

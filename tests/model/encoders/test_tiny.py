@@ -36,7 +36,7 @@ def tokens(tiny: Tiny) -> Tensor:
     return tiny.image_tokens(pixels)
 
 
-def test_it_keeps_the_protocol(tiny: Tiny, tokens: Tensor) -> None:
+def test_the_encoder_implements_the_protocol(tiny: Tiny, tokens: Tensor) -> None:
     encoder: Encoder = tiny  # which mypy looks at
     assert encoder.name == "tiny"
     assert tokens.shape == (6, *encoder.tokens_shape)
@@ -49,7 +49,7 @@ def test_it_keeps_the_protocol(tiny: Tiny, tokens: Tensor) -> None:
     assert (query.dtype, gallery.dtype) == (torch.float32, torch.float32)
 
 
-def test_build_makes_it_and_knows_its_size() -> None:
+def test_build_encoder_knows_the_size() -> None:
     one = build_encoder("tiny", size=SIZE, pad_ratio=1.5, folder=None, generator=torch.Generator())
     assert one.preprocessing.pad_ratio == 1.5
     assert Tiny.preprocessing.pad_ratio == 1.25  # not everybody's
@@ -64,7 +64,7 @@ def test_vectors_have_length_one(tiny: Tiny, tokens: Tensor) -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(texts, min_size=1, max_size=6))
-def test_neither_padding_nor_company_changes_a_query(some: list[str]) -> None:
+def test_neither_padding_nor_other_queries_change_a_query(some: list[str]) -> None:
     tiny = made()
     tokens = torch.randn(
         len(some), *tiny.tokens_shape, generator=torch.Generator().manual_seed(len(some))
@@ -75,7 +75,7 @@ def test_neither_padding_nor_company_changes_a_query(some: list[str]) -> None:
             torch.testing.assert_close(together[i], tiny.query(tokens[i : i + 1], [text])[0])
 
 
-def test_company_does_not_change_an_image(tiny: Tiny, tokens: Tensor) -> None:
+def test_other_images_do_not_change_an_image(tiny: Tiny, tokens: Tensor) -> None:
     pixels = torch.randn(5, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(2))
     one_by_one = torch.cat([tiny.image_tokens(it[None]) for it in pixels])
     assert tiny.image_tokens(pixels).equal(one_by_one)  # the cache relies on it
@@ -91,7 +91,7 @@ def test_text_and_reference_each_change_a_query(tiny: Tiny, tokens: Tensor) -> N
     assert ordered.abs().max() > 1e-4
 
 
-def test_words_beyond_the_last_are_left_out(tiny: Tiny, tokens: Tensor) -> None:
+def test_words_beyond_the_limit_are_ignored(tiny: Tiny, tokens: Tensor) -> None:
     words = [f"w{i}" for i in range(MAX_WORDS + 5)]
     ids = word_ids([" ".join(words), "w0", ""])
     assert ids.shape == (3, MAX_WORDS)

@@ -142,7 +142,7 @@ def test_image_sets_alone(data: Path, tmp_path: Path) -> None:
     assert "holds only rankings of the image sets; give the recall run too" in line
 
 
-def test_images_of_the_whole_of_nlvr2(data: Path, tmp_path: Path) -> None:
+def test_images_of_all_of_nlvr2(data: Path, tmp_path: Path) -> None:
     lists = LISTS | {"11": ["dev-900-0-img1", *LISTS["11"]]}
     line = refusal(evaluate("cirr", data, put(tmp_path / "it.json", lists)))
     assert "it.json: 11: image 'dev-900-0-img1' is not among the 70 candidates" in line
@@ -213,7 +213,7 @@ def test_figures_and_files_on_val(data: Path, tmp_path: Path) -> None:
     assert json.loads(Path(found["submission"][1]).read_text())["10"] == SUBSETS["10"]
 
 
-def test_nothing_is_written_over_or_by_halves(data: Path, tmp_path: Path) -> None:
+def test_files_are_neither_overwritten_nor_partial(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     short = LISTS | {"12": LISTS["12"][:49]}
     run = put(tmp_path / "short.json", short)

@@ -104,7 +104,7 @@ def test_drawn_gives_the_figures_of_the_trainings_own_validation(
     )
 
 
-def test_drawn_draws_what_is_not_there_into_the_scorers_folder(
+def test_drawn_adds_missing_images_to_the_scorers_folder(
     run: Path, ranked: list[str | Path]
 ) -> None:
     result = figures(hsfiq("evaluate", "drawn", *ranked, "--split", "test", "--json"))
@@ -207,7 +207,7 @@ def test_missing_images_are_refused_unless_they_are_allowed(
     assert "figures are not comparable" in table
 
 
-def test_a_lost_target_is_a_miss_even_where_lists_are_the_whole_corpus(
+def test_a_missing_target_is_a_miss_even_in_lists_of_the_complete_corpus(
     fashion: Path, ranked: list[str | Path]
 ) -> None:
     for name in (*SHIRTS[7:], "s1"):
@@ -219,7 +219,7 @@ def test_a_lost_target_is_a_miss_even_where_lists_are_the_whole_corpus(
     assert result["missing"]["queries"] == 0
 
 
-def test_options_that_do_not_go_together_are_refused(
+def test_incompatible_scorer_options_are_refused(
     fashion: Path, ranked: list[str | Path], tmp_path: Path
 ) -> None:
     command = ("evaluate", "fashioniq", "--data", fashion)
@@ -230,7 +230,9 @@ def test_options_that_do_not_go_together_are_refused(
     assert "is for a scorer's own lists" in refusal(hsfiq(*command, *run, *ranked, *out))
 
 
-def test_a_scorer_judges_no_run_without_figures(ranked: list[str | Path], tmp_path: Path) -> None:
+def test_a_scorer_cannot_evaluate_a_run_without_figures(
+    ranked: list[str | Path], tmp_path: Path
+) -> None:
     data = write_cirr(tmp_path / "cirr")
     pictures(data / "img_raw", MEMBERS)
     run = ("--run", put(tmp_path / "run.json", {"10": MEMBERS[1:51]}))
@@ -240,7 +242,7 @@ def test_a_scorer_judges_no_run_without_figures(ranked: list[str | Path], tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-def test_a_place_that_is_taken_is_refused_before_anything_is_ranked(
+def test_an_existing_output_is_refused_before_ranking(
     ranked: list[str | Path], tmp_path: Path
 ) -> None:
     data = write_cirr(tmp_path / "cirr")

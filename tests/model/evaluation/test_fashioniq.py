@@ -131,7 +131,7 @@ def test_captions_in_either_order(data: Path, tmp_path: Path) -> None:
     assert "--captions forward evaluates captions in order alone" in line
 
 
-def test_texts_are_joined_as_they_are_asked(data: Path) -> None:
+def test_texts_are_joined_as_in_the_queries(data: Path) -> None:
     (part,) = benchmarks.fashioniq(data, ["dress"], captions="both").parts
     assert [(it.query_id, it.text) for it in part.queries[:2]] == [
         ("dress.val.0", mining_text(["is Red.", "has dots"])),
@@ -157,7 +157,7 @@ def test_lists_over_the_split_are_cut_to_the_union(data: Path, tmp_path: Path) -
     assert not any("outside of the union" in note for note in made["notes"])
 
 
-def test_the_cut_may_leave_too_little(data: Path, tmp_path: Path) -> None:
+def test_the_cut_may_leave_too_few_images(data: Path, tmp_path: Path) -> None:
     lists = {f"shirt.val.{i}": ["s0", *SHIRTS[20:40]] for i in range(4)}
     run = put(tmp_path / "it.json", lists)
     found = result("fashioniq", data, run, "--category", "shirt", "--corpus", "union")
@@ -183,7 +183,7 @@ def test_lists_that_were_made_over_the_union(data: Path, tmp_path: Path) -> None
 # ----------------------------------------------------------------------------------- short, missing
 
 
-def test_a_short_list_leaves_figures_open(data: Path, tmp_path: Path) -> None:
+def test_a_short_list_makes_figures_undefined(data: Path, tmp_path: Path) -> None:
     run = changed(tmp_path, {"shirt.val.2": ["s4", "s8", "s9"], "shirt.val.1": ["s3"]})
     found = result("fashioniq", data, run, "--category", "shirt")
     assert (found["recall@1"], found["recall@5"], found["mean"]) == (0.25, None, None)
@@ -194,7 +194,7 @@ def test_a_short_list_leaves_figures_open(data: Path, tmp_path: Path) -> None:
     assert "recall@5 is undefined: 1 of 4 lists" in text
 
 
-def test_an_open_category_opens_the_mean(data: Path, tmp_path: Path) -> None:
+def test_an_undefined_category_makes_the_mean_undefined(data: Path, tmp_path: Path) -> None:
     run = put(tmp_path / "it.json", SHIRT_RUN | DRESS_RUN | {"dress.val.1": ["d2"]})
     found = result("fashioniq", data, run)
     assert found["categories"]["shirt"]["recall@5"] == 0.75
@@ -299,7 +299,7 @@ def test_an_empty_file(data: Path, tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------- notes
 
 
-def test_a_reference_that_never_comes(data: Path, run: Path, tmp_path: Path) -> None:
+def test_a_reference_missing_from_every_list(data: Path, run: Path, tmp_path: Path) -> None:
     without = {
         f"shirt.val.{i}": filled([], [it for it in SHIRTS if it not in ("s0", "s2", "s4")])
         for i in range(4)

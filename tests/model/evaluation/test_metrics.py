@@ -38,7 +38,9 @@ LISTS = st.lists(st.sampled_from(CORPUS), unique=True, min_size=2)
 
 @settings(deadline=None, max_examples=60)
 @given(LISTS, st.sampled_from(CORPUS), st.integers(1, 5))
-def test_recall_is_known_where_all_ways_on_agree(ranked: list[str], target: str, k: int) -> None:
+def test_recall_is_defined_if_every_continuation_agrees(
+    ranked: list[str], target: str, k: int
+) -> None:
     found = recall(ranked, target, k, len(CORPUS))
     ways = {slow_recall(it, target, k) for it in whole(ranked)}
     if found is not None:
@@ -49,7 +51,7 @@ def test_recall_is_known_where_all_ways_on_agree(ranked: list[str], target: str,
 
 @settings(deadline=None, max_examples=60)
 @given(LISTS, st.sets(st.sampled_from(CORPUS), min_size=1), st.integers(1, 6))
-def test_precision_is_known_where_all_ways_on_agree(
+def test_precision_is_defined_if_every_continuation_agrees(
     ranked: list[str], truths: set[str], k: int
 ) -> None:
     found = average_precision(ranked, truths, k, len(CORPUS))
@@ -80,7 +82,7 @@ def test_precisions_by_hand(ranked: str, truths: str, k: int, value: float | Non
     assert found == (value if value is None else pytest.approx(value, abs=1e-15))
 
 
-def test_a_list_that_is_the_whole_corpus_leaves_nothing_open() -> None:
+def test_a_list_of_the_complete_corpus_defines_every_figure() -> None:
     assert recall(["a", "b"], "c", 5, 2) == 0.0
     assert recall(["a", "b"], "c", 5, 3) is None
     assert recall(["a", "b"], "c", 5, None) is None

@@ -109,7 +109,7 @@ def reference_tokens(checkpoint: Path, path: Path) -> torch.Tensor:
 # ------------------------------------------------------------------------------------- the lists
 
 
-def test_a_target_is_found_where_validation_ranks_it(
+def test_a_target_has_the_rank_of_validation(
     drawn: Drawn, paths: ScorerPaths, val: Benchmark
 ) -> None:
     ranked = retrieved(val, paths, depth=1000)
@@ -205,7 +205,7 @@ def test_a_written_run_is_read_again(paths: ScorerPaths, val: Benchmark, tmp_pat
 # --------------------------------------------------------------------------------- missing images
 
 
-def lose(paths: ScorerPaths, part: Part) -> tuple[str, str]:
+def delete_image(paths: ScorerPaths, part: Part) -> tuple[str, str]:
     """Take one candidate away that nobody asks with, and break a reference."""
     references = {it.reference for it in part.queries}
     gone = next(it for it in part.corpus.images or () if it not in references)
@@ -216,7 +216,7 @@ def lose(paths: ScorerPaths, part: Part) -> tuple[str, str]:
 
 
 def test_missing_images_are_refused_in_one_line(damaged: ScorerPaths, val: Benchmark) -> None:
-    gone, broken = lose(damaged, val.parts[0])
+    gone, broken = delete_image(damaged, val.parts[0])
     n = sum(len(part.corpus.images or ()) for part in val.parts)
     with pytest.raises(UnreadableInput) as missing:
         retrieved(val, damaged)
@@ -233,7 +233,7 @@ def test_missing_images_that_are_allowed_are_counted(
     paths: ScorerPaths, damaged: ScorerPaths, val: Benchmark
 ) -> None:
     part = val.parts[0]
-    gone, broken = lose(damaged, part)
+    gone, broken = delete_image(damaged, part)
     lost = [it.query_id for it in part.queries if it.reference == broken]
     whole, ranked = (retrieved(val, it, depth=1000, allow_missing=True) for it in (paths, damaged))
     n = sum(len(it.corpus.images or ()) for it in val.parts)
@@ -306,11 +306,11 @@ def test_cirqrs_of_the_scorers_own_lists_is_the_mean_of_their_scores(
         assert value == pytest.approx(expected, abs=1e-6)
 
 
-def test_cirqrs_leaves_out_lists_with_missing_images_and_says_how_many(
+def test_cirqrs_excludes_and_counts_lists_with_missing_images(
     paths: ScorerPaths, damaged: ScorerPaths, val: Benchmark, lists: dict[str, SystemLists]
 ) -> None:
     part, answers = val.parts[0], lists[val.parts[0].name]
-    gone, broken = lose(damaged, part)
+    gone, broken = delete_image(damaged, part)
     wanted = images_of_lists([part], lists)
     with pytest.raises(UnreadableInput, match="are missing or unreadable"):
         prepared_for(damaged, wanted)
@@ -353,7 +353,7 @@ def test_val_is_what_training_validates_on(drawn: Drawn, val: Benchmark) -> None
     ]
 
 
-def test_test_asks_for_combinations_that_training_never_shows(drawn: Drawn) -> None:
+def test_the_test_split_has_combinations_absent_from_training(drawn: Drawn) -> None:
     benchmark = drawn_benchmark(CATALOGUE, "test")
     queries = [it for part in benchmark.parts for it in part.queries]
     assert len(queries) == sum(it.split == "test" for it in CATALOGUE.triplets) > 0

@@ -85,7 +85,7 @@ def test_gradients_are_the_same_with_and_without_the_cache(
         assert gradient.equal(encoded[name])
 
 
-def test_what_is_read_is_the_readers_own(tmp_path: Path) -> None:
+def test_returned_tokens_are_a_copy(tmp_path: Path) -> None:
     images, encoder = draw_images(tmp_path / "images", 2), SmallEncoder()
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
     fill(cache, images)
@@ -98,7 +98,7 @@ def test_what_is_read_is_the_readers_own(tmp_path: Path) -> None:
     assert cache.tokens([]).shape == (0, *encoder.tokens_shape)
 
 
-def test_rows_are_where_the_tokens_lie(tmp_path: Path) -> None:
+def test_rows_point_at_the_stored_tokens(tmp_path: Path) -> None:
     images, encoder = draw_images(tmp_path / "images", 5), SmallEncoder()
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float32)
     fill(cache, images)
@@ -177,7 +177,7 @@ def test_another_setting_has_another_folder(tmp_path: Path) -> None:
     assert FeatureCache.open(tmp_path, SmallEncoder(), torch.float16).folder in folders
 
 
-def test_people_can_read_what_a_folder_holds(tmp_path: Path) -> None:
+def test_a_folder_describes_its_content(tmp_path: Path) -> None:
     cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.bfloat16)
     fill(cache, draw_images(tmp_path / "images", 1))
 
@@ -196,7 +196,7 @@ def test_opening_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_usual_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HSFIQ_CACHE", raising=False)
     monkeypatch.setenv("HOME", "/home/somebody")
     assert default_root() == Path("/home/somebody/.cache/hsfiq/features")
@@ -219,7 +219,7 @@ steps = st.lists(
 
 @settings(deadline=None)
 @given(steps=steps)
-def test_whatever_happens_to_the_files_tokens_are_those_of_the_last_fill(
+def test_tokens_are_always_those_of_the_last_fill(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]
 ) -> None:
     folder = tmp_path_factory.mktemp("cache")

@@ -79,7 +79,7 @@ def test_an_orientation_in_the_file_is_left_alone(tmp_path: Path) -> None:
     ],
     ids=["empty", "html", "jpeg", "png", "webp", "huge", "large", "flat"],
 )
-def test_a_broken_file_is_told_in_one_line(tmp_path: Path, data: bytes, says: str) -> None:
+def test_a_broken_file_is_reported_in_one_line(tmp_path: Path, data: bytes, says: str) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(data)
 
@@ -93,7 +93,7 @@ def test_a_broken_file_is_told_in_one_line(tmp_path: Path, data: bytes, says: st
 
 
 @pytest.mark.parametrize("name", ["absent.png", "folder"])
-def test_what_is_no_file_is_told(tmp_path: Path, name: str) -> None:
+def test_a_path_that_is_no_file_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
 
     with pytest.raises(UnreadableInput, match=rf"{name}: cannot be read \("):
@@ -105,7 +105,7 @@ def test_what_is_no_file_is_told(tmp_path: Path, name: str) -> None:
     changes=st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 255)), max_size=8),
     end=st.integers(0, 3000),
 )
-def test_whatever_the_bytes_there_is_a_picture_or_one_line(
+def test_any_bytes_give_an_image_or_a_one_line_error(
     kind: str,
     changes: list[tuple[int, int]],
     end: int,
@@ -170,7 +170,7 @@ def test_images_are_prepared_in_order(tmp_path: Path, workers: int, ahead: int) 
         assert image.pixels.equal(preprocessing(open_image(path)))
 
 
-def test_no_more_than_so_many_images_wait(tmp_path: Path) -> None:
+def test_the_number_of_waiting_images_is_limited(tmp_path: Path) -> None:
     files = Watched(by_content(draw_images(tmp_path, 30)))
     prepared = prepare_all(files, Preprocessing(size=8), workers=2, ahead=5)
 
@@ -191,7 +191,7 @@ def test_a_broken_file_does_not_keep_the_others(tmp_path: Path) -> None:
     assert prepared[1].reason.startswith(f"{images['i1']}: cannot be decoded")
 
 
-def test_a_file_changed_since_it_was_listed_is_told(tmp_path: Path) -> None:
+def test_a_file_changed_since_listing_is_reported(tmp_path: Path) -> None:
     images = draw_images(tmp_path, 2)
     files = by_content(images)
     draw_image(images["i0"], seed=99)
@@ -232,7 +232,7 @@ def test_contents_are_sha256_and_the_unreadable_are_named(tmp_path: Path) -> Non
     assert not (tmp_path / "memo").exists()
 
 
-def test_what_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
+def test_unchanged_files_are_not_read_again(tmp_path: Path) -> None:
     images = draw_images(tmp_path, 3)
     memo = ContentMemo(tmp_path / "memo", clock=later)
     memo.remember(memo.read(images, workers=1))
@@ -244,7 +244,7 @@ def test_what_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
     assert again.fresh == {}
 
 
-def test_what_has_changed_is_read_again_even_at_the_same_size_and_date(tmp_path: Path) -> None:
+def test_changed_files_are_read_again_even_with_equal_size_and_date(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"one")
     os.utime(path, ns=(0, 0))
@@ -269,7 +269,7 @@ def test_a_file_written_just_now_is_not_remembered(tmp_path: Path) -> None:
     assert not memo.path.exists()
 
 
-def test_a_damaged_memo_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_damaged_memo_is_reported_in_one_line(tmp_path: Path) -> None:
     memo = ContentMemo(tmp_path / "memo")
     memo.path.write_bytes(b"no database at all" * 100)
 

@@ -97,7 +97,7 @@ def test_a_deleted_cache_is_filled_anew_by_one_that_is_open(tmp_path: Path) -> N
 # ------------------------------------------------------------------------ no room
 
 
-def test_a_full_disk_is_foreseen_and_nothing_written(tmp_path: Path) -> None:
+def test_a_full_disk_is_detected_before_writing(tmp_path: Path) -> None:
     encoder = SmallEncoder()
     encoder.tokens_shape = (257, 10**13)
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
@@ -109,7 +109,7 @@ def test_a_full_disk_is_foreseen_and_nothing_written(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     cache = FeatureCache.open(tmp_path / "file" / "cache", SmallEncoder(), torch.float16)
 
@@ -167,7 +167,7 @@ def filling(
             process.kill()
 
 
-def test_a_disk_that_fills_up_meanwhile_keeps_whole_rows(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_leaves_complete_rows(tmp_path: Path) -> None:
     images = draw_images(tmp_path / "images", 12)
     encoder = SmallEncoder(preprocessing=Preprocessing(size=80))
     row_bytes = 20 * 20 * 6 * 2
@@ -191,7 +191,7 @@ def test_a_disk_that_fills_up_meanwhile_keeps_whole_rows(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("lines", "pause"), [(1, 0.0), (2, 0.05), (5, 0.0), (12, 0.01)])
-def test_a_killed_process_leaves_whole_rows_or_none(
+def test_a_killed_process_leaves_only_complete_rows(
     tmp_path: Path, lines: int, pause: float
 ) -> None:
     images = draw_images(tmp_path / "images", 40)
@@ -212,7 +212,7 @@ def test_a_killed_process_leaves_whole_rows_or_none(
 
 
 @pytest.mark.parametrize("behind", [b"x", b"x" * 48, b"x" * 1000])
-def test_what_lies_behind_the_last_listed_row_is_overwritten(tmp_path: Path, behind: bytes) -> None:
+def test_data_after_the_last_listed_row_is_overwritten(tmp_path: Path, behind: bytes) -> None:
     cache = filled(tmp_path, 3)
     with (cache.folder / "tokens.bin").open("ab") as file:
         file.write(behind)
@@ -226,7 +226,7 @@ def test_what_lies_behind_the_last_listed_row_is_overwritten(tmp_path: Path, beh
 
 
 @pytest.mark.parametrize("left", [[], ["lock"], ["tokens.bin"], ["tokens.bin", "about.json"]])
-def test_a_folder_whose_making_was_cut_short_is_finished(tmp_path: Path, left: list[str]) -> None:
+def test_an_incomplete_folder_is_completed(tmp_path: Path, left: list[str]) -> None:
     cache = filled(tmp_path, 3)
     for file in cache.folder.iterdir():
         if file.name not in left:
@@ -255,7 +255,7 @@ def test_two_processes_at_once_compute_each_image_once(tmp_path: Path) -> None:
     assert_cached_equals_encoded(cache, SmallEncoder(), images, torch.float16)
 
 
-def test_rows_that_another_cache_appends_are_taken_over(tmp_path: Path) -> None:
+def test_rows_appended_by_another_cache_are_used(tmp_path: Path) -> None:
     images = draw_images(tmp_path / "images", 6)
     one = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
     two = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)

@@ -114,7 +114,7 @@ def test_neighbouring_steepest_drops_satisfy_the_paper_and_not_its_code() -> Non
     assert code[0].nonzero().flatten().tolist() == [2, 3, 4]
 
 
-def test_ever_smaller_drops_are_walked_to_the_end() -> None:
+def test_ever_smaller_drops_are_all_examined() -> None:
     curve = -torch.arange(200, dtype=torch.float64).sqrt()
     smooth = curve.float()
     late = smooth.clone()
@@ -133,9 +133,7 @@ def test_ever_smaller_drops_are_walked_to_the_end() -> None:
         ([1.0, 4, 1, 2], {1, 2, 3}),  # nothing below
     ],
 )
-def test_where_there_are_no_two_drops_the_query_falls_back(
-    scores: list[float], expected: set[int]
-) -> None:
+def test_without_two_drops_the_query_falls_back(scores: list[float], expected: set[int]) -> None:
     mask, fell_back = negative_mask(torch.tensor([scores]), torch.tensor([0]), NegativeRule("qure"))
     assert set(mask[0].nonzero().flatten().tolist()) == expected
     assert fell_back[0]
@@ -152,7 +150,7 @@ def test_cirqrs_halves_and_stops_at_one() -> None:
     assert fixed.redefined(3) == fixed
 
 
-def test_a_rule_says_what_it_is() -> None:
+def test_a_rule_describes_itself() -> None:
     assert str(NegativeRule("cirqrs", k=50).redefined(1)).startswith("the 25 best scored below")
     assert "more than 1 apart" in str(NegativeRule("qure-code", threshold=1))
 
@@ -168,7 +166,7 @@ def test_a_rule_says_what_it_is() -> None:
         ("corpus", None, 1, "leave threshold out"),
     ],
 )
-def test_nonsense_rules_are_refused(
+def test_invalid_rules_are_refused(
     strategy: str, k: int | None, threshold: int | None, said: str
 ) -> None:
     with pytest.raises(UnreadableInput, match=said):

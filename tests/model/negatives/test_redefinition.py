@@ -135,7 +135,7 @@ def trainer_of(
 
 
 @pytest.mark.parametrize("strategy", ["cirqrs", "qure", "qure-code", "top-k", "after-target"])
-def test_negatives_are_those_of_the_weights_of_the_moment(
+def test_negatives_are_defined_with_the_current_weights(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path, strategy: Strategy
 ) -> None:
     one = replace(SMALL, strategy=strategy, epochs=3, n_def=2, n_neg=6)
@@ -160,7 +160,7 @@ def test_sets_halve(drawn: Drawn, tmp_path: Path) -> None:
         assert line["mean_size"] == definition.sizes.double().mean().item()
 
 
-def test_a_definition_holds_until_the_next(drawn: Drawn, tmp_path: Path) -> None:
+def test_a_definition_is_kept_until_the_next(drawn: Drawn, tmp_path: Path) -> None:
     """30 epochs cut into 4 are 7, 7, 7, 7 and 2; here 5 cut into 2: 2, 2 and 1."""
     ran = train(drawn, tmp_path / "run", replace(SMALL, epochs=5, n_def=2))
     assert [it.epoch for it in ran.recorder.definitions] == [0, 2, 4]

@@ -57,7 +57,7 @@ def test_a_preference_with_ties_is_davidsons(margin: float, preferred: int, log_
 
 
 @given(st.floats(-8, 8), st.floats(-3, 3))
-def test_ties_take_from_both_sets_in_proportion(margin: float, log_tie: float) -> None:
+def test_ties_reduce_both_sets_in_proportion(margin: float, log_tie: float) -> None:
     first, second = (math.exp(-preference(margin, it, log_tie)) for it in (1, 2))
     assert first / (first + second) == pytest.approx(math.exp(-preference(margin, 1)))
 

@@ -124,7 +124,7 @@ def entry(name: str, better: str, change: float | None) -> dict[str, object]:
     return {"name": name, "better": better, "before": side, "after": side, "difference": difference}
 
 
-def test_figures_that_got_worse_come_first() -> None:
+def test_worse_figures_come_first() -> None:
     figures = [
         entry("gained", "higher", 0.2),
         entry("unknown", "higher", None),

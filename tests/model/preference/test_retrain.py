@@ -171,7 +171,7 @@ def test_negatives_are_any_image_of_the_pool_but_the_target() -> None:
         assert drawn == [left[0], left[0], left[1], left[1], left[2], left[2]]
 
 
-def test_parameters_that_are_held(retraining: Retraining, answered: Answered, out: Path) -> None:
+def test_fixed_parameters(retraining: Retraining, answered: Answered, out: Path) -> None:
     assert set(retraining.held) == {"encoder.patches"}
     one, other = (checkpoints.read(it).tensors("scorer") for it in (answered.init, out))
     same = {name for name, it in one.items() if it.equal(other[name])}

@@ -184,7 +184,7 @@ def test_every_strategy_has_a_rule() -> None:
     assert set(get_args(Strategy)) == set(DESCRIPTIONS)
 
 
-def test_a_wrong_name_is_answered_without_torch() -> None:
+def test_a_wrong_name_is_reported_without_importing_torch() -> None:
     code = "import sys, hsfiq.model.recipes.recipe; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -238,7 +238,7 @@ def test_text_gives_the_values_back(one: Recipe) -> None:
         ({**QURE.to_json(), "n_def": 40}, "recipe qure-fashioniq: n_def is 40, more than its 30"),
     ],
 )
-def test_what_is_no_recipe(value: object, said: str) -> None:
+def test_invalid_recipes_are_refused(value: object, said: str) -> None:
     with pytest.raises(UnreadableInput, match=re.escape(said)):
         Recipe.from_json(value, "it.json")
 
@@ -253,7 +253,7 @@ def test_a_recipe_on_the_drawn_catalogue(name: str) -> None:
     assert set(changes(one, small)) <= set(DRAWN)
 
 
-def test_what_has_changed_is_told() -> None:
+def test_changed_values_are_reported() -> None:
     other = replace(QURE, epochs=3, n_def=2, clip_norm=1.0)
     assert changes(QURE, other) == {
         "epochs": ("30", "3"),
@@ -285,7 +285,7 @@ def test_every_recipe_has_its_table() -> None:
 
 
 @by_name
-def test_every_value_is_told_with_its_source(name: str) -> None:
+def test_every_value_has_its_source(name: str) -> None:
     rows = told()[name]
     assert [row["key"] for row in rows] == [field.name for field in fields(Recipe)]
     values = {row["key"]: row["value"] for row in rows}

@@ -203,7 +203,7 @@ def ask(release: Path, text: str) -> None:
     pq.write_table(table, release / "queries.parquet")
 
 
-def test_where_they_come_from(loop: Loop, scored: Path) -> None:
+def test_the_provenance_is_recorded(loop: Loop, scored: Path) -> None:
     said, checkpoint = about(scored), checkpoints.read(loop.run)
     assert said["metric"] == "cirqrs"
     assert said["checkpoint_sha256"] == checkpoint.sha256
@@ -234,7 +234,7 @@ def strings(value: Any) -> Iterable[str]:
         yield from strings(it)
 
 
-def test_the_same_again_is_the_same_to_the_byte(
+def test_scoring_again_gives_the_same_bytes(
     loop: Loop, scored: Path, release: Path, tmp_path: Path
 ) -> None:
     command = hsfiq(
@@ -246,7 +246,7 @@ def test_the_same_again_is_the_same_to_the_byte(
     assert set(files_below(scored)) == set(NAMES)
 
 
-def test_what_it_prints(loop: Loop, release: Path, tmp_path: Path) -> None:
+def test_the_printed_result(loop: Loop, release: Path, tmp_path: Path) -> None:
     command = score(loop, release, "--images", loop.pictures, "--json")
     assert command.result == about(tmp_path / "hp.scores")
     again = score(loop, release, "--images", loop.pictures)
@@ -259,7 +259,7 @@ def test_what_it_prints(loop: Loop, release: Path, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------- the images
 
 
-def test_wherever_the_images_are(
+def test_images_in_any_folder_layout(
     loop: Loop, scored: Path, release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -290,7 +290,7 @@ def rename_image(path: Path, old: str, new: str) -> None:
     pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
 
 
-def test_whatever_is_wrong_with_an_image_is_told_and_can_be_mended(
+def test_image_faults_are_reported_and_can_be_fixed(
     loop: Loop, scored: Path, release: Path, tmp_path: Path
 ) -> None:
     pictures, sets = shutil.copytree(loop.pictures, tmp_path / "pictures"), loop.sets
@@ -386,7 +386,7 @@ def test_the_scores_are_analysed(loop: Loop, release: Path, tmp_path: Path) -> N
 # ---------------------------------------------------------------------------------- what is there
 
 
-def test_finished_scores_are_found(loop: Loop, release: Path, tmp_path: Path) -> None:
+def test_finished_scores_are_reused(loop: Loop, release: Path, tmp_path: Path) -> None:
     command = ("score", release, "--scorer", loop.run, "--images", loop.pictures)
     assert hsfiq(*command, "--cache", loop.cache).code == 0
     before = files_below(tmp_path / "hp.scores")
@@ -408,7 +408,7 @@ def stamped(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (folder, *folder.iterdir())}
 
 
-def test_files_that_were_damaged_are_made_again(
+def test_damaged_files_are_written_again(
     loop: Loop, scored: Path, release: Path, tmp_path: Path
 ) -> None:
     assert score(loop, release, "--images", loop.pictures).code == 0
@@ -418,7 +418,7 @@ def test_files_that_were_damaged_are_made_again(
         assert files_below(tmp_path / "hp.scores") == files_below(scored)
 
 
-def test_other_scores_are_replaced_only_when_told_to(
+def test_other_scores_are_replaced_only_with_force(
     loop: Loop, release: Path, tmp_path: Path
 ) -> None:
     images = ("--images", loop.pictures)
@@ -439,7 +439,7 @@ def test_other_scores_are_replaced_only_when_told_to(
     assert about(tmp_path / "hp.scores")["checkpoint_sha256"] == checkpoints.read(loop.other).sha256
 
 
-def test_a_persons_own_scores_are_left_alone(loop: Loop, release: Path, tmp_path: Path) -> None:
+def test_foreign_scores_files_are_not_changed(loop: Loop, release: Path, tmp_path: Path) -> None:
     own = tmp_path / "hp.scores" / "cirqrs.parquet"
     own.parent.mkdir()
     pq.write_table(pa.table({"set_id": ["x"], "score": [1.0]}), own)
@@ -453,7 +453,7 @@ def test_a_persons_own_scores_are_left_alone(loop: Loop, release: Path, tmp_path
     assert len(set_scores(own.parent)) == 100
 
 
-def test_the_release_itself_is_not_touched(loop: Loop, release: Path, tmp_path: Path) -> None:
+def test_the_release_is_not_changed(loop: Loop, release: Path, tmp_path: Path) -> None:
     before, stamps = files_below(release), stamped(release)
     for path in (*release.iterdir(), release):
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -566,7 +566,7 @@ def in_place(folder: Path) -> dict[str, bytes]:
         ("n" * 300, "File name too long"),
     ],
 )
-def test_names_that_no_metric_may_have(loop: Loop, release: Path, name: str, said: str) -> None:
+def test_invalid_metric_names(loop: Loop, release: Path, name: str, said: str) -> None:
     assert_refused(score(loop, release, "--name", name, "--images", loop.pictures), said)
     assert files_below(release.with_name("hp.scores")) == {}
 
@@ -592,7 +592,7 @@ def cut(path: Path) -> Path:
         (lambda it: it.with_name("hp.scores").touch(), "hp.scores"),
     ],
 )
-def test_releases_that_are_none(
+def test_invalid_releases(
     loop: Loop, release: Path, tmp_path: Path, damage: Callable[[Path], object], said: str
 ) -> None:
     damage(release)
@@ -627,7 +627,7 @@ def as_blip2(run: Path) -> Path:
         (as_blip2, "blip2-vitL lacks "),
     ],
 )
-def test_scorers_that_are_none(
+def test_invalid_scorers(
     loop: Loop, release: Path, tmp_path: Path, scorer: Callable[[Path], Path], said: str
 ) -> None:
     named = scorer(shutil.copytree(loop.run, tmp_path / "run"))
@@ -645,7 +645,7 @@ def test_scorers_that_are_none(
         (("--device", "abacus"), "--device abacus: this machine has no such device"),
     ],
 )
-def test_other_words(loop: Loop, release: Path, words: tuple[str, str], said: str) -> None:
+def test_other_arguments(loop: Loop, release: Path, words: tuple[str, str], said: str) -> None:
     assert_refused(score(loop, release, *words), said)
     assert not release.with_name("hp.scores").exists()
 

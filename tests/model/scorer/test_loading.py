@@ -65,7 +65,7 @@ def test_the_scorer_is_the_one_that_was_saved(trained: FinishedRun) -> None:
         assert not all(ours[name].equal(untrained[name]) for name in saved)
 
 
-def test_it_scores_alike_whatever_was_drawn_before(trained: FinishedRun) -> None:
+def test_scores_do_not_depend_on_earlier_draws(trained: FinishedRun) -> None:
     tokens = torch.rand(3, *new_scorer(BRIEF, None).encoder.tokens_shape)
     found = []
     for seed in (0, 1):
@@ -108,7 +108,7 @@ def test_pooling_and_padding_are_the_recipes() -> None:
         (lambda it: it.update(format=2), "best.json: is no checkpoint of format 1"),
     ],
 )
-def test_a_json_file_that_says_too_little(
+def test_an_incomplete_json_file_is_refused(
     copied: Path, change: Callable[[dict[str, Any]], object], said: str
 ) -> None:
     with pytest.raises(UnreadableInput) as caught:
@@ -134,7 +134,7 @@ def test_tensors_that_are_not_this_encoders(copied: Path, trained: FinishedRun) 
         assert "\n" not in str(caught.value)
 
 
-def test_tensors_cut_changed_or_gone(copied: Path) -> None:
+def test_truncated_changed_or_missing_tensors(copied: Path) -> None:
     (path,) = copied.glob("best-scorer-*.safetensors")
     whole = path.read_bytes()
     for content in (whole[:-1], whole[:100], b"", whole[:-1] + bytes([whole[-1] ^ 1])):

@@ -89,7 +89,7 @@ def test_the_rank_is_the_place_in_a_stable_sort(case: tuple[list[int], int, int 
     assert ranks.tolist() == [expected, expected]
 
 
-def test_ranks_refuse_what_cannot_be_ranked() -> None:
+def test_ranks_refuse_unusable_scores() -> None:
     scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     with pytest.raises(UnreadableInput, match="query 1: its target is not in the pool"):
         target_ranks(scores, torch.tensor([0, 2]))

@@ -100,7 +100,7 @@ def test_a_margin_is_the_pooled_difference_over_the_temperature(pooling: Pooling
 
 
 @poolings
-def test_what_is_compared_with_itself_is_neither_preferred(pooling: Pooling) -> None:
+def test_a_set_compared_with_itself_is_not_preferred(pooling: Pooling) -> None:
     encoder = SmallEncoder()
     same = some_tokens(encoder, 4, 1)
     assert Scorer(encoder, pooling)(same, ["a"] * 4, same, same).tolist() == [0, 0, 0, 0]
@@ -118,14 +118,14 @@ def test_tokens_of_another_precision_than_the_arithmetic() -> None:
 # ------------------------------------------------------------------------------------- the weights
 
 
-def test_only_what_is_trained_is_kept() -> None:
+def test_only_trained_weights_are_saved() -> None:
     scorer = Scorer(SmallEncoder(), "max")
     assert set(trained_parameters(scorer)) == {
         *("encoder.project", "encoder.word", "encoder.temperature"),
     }
 
 
-def test_putting_weights_gives_the_same_scorer() -> None:
+def test_loading_weights_gives_the_same_scorer() -> None:
     one, other = (Scorer(SmallEncoder(seed), "max") for seed in (0, 1))
     copy_parameters(trained_parameters(one), trained_parameters(other), "it")
     for name, weight in trained_parameters(one).items():
@@ -158,7 +158,7 @@ def test_weights_of_another_encoder_change_nothing(
         assert weight.equal(before[name])
 
 
-def test_the_mode_is_put_back_whatever_happens() -> None:
+def test_the_mode_is_always_restored() -> None:
     scorer = Scorer(SmallEncoder(), "max")
     for training in (True, False):
         scorer.train(training)

@@ -140,9 +140,7 @@ def test_torchrun_is_one_process(drawn: Drawn, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------ putting together
 
 
-def put_together(
-    distributed: Distributed, sizes: list[int]
-) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def combine(distributed: Distributed, sizes: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     found = []
     for n in sizes:
         whole = torch.arange(3 * n, dtype=torch.float32).reshape(n, 3)
@@ -155,9 +153,9 @@ def put_together(
 
 
 @pytest.mark.parametrize("processes", [2, 3])
-def test_shares_put_together_are_the_whole(processes: int) -> None:
+def test_combined_shares_equal_the_complete_result(processes: int) -> None:
     sizes = [0, 1, 2, 3, 4, 5, 7, 12]
-    for found in in_processes(processes, put_together, sizes):
+    for found in in_processes(processes, combine, sizes):
         for n, (together, total) in zip(sizes, found, strict=True):
             whole = torch.arange(3 * n, dtype=torch.float32).reshape(n, 3)
             assert together.equal(whole)

@@ -197,7 +197,7 @@ def test_reading_ahead_changes_nothing() -> None:
     assert list(prefetched(iter(()))) == []
 
 
-def test_an_error_in_reading_comes_where_its_item_would() -> None:
+def test_a_reading_error_is_raised_at_its_item() -> None:
     items = prefetched(1 / (2 - i) for i in range(9))
     assert [next(items), next(items)] == [0.5, 1]
     with pytest.raises(ZeroDivisionError):
@@ -208,9 +208,7 @@ def prefetching() -> list[str]:
     return [it.name for it in threading.enumerate() if it.name.startswith("prefetch")]
 
 
-def test_no_thread_outlives_a_run_that_failed(
-    drawn: Drawn, tokens: TokenSource, tmp_path: Path
-) -> None:
+def test_no_thread_outlives_a_failed_run(drawn: Drawn, tokens: TokenSource, tmp_path: Path) -> None:
     class Lost(Exception):
         pass
 
@@ -226,7 +224,7 @@ def test_no_thread_outlives_a_run_that_failed(
     assert prefetching() == []
 
 
-def test_what_a_run_writes_is_closed_when_it_fails(drawn: Drawn, tmp_path: Path) -> None:
+def test_a_failed_run_closes_its_files(drawn: Drawn, tmp_path: Path) -> None:
     image = drawn.data.train[3].target
     data = replace(drawn.data, images={**drawn.data.images, image: tmp_path / "absent.jpg"})
     threads = threading.active_count()

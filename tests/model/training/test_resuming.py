@@ -94,7 +94,7 @@ def test_killed_anywhere(
     assert_the_same_run(out, whole.out)
 
 
-def test_killed_again_and_again(drawn: Drawn, whole: FinishedRun, tmp_path: Path) -> None:
+def test_killed_repeatedly(drawn: Drawn, whole: FinishedRun, tmp_path: Path) -> None:
     out = tmp_path / "run"
     for nth in (4, 3, 8):
         assert is_killed(train_until_killed, SMALL, drawn, out, "stepped", nth, ALWAYS)
@@ -114,7 +114,7 @@ def test_the_log_has_every_step_once(whole: FinishedRun) -> None:
     assert [step for step, _ in log["negatives/mean_size"]] == [1, 2 * N_STEPS + 1]
 
 
-def test_a_run_that_has_ended_is_left_alone(drawn: Drawn, tmp_path: Path) -> None:
+def test_a_finished_run_is_not_changed(drawn: Drawn, tmp_path: Path) -> None:
     one = replace(SMALL, epochs=2)
     first = train(drawn, tmp_path / "run", one)
     before = files_below(tmp_path / "run")
@@ -124,7 +124,7 @@ def test_a_run_that_has_ended_is_left_alone(drawn: Drawn, tmp_path: Path) -> Non
     assert files_below(tmp_path / "run") == before
 
 
-def test_another_run_is_not_gone_on_with(drawn: Drawn, tmp_path: Path) -> None:
+def test_another_run_is_not_resumed(drawn: Drawn, tmp_path: Path) -> None:
     one = replace(SMALL, epochs=2)
     train(drawn, tmp_path / "run", one)
     before = files_below(tmp_path / "run")
@@ -140,7 +140,7 @@ def test_another_run_is_not_gone_on_with(drawn: Drawn, tmp_path: Path) -> None:
     assert files_below(tmp_path / "run") == before
 
 
-def test_only_a_checkpoint_of_last_can_be_gone_on_with(drawn: Drawn, tmp_path: Path) -> None:
+def test_only_the_last_checkpoint_can_be_resumed(drawn: Drawn, tmp_path: Path) -> None:
     train(drawn, tmp_path / "run", replace(SMALL, epochs=2))
     shutil.copy(tmp_path / "run" / "best.json", tmp_path / "run" / "last.json")
     with pytest.raises(UnreadableInput, match=r"last\.json: holds no state"):
@@ -198,7 +198,7 @@ def signalled(drawn: Drawn, out: Path, number: signal.Signals) -> tuple[int, str
     return process.returncode, stdout, stderr
 
 
-def test_the_command_killed_and_given_again(drawn: Drawn, commanded: Path, tmp_path: Path) -> None:
+def test_the_command_killed_and_repeated(drawn: Drawn, commanded: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     code, _, _ = signalled(drawn, out, signal.SIGKILL)
     assert code == -signal.SIGKILL
@@ -221,7 +221,7 @@ def test_the_command_interrupted_by_a_person(drawn: Drawn, commanded: Path, tmp_
     assert_the_same_run(out, commanded)
 
 
-def test_the_command_given_after_the_end_says_the_same(drawn: Drawn, tmp_path: Path) -> None:
+def test_repeating_a_finished_command_prints_the_same(drawn: Drawn, tmp_path: Path) -> None:
     words = options(drawn, tmp_path / "run", "--set", "epochs=2", "--json")
     first, again = hsfiq(*words), hsfiq(*words)
     assert (first.code, again.code) == (0, 0)

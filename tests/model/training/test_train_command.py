@@ -130,7 +130,7 @@ def test_fashioniqs_layout(fashioniq: Path) -> None:
         (("qure-cirr", "--data", "drawn", "--device", "cuda:77"), "--device cuda:77: this machine"),
     ],
 )
-def test_words_that_cannot_be_used(
+def test_unusable_arguments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -145,7 +145,7 @@ def test_each_process_has_a_gpu_of_its_own() -> None:
     assert device_of("cpu", 77).type == "cpu"
 
 
-def test_what_needs_no_torch_does_not_wait_for_it(tmp_path: Path) -> None:
+def test_commands_without_training_do_not_import_torch(tmp_path: Path) -> None:
     tries = [
         ["train", "--help"],
         ["train", "cirqs", "--data", "drawn", "--out", "run"],
@@ -263,7 +263,7 @@ def test_another_runs_folder(drawn: Drawn, tmp_path: Path) -> None:
     assert files_below(tmp_path / "run") == before
 
 
-def test_a_broken_checkpoint_is_not_gone_on_with(drawn: Drawn, tmp_path: Path) -> None:
+def test_a_broken_checkpoint_is_not_resumed(drawn: Drawn, tmp_path: Path) -> None:
     short = options(drawn, tmp_path / "run", "--set", "epochs=2")
     assert hsfiq(*short).code == 0
     state = next((tmp_path / "run").glob("last-state-*"))
@@ -275,7 +275,7 @@ def test_a_broken_checkpoint_is_not_gone_on_with(drawn: Drawn, tmp_path: Path) -
     assert files_below(tmp_path / "run") == before
 
 
-def test_a_file_in_the_folders_place(drawn: Drawn, tmp_path: Path) -> None:
+def test_a_file_instead_of_the_folder(drawn: Drawn, tmp_path: Path) -> None:
     (tmp_path / "run").write_text("mine")
     for out in (tmp_path / "run", tmp_path / "run" / "below"):
         command = hsfiq(*options(drawn, out))
