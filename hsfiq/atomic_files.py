@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, through a kill and a power cut."""
+"""Write files and folders atomically: complete or not at all, even after a kill or a power cut."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, in the place of the one that is there.
+    """Write a file atomically, replacing an existing one.
 
-    A killed process leaves that one as it was, and perhaps its draft `.<name>-<process>.draft`.
-
-    Raises:
-        OSError: the folder cannot be written to, or its disk is full.
+    If the process is killed, the old content remains, perhaps next to `.<name>-<process>.draft`.
     """
     draft = path.with_name(f".{path.name}-{os.getpid()}.draft")
     try:
@@ -26,22 +23,14 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def put_in_place(draft: Path, path: Path) -> None:
-    """Rename a finished draft of the same disk to its place once it has reached that disk.
-
-    Raises:
-        OSError: it cannot be renamed, or the disk is full.
-    """
+    """Move a draft on the same disk to its place, after its content has reached the disk."""
     sync(draft)
     draft.replace(path)
     sync(path.parent)
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder with all of its files or none, replacing one of the same name.
-
-    Raises:
-        OSError: the place cannot be written to, or its disk is full.
-    """
+    """Write a folder with all of its files or none, replacing one of the same name."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -58,7 +47,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def swap_folder(draft: Path, folder: Path) -> None:
-    """Rename the draft to its place; the folder it replaces is deleted only afterwards."""
+    """Rename the draft to its place; the folder that it replaces is deleted only afterwards."""
     if not folder.is_dir() or not any(folder.iterdir()):
         draft.rename(folder)
         return

@@ -19,10 +19,7 @@ class HsfiqError(Exception):
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         """Join the parts into one line: `where: what; remedy`.
 
-        Args:
-            what: what is wrong.
-            where: the file and the place in it, or the option.
-            remedy: how to fix it, unless `what` makes that plain.
+        `where` is the file and the place in it, or the option; `remedy` is how to fix the error.
         """
         super().__init__((f"{where}: " if where else "") + what + (f"; {remedy}" if remedy else ""))
         self.where = where

@@ -1,4 +1,4 @@
-"""The study owner's password: kept as a scrypt hash, never as itself, and never a default one."""
+"""The study owner's password, stored as a scrypt hash only; there is no default password."""
 
 from __future__ import annotations
 
@@ -16,20 +16,16 @@ KEY = "owner_password"
 SHORTEST, LONGEST = 10, 1000
 
 COST, BLOCK, PARALLEL = 2**15, 8, 1
-"""scrypt's n, r and p for new passwords: 32 MiB and some tens of milliseconds a try."""
+"""scrypt's n, r and p for new passwords: 32 MiB and some tens of milliseconds per attempt."""
 
 
 def set_password(session: Session, password: str) -> None:
-    """Keep the hash of this password in place of any earlier one; all logins end with that.
-
-    Args:
-        session: of a writing transaction.
-        password: what the owner will type.
+    """Store the hash of a new password, which ends all logins.
 
     Raises:
         UnreadableInput: it is too short or too long.
     """
-    n_characters = len(normal(password))
+    n_characters = len(normalized(password))
     if not SHORTEST <= n_characters <= LONGEST:
         raise UnreadableInput(
             "the password",
@@ -40,31 +36,29 @@ def set_password(session: Session, password: str) -> None:
 
 
 def stored_password(session: Session) -> str | None:
-    """The hash with its parameters, None where no password has been set."""
     setting = session.get(Setting, KEY)
     return setting.value if setting else None
 
 
 def matches(stored: str, password: str) -> bool:
-    """Whether the password is the stored one; the time taken tells nothing of how near it is."""
+    """Whether the password is the stored one; the comparison takes constant time."""
     kind, cost, block, parallel, salt, digest = stored.split("$")
     if kind != "scrypt" or len(password) > LONGEST:
         return False
-    ours = scrypt(password, bytes.fromhex(salt), int(cost), int(block), int(parallel))
-    return hmac.compare_digest(ours, bytes.fromhex(digest))
+    computed = scrypt(password, bytes.fromhex(salt), int(cost), int(block), int(parallel))
+    return hmac.compare_digest(computed, bytes.fromhex(digest))
 
 
 def hashed(password: str) -> str:
-    """`scrypt$n$r$p$salt$hash`: the parameters stand beside the hash, so they can be raised."""
+    """`scrypt$n$r$p$salt$hash`: with the parameters, so that they can be increased later."""
     salt = secrets.token_bytes(16)
     digest = scrypt(password, salt, COST, BLOCK, PARALLEL)
     return f"scrypt${COST}${BLOCK}${PARALLEL}${salt.hex()}${digest.hex()}"
 
 
 def scrypt(password: str, salt: bytes, cost: int, block: int, parallel: int) -> bytes:
-    """The 32 bytes of scrypt."""
     return hashlib.scrypt(
-        normal(password).encode("utf-8", "surrogatepass"),
+        normalized(password).encode("utf-8", "surrogatepass"),
         salt=salt,
         n=cost,
         r=block,
@@ -74,6 +68,6 @@ def scrypt(password: str, salt: bytes, cost: int, block: int, parallel: int) -> 
     )
 
 
-def normal(password: str) -> str:
-    """One spelling of characters that keyboards compose differently."""
+def normalized(password: str) -> str:
+    """The password with one spelling of characters that keyboards compose differently."""
     return unicodedata.normalize("NFKC", password)

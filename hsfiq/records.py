@@ -79,10 +79,7 @@ class Times:
 class Answer:
     """One participant's answer to one question: two Likert scores and a preferred set.
 
-    `preferred` is 1 or 2, or 0 for a tie where the study allows one.
-
-    Raises:
-        InvalidRecord: a score outside 1-5 or a preferred set outside 0-2.
+    `preferred` is 1 or 2, or 0 for a tie if the study allows one.
     """
 
     score_1: int
@@ -99,7 +96,6 @@ class Answer:
 
     @property
     def contradicts(self) -> bool:
-        """Whether the preferred set has the strictly lower score."""
         return contradicts(self.preferred, self.score_1, self.score_2)
 
 
@@ -118,7 +114,6 @@ def is_storable_text(text: str) -> bool:
 
 
 def require_integer(name: str, value: object, lowest: int, highest: int) -> None:
-    """Raise `InvalidRecord` unless `value` is an integer (not a bool) in the range."""
     if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
         raise InvalidRecord(f"{name} is {value!r}, not an integer from {lowest} to {highest}")
 
@@ -136,8 +131,6 @@ class JudgedPair:
 
 @dataclass(frozen=True, slots=True)
 class PublishedForm:
-    """One participant's batch of questions in a published study."""
-
     participant: str
     name: str
     category: str

@@ -1,32 +1,31 @@
-"""Query texts: joining captions, and the escapes that published texts carry.
+"""Query texts: joining captions, and the escapes in published texts.
 
-Texts are kept as their source spells them and decoded only for display and comparison.
+Texts are stored as their source spells them and decoded only for display and comparison.
 """
 
 from collections.abc import Sequence
 
 ESCAPES = {"dotmark": ".", "questionmark": "?", "andmark": "&", "starmark": "*"}
-"""CoSMo's stand-ins for characters, found in the published HP-FashionIQ sentences."""
+"""CoSMo's replacements of characters, which the published HP-FashionIQ sentences contain."""
 
 
 def decode(text: str) -> str:
-    """Put the characters back that the text's escapes stand for."""
+    """Replace the text's escapes by the characters that they stand for."""
     for escape, character in ESCAPES.items():
         text = text.replace(escape, character)
     return text
 
 
 def shown(text: str) -> str:
-    """The text as a person reads it: escapes decoded, runs of blanks made one."""
+    """The text as it is displayed: escapes decoded, repeated blanks reduced to one."""
     return " ".join(decode(text).split())
 
 
 def first_few(names: Sequence[str], limit: int = 3) -> str:
-    """The first names and how many more there are: "a, b, c and 7 more"."""
+    """The first names and the number of others: "a, b, c and 7 more"."""
     more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
 
 
-def joined(captions: tuple[str, ...] | list[str]) -> str:
-    """The captions as one query text, in the order given."""
+def joined(captions: Sequence[str]) -> str:
     return " and ".join(captions)

@@ -36,14 +36,9 @@ class PossibleSet:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pair that could be asked.
+    """A pair that could be asked; ids and systems are database keys, the smaller system first.
 
-    Attributes:
-        query_id: the query's database key.
-        triplet_id: the triplet's database key.
-        category: of the triplet.
-        systems: the two systems' database keys, the smaller first.
-        sets: the indices of their sets in `Candidates.sets`.
+    `sets` are the indices of its sets in `Candidates.sets`.
     """
 
     query_id: int
@@ -57,7 +52,6 @@ class Candidate:
         return self.query_id, frozenset(sets[place].images for place in self.sets)
 
     def with_sets(self, first: int, second: int) -> Candidate:
-        """The same pair with other indices of its sets."""
         return replace(self, sets=(first, second))
 
 
@@ -82,12 +76,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """The triplets that a release holds out.
-
-    Attributes:
-        datasets: of the release's queries.
-        triplets: (dataset, reference, target) of those held out.
-    """
+    """The triplets that a release holds out, as (dataset, reference, target), and its datasets."""
 
     datasets: frozenset[str]
     triplets: frozenset[tuple[str, str, str | None]]
@@ -104,11 +93,11 @@ def candidates(
     systems: Sequence[str],
     held_out: HeldOut = NOTHING,
 ) -> Candidates:
-    """Find the pairs that could be asked about some queries.
+    """The pairs that could be asked about these queries (database keys), at k images a set.
 
     Args:
         session: of a transaction.
-        query_ids: the queries' database keys.
+        query_ids: database keys.
         k: images in a set.
         systems: names of the systems to compare; all if empty.
         held_out: the triplets to exclude.
@@ -169,18 +158,16 @@ def pairs_asked(session: Session) -> set[Shown]:
 
 
 def possible_queries(session: Session, wanted: Collection[int]) -> dict[int, Query]:
-    """The queries by database key, with their triplets."""
     rows = select(Query).options(joinedload(Query.triplet).joinedload(Triplet.dataset))
     return {query.id: query for query in session.scalars(rows) if query.id in wanted}
 
 
 def image_names(session: Session) -> dict[int, str]:
-    """The images' ids by database key."""
     return dict(session.execute(select(Image.id, Image.name)).all())
 
 
 def held_out_of(release: Path) -> HeldOut:
-    """The triplets that a release holds out: of its questions, none to train on is about them.
+    """The triplets that a release holds out: those that no question to train on is about.
 
     Raises:
         UnreadableInput: the folder is not a release, or its split is missing, holds out

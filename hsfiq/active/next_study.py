@@ -30,20 +30,13 @@ from hsfiq.study.queries import chosen_queries
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The study to create.
-
-    Attributes:
-        config: its design.
-        origin: whose answers it will have.
-        path: its file, if it has one.
-    """
+    """The study to create, its file (if it has one), and whose answers it will have."""
 
     config: StudyConfig
     origin: str
     path: Path | None = None
 
     def located(self, error: ConfigError) -> ConfigError | ConfigErrors:
-        """An error with its line in the file, if there is a file."""
         return error if self.path is None else located(self.path, error)
 
 
@@ -60,7 +53,6 @@ def from_file(path: Path, name: str | None, origin: str) -> Wanted:
 
     Raises:
         ConfigErrors: the file has errors, or asks for a sample, which `--n` decides here.
-        UnreadableInput: the file cannot be read.
     """
     config = read_config(path)
     if config.queries.sample:
@@ -86,7 +78,6 @@ def after(session: Session, old: Study, name: str | None) -> Wanted:
 
 
 def systems_of(session: Session, study: Study) -> tuple[str, ...]:
-    """The names of the systems whose sets a study shows."""
     names: set[str] = set()
     for side in (Pair.first_id, Pair.second_id):
         rows = (
@@ -109,12 +100,7 @@ def free_name(session: Session, old: str) -> str:
 
 
 def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possible:
-    """Find the pairs that a study could ask.
-
-    Args:
-        session: of a transaction.
-        wanted: the study.
-        held_out: the triplets to exclude.
+    """The pairs that a study could ask.
 
     Raises:
         ConfigError: the database lacks what the study needs, or has a study of this name;
@@ -154,15 +140,9 @@ def store_study(
     *,
     status: str,
 ) -> StudyProgress:
-    """Store a study of these pairs.
+    """Store a study of these pairs; `sets` is the list that their indices refer to.
 
-    Args:
-        database: where to store it.
-        wanted: the study.
-        chosen: its pairs.
-        sets: the list that their indices refer to.
-        chosen_by: how they were chosen, which releases of the study state.
-        status: of the new study.
+    `chosen_by`, how they were chosen, becomes part of the study's releases.
 
     Raises:
         ConfigError: for example, the name is taken; ConfigErrors if the study has a file.

@@ -18,20 +18,11 @@ Pick = Callable[[Sequence[int]], int]
 
 
 def balanced(pairs: Sequence[Candidate], n: int, pick: Pick, rng: Random) -> list[int]:
-    """Choose n pairs, no triplet twice.
+    """Choose n pairs, no triplet twice; return their indices in the order of choice.
 
     The next pair is of the category with the fewest chosen pairs, and of the two systems with the
-    fewest in that category, then with the fewest overall; equal ones are drawn at random.
-
-    Args:
-        pairs: to choose from.
-        n: how many.
-        pick: picks one of the available pairs of one category and two systems, whose triplets
-            have not been chosen.
-        rng: the generator; the same state and pairs give the same choice.
-
-    Returns:
-        n indices of `pairs`, in the order in which they were chosen.
+    fewest in that category, then with the fewest overall; equal ones are drawn at random. `pick`
+    chooses among the pairs of one category and two systems whose triplets are still unused.
 
     Raises:
         UnreadableInput: there are fewer than n.

@@ -63,11 +63,7 @@ def check(
 
 
 def image_root(folder: Path) -> Path:
-    """The image folder of a dataset: the usual one, or the dataset's folder itself.
-
-    Raises:
-        UnreadableInput: there is no image in it.
-    """
+    """The usual image folder of a dataset, or the dataset's folder itself."""
     from hsfiq.images.folder import image_files, usual_folder
 
     root = usual_folder(folder) or folder
@@ -103,12 +99,10 @@ def summary(dataset: str, result: ImageCheck) -> list[str]:
 
 
 def counts(kinds: dict[str, int]) -> str:
-    """The number of faults of each kind, each after a comma."""
     return "".join(f", {n:,} {kind}" for kind, n in sorted(kinds.items()))
 
 
 def listing(result: ImageCheck) -> list[str]:
-    """The first broken images and twin files."""
     lines = [
         f"{image.image}: {image.kind} ({image.file or 'no file'}: {image.why}); {needed_by(image)}"
         for image in result.broken[:LISTED]
@@ -123,7 +117,6 @@ def listing(result: ImageCheck) -> list[str]:
 
 
 def needed_by(image: BrokenImage) -> str:
-    """The queries that a broken image affects."""
     roles = {
         "reference": image.reference_of,
         "target": image.target_of,

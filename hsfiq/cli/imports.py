@@ -139,7 +139,6 @@ def import_sources(
     *,
     as_json: bool,
 ) -> None:
-    """Import a dataset's captions files in one transaction and say how many images are there."""
     from hsfiq.images.folder import ImageFolder, usual_folder
     from hsfiq.importing import dataset_named, import_source
 
@@ -160,7 +159,6 @@ def import_sources(
 
 
 def report(done: dict[str, Imported], what: str, *, as_json: bool) -> None:
-    """Say what was added and what was there before."""
     lines = []
     for name, counts in done.items():
         if counts.added:

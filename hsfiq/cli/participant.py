@@ -102,7 +102,6 @@ def screened_out(
 def change_status(
     ctx: typer.Context, action: str, name: str, study: str | None, database: str | None
 ) -> None:
-    """Perform an action on a participant and print the change of status."""
     done = perform_action(ctx, database, study, action, name)
     typer.echo(f"participant {name}: {done.status_seen} -> {done.status_after}")
 

@@ -131,7 +131,6 @@ def close(
 def change_status(
     ctx: typer.Context, action: str, name: str | None, database: str | None, *, as_json: bool
 ) -> None:
-    """Perform an action on a study and print the change of status."""
     done = perform_action(ctx, database, name, action)
     result = {"study": done.study, "before": done.status_seen, "status": done.status_after}
     line = f"study {done.study}: {done.status_seen} -> {done.status_after}"

@@ -23,7 +23,7 @@ MIRRORED = {0: 0, 1: 2, 2: 1}
 def answer_check(
     session: Session, participant: Participant, check_id: int, given: str, *, now: datetime
 ) -> bool:
-    """Store a try at the participant's current check; whether it was right.
+    """Store an attempt at the participant's current check; return whether it is right.
 
     Raises:
         Forbidden: this is not their current check.
@@ -46,7 +46,7 @@ def answer_check(
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check: a try at a sum, or a gold or repeated pair."""
+    """The result of an attempt at a sum, or of a gold or repeated pair."""
 
     participant_id: int
     form_id: int
@@ -55,13 +55,12 @@ class CheckResult:
 
 
 def check_results(session: Session, study: Study) -> Iterator[CheckResult]:
-    """The results of every try at a sum, and of every gold and repeated pair with its answers."""
+    """The results of every attempt at a sum, and of every answered gold and repeated pair."""
     yield from sum_tries(session, study)
     yield from pair_checks(session, study)
 
 
 def sum_tries(session: Session, study: Study) -> Iterator[CheckResult]:
-    """The tries at sums, right and wrong."""
     rows = session.execute(
         select(Participant.id, Form.id, CheckAnswer.passed)
         .join(Check, CheckAnswer.check_id == Check.id)

@@ -24,7 +24,7 @@ from hsfiq.ids import question_id
 
 @dataclass(frozen=True, slots=True)
 class SumTry:
-    """A try at the sum before the question."""
+    """An attempt at the sum before the question."""
 
     prompt: str
     given: str
@@ -86,7 +86,7 @@ def question_history(session: Session, study: Study, outside_id: str) -> Questio
 
 
 def find_question(session: Session, study: Study, outside_id: str) -> int | None:
-    """The key of the question with this outside id; names may hold dots themselves."""
+    """The key of the question with this outside id; the names in it may contain dots."""
     owner, _, place = outside_id.strip().rpartition(".")
     if not (place.isascii() and place.isdigit()) or len(place) > 9:
         return None
@@ -108,17 +108,14 @@ def find_question(session: Session, study: Study, outside_id: str) -> int | None
 
 
 def system_name(retrieved: RetrievedSet) -> str | None:
-    """The system that returned a set; published sets name none."""
     return retrieved.system.name if retrieved.system else None
 
 
 def shown_names(question: Question, side: int) -> tuple[str, ...]:
-    """The names of a set's images in the order in which they were shown."""
     return tuple(member.image.name for member in shown_images(question, side))
 
 
 def sum_tries(session: Session, question: Question) -> tuple[SumTry, ...]:
-    """The tries at the sum before the question, if it has one."""
     rows = session.execute(
         select(Check.prompt, CheckAnswer.given, CheckAnswer.passed, CheckAnswer.answered_at)
         .join(CheckAnswer, CheckAnswer.check_id == Check.id)

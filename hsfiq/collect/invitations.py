@@ -15,20 +15,14 @@ from hsfiq.errors import Refused
 
 
 def write_invitations(database: Database, study: str, count: int, url: str, path: Path) -> None:
-    """Add participants to a study and write their links to a new file: participant, link.
+    """Add participants to a study and write their links to a new CSV file: participant, link.
 
-    Links that cannot be written are not made: the file is written within the transaction.
-
-    Args:
-        database: holds the study.
-        study: its name.
-        count: how many participants to invite.
-        url: where the app is reached from outside.
-        path: the CSV file; it must not exist.
+    The file is written within the transaction, so there are no invitations without their links.
+    `url` is the app's public address.
 
     Raises:
         Refused: there is no such study, or it can take no more answers.
-        OSError: the file cannot be written.
+        OSError: the file exists or cannot be written.
     """
     with ExitStack() as undo:
         with database.writing() as session:

@@ -36,11 +36,8 @@ PARTICIPANT_ACTIONS = {
 class OwnerAction:
     """An action on a study, or on one of its participants, that has not been performed yet.
 
-    Attributes:
-        study: its name.
-        participant: the pseudonym; None for an action on the study itself.
-        name: a key of `STUDY_ACTIONS` or `PARTICIPANT_ACTIONS`.
-        status_seen: the status when the action was prepared.
+    `participant` is None for an action on the study itself; `name` is a key of `STUDY_ACTIONS` or
+    `PARTICIPANT_ACTIONS`; `status_seen` is the status when the action was prepared.
     """
 
     study: str
@@ -50,7 +47,6 @@ class OwnerAction:
 
     @property
     def status_after(self) -> str | None:
-        """The status that the action sets; None if it sets none."""
         return (STUDY_ACTIONS if self.participant is None else PARTICIPANT_ACTIONS)[self.name]
 
     @property
@@ -60,11 +56,7 @@ class OwnerAction:
 
 
 def prepare(study: Study, action: str, participant: Participant | None = None) -> OwnerAction:
-    """Describe an action with the status as it is now.
-
-    Raises:
-        Refused: the study can take no more answers, so the action makes no sense.
-    """
+    """Describe an action with the status as it is now; `Refused` if the study does not allow it."""
     row = participant or study
     prepared = OwnerAction(
         study.name, participant.name if participant else None, action, row.status
@@ -74,7 +66,7 @@ def prepare(study: Study, action: str, participant: Participant | None = None) -
 
 
 def perform(session: Session, action: OwnerAction) -> int:
-    """Perform an action in a writing transaction; the number of answers that it deleted.
+    """Perform an action in a writing transaction; return the number of answers that it deleted.
 
     Raises:
         Conflict: the status is no longer the one that the owner saw.
@@ -100,7 +92,6 @@ def perform(session: Session, action: OwnerAction) -> int:
 
 
 def require_allowed(study: Study, action: OwnerAction) -> None:
-    """Raise `Refused` for an action that needs a study which still takes answers."""
     if action.participant is None or action.name == "reassign":
         require_unfinished(study)
 

@@ -18,18 +18,12 @@ STATUSES = ("active", "paused", *DEPARTED_STATUSES)
 
 
 def by_token(session: Session, token: str) -> Participant | None:
-    """The participant with this token, with their study."""
     return session.scalars(
         select(Participant).options(joinedload(Participant.study)).where(Participant.token == token)
     ).one_or_none()
 
 
 def by_name(session: Session, study: Study, name: str) -> Participant:
-    """The participant with this pseudonym.
-
-    Raises:
-        Refused: the study has no such participant.
-    """
     participant = session.scalars(
         select(Participant).where(Participant.study_id == study.id, Participant.name == name)
     ).one_or_none()
@@ -48,12 +42,7 @@ def enrol(
 ) -> Participant:
     """Add a participant and assign their forms; return the existing one for a known external id.
 
-    Args:
-        session: of a writing transaction.
-        study_id: the study's database key.
-        now: the time of enrolment.
-        source: the enrolment route.
-        external_id: the recruitment platform's id of the person.
+    `external_id` is the recruitment platform's id of the person.
 
     Raises:
         NotOpen: the study is not open, is full, or has no form left to assign.
@@ -110,12 +99,10 @@ def enrol_invited(session: Session, participant: Participant, *, now: datetime) 
 
 
 def consent(participant: Participant, *, now: datetime) -> None:
-    """Record that the participant has agreed to take part; the first time counts."""
     participant.consented_at = participant.consented_at or now
 
 
 def finish_practice(participant: Participant, *, now: datetime) -> None:
-    """Record that the participant has finished the practice question."""
     participant.practised_at = participant.practised_at or now
 
 
@@ -168,11 +155,6 @@ def lock_participant(session: Session, participant: Participant) -> None:
 
 
 def set_status(participant: Participant, status: str) -> None:
-    """Change a participant's status.
-
-    Raises:
-        Refused: there is no such status.
-    """
     if status not in STATUSES:
         raise Refused(f"{status!r} is not a status: {', '.join(STATUSES)}")
     participant.status = status

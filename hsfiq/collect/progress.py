@@ -20,7 +20,7 @@ from hsfiq.ids import question_id
 
 @dataclass(frozen=True, slots=True)
 class ParticipantRow:
-    """One participant's progress and check results."""
+    """A participant's progress and check results."""
 
     participant: str
     status: str
@@ -85,7 +85,7 @@ def counts(session: Session, study: Study) -> tuple[dict[int, int], dict[int, in
 
 
 def seconds_of(session: Session, study: Study) -> dict[int, list[float]]:
-    """Active seconds of each participant's answers, first revisions only."""
+    """Active seconds of the first revision of each answer, by the participant's database key."""
     seconds: dict[int, list[float]] = defaultdict(list)
     rows = session.execute(
         select(Form.participant_id, Response.active_seconds)

@@ -43,13 +43,8 @@ def submit(
 ) -> Response:
     """Store an answer as the next revision, or return the row of the same submit made before.
 
-    Args:
-        session: of a writing transaction.
-        participant: who answers.
-        question_id: the question's database key.
-        answer: what they answered.
-        expected_revision: the revision that the page shows, 0 for an unanswered question.
-        submit_key: the browser's random key of this press of Next.
+    `expected_revision` is the revision that the page shows, 0 for an unanswered question;
+    `submit_key` is the browser's random key of this press of Next.
 
     Raises:
         Forbidden: the participant cannot answer the question now.
@@ -89,7 +84,6 @@ def submit(
 
 
 def latest_response(session: Session, question_id: int) -> Response | None:
-    """The revision that counts, None if the question is unanswered."""
     return session.scalars(_latest_response(), {"question": question_id}).one_or_none()
 
 
@@ -104,7 +98,6 @@ def _latest_response() -> Select[Response]:
 
 
 def require_storable(answer: Answer | Skip, study: Study) -> None:
-    """Raise `Refused` for a tie that the study forbids or a reason that cannot be stored."""
     if isinstance(answer, Skip):
         return
     if answer.preferred == 0 and not study.ties_allowed:

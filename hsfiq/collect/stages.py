@@ -30,7 +30,6 @@ class Position:
     step: Step | None = None
 
     def question_step(self, number: int) -> Step | None:
-        """The step of the question with this number."""
         steps = self.progress.steps
         return next((s for s in steps if s.number == number and s.check_id is None), None)
 
@@ -75,14 +74,12 @@ def position_after(
 
 
 def served(session: Session, position: Position, now: datetime) -> Position:
-    """Record that a question is served."""
     if position.step and position.step.check_id is None:
         mark_served(session, position.step.question_id, now)
     return position
 
 
 def stage_of(participant: Participant, progress: Steps) -> Stage:
-    """The participant's stage."""
     if participant.status in DEPARTED_STATUSES:
         has_declined = participant.status == "screened-out" and participant.consented_at is None
         return "declined" if has_declined else "ended"

@@ -55,7 +55,6 @@ class Steps:
 
 
 def steps_of(session: Session, participant: Participant) -> Steps:
-    """Derive a participant's steps from the stored rows."""
     rows = session.execute(_own_questions(), {"participant": participant.id}).all()
     steps: list[Step] = []
     for number, (question_id, is_answered, check_id, is_passed) in enumerate(rows, start=1):
@@ -71,12 +70,7 @@ def steps_of(session: Session, participant: Participant) -> Steps:
 
 
 def require_reached(session: Session, participant: Participant, question_id: int) -> None:
-    """Make sure that the participant may answer this question now.
-
-    Raises:
-        Forbidden: they have not consented, the question is not or no longer theirs, or an earlier
-            step is not done.
-    """
+    """Raise `Forbidden` unless the participant may answer this question now."""
     if participant.consented_at is None:
         raise Forbidden("the consent page comes before the first question")
     own = steps_of(session, participant)
@@ -101,7 +95,6 @@ def require_reached(session: Session, participant: Participant, question_id: int
 
 
 def load_question(session: Session, question_id: int) -> Question:
-    """The question with everything needed to show it, in few queries."""
     return session.scalars(_question_as_shown(), {"question": question_id}).one()
 
 

@@ -12,12 +12,10 @@ from hsfiq.errors import NotOpen, Refused
 
 
 def list_studies(session: Session) -> Sequence[Study]:
-    """Every study, oldest first."""
     return session.scalars(select(Study).order_by(Study.id)).all()
 
 
 def find_study(session: Session, name: str) -> Study | None:
-    """The study of this name."""
     return session.scalars(select(Study).where(Study.name == name)).one_or_none()
 
 
@@ -28,7 +26,6 @@ def lock_study(session: Session, study_id: int) -> Study:
 
 
 def require_open(study: Study) -> None:
-    """Raise `NotOpen` unless the study takes answers now."""
     if study.status != "open":
         raise NotOpen(f"this study is {study.status}")
 
@@ -39,6 +36,5 @@ def is_finished(study: Study) -> bool:
 
 
 def require_unfinished(study: Study) -> None:
-    """Raise `Refused` if the study can take no more answers, now or later."""
     if is_finished(study):
         raise Refused(f"study {study.name} holds {study.origin} answers and cannot take more")

@@ -58,7 +58,6 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """A session that commits at the end of the block, or rolls back on an error."""
         with (
             self._writing_turn(),
             Session(self._writers, expire_on_commit=False) as session,
@@ -68,11 +67,7 @@ class Database:
 
     @contextmanager
     def _writing_turn(self) -> Iterator[None]:
-        """Wait until no other thread of this process writes to SQLite.
-
-        Raises:
-            Busy: it took longer than `BUSY_SECONDS`.
-        """
+        """Wait until no other thread writes to SQLite; raise `Busy` after `BUSY_SECONDS`."""
         if self._turn is None:
             yield
             return
@@ -84,16 +79,14 @@ class Database:
             self._turn.release()
 
     def close(self) -> None:
-        """Close every connection."""
         self.engine.dispose()
 
 
 def open_database(url: str, *, create: bool = True) -> Database:
-    """Open the database at `url`; create and migrate a new SQLite file if `create` is true.
+    """Open the database at `url`; create and migrate a new SQLite file if `create`.
 
     Raises:
-        UnreadableInput: the URL is invalid, the server does not answer, the file is not a
-            database, or its schema is not the newest.
+        UnreadableInput: the database cannot be used, or its schema is not the newest.
         NothingToDo: there is no database yet and `create` is False.
     """
     engine = connect(url)
@@ -114,11 +107,7 @@ def open_database(url: str, *, create: bool = True) -> Database:
 
 
 def connect(url: str) -> Engine:
-    """An engine for `url` with this project's settings; no connection is opened yet.
-
-    Raises:
-        UnreadableInput: the URL cannot be read or its driver is not installed.
-    """
+    """An engine for `url`; no connection is opened yet. `UnreadableInput` if it cannot be used."""
     try:
         parsed = make_url(url)
         if parsed.drivername in ("postgresql", "postgres"):
@@ -144,7 +133,6 @@ def connect(url: str) -> Engine:
 
 
 def engine_options(url: URL) -> dict[str, Any]:
-    """The engine's settings for this kind of database."""
     if url.get_backend_name() == "sqlite":
         return {"connect_args": {"timeout": BUSY_SECONDS}, "pool_size": CONNECTIONS}
     return {"pool_pre_ping": True, "pool_size": CONNECTIONS}

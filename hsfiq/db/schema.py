@@ -19,7 +19,6 @@ from hsfiq.errors import UnreadableInput
 
 
 def require_current(engine: Engine, url: str) -> None:
-    """Raise `UnreadableInput` unless the database's schema is the newest one."""
     revision, head = current_revision(engine), head_revision()
     require_known(revision, url)
     if revision != head:
@@ -56,12 +55,10 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def head_revision() -> str:
-    """The newest schema revision that this hsfiq knows."""
     return str(ScriptDirectory.from_config(alembic_config()).get_current_head())
 
 
 def current_revision(engine: Engine) -> str | None:
-    """The schema revision of the database, None if it has none."""
     with engine.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
@@ -70,8 +67,7 @@ def upgrade(engine: Engine) -> None:
     """Upgrade the database to the newest schema revision in one transaction.
 
     Raises:
-        UnreadableInput: a newer hsfiq created or upgraded it, or a row would refer to a missing
-            row; nothing is changed.
+        UnreadableInput: a newer hsfiq upgraded it, or a row would refer to a missing row.
     """
     require_known(current_revision(engine), str(engine.url))
     with engine.execution_options(hsfiq_writes=True).connect() as connection:
@@ -104,7 +100,6 @@ def foreign_keys_off(connection: Connection) -> Iterator[None]:
 
 
 def require_foreign_keys(connection: Connection) -> None:
-    """Raise `UnreadableInput` if a row refers to a missing row."""
     broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
     if broken:
         raise UnreadableInput(
@@ -115,7 +110,6 @@ def require_foreign_keys(connection: Connection) -> None:
 
 
 def differences(engine: Engine) -> list[str]:
-    """The differences between the database's schema and `hsfiq.db.tables`."""
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         return [str(change) for change in compare_metadata(context, Base.metadata)]

@@ -1,4 +1,4 @@
-"""The tables of what was imported: datasets, images, triplets, queries, systems' lists."""
+"""The tables of imported data: datasets, images, triplets, queries, systems' ranked lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hsfiq.db.types import Base
 
 
 class Setting(Base):
-    """One value that belongs to this database, such as the key that signs its pages."""
+    """A value that belongs to this database, such as the key that signs its cookies."""
 
     __tablename__ = "settings"
 
@@ -20,7 +20,7 @@ class Setting(Base):
 
 
 class Dataset(Base):
-    """A CIR dataset: whose triplets and images these are, and where its images lie, if anywhere."""
+    """A CIR dataset; `image_root` is its image folder, None if it has none."""
 
     __tablename__ = "datasets"
 
@@ -32,8 +32,8 @@ class Dataset(Base):
 class Image(Base):
     """An image of a dataset; its file may be absent.
 
-    `token` is all that a browser learns of it: random, so that neither its name nor the order of
-    import (a reference next to its target) can be read from an address.
+    Browsers see only `token`. It is random, so that an address reveals neither the image's name nor
+    the order of import (a reference next to its target).
     """
 
     __tablename__ = "images"
@@ -50,7 +50,7 @@ class Image(Base):
 
 
 class Corpus(Base):
-    """The images that a split file names: the candidates of its queries."""
+    """The images that a split file names: the candidates for its queries."""
 
     __tablename__ = "corpora"
     __table_args__ = (UniqueConstraint("dataset_id", "name"),)
@@ -69,7 +69,7 @@ corpus_images = Table(
 
 
 class Triplet(Base):
-    """A reference, a target (None where it is withheld) and the captions between them."""
+    """A reference, a target (None if it is withheld) and the captions of the difference."""
 
     __tablename__ = "triplets"
     __table_args__ = (UniqueConstraint("dataset_id", "external_id"),)
@@ -89,7 +89,7 @@ class Triplet(Base):
 
 
 class Query(Base):
-    """A triplet with the text as shown; its outside id is the triplet's plus `suffix`."""
+    """A triplet with the text as shown; its outside id is the triplet's id plus `suffix`."""
 
     __tablename__ = "queries"
     __table_args__ = (UniqueConstraint("triplet_id", "suffix"),)
@@ -103,7 +103,7 @@ class Query(Base):
 
 
 class System(Base):
-    """A retrieval model whose results are judged; its name never reaches an annotator."""
+    """A retrieval model whose results are judged; annotators never see its name."""
 
     __tablename__ = "systems"
 
@@ -112,7 +112,7 @@ class System(Base):
 
 
 class RankedList(Base):
-    """What a system returned for a query, best first, as long as its run gave it."""
+    """The images that a system returned for a query, best first."""
 
     __tablename__ = "ranked_lists"
     __table_args__ = (UniqueConstraint("system_id", "query_id"),)

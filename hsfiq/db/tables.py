@@ -1,7 +1,7 @@
-"""The tables: the nouns of a study as rows, with the constraints that keep them true.
+"""The tables of studies, forms, questions and responses, with their constraints.
 
-Database keys stay inside the database; outsiders meet the ids of design section 4.8 (`hsfiq.ids`).
-Responses are append-only: a changed answer is a row with the next revision, the latest counts.
+Database keys stay inside the database; outside ids are in `hsfiq.ids`. Responses are append-only:
+a changed answer is a row with the next revision, and the latest counts.
 """
 
 from __future__ import annotations
@@ -54,10 +54,9 @@ __all__ = [
 class Study(Base):
     """Queries, pairs, guidelines and design under one name.
 
-    `design` is the owner's file as `hsfiq.study.config` reads it back; empty for imported studies.
-    `origin` says whose answers it holds: people's (`collected`, `imported`) or `simulated` ones.
-    `image_path` is the pattern by which the published layout names its images; `source_sha256`
-    identifies the file that an imported study came from.
+    `design` is the config as `hsfiq.study.config` stores it; it is empty for imported studies.
+    `image_path` is the pattern of image paths in the published layout; `source_sha256` identifies
+    the file of an imported study.
     """
 
     __tablename__ = "studies"
@@ -97,7 +96,7 @@ class RetrievedSet(Base):
 
 
 class RetrievedImage(Base):
-    """One image of a retrieved set; `rank` counts from 0, the best."""
+    """An image of a retrieved set; `rank` 0 is the best."""
 
     __tablename__ = "retrieved_images"
     __table_args__ = (CheckConstraint("rank >= 0", name="rank"),)
@@ -110,7 +109,7 @@ class RetrievedImage(Base):
 
 
 class Pair(Base):
-    """Two retrieved sets of the same query (the composite keys see to that)."""
+    """Two retrieved sets of the same query, which the composite keys ensure."""
 
     __tablename__ = "pairs"
     __table_args__ = (
@@ -139,11 +138,10 @@ class Pair(Base):
 
 
 class Participant(Base):
-    """An annotator, known by a random token only; `name` is the public pseudonym of releases.
+    """An annotator, known only by a random token and the id of a recruitment platform.
 
-    `external_id` is the id that a recruitment platform gives, and the only other thing known.
-    `seen_at` is the last sign of life: with the study's lease it says how long the questions not
-    yet answered stay theirs.
+    `name` is the pseudonym in releases. `seen_at` is the time of the last activity: the lease
+    on unanswered questions runs from it.
     """
 
     __tablename__ = "participants"
@@ -178,10 +176,10 @@ class Participant(Base):
 
 
 class Form(Base):
-    """An ordered batch of questions; without a participant until somebody takes it.
+    """An ordered batch of questions; without a participant until it is assigned.
 
-    Forms of one `portion` go to one participant together, and hold no triplet twice. `number` is
-    the form's place in the study, `position` its place before its participant.
+    Forms of one `portion` are assigned to one participant together, and have no triplet twice.
+    `number` counts the study's forms, `position` those of its participant.
     """
 
     __tablename__ = "forms"
@@ -211,10 +209,10 @@ class Form(Base):
 class Question(Base):
     """One pair at one place of one form, as drawn: `swapped` puts the pair's second set first.
 
-    `order_1` and `order_2` are the places of the sets' images as shown, None where they are shown
-    as ranked. `handed_on` marks a question that its participant left: another one has got it.
-    `text` is set only where this question's source spells its query's text in another way
-    (double spaces, escapes): releases give back what was shown, to the letter.
+    `order_1` and `order_2` are the orders in which the sets' images are shown, None if as ranked.
+    `handed_on` marks a question that was reassigned to another participant. `text` is set only if
+    the source of this question spells the query's text differently (double spaces, escapes):
+    releases contain exactly the text that was shown.
     """
 
     __tablename__ = "questions"
@@ -241,7 +239,7 @@ class Question(Base):
 class Response(Base):
     """One revision of the answer to a question; a skipped question has a reason and no scores.
 
-    `submit_key` is the browser's own name for one press of Next: the same press twice is one row.
+    `submit_key` identifies one press of Next in the browser: a repeated request is stored once.
     """
 
     __tablename__ = "responses"
@@ -280,11 +278,11 @@ class Response(Base):
 
 
 class Check(Base):
-    """Something that shows attention, drawn with the form.
+    """An attention check, drawn with the form.
 
-    `arithmetic` is a sum asked before a place. `gold` and `repeat` are questions of the form: a
-    pair with a planted winner (`expected` is its side), and the pair of another question of the
-    form with the sides swapped.
+    `arithmetic` is a sum before a place. `gold` and `repeat` are questions of the form: a pair with
+    a planted winner (`expected` is its side), and the pair of another question of the form with the
+    sides swapped.
     """
 
     __tablename__ = "checks"
@@ -312,7 +310,7 @@ class Check(Base):
 
 
 class CheckAnswer(Base):
-    """One try at a check, right or wrong; append-only like responses."""
+    """One attempt at a check, right or wrong; append-only like responses."""
 
     __tablename__ = "check_answers"
 

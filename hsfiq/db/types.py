@@ -1,4 +1,4 @@
-"""What all tables share: how constraints are named, and the types of their columns."""
+"""The base class of the tables: names of constraints and types of columns."""
 
 from __future__ import annotations
 
@@ -19,28 +19,26 @@ NAMING = {
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """An aware moment, kept as UTC; SQLite forgets zones, so the zone is put back on reading."""
+    """An aware time, stored as UTC; SQLite drops time zones, so UTC is set again on reading."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """Refuse a moment without a zone: it would be stored as whatever zone is read later."""
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError(f"a moment without a time zone: {value}")
+            raise ValueError(f"a time without a time zone: {value}")
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """Give the moment back in UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Base(DeclarativeBase):
-    """What all tables share: named constraints, so that migrations can speak of them."""
+    """The base class of all tables; constraints are named, so that migrations can refer to them."""
 
     metadata = MetaData(naming_convention=NAMING)
     type_annotation_map = {  # noqa: RUF012 (SQLAlchemy reads it as a plain class attribute)

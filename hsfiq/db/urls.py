@@ -25,7 +25,6 @@ def reachable(url: str) -> Iterator[None]:
 
 
 def shown_url(url: str) -> str:
-    """The URL without its password."""
     try:
         url = make_url(url).render_as_string(hide_password=True)
     except (ArgumentError, ValueError):

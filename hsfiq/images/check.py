@@ -28,16 +28,12 @@ Lists = defaultdict[str, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class BrokenImage:
-    """An image that cannot be shown, with the triplets that need it (none: only a candidate).
+    """An image that cannot be shown, with the ids of the triplets that need it.
 
     Attributes:
-        image: its id.
-        kind: of the fault.
         why: the fault in words.
         file: the path below the image folder, None if there is no file.
         splits: those that name the image.
-        reference_of: ids of the triplets whose reference it is.
-        target_of: ids of the triplets whose target it is.
         truth_of: ids of CIRCO's queries with this further ground truth.
     """
 
@@ -83,16 +79,13 @@ class ImageCheck:
 
     @property
     def kinds(self) -> dict[str, int]:
-        """The number of broken images by kind."""
         return dict(Counter(image.kind for image in self.broken))
 
     @property
     def passed(self) -> bool:
-        """Whether every image is usable and unambiguous."""
         return not self.broken and all(twins.same_content for twins in self.twins)
 
     def to_json(self) -> dict[str, Any]:
-        """The result for `--json`."""
         return {"well": self.passed, "kinds": self.kinds, **asdict(self)}
 
 
@@ -101,12 +94,8 @@ def check_images(
 ) -> ImageCheck:
     """Check every image that a dataset's splits name.
 
-    Args:
-        splits: of one dataset.
-        root: the image folder.
-        find_fault: decodes a file that is not empty, in several threads at once; if None, no file
-            is opened.
-        track: iterates over the images, for a progress bar.
+    `find_fault` decodes a file that is not empty, in several threads at once; if None, no file is
+    opened. `track` iterates over the images, for a progress bar.
     """
     images_of = {split.corpus: split.all_images() for split in splits}
     names = list(dict.fromkeys(name for images in images_of.values() for name in images))
@@ -153,7 +142,6 @@ def find_faults(
 
 
 def fault_of(path: Path | None, find_fault: FindFault | None) -> Fault | None:
-    """What is wrong with an image's file."""
     if path is None:
         return Fault("missing", "none has this name")
     try:
@@ -183,7 +171,6 @@ def with_other_case(fault: Fault, root: Path, files: Sequence[Path]) -> Fault:
 
 
 def twins(files: Sequence[Path], folder: ImageFolder) -> Twins:
-    """Describe several files for one image."""
     used = [path for path in files if folder.find(path.stem) == path]
     try:
         same = all(filecmp.cmp(files[0], other, shallow=False) for other in files[1:])
@@ -197,7 +184,6 @@ def twins(files: Sequence[Path], folder: ImageFolder) -> Twins:
 
 
 def check_split(split: Source, images: Sequence[str], faults: Mapping[str, Fault]) -> SplitCheck:
-    """The counts of a split."""
     kinds = Counter[str](faults[name].kind for name in images if name in faults)
     touched = sum(
         any(name in faults for name in (triplet.reference, *split.answers(triplet)))

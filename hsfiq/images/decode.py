@@ -29,10 +29,7 @@ class UndecodableImage(Exception):
 
 
 def decode(source: Path | bytes) -> Image.Image:
-    """Decode an image completely, exactly as it is stored (an EXIF orientation is not applied).
-
-    Args:
-        source: a file, or its content.
+    """Decode an image, a file or its content, as stored: its EXIF orientation is not applied.
 
     Raises:
         UndecodableImage: there is no such file, or its content is not a usable image.
@@ -80,11 +77,7 @@ def _decode_stream(stream: BinaryIO) -> Image.Image:
 
 
 def upright(image: Image.Image) -> Image.Image:
-    """Apply the EXIF orientation and convert to RGBA if there is transparency, else to RGB.
-
-    Raises:
-        UndecodableImage: the image cannot be converted.
-    """
+    """Apply the EXIF orientation and convert to RGBA if there is transparency, else to RGB."""
     try:
         turned = ImageOps.exif_transpose(image)
         return turned.convert("RGBA" if turned.has_transparency_data else "RGB")

@@ -23,7 +23,6 @@ class ImageFolder:
         self._files = {path.stem: path for path in image_files(root)}
 
     def find(self, name: str) -> Path | None:
-        """The file of the image with this id, None if it is missing."""
         return next(filter(None, map(self._files.get, stems(name))), None)
 
     def __len__(self) -> int:

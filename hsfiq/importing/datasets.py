@@ -25,7 +25,7 @@ CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How many rows an import added, and how many existed before."""
+    """The number of rows that an import added, and of those that existed before."""
 
     added: int
     already: int
@@ -44,11 +44,6 @@ def dataset_named(session: Session, name: str, image_root: Path | None = None) -
 
 
 def existing_dataset(session: Session, name: str) -> Dataset:
-    """The dataset of this name.
-
-    Raises:
-        UnreadableInput: there is none.
-    """
     datasets = {dataset.name: dataset for dataset in session.scalars(select(Dataset))}
     if name not in datasets:
         raise UnreadableInput(
@@ -128,11 +123,6 @@ def triplet_images(triplet: Triplet) -> tuple[str, int, int | None]:
 def import_corpus(
     session: Session, dataset: Dataset, source: Source, images: dict[str, int]
 ) -> None:
-    """Store which images the split file names.
-
-    Raises:
-        UnreadableInput: the corpus exists with other images.
-    """
     corpus = session.scalars(
         select(Corpus).where(Corpus.dataset_id == dataset.id, Corpus.name == source.corpus)
     ).one_or_none()
@@ -164,7 +154,6 @@ def import_corpus(
 def triplet_row(
     record: TripletRecord, dataset: Dataset, images: dict[str, int]
 ) -> dict[str, object]:
-    """The record as column values."""
     return {
         "dataset_id": dataset.id,
         "external_id": record.external_id,
@@ -177,7 +166,6 @@ def triplet_row(
 
 
 def require_same(triplet: Triplet, row: dict[str, object], where: str) -> None:
-    """Raise `UnreadableInput` for a different triplet under an existing id."""
     for column, value in row.items():
         if getattr(triplet, column) != value:
             raise UnreadableInput(
@@ -206,6 +194,5 @@ def complete_triplet(session: Session, triplet: Triplet, record: TripletRecord) 
 
 
 def chunks(rows: Sequence[T]) -> Iterable[Sequence[T]]:
-    """The rows in parts that every database accepts."""
     for start in range(0, len(rows), CHUNK):
         yield rows[start : start + CHUNK]

@@ -71,7 +71,6 @@ def import_published(
 
 
 def most_forms(forms: Sequence[PublishedForm]) -> int:
-    """The largest number of forms that one participant has."""
     counts: dict[str, int] = {}
     for form in forms:
         counts[form.participant] = counts.get(form.participant, 0) + 1
@@ -97,7 +96,6 @@ class StudyWriter:
         self.responses: list[Response] = []
 
     def add(self, number: int, form: PublishedForm) -> None:
-        """Add one participant's form with its questions and answers."""
         participant = self._participant(form)
         self.positions[form.participant] = self.positions.get(form.participant, 0) + 1
         row = Form(
@@ -121,7 +119,6 @@ class StudyWriter:
             ]
 
     def finish(self) -> None:
-        """Insert the collected rows."""
         if self.retrieved:
             self.session.execute(insert(RetrievedImage), self.retrieved)
         if self.responses:
@@ -195,7 +192,6 @@ class StudyWriter:
 
 
 def names_in(forms: Sequence[PublishedForm]) -> Iterable[str]:
-    """Every image id that the forms name."""
     for form in forms:
         for question in form.questions:
             yield question.reference

@@ -28,11 +28,7 @@ class QueryFinder:
             self._queries.setdefault(query.triplet_id, {})[query.suffix] = query
 
     def by_id(self, query_id: str, where: str) -> int:
-        """The key of the query with this outside id.
-
-        Raises:
-            UnreadableInput: no triplet has it, or its text is not known.
-        """
+        """The key of the query with this outside id; `UnreadableInput` if there is none."""
         triplet_id, suffix = split_query_id(query_id)
         triplet = self.triplets.get(triplet_id)
         if triplet is None:
@@ -46,7 +42,6 @@ class QueryFinder:
         return self._make(triplet, suffix, joined(captions))
 
     def _known_ids(self) -> str:
-        """The remedy for an unknown id: an example."""
         example = next(iter(self.triplets), None)
         return f"ids are like {example}" if example else "import the dataset's captions first"
 

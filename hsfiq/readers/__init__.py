@@ -1,1 +1,1 @@
-"""Readers of outside formats: a file in, checked records out; none of them sees the database."""
+"""Readers of outside formats: they return validated records and do not use the database."""

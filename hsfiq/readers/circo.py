@@ -41,11 +41,7 @@ class Annotations:
 
 
 def read(folder: Path, split: str) -> Annotations:
-    """Read a split's annotations, and the list of COCO's images if it is in a subfolder.
-
-    Raises:
-        UnreadableInput: with file and place.
-    """
+    """Read a split's annotations, and the list of COCO's images if it is in a subfolder."""
     names = (f"{split}.json", f"annotations/{split}.json")
     path = next((folder / name for name in names if (folder / name).is_file()), None)
     if path is None:
@@ -63,7 +59,6 @@ def read(folder: Path, split: str) -> Annotations:
 
 
 def read_query(place: Place) -> Annotation:
-    """One entry of an annotations file."""
     target, truths, aspects = None, [], []
     query_id = number(place.key("id"))
     if "target_img_id" in place.value:
@@ -84,22 +79,16 @@ def read_query(place: Place) -> Annotation:
 
 
 def read_index(path: Path) -> tuple[str, ...]:
-    """The ids of COCO's unlabelled images, each once."""
     images = open_place(path).key("images").list()
     return tuple(dict.fromkeys(number(image.key("id")) for image in images))
 
 
 def number(place: Place) -> str:
-    """An integer as an id."""
     return canonical(str(place.integer()), place.where.removesuffix(": "))
 
 
 def canonical(image: str, where: str) -> str:
-    """The id without its padding, as in `000000057413`.
-
-    Raises:
-        UnreadableInput: it is not a COCO id.
-    """
+    """The id without its padding (`000000057413`); `UnreadableInput` if it is not a COCO id."""
     if not (image.isascii() and image.isdecimal() and len(image) <= MAX_DECIMALS):
         raise UnreadableInput(
             where, f"{image!r} is not a COCO image id", "it must have 1 to 12 digits"

@@ -18,11 +18,7 @@ from hsfiq.records import Triplet
 
 
 def read(folder: Path, splits: Sequence[str] = ()) -> list[Source]:
-    """Read the captions files of a CIRR folder, each with the split file beside it.
-
-    Raises:
-        UnreadableInput: with file and place.
-    """
+    """Read the captions files of a CIRR folder, each with the split file beside it."""
     root = folder / "cirr" if (folder / "cirr" / "captions").is_dir() else folder
     files = {
         path.name.removeprefix("cap.rc2.").removesuffix(".json"): path
@@ -47,7 +43,6 @@ def read(folder: Path, splits: Sequence[str] = ()) -> list[Source]:
 
 
 def read_split(root: Path, split: str, captions: Path) -> Source:
-    """One split's triplets with its corpus."""
     corpus = open_place(root / "image_splits" / f"split.rc2.{split}.json")
     images = tuple(name for name, _ in corpus.items())
     known = set(images)

@@ -16,16 +16,7 @@ _CIRCO_SPLITS = ("val", "test")
 def read_folder(
     folder: Path, categories: Sequence[str] = (), splits: Sequence[str] = ()
 ) -> list[Source]:
-    """Read the splits of a dataset's folder.
-
-    Args:
-        folder: of FashionIQ, CIRR or CIRCO.
-        categories: of FashionIQ; all if empty.
-        splits: all if empty.
-
-    Raises:
-        UnreadableInput: it is not such a folder, or a file is invalid, with its place.
-    """
+    """Read the splits of a folder of FashionIQ, CIRR or CIRCO; all, if none are named."""
     dataset = dataset_of(folder)
     if categories and dataset != "fashioniq":
         raise UnreadableInput("--category", f"{dataset} has no categories", "leave it out")
@@ -37,11 +28,6 @@ def read_folder(
 
 
 def dataset_of(folder: Path) -> str:
-    """The name of the dataset in a folder.
-
-    Raises:
-        UnreadableInput: it is not a known dataset.
-    """
     places = (folder / "captions", folder / "cirr" / "captions")
     if any(any(place.glob("cap.rc2.*.json")) for place in places):
         return "cirr"
@@ -57,7 +43,6 @@ def dataset_of(folder: Path) -> str:
 
 
 def circo_splits(folder: Path) -> list[str]:
-    """The splits whose annotations are in a CIRCO folder."""
     places = (folder, folder / "annotations")
     return [name for name in _CIRCO_SPLITS if any((p / f"{name}.json").is_file() for p in places)]
 

@@ -23,13 +23,7 @@ _CAPTIONS = re.compile(r"cap\.(?!rc2\.)(?P<category>[\w-]{1,39})\.(?P<split>[\w-
 def read(folder: Path, categories: Sequence[str] = (), splits: Sequence[str] = ()) -> list[Source]:
     """Read the captions files of a FashionIQ folder, each with the split file beside it.
 
-    Args:
-        folder: holds `captions/` and `image_splits/`.
-        categories: only these; all if empty.
-        splits: likewise.
-
-    Raises:
-        UnreadableInput: with file and place.
+    Without `categories` or `splits`, all are read.
     """
     files = captions_files(folder)
     if not files:
@@ -56,7 +50,6 @@ def read(folder: Path, categories: Sequence[str] = (), splits: Sequence[str] = (
 
 
 def captions_files(folder: Path) -> dict[tuple[str, str], Path]:
-    """The captions files of the folder by category and split."""
     found = {}
     for path in sorted((folder / "captions").glob("cap.*.json")):
         match = _CAPTIONS.fullmatch(path.name)
@@ -66,7 +59,6 @@ def captions_files(folder: Path) -> dict[tuple[str, str], Path]:
 
 
 def read_split(folder: Path, category: str, split: str, captions: Path) -> Source:
-    """One category's triplets of one split, with its corpus."""
     corpus = folder / "image_splits" / f"split.{category}.{split}.json"
     images = tuple(place.name() for place in open_place(corpus).list())
     known = set(images)
@@ -95,7 +87,6 @@ def read_triplet(
 
 
 def known_image(place: Place, known: set[str]) -> str:
-    """An image id that the split file names."""
     name = place.name()
     if name not in known:
         raise place.wrong(f"image {name!r} is not in the split file")

@@ -16,11 +16,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 def read_text(path: Path) -> str:
-    """The file's text without a UTF-8 byte order mark.
-
-    Raises:
-        UnreadableInput: it is missing, not a file, or not UTF-8.
-    """
+    """The file's text without a byte order mark; `UnreadableInput` if it is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8").removeprefix(BYTE_ORDER_MARK)
     except FileNotFoundError as error:
@@ -32,11 +28,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """The file's JSON value.
-
-    Raises:
-        UnreadableInput: it cannot be read, is not JSON, or an object has a key twice.
-    """
+    """The file's JSON value; `UnreadableInput` if it is not JSON or an object has a key twice."""
     return parse_json(read_text(path), str(path))
 
 
@@ -90,7 +82,6 @@ class Place:
         self.where = where
 
     def wrong(self, what: str, remedy: str = "") -> UnreadableInput:
-        """An error about this place."""
         return UnreadableInput(self.where.removesuffix(": "), what, remedy)
 
     def items(self, longest: int = LONGEST_NAME) -> Iterator[tuple[str, Place]]:
@@ -102,7 +93,6 @@ class Place:
             yield name, Place(value, self._below(key))
 
     def key(self, name: str) -> Place:
-        """One member of an object."""
         if not isinstance(self.value, dict):
             raise self.wrong(f"expected an object, found {kind(self.value)}")
         if name not in self.value:
@@ -116,13 +106,11 @@ class Place:
             raise self.wrong(f"unknown key {unknown[0]!r}", f"known are {', '.join(names)}")
 
     def list(self) -> list[Place]:
-        """The elements of a list."""
         if not isinstance(self.value, list):
             raise self.wrong(f"expected a list, found {kind(self.value)}")
         return [Place(value, f"{self.where}[{index}]") for index, value in enumerate(self.value)]
 
     def text(self) -> str:
-        """A string that databases can store."""
         if not isinstance(self.value, str):
             raise self.wrong(f"expected text, found {kind(self.value)}")
         if not is_storable_text(self.value):
@@ -137,7 +125,6 @@ class Place:
         return name
 
     def integer(self) -> int:
-        """An integer."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             raise self.wrong(f"expected an integer, found {kind(self.value)}")
         return self.value
@@ -160,7 +147,6 @@ class Place:
 
 
 def open_place(path: Path) -> Place:
-    """The value of a JSON file as a `Place`."""
     return Place(read_json(path), f"{path}: ")
 
 

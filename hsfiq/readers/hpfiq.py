@@ -45,7 +45,6 @@ class PublishedStudy:
 
     @property
     def n_questions(self) -> int:
-        """How many questions the file holds."""
         return sum(len(form.questions) for form in self.forms)
 
 
@@ -56,11 +55,7 @@ class Paths:
     pattern: str | None = None
 
     def read(self, place: Place) -> tuple[str, str]:
-        """Category and image id of a path.
-
-        Raises:
-            UnreadableInput: it is not such a path, or has another pattern than the first.
-        """
+        """Category and image id of a path; `UnreadableInput` if it does not follow the pattern."""
         path = place.text()
         match = _PATH.fullmatch(path)
         if match is None:
@@ -83,11 +78,7 @@ class Paths:
 
 
 def read(path: Path) -> PublishedStudy:
-    """Read a published file.
-
-    Raises:
-        UnreadableInput: the file has another layout, with the first place.
-    """
+    """Read a published file; `UnreadableInput` with the first place that has another layout."""
     paths = Paths()
     top = open_place(path)
     forms = []
@@ -117,7 +108,6 @@ def read_form(user: str, name: str, place: Place, paths: Paths) -> PublishedForm
 
 
 def read_question(row: tuple[Place, ...], paths: Paths, categories: set[str]) -> JudgedPair:
-    """Read one place of the parallel lists."""
     reference, target, sentence, set_1, set_2, preferred = row
     names = [read_path(place, paths, categories) for place in (reference, target)]
     images_1, score_1 = read_set(set_1, paths, categories)
@@ -149,7 +139,7 @@ def read_path(place: Place, paths: Paths, categories: set[str]) -> str:
 
 
 def digit(place: Place, *allowed: str) -> int:
-    """A number that is written as one of these strings."""
+    """The number in a string, which must be one of these."""
     value = place.value
     if not isinstance(value, str) or value not in allowed:
         raise place.wrong(f"{kind(value)} is not one of the strings {', '.join(allowed)}")

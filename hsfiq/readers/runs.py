@@ -23,12 +23,7 @@ TREC_FIELDS = 6
 def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
     """Read a run in any of the three formats, as (place, list) pairs.
 
-    Args:
-        path: the run.
-        system: the system's name, instead of the file's; needed if the file has none.
-
-    Raises:
-        UnreadableInput: with file and line.
+    `system` replaces the system's name in the file; it is needed if the file has none.
     """
     if system is not None:
         Place(system, "--system").name()
@@ -47,7 +42,6 @@ def read_lists(path: Path, system: str | None = None) -> list[tuple[str, RankedL
 
 
 def lists_in(text: str, path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
-    """The lists in a file's text."""
     if not text.strip():
         raise UnreadableInput(str(path), "the run is empty")
     if is_object(text):
@@ -60,7 +54,6 @@ def lists_in(text: str, path: Path, system: str | None = None) -> list[tuple[str
 
 
 def not_empty(lists: list[tuple[str, RankedList]], path: Path) -> list[tuple[str, RankedList]]:
-    """The lists; raises `UnreadableInput` if there are none."""
     if not lists:
         raise UnreadableInput(str(path), "the run is empty")
     return lists
@@ -95,7 +88,6 @@ def outside_id(place: Place) -> str:
 
 
 def read_jsonl(text: str, path: Path, system: str | None) -> list[tuple[str, RankedList]]:
-    """Read one object per line."""
     lists = []
     for number, line in numbered_lines(text):
         where = f"{path}: line {number}"
@@ -155,7 +147,6 @@ def make(
     images: tuple[str, ...],
     scores: tuple[float, ...] | None = None,
 ) -> tuple[str, RankedList]:
-    """A validated list with its place."""
     try:
         return where, RankedList(query_id, system or "", images, scores)
     except InvalidRecord as error:
@@ -163,7 +154,6 @@ def make(
 
 
 def refuse_repeated(lists: list[tuple[str, RankedList]]) -> None:
-    """Raise `UnreadableInput` for a query with two lists of one system."""
     seen: set[tuple[str, str]] = set()
     for where, ranked in lists:
         key = (ranked.system, ranked.query_id)

@@ -17,7 +17,6 @@ class Source:
         path: the captions file.
         corpus: the name of the split.
         images: the ids of the corpus; empty if the dataset's folder does not list it.
-        triplets: of the captions file.
         image_sets: CIRR's image set of each triplet, by outside id.
         truths: CIRCO's ground truths of each triplet, the target first, by outside id.
     """

@@ -45,11 +45,6 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    """Read a run in any format, with or without its system's name.
-
-    Raises:
-        UnreadableInput: with file and place.
-    """
     text = read_text(path)
     if not is_object(text):
         return Run(path, "other", tuple(lists_in(text, path)))
@@ -63,7 +58,7 @@ def read_run(path: Path) -> Run:
 
 
 def read_about(top: Place) -> CirrMetric:
-    """Check the release that a file for CIRR's server names, and return its metric."""
+    """The metric of a file for CIRR's server, which must name the right release."""
     version, metric = top.key("version"), top.key("metric")
     if version.value != VERSION:
         raise version.wrong(
@@ -76,12 +71,10 @@ def read_about(top: Place) -> CirrMetric:
 
 
 def write_cirr(metric: CirrMetric, lists: Mapping[str, tuple[str, ...]]) -> bytes:
-    """The file for CIRR's server."""
     return _compact({"version": VERSION, "metric": metric, **lists})
 
 
 def write_circo(lists: Mapping[str, tuple[str, ...]]) -> bytes:
-    """The file for CIRCO's server."""
     return _compact({query: [int(image) for image in images] for query, images in lists.items()})
 
 

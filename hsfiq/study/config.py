@@ -1,6 +1,6 @@
-"""A study as its owner writes it down, and as its row keeps it.
+"""A study's config: CONFIG.toml, and the JSON in the study's row.
 
-Every field of the dataclasses below is a key of CONFIG.toml, in the table that its docstring
+Every field of the dataclasses below is a key of CONFIG.toml, in the table that the docstring
 names; the defaults are the papers' design. `hsfiq.study.config_file` reads the file.
 """
 
@@ -19,15 +19,15 @@ T = TypeVar("T")
 Mode = Literal["open", "invitation", "prolific", "mturk"]
 
 CHOSEN_BY = "chosen_by"
-"""Beside the config in a study's row: how its pairs were chosen, where `hsfiq study next` did."""
+"""The key beside the stored config that says how `hsfiq study next` chose the pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
     """`[study]`: its name, and what annotators see.
 
-    `guidelines` and `consent` are Markdown, or name a file beside this one (`guidelines.md`);
-    left out, the app's own text in the study's language is shown.
+    `guidelines` and `consent` are Markdown, or name a file beside this one (`guidelines.md`); by
+    default, the app shows its own text in the study's language.
     """
 
     name: str
@@ -44,17 +44,13 @@ class Design:
 
     Attributes:
         k: images in a retrieved set.
-        questions_per_form: questions in a form, its checks not counted.
-        forms_per_participant: forms that one participant answers.
-        annotators_per_query: by how many participants an overlapping query is judged.
-        overlap_share: the share of the queries that so many judge; the others are judged once.
+        questions_per_form: without checks.
+        annotators_per_query: the number of participants who judge an overlapping query.
+        overlap_share: the share of overlapping queries; each of the others is judged once.
         categories: whether a participant judges `one` category, as in the papers, or `mixed` ones.
-        image_order: whether a set shows its images as `ranked` or `shuffled`.
-        preference_ties: whether "no preference" may be answered.
-        reason_every: every so many questions a reason is asked for; 0 is never.
-        lease_minutes: so long after their last sign of life a participant's open questions stay
-            theirs.
-        seed: draws everything that is drawn.
+        reason_every: a reason is asked for at every n-th question; 0 is never.
+        lease_minutes: how long a participant's questions stay reserved after the last activity.
+        seed: of all random draws.
     """
 
     k: int = 5
@@ -72,12 +68,12 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """`[checks]`: what shows attention.
+    """`[checks]`: attention checks.
 
     Attributes:
-        arithmetic: a sum before each form but the first, which has to be right to go on.
-        gold: in each form so many pairs with a planted obvious winner.
-        repeated: in each form so many of its pairs come again with the sides swapped.
+        arithmetic: a sum before each form but the first, which must be solved to go on.
+        gold: the number of pairs per form with a planted obvious winner.
+        repeated: the number of pairs per form that are shown again with the sides swapped.
     """
 
     arithmetic: bool = True
@@ -87,9 +83,9 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """`[queries]`: which queries are judged; of these, `sample` are drawn (0 takes all).
+    """`[queries]`: which queries are judged; `sample` of these are drawn (0 is all).
 
-    Only queries for which every one of the systems has a ranked list are taken.
+    Only queries for which every system has a ranked list are used.
     """
 
     dataset: str = "fashioniq"
@@ -101,9 +97,9 @@ class Queries:
 
 @dataclass(frozen=True, slots=True)
 class Recruitment:
-    """`[recruitment]`: how participants come and with what they leave.
+    """`[recruitment]`: how participants enrol, and the completion code that they get.
 
-    `participants` caps the enrolments (0 is as many as the forms last for).
+    `participants` limits the enrolments (0: as many as there are forms).
     """
 
     mode: Mode = "open"
@@ -114,8 +110,6 @@ class Recruitment:
 
 @dataclass(frozen=True, slots=True)
 class StudyConfig:
-    """The whole file."""
-
     study: Presentation
     design: Design = field(default_factory=Design)
     checks: Checks = field(default_factory=Checks)
@@ -124,46 +118,37 @@ class StudyConfig:
 
 
 def stored_config(config: StudyConfig) -> dict[str, object]:
-    """The config as JSON, without the long texts: they have columns of their own."""
+    """The config as JSON, without the guidelines and the consent text (own columns)."""
     values = asdict(config)
     del values["study"]["guidelines"], values["study"]["consent"]
     return values
 
 
 def config_of(row: Study) -> StudyConfig:
-    """The config of a stored study; an imported one has none but its name and title."""
-    kinds = get_type_hints(StudyConfig)
+    """The config of a stored study; an imported one has only its name and title."""
+    tables = get_type_hints(StudyConfig)
     stored: dict[str, Any] = {"study": {"name": row.name, "title": row.title}} | row.design
     stored["study"] = stored["study"] | {"guidelines": row.guidelines, "consent": row.consent}
-    tables: dict[str, Any] = {
-        name: _stored(kinds[name], stored[name]) for name in kinds if name in stored
+    values: dict[str, Any] = {
+        name: _from_json(table, stored[name]) for name, table in tables.items() if name in stored
     }
-    return StudyConfig(**tables)
+    return StudyConfig(**values)
 
 
-def _stored(kind: type[T], values: Mapping[str, Any]) -> T:
-    """A table as it was stored: JSON has made lists of its tuples."""
-    lists = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-    }
-    return kind(**lists)
+def _from_json(table: type[T], values: Mapping[str, Any]) -> T:
+    return table(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
 
 
 def is_study_name(name: str) -> bool:
-    """Whether a study may have this name: it becomes part of folder names and options."""
+    """Whether the name is usable in folder names and options."""
     return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", name) is not None
 
 
 def require_study_name(name: str, option: str = "--study") -> str:
-    """Return the name, which `option` gave.
-
-    Raises:
-        UnreadableInput: it cannot be the name of a study.
-    """
     if not is_study_name(name):
         raise UnreadableInput(
             option,
-            f"{name!r} cannot name a study",
+            f"{name!r} cannot be the name of a study",
             "use letters, digits, '.', '_' and '-', at most 80",
         )
     return name

@@ -62,7 +62,7 @@ def read_config(path: Path) -> StudyConfig:
 
 
 def located(path: Path, error: ConfigError) -> ConfigErrors:
-    """An error that only the database shows, with the line of the file that causes it."""
+    """The error with the line of the file that causes it."""
     reader = _Reader(path, read_text(path))
     reader.wrong(error.key, str(error).removeprefix(f"{error.key}: "))
     return ConfigErrors([line for _, line in reader.errors.values()])
@@ -77,17 +77,13 @@ class _Reader:
         self.errors: dict[str, tuple[int, str]] = {}
 
     def wrong(self, key: str, what: str) -> None:
-        """Record an error of a key, with the line of the key or of its table.
-
-        Only the first error of a key, or of its table, is kept.
-        """
+        """Record an error of a key; only the first one of a key, or of its table, is kept."""
         if key.partition(".")[0] in self.errors:
             return
         line = self.lines.get(key) or self.lines.get(key.partition(".")[0]) or 1
         self.errors.setdefault(key, (line, f"{self.path}: line {line}: {key}: {what}"))
 
     def config(self, content: Mapping[str, Any]) -> StudyConfig:
-        """The config, with defaults instead of invalid values."""
         tables = get_type_hints(StudyConfig)
         for name in content:
             if name not in tables:
@@ -101,7 +97,6 @@ class _Reader:
         return self.with_texts(config)
 
     def table(self, name: str, kind: type[T], values: Any) -> T:
-        """Convert a table to its dataclass."""
         if not isinstance(values, dict):
             self.wrong(name, "must be a table")
             values = {}
@@ -146,7 +141,6 @@ class _Reader:
         return value
 
     def check_study(self, config: StudyConfig) -> None:
-        """Check the name, the title and the sets' names."""
         study = config.study
         if not is_study_name(study.name):
             self.wrong(
@@ -159,7 +153,6 @@ class _Reader:
             self.wrong("study.set_names", "must be two different names")
 
     def check_rest(self, config: StudyConfig) -> None:
-        """Check values that depend on each other."""
         design, checks, recruitment = config.design, config.checks, config.recruitment
         if checks.repeated > design.questions_per_form:
             self.wrong("checks.repeated", "is more than the questions of a form")
@@ -173,7 +166,6 @@ class _Reader:
             self.wrong("recruitment.completion_code", f"is missing; {recruitment.mode} needs it")
 
     def with_texts(self, config: StudyConfig) -> StudyConfig:
-        """The config with the texts of the files that it names."""
         study = replace(
             config.study,
             guidelines=self.text_or_file("study.guidelines", config.study.guidelines),
@@ -182,7 +174,6 @@ class _Reader:
         return replace(config, study=study)
 
     def text_or_file(self, key: str, value: str) -> str:
-        """The text, or the content of the Markdown file that it names."""
         if not value.endswith(".md") or "\n" in value:
             return value
         try:

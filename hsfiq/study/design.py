@@ -39,7 +39,7 @@ Lists = Mapping[int, Mapping[int, list[int]]]
 
 @dataclass(frozen=True, slots=True)
 class DrawnPair:
-    """A stored pair, by database keys, with its category."""
+    """A stored pair, by database keys."""
 
     pair_id: int
     query_id: int
@@ -61,16 +61,15 @@ def draw_study(
 
     Args:
         session: of a writing transaction.
-        config: the study's file.
+        config: the study's config.
         query_ids: database keys of the queries; each needs ranked lists of two systems or more.
-        pairs: (query, system, system) of each question's pair; drawn with equal numbers if None.
-        chosen_by: how the pairs were chosen, which the study's releases state.
+        pairs: (query, system, system) of each question's pair; if None, drawn in equal numbers.
+        chosen_by: how the pairs were chosen; the study's releases contain it.
         origin: whose answers it will have.
         status: of the new study.
 
     Raises:
-        ConfigError: the name is taken, there is no query, a query has lists of at least k images
-            from fewer than two systems, or there are too few queries or images for a gold pair.
+        ConfigError: the config cannot be used with this database.
     """
     require_new_name(session, config)
     design = config.design
@@ -105,7 +104,6 @@ def draw_study(
 
 
 def require_new_name(session: Session, config: StudyConfig) -> None:
-    """Raise `ConfigError` if the config's name is taken."""
     if session.scalars(select(Study).where(Study.name == config.study.name)).first() is not None:
         raise ConfigError(
             "study.name", f"a study called {config.study.name!r} already exists", "choose another"
@@ -113,7 +111,6 @@ def require_new_name(session: Session, config: StudyConfig) -> None:
 
 
 def query_facts(session: Session, query_ids: Sequence[int]) -> dict[int, QueryFacts]:
-    """The facts of each query, by database key."""
     wanted = set(query_ids)
     rows = session.execute(
         select(
@@ -156,8 +153,7 @@ def ranked_lists(
 def draw_pairs(rng: Random, lists: Lists) -> list[tuple[int, int, int]]:
     """Draw two systems for each query, (query, first, second), each pair of systems equally often.
 
-    Of a query's pairs of systems the one drawn least often so far is taken; equal ones are drawn at
-    random.
+    Of a query's pairs of systems one of those drawn least often so far is taken at random.
     """
     drawn: dict[tuple[int, int], int] = defaultdict(int)
     pairs = []
@@ -177,7 +173,6 @@ def store_pairs(
     lists: Lists,
     facts: Mapping[int, QueryFacts],
 ) -> list[DrawnPair]:
-    """Store each pair with its two retrieved sets."""
     if not pairs:
         return []
     sides = [(query, system) for query, *systems in pairs for system in systems]
@@ -242,7 +237,6 @@ class Packer:
         self._first_open = 0
 
     def add(self, pairs: Sequence[DrawnPair]) -> None:
-        """Put each pair into the first portion that is not full and does not have its triplet."""
         for pair in pairs:
             index = self._place_for(pair.triplet_id)
             self.portions[index].append(pair)

@@ -29,7 +29,7 @@ REPEAT_DISTANCE = 3
 
 @dataclass(frozen=True, slots=True)
 class QueryFacts:
-    """What drawing a study needs of a query; ids are database keys."""
+    """The properties of a query that drawing a study needs; ids are database keys."""
 
     query_id: int
     triplet_id: int
@@ -101,7 +101,6 @@ class FormWriter:
         ]
 
     def _order(self) -> list[int] | None:
-        """The order in which a set's images are shown, None if as ranked."""
         if self.config.design.image_order == "ranked":
             return None
         return self.rng.sample(range(self.study.k), self.study.k)
@@ -111,7 +110,6 @@ class FormWriter:
     def _with_gold(
         self, asked: list[DrawnQuestion], category: str, triplets: set[int]
     ) -> list[DrawnQuestion]:
-        """Insert gold pairs at random places."""
         asked = list(asked)
         for _ in range(self.config.checks.gold):
             query = self._gold_query(category, triplets)
@@ -165,7 +163,7 @@ class FormWriter:
         return self.rng.sample(pool, self.study.k)
 
     def _images_outside(self, category: str) -> list[int]:
-        """The images of the other categories' sets; of all sets, if there is only one category."""
+        """The images in the other categories' sets; in all sets if there is only one category."""
         if category not in self._pools:
             everything = self._by_category[""]
             others = [facts for facts in everything if facts.category != category]
@@ -179,7 +177,6 @@ class FormWriter:
         return self._pools[category]
 
     def _store_set(self, query: QueryFacts, images: Sequence[int]) -> int:
-        """Store a set that no system returned."""
         planted = RetrievedSet(query_id=query.query_id, system_id=None)
         self.session.add(planted)
         self.session.flush()
@@ -212,7 +209,6 @@ class FormWriter:
     # -------------------------------------------------------------------------------------- rows
 
     def _store(self, form: Form, asked: Sequence[DrawnQuestion]) -> None:
-        """Insert the form's questions and checks."""
         keys = self.session.scalars(
             insert(Question).returning(Question.id, sort_by_parameter_order=True),
             [

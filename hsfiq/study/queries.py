@@ -15,11 +15,10 @@ from hsfiq.study.config import Queries, StudyConfig
 
 
 def chosen_queries(session: Session, config: StudyConfig) -> list[int]:
-    """The keys of the queries that the config asks for; a seeded sample if it asks for one.
+    """The keys of the queries that the config selects, or a seeded sample of them.
 
     Raises:
-        ConfigError: the dataset, a category, a split or a system is unknown; there are too few
-            systems, or too few queries with a list of every system.
+        ConfigError: a name is unknown, or there are too few systems or queries.
     """
     wanted = config.queries
     systems_by_query = systems_of_queries(session, wanted)
@@ -69,7 +68,6 @@ def systems_of_queries(session: Session, wanted: Queries) -> dict[int, set[int]]
 
 
 def require_known(key: str, wanted: Sequence[str], known: set[str]) -> None:
-    """Raise `ConfigError` for a value that no triplet has, which would select fewer queries."""
     unknown = [name for name in wanted if name not in known]
     if unknown:
         what = f"no triplet of the dataset has {unknown[0]!r}"
@@ -92,5 +90,4 @@ def chosen_systems(session: Session, wanted: Queries, with_lists: set[int]) -> s
 
 
 def alternatives(known: Sequence[str]) -> str:
-    """The remedy for an unknown name."""
     return f"there are {', '.join(known)}" if known else "import it first"
