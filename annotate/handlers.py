@@ -113,7 +113,7 @@ def submit(
             services.signer, participant.token, payload["assignment"], "question"
         )
         question = session.get_one(Question, assignment.key)
-        if question.handed_on:
+        if question.reassigned:
             raise Reassigned("this question has been reassigned to somebody else")
         answer: Answer | Skip
         if "skip" in payload:

@@ -271,6 +271,6 @@ def totals(session: Session, participant: Participant) -> tuple[int, bool]:
     passed_on = (
         select(func.count(Question.id))
         .join(Form, Question.form_id == Form.id)
-        .where(Form.participant_id == participant.id, Question.handed_on)
+        .where(Form.participant_id == participant.id, Question.reassigned)
     )
     return round((session.scalar(own) or 0) / 60), bool(session.scalar(passed_on))

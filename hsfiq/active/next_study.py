@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 from sqlalchemy import select, text
@@ -44,7 +45,7 @@ class Wanted:
 class Possible:
     """What the study could ask, and its image folder, if the database knows it."""
 
-    found: Candidates
+    candidates: Candidates
     images: Path | None
 
 
@@ -93,10 +94,7 @@ def systems_of(session: Session, study: Study) -> tuple[str, ...]:
 def free_name(session: Session, old: str) -> str:
     """The first free name: `autumn-2` after `autumn`, then `autumn-3`."""
     taken = {study.name for study in list_studies(session)}
-    number = 2
-    while f"{old}-{number}" in taken:
-        number += 1
-    return f"{old}-{number}"
+    return next(name for number in count(2) if (name := f"{old}-{number}") not in taken)
 
 
 def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possible:
@@ -116,7 +114,7 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
         )
     try:
         require_new_name(session, config)
-        found = candidates(
+        pairs = candidates(
             session,
             chosen_queries(session, config),
             k=config.design.k,
@@ -128,7 +126,7 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
     root = session.scalars(
         select(Dataset.image_root).where(Dataset.name == config.queries.dataset)
     ).one_or_none()
-    return Possible(found, Path(root) if root else None)
+    return Possible(pairs, Path(root) if root else None)
 
 
 def store_study(

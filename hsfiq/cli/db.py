@@ -35,13 +35,13 @@ def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
 @app.command(epilog="Example: hsfiq db current")
 def current(ctx: typer.Context, database: DatabaseOption = None) -> None:
     """Print the schema revision of the database."""
-    from hsfiq.db.schema import current_revision, head_revision
+    from hsfiq.db import schema
     from hsfiq.db.urls import reachable, shown_url
 
     url, engine = existing(ctx, database)
     with reachable(url):
-        revision = current_revision(engine)
-    newest = head_revision()
+        revision = schema.current_revision(engine)
+    newest = schema.head_revision()
     note = "the newest" if revision == newest else f"the newest is {newest}: run `hsfiq db upgrade`"
     typer.echo(f"{shown_url(url)}: {revision or 'no revision'} ({note})")
 
@@ -49,21 +49,21 @@ def current(ctx: typer.Context, database: DatabaseOption = None) -> None:
 @app.command(epilog="Example: hsfiq db check")
 def check(ctx: typer.Context, database: DatabaseOption = None) -> None:
     """Compare the database's tables with those of this version; exit code 1 if they differ."""
-    from hsfiq.db.schema import current_revision, differences, head_revision
+    from hsfiq.db import schema
     from hsfiq.db.urls import reachable, shown_url
 
     url, engine = existing(ctx, database)
     with reachable(url):
-        revision = current_revision(engine)
-        different = differences(engine)
-    if revision != head_revision():
+        revision, newest = schema.current_revision(engine), schema.head_revision()
+        different = schema.differences(engine)
+    if revision != newest:
         raise NothingToDo(
-            f"{shown_url(url)}: at {revision or 'no revision'}, not at {head_revision()}; "
+            f"{shown_url(url)}: at {revision or 'no revision'}, not at {newest}; "
             "run `hsfiq db upgrade`"
         )
     if different:
         raise NothingToDo(f"{shown_url(url)}: the tables differ: {'; '.join(different)}")
-    typer.echo(f"{shown_url(url)}: at {revision}, and the tables are as they should be")
+    typer.echo(f"{shown_url(url)}: at {revision}, and the tables match it")
 
 
 def connected(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:

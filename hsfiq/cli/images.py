@@ -83,7 +83,7 @@ def decoder() -> FindFault | None:
 
 def summary(dataset: str, result: ImageCheck) -> list[str]:
     """The number of usable and broken images, in total and of each split."""
-    state = "complete" if result.decoded else "there"
+    state = "complete" if result.decoded else "exist"
     n_usable = result.images - len(result.broken)
     totals = f"{n_usable:,} of {result.images:,} {state}{counts(result.kinds)}"
     lines = [f"{dataset}, images below {result.folder}: {totals}"]
@@ -117,10 +117,6 @@ def listing(result: ImageCheck) -> list[str]:
 
 
 def needed_by(image: BrokenImage) -> str:
-    roles = {
-        "reference": image.reference_of,
-        "target": image.target_of,
-        "truth": image.truth_of,
-    }
+    roles = {"reference": image.reference_of, "target": image.target_of, "truth": image.truth_of}
     uses = [f"{role} of {first_few(ids)}" for role, ids in roles.items() if ids]
     return ", ".join(uses) or f"only a candidate ({', '.join(image.splits)})"

@@ -1,7 +1,8 @@
-"""`hsfiq import`: outside data into the database, whole or not at all."""
+"""`hsfiq import`: import outside data into the database, each time in one transaction."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
     from hsfiq.readers.sources import Source
 
 app = typer.Typer(
-    help="Bring datasets, systems' runs and published answers into the database.",
+    help="Import datasets, systems' runs and published answers into the database.",
     no_args_is_help=True,
 )
 
 ImagesOption = Annotated[
     Path | None,
-    typer.Option("--images", metavar="DIR", help="Where the images lie; they may be absent."),
+    typer.Option("--images", metavar="DIR", help="The image folder; images may be missing."),
 ]
 SplitOption = Annotated[
     list[str] | None,
-    typer.Option("--split", metavar="NAME", help="Only this split; may come several times."),
+    typer.Option("--split", metavar="NAME", help="Only this split; can be repeated."),
 ]
 
 
@@ -41,9 +42,7 @@ def hpfiq(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A file of the published HP-FashionIQ layout.")
     ],
-    study: Annotated[
-        str, typer.Option(metavar="NAME", help="The name that the study gets.")
-    ] = "hpfiq",
+    study: Annotated[str, typer.Option(metavar="NAME", help="The study's name.")] = "hpfiq",
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -67,14 +66,14 @@ def fashioniq(
     ],
     category: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this category; may come several times."),
+        typer.Option(metavar="NAME", help="Only this category; can be repeated."),
     ] = None,
     split: SplitOption = None,
     images: ImagesOption = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import FashionIQ's triplets and split files; images may be absent."""
+    """Import FashionIQ's triplets and split files; images may be missing."""
     from hsfiq.readers import fashioniq as reader
 
     sources = reader.read(existing_folder(folder), category or (), split or ())
@@ -92,7 +91,7 @@ def cirr(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import CIRR's triplets and split files; images may be absent."""
+    """Import CIRR's triplets and split files; images may be missing."""
     from hsfiq.readers import cirr as reader
 
     sources = reader.read(existing_folder(folder), split or ())
@@ -111,7 +110,7 @@ def runs(
     ],
     system: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The system's name, where the file does not say it."),
+        typer.Option(metavar="NAME", help="The system's name, if the file does not contain it."),
     ] = None,
     dataset: Annotated[
         str, typer.Option(metavar="NAME", help="The dataset whose queries these are.")
@@ -119,7 +118,7 @@ def runs(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import systems' ranked lists for queries that are there already."""
+    """Import systems' ranked lists for imported queries."""
     from hsfiq.importing import existing_dataset, import_runs
     from hsfiq.readers import runs as reader
 
@@ -154,19 +153,17 @@ def import_sources(
     names = {name for source in sources for name in source.images}
     missing = sum(files is None or files.find(name) is None for name in names)
     if missing:
-        where = f" below {root}" if root else ", and no image folder is known (--images DIR)"
-        typer.echo(f"{missing:,} of {len(names):,} images are absent{where}", err=True)
+        place = f" below {root}" if root else ", and no image folder is known (--images DIR)"
+        typer.echo(f"{missing:,} of {len(names):,} images are missing{place}", err=True)
 
 
-def report(done: dict[str, Imported], what: str, *, as_json: bool) -> None:
+def report(done: dict[str, Imported], unit: str, *, as_json: bool) -> None:
     lines = []
     for name, counts in done.items():
         if counts.added:
-            there = f", {counts.already:,} were there" if counts.already else ""
-            lines.append(f"{name}: {counts.added:,} {what} added{there}")
+            existed = f", {counts.already:,} existed" if counts.already else ""
+            lines.append(f"{name}: {counts.added:,} {unit} added{existed}")
         else:
-            lines.append(f"{name}: nothing new, all {counts.already:,} {what} were there")
-    result = {
-        name: {"added": counts.added, "already": counts.already} for name, counts in done.items()
-    }
+            lines.append(f"{name}: nothing new, all {counts.already:,} {unit} existed")
+    result = {name: asdict(counts) for name, counts in done.items()}
     print_result(result, "\n".join(lines), as_json=as_json)

@@ -110,7 +110,7 @@ def next_(
         else:
             wanted = from_file(config, name, "simulated" if simulated else "collected")
         possible = possibilities(session, wanted, held_out)
-    candidates = possible.found
+    candidates = possible.candidates
     require_enough(candidates, n, seed)
     uncertainty = None
     if scorer:

@@ -22,23 +22,21 @@ def password(
     ctx: typer.Context,
     from_file: Annotated[
         Path | None,
-        typer.Option(
-            "--from-file", metavar="FILE", help="Take it from a file's first line, not asking."
-        ),
+        typer.Option("--from-file", metavar="FILE", help="Read it from a file's first line."),
     ] = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Set the password of the dashboard at /owner; whoever is logged in has to log in again."""
+    """Set the password of the dashboard at /owner; this ends all existing logins."""
     from hsfiq.owner_password import set_password
     from hsfiq.readers.files import read_text
 
-    # Opened first: nobody types a password twice for a database that is not there.
+    # Opened before the prompt, so that a missing database is reported first.
     opened = open_chosen(ctx, database, create=False)
     if from_file is not None:
         lines = read_text(from_file).splitlines()
         chosen = lines[0] if lines else ""
     else:
-        chosen = typer.prompt("Password", hide_input=True, confirmation_prompt="Once more")
+        chosen = typer.prompt("Password", hide_input=True, confirmation_prompt="Repeat it")
     with opened.writing() as session:
         set_password(session, chosen)
     typer.echo("the owner's password is set; log in at /owner")

@@ -1,4 +1,4 @@
-"""`hsfiq participant`: the people of a study."""
+"""`hsfiq participant`: a study's participants."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from hsfiq.cli.common import (
 )
 from hsfiq.errors import UnreadableInput
 
-app = typer.Typer(help="See, pause, exclude and forget participants.", no_args_is_help=True)
-
-NameArgument = Annotated[str, typer.Argument(help="The pseudonym, such as p7.")]
+app = typer.Typer(help="List, pause, exclude and forget participants.", no_args_is_help=True)
 
 
 @app.command("list", epilog="Example: hsfiq participant list")
@@ -41,69 +39,43 @@ def list_(
         f"{row['failed_checks']} of {row['checks']} checks failed"
         for row in rows
     ]
-    print_result({"participants": rows}, "\n".join(lines) or "nobody yet", as_json=as_json)
+    print_result({"participants": rows}, "\n".join(lines) or "no participant yet", as_json=as_json)
 
 
-@app.command(epilog="Example: hsfiq participant exclude p7")
-def exclude(
-    ctx: typer.Context,
-    participant: NameArgument,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-) -> None:
-    """Leave a participant's answers out of releases and ask their questions again."""
-    change_status(ctx, "exclude", participant, study, database)
+def add_command(command: str, action: str, help_text: str) -> None:
+    """Add a command that performs an action on a participant and prints the change of status."""
+
+    @app.command(command, help=help_text, epilog=f"Example: hsfiq participant {command} p7")
+    def change_status(
+        ctx: typer.Context,
+        participant: Annotated[str, typer.Argument(help="The pseudonym, such as p7.")],
+        study: StudyOption = None,
+        database: DatabaseOption = None,
+    ) -> None:
+        done = perform_action(ctx, database, study, action, participant)
+        typer.echo(f"participant {participant}: {done.status_seen} -> {done.status_after}")
 
 
-@app.command(epilog="Example: hsfiq participant pause p7")
-def pause(
-    ctx: typer.Context,
-    participant: NameArgument,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-) -> None:
-    """Take no answers from a participant until they are resumed."""
-    change_status(ctx, "pause", participant, study, database)
-
-
-@app.command(epilog="Example: hsfiq participant resume p7")
-def resume(
-    ctx: typer.Context,
-    participant: NameArgument,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-) -> None:
-    """Let a participant continue with the questions that are still theirs."""
-    change_status(ctx, "resume", participant, study, database)
-
-
-@app.command(epilog="Example: hsfiq participant returned p7")
-def returned(
-    ctx: typer.Context,
-    participant: NameArgument,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-) -> None:
-    """Record that a participant gave up: their answers stay, the other questions are reassigned."""
-    change_status(ctx, "return", participant, study, database)
-
-
-@app.command("screened-out", epilog="Example: hsfiq participant screened-out p7")
-def screened_out(
-    ctx: typer.Context,
-    participant: NameArgument,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-) -> None:
-    """Record that the platform rejected a participant: answers stay, the rest is reassigned."""
-    change_status(ctx, "screen-out", participant, study, database)
-
-
-def change_status(
-    ctx: typer.Context, action: str, name: str, study: str | None, database: str | None
-) -> None:
-    done = perform_action(ctx, database, study, action, name)
-    typer.echo(f"participant {name}: {done.status_seen} -> {done.status_after}")
+for _command, _action, _help in (
+    (
+        "exclude",
+        "exclude",
+        "Exclude a participant's answers from releases and reassign their questions.",
+    ),
+    ("pause", "pause", "Take no answers from a participant until they are resumed."),
+    ("resume", "resume", "Let a participant continue with the questions that are still theirs."),
+    (
+        "returned",
+        "return",
+        "Record that a participant gave up: their answers stay, the rest is reassigned.",
+    ),
+    (
+        "screened-out",
+        "screen-out",
+        "Record that the platform rejected a participant: answers stay, the rest is reassigned.",
+    ),
+):
+    add_command(_command, _action, _help)
 
 
 @app.command(epilog="Example: hsfiq participant forget p7")

@@ -1,4 +1,4 @@
-"""`hsfiq study`: making studies, inviting people, opening and closing."""
+"""`hsfiq study`: create studies, invite participants, open and close."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hsfiq.cli.common import (
 from hsfiq.errors import ConfigError, UnreadableInput
 
 app = typer.Typer(
-    help="Create, open and close studies, invite people, show progress.", no_args_is_help=True
+    help="Create, open and close studies, invite participants, show progress.", no_args_is_help=True
 )
 next_study.register(app)
 
@@ -63,12 +63,15 @@ def create(
     draft: Annotated[bool, typer.Option("--draft", help="Do not open it yet.")] = False,
     simulated: Annotated[
         bool,
-        typer.Option("--simulated", help="For `hsfiq simulate`: whatever is made from it says so."),
+        typer.Option(
+            "--simulated",
+            help="For `hsfiq simulate`; exports state that the answers are simulated.",
+        ),
     ] = False,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw a study from its file and open it; every mistake in the file is named at once."""
+    """Draw a study from its file and open it; all errors in the file are reported at once."""
     from hsfiq.collect.progress import progress_of
     from hsfiq.study.config_file import located, read_config
     from hsfiq.study.design import draw_study
@@ -86,8 +89,8 @@ def create(
                 status="draft" if draft else "open",
             )
             row = progress_of(session, study).facts()
-    except ConfigError as mistake:
-        raise located(config, mistake) from mistake
+    except ConfigError as error:
+        raise located(config, error) from error
     line = (
         f"study {row['study']}: {row['questions']:,} questions about {len(queries):,} queries in "
         f"{row['forms']:,} forms; it is {row['status']}"
@@ -95,55 +98,35 @@ def create(
     print_result(row, line, as_json=as_json)
 
 
-@app.command("open", epilog="Example: hsfiq study open --study autumn")
-def open_(
-    ctx: typer.Context,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Let a study take participants and answers."""
-    change_status(ctx, "open", study, database, as_json=as_json)
+def add_command(action: str, help_text: str) -> None:
+    """Add a command that performs an action on a study and prints the change of status."""
+
+    @app.command(action, help=help_text, epilog=f"Example: hsfiq study {action} --study autumn")
+    def change_status(
+        ctx: typer.Context,
+        study: StudyOption = None,
+        database: DatabaseOption = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        done = perform_action(ctx, database, study, action)
+        result = {"study": done.study, "before": done.status_seen, "status": done.status_after}
+        line = f"study {done.study}: {done.status_seen} -> {done.status_after}"
+        print_result(result, line, as_json=as_json)
 
 
-@app.command(epilog="Example: hsfiq study pause --study autumn")
-def pause(
-    ctx: typer.Context,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Pause a study: participants on the page see why and can come back later."""
-    change_status(ctx, "pause", study, database, as_json=as_json)
-
-
-@app.command(epilog="Example: hsfiq study close --study autumn")
-def close(
-    ctx: typer.Context,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Close a study: late participants see a closing page with their completion code."""
-    change_status(ctx, "close", study, database, as_json=as_json)
-
-
-def change_status(
-    ctx: typer.Context, action: str, name: str | None, database: str | None, *, as_json: bool
-) -> None:
-    done = perform_action(ctx, database, name, action)
-    result = {"study": done.study, "before": done.status_seen, "status": done.status_after}
-    line = f"study {done.study}: {done.status_seen} -> {done.status_after}"
-    print_result(result, line, as_json=as_json)
+for _action, _help in (
+    ("open", "Let a study take participants and answers."),
+    ("pause", "Pause a study: participants on the page see why and can come back later."),
+    ("close", "Close a study: late participants see a closing page with their completion code."),
+):
+    add_command(_action, _help)
 
 
 @app.command(epilog="Example: hsfiq study invite --count 61 --url https://study.example.org")
 def invite(
     ctx: typer.Context,
     count: Annotated[int, typer.Option(help="How many invitations.", min=1, max=100_000)],
-    url: Annotated[str, typer.Option(help="Where the app is reached from outside.")] = (
-        "http://127.0.0.1:7860"
-    ),
+    url: Annotated[str, typer.Option(help="The app's public address.")] = ("http://127.0.0.1:7860"),
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="The CSV of participants and their links.")
     ] = Path("invitations.csv"),
@@ -151,7 +134,7 @@ def invite(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make personal links; each works in any browser and continues where its participant was."""
+    """Create personal links; each works in any browser and resumes where they stopped."""
     from hsfiq.collect.invitations import write_invitations
 
     if not url.startswith(("http://", "https://")):

@@ -46,7 +46,7 @@ class QuestionHistory:
     systems: tuple[str | None, str | None]
     images: tuple[tuple[str, ...], tuple[str, ...]]
     served_at: datetime | None
-    handed_on: bool
+    reassigned: bool
     check: str | None
     expected: str | None
     revisions: tuple[Response, ...]
@@ -73,7 +73,7 @@ def question_history(session: Session, study: Study, outside_id: str) -> Questio
         systems=(system_name(sets[0]), system_name(sets[1])),
         images=(shown_names(question, 1), shown_names(question, 2)),
         served_at=question.served_at,
-        handed_on=question.handed_on,
+        reassigned=question.reassigned,
         check=check.kind if check else None,
         expected=check.expected if check else None,
         revisions=tuple(

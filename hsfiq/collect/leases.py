@@ -54,17 +54,17 @@ def assign_forms(session: Session, study: Study, participant: Participant, now: 
 def next_unassigned_forms(session: Session, study: Study) -> Sequence[Form]:
     """The next participant's forms, of the category with the most left."""
     unassigned = (Form.study_id == study.id, Form.participant_id.is_(None))
-    n_portions = func.count(func.distinct(Form.portion))
+    n_batches = func.count(func.distinct(Form.batch))
     first = session.execute(
-        select(Form.category, func.min(Form.portion))
+        select(Form.category, func.min(Form.batch))
         .where(*unassigned)
         .group_by(Form.category)
-        .order_by(n_portions.desc(), func.min(Form.portion))
+        .order_by(n_batches.desc(), func.min(Form.batch))
         .limit(1)
     ).one_or_none()
     if first is None:
         return []
-    chosen = select(Form).where(*unassigned, Form.portion == first[1]).order_by(Form.number)
+    chosen = select(Form).where(*unassigned, Form.batch == first[1]).order_by(Form.number)
     return session.scalars(chosen).all()
 
 
@@ -108,7 +108,7 @@ def abandoned_questions(session: Session, study: Study, now: datetime) -> list[A
         .join(Query, Pair.query_id == Query.id)
         .where(
             Form.study_id == study.id,
-            Question.handed_on.is_(False),
+            Question.reassigned.is_(False),
             ~is_check,
             or_(~answered & is_absent, Participant.status == "excluded"),
         )
@@ -125,17 +125,17 @@ def write_reassigned_forms(
         return []
     config = config_of(study)
     number = session.scalar(select(func.max(Form.number)).where(Form.study_id == study.id)) or 0
-    portion = session.scalar(select(func.max(Form.portion)).where(Form.study_id == study.id)) or 0
+    batch = session.scalar(select(func.max(Form.batch)).where(Form.study_id == study.id)) or 0
     category = questions[0].form.category
     forms = []
     size = config.design.questions_per_form
     for start in range(0, len(questions), size):
         number += 1
-        form = Form(study_id=study.id, number=number, portion=portion + 1, category=category)
+        form = Form(study_id=study.id, number=number, batch=batch + 1, category=category)
         session.add(form)
         session.flush()
         forms.append(form)
-        batch = questions[start : start + size]
+        members = questions[start : start + size]
         session.execute(
             insert(Question),
             [
@@ -148,11 +148,11 @@ def write_reassigned_forms(
                     "order_2": question.order_2,
                     "text": question.text,
                 }
-                for place, question in enumerate(batch)
+                for place, question in enumerate(members)
             ],
         )
-        for question in batch:
-            question.handed_on = True
+        for question in members:
+            question.reassigned = True
         if config.checks.arithmetic:
             session.add(sum_before(form.id, Random(f"left:{config.design.seed}:{number}")))  # noqa: S311
     session.flush()

@@ -9,13 +9,15 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from sqlalchemy import Select, func, or_, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.leases import DEPARTED_STATUSES, abandoned_questions, lease_expired
 from hsfiq.db.tables import Check, Form, Pair, Participant, Question, Response, Study
 from hsfiq.ids import question_id
+
+IS_ANSWERED = select(Response.id).where(Response.question_id == Question.id).exists()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +70,17 @@ def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
 
 def counts(session: Session, study: Study) -> tuple[dict[int, int], dict[int, int]]:
     """Answered questions and all questions of each participant, by database key."""
-    is_answered = select(Response.id).where(Response.question_id == Question.id).exists()
     held = (
         select(Form.participant_id, func.count(Question.id))
         .join(Question, Question.form_id == Form.id)
         .where(
             Form.study_id == study.id,
             Form.participant_id.is_not(None),
-            Question.handed_on.is_(False),
+            Question.reassigned.is_(False),
         )
         .group_by(Form.participant_id)
     )
-    answered = {key: n for key, n in session.execute(held.where(is_answered)) if key is not None}
+    answered = {key: n for key, n in session.execute(held.where(IS_ANSWERED)) if key is not None}
     questions = {key: n for key, n in session.execute(held) if key is not None}
     return answered, questions
 
@@ -125,23 +126,16 @@ class StudyProgress:
 def progress_of(session: Session, study: Study) -> StudyProgress:
     """Count a study's forms, participants, questions and answers.
 
-    Questions are those of the design: checks do not count, a reassigned question counts once, and
-    the answers of excluded participants do not count.
+    Checks and the answers of excluded participants do not count.
     """
 
     def count(counted: Select[int]) -> int:
         return session.scalar(counted) or 0
 
     forms = select(func.count(Form.id)).where(Form.study_id == study.id)
-    is_check = select(Check.id).where(Check.question_id == Question.id).exists()
-    questions = (
-        select(func.count(Question.id))
-        .join(Form, Question.form_id == Form.id)
-        .where(Form.study_id == study.id, Question.handed_on.is_(False), ~is_check)
-    )
-    is_answered = select(Response.id).where(Response.question_id == Question.id).exists()
+    questions = questions_of_design(study)
     answered = questions.join(Participant, Form.participant_id == Participant.id).where(
-        is_answered, Participant.status != "excluded"
+        IS_ANSWERED, Participant.status != "excluded"
     )
     return StudyProgress(
         study=study.name,
@@ -155,6 +149,16 @@ def progress_of(session: Session, study: Study) -> StudyProgress:
         ),
         questions=count(questions),
         answered=count(answered),
+    )
+
+
+def questions_of_design(study: Study) -> Select[int]:
+    """Count a study's questions: without checks, and a reassigned question once."""
+    is_check = select(Check.id).where(Check.question_id == Question.id).exists()
+    return (
+        select(func.count(Question.id))
+        .join(Form, Question.form_id == Form.id)
+        .where(Form.study_id == study.id, Question.reassigned.is_(False), ~is_check)
     )
 
 
@@ -181,20 +185,6 @@ def headline_of(
     session: Session, study: Study, answers: Sequence[AnswerRow], *, now: datetime
 ) -> Headline:
     """Count answered, abandoned and skipped questions; `answers` is the result of `answers_of`."""
-    answered = sum(answer.counts and answer.check is None for answer in answers)
-    has_answer = select(Response.id).where(Response.question_id == Question.id).exists()
-    unanswered = session.scalar(
-        select(func.count(func.distinct(Question.id)))
-        .join(Form, Question.form_id == Form.id)
-        .outerjoin(Participant, Form.participant_id == Participant.id)
-        .outerjoin(Check, Check.question_id == Question.id)
-        .where(
-            Form.study_id == study.id,
-            Question.handed_on.is_(False),
-            or_(~has_answer, Participant.status == "excluded"),
-            Check.id.is_(None),
-        )
-    )
     late = session.scalars(
         select(Participant.name)
         .join(Form, Form.participant_id == Participant.id)
@@ -203,15 +193,15 @@ def headline_of(
             Participant.study_id == study.id,
             Participant.status.not_in(DEPARTED_STATUSES),
             lease_expired(study, now),
-            Question.handed_on.is_(False),
-            ~has_answer,
+            Question.reassigned.is_(False),
+            ~IS_ANSWERED,
         )
         .group_by(Participant.id, Participant.name)
         .order_by(Participant.id)
     )
     return Headline(
-        questions=answered + (unanswered or 0),
-        answered=answered,
+        questions=session.scalar(questions_of_design(study)) or 0,
+        answered=sum(answer.counts and answer.check is None for answer in answers),
         waiting=len(abandoned_questions(session, study, now)),
         late=tuple(late),
         skipped=tuple(answer.question_id for answer in answers if answer.skipped),
@@ -248,7 +238,7 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
     # Columns, not objects: an open dashboard repeats this query all day.
     rows = session.execute(
         select(
-            Question.id.label("key"), Question.place, Question.swapped, Question.handed_on,
+            Question.id.label("key"), Question.place, Question.swapped, Question.reassigned,
             Form.name.label("form"), Participant.name.label("participant"), Participant.status,
             Pair.id.label("pair"), Pair.query_id, Pair.first_id, Pair.second_id,
             Check.kind.label("check"), Response.revision, Response.score_1, Response.score_2,
@@ -283,6 +273,6 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
             submitted_at=times[0],
             active_seconds=times[1],
             check=row.check,
-            counts=row.status != "excluded" and not row.handed_on,
+            counts=row.status != "excluded" and not row.reassigned,
         )
     return list(answers.values())

@@ -83,7 +83,7 @@ def require_reached(session: Session, participant: Participant, question_id: int
         select(Question.id)
         .join(Form, Question.form_id == Form.id)
         .where(
-            Question.id == question_id, Form.participant_id == participant.id, Question.handed_on
+            Question.id == question_id, Form.participant_id == participant.id, Question.reassigned
         )
     )
     if session.scalar(reassigned) is not None:
@@ -142,7 +142,7 @@ def _own_questions() -> Select[int, bool, int | None, bool]:
             & (Check.kind == "arithmetic")
             & (Form.position > 1),
         )
-        .where(Form.participant_id == bindparam("participant"), Question.handed_on.is_(False))
+        .where(Form.participant_id == bindparam("participant"), Question.reassigned.is_(False))
         .order_by(Form.position, Question.place)
     )
 

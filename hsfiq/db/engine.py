@@ -114,7 +114,13 @@ def connect(url: str) -> Engine:
             parsed = parsed.set(drivername="postgresql+psycopg")
         if parsed.get_backend_name() not in ("sqlite", "postgresql"):
             raise ArgumentError("neither SQLite nor PostgreSQL")
-        engine = create_engine(parsed, **engine_options(parsed))
+        is_sqlite = parsed.get_backend_name() == "sqlite"
+        engine = create_engine(
+            parsed,
+            pool_size=CONNECTIONS,
+            pool_pre_ping=not is_sqlite,
+            connect_args={"timeout": BUSY_SECONDS} if is_sqlite else {},
+        )
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise UnreadableInput(
             "--database",
@@ -132,12 +138,6 @@ def connect(url: str) -> Engine:
     return engine
 
 
-def engine_options(url: URL) -> dict[str, Any]:
-    if url.get_backend_name() == "sqlite":
-        return {"connect_args": {"timeout": BUSY_SECONDS}, "pool_size": CONNECTIONS}
-    return {"pool_pre_ping": True, "pool_size": CONNECTIONS}
-
-
 def set_up_sqlite(engine: Engine) -> None:
     """Set SQLite's per-connection settings, and lock the database when a writing session begins.
 
@@ -147,9 +147,9 @@ def set_up_sqlite(engine: Engine) -> None:
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # BEGIN is ours, below
-        for pragma in ("synchronous=FULL", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {pragma}")
+        connection.isolation_level = None  # `begin` below sends BEGIN
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

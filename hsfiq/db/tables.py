@@ -176,9 +176,9 @@ class Participant(Base):
 
 
 class Form(Base):
-    """An ordered batch of questions; without a participant until it is assigned.
+    """Questions in a fixed order; without a participant until it is assigned.
 
-    Forms of one `portion` are assigned to one participant together, and have no triplet twice.
+    Forms with one `batch` number are assigned to one participant together, and have no triplet twice.
     `number` counts the study's forms, `position` those of its participant.
     """
 
@@ -197,7 +197,7 @@ class Form(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
     number: Mapped[int]
-    portion: Mapped[int]
+    batch: Mapped[int] = mapped_column("portion")
     category: Mapped[str] = mapped_column(String(40))
     participant_id: Mapped[int | None] = mapped_column(ForeignKey("participants.id"))
     position: Mapped[int | None]
@@ -210,7 +210,7 @@ class Question(Base):
     """One pair at one place of one form, as drawn: `swapped` puts the pair's second set first.
 
     `order_1` and `order_2` are the orders in which the sets' images are shown, None if as ranked.
-    `handed_on` marks a question that was reassigned to another participant. `text` is set only if
+    `reassigned` marks a question that was reassigned to another participant. `text` is set only if
     the source of this question spells the query's text differently (double spaces, escapes):
     releases contain exactly the text that was shown.
     """
@@ -228,7 +228,7 @@ class Question(Base):
     swapped: Mapped[bool]
     order_1: Mapped[list[int] | None]
     order_2: Mapped[list[int] | None]
-    handed_on: Mapped[bool] = mapped_column(default=False)
+    reassigned: Mapped[bool] = mapped_column("handed_on", default=False)
     text: Mapped[str | None]
     served_at: Mapped[datetime | None]
 

@@ -87,9 +87,7 @@ def import_source(session: Session, dataset: Dataset, source: Source) -> Importe
     Raises:
         UnreadableInput: a triplet exists under the same id with other content.
     """
-    names = [*source.images, *(t.reference for t in source.triplets)]
-    names += [t.target for t in source.triplets if t.target is not None]
-    images = image_keys(session, dataset, names)
+    images = image_keys(session, dataset, source.all_images())
     import_corpus(session, dataset, source, images)
     known = {
         triplet.external_id: triplet

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from sqlalchemy import insert, select
@@ -56,9 +57,9 @@ def import_published(
     dataset = dataset_named(session, "fashioniq")
     study = Study(
         name=name, title="Published HP-FashionIQ answers", guidelines="", consent="",
-        status="closed",
-        origin="imported", k=K, ties_allowed=False,
-        forms_per_participant=most_forms(published.forms), design={},
+        status="closed", origin="imported", k=K, ties_allowed=False,
+        forms_per_participant=max(Counter(form.participant for form in published.forms).values()),
+        design={},
         image_path=published.image_path, source_sha256=digest,
     )  # fmt: skip
     session.add(study)
@@ -68,13 +69,6 @@ def import_published(
         writer.add(number, form)
     writer.finish()
     return Imported(published.n_questions, 0)
-
-
-def most_forms(forms: Sequence[PublishedForm]) -> int:
-    counts: dict[str, int] = {}
-    for form in forms:
-        counts[form.participant] = counts.get(form.participant, 0) + 1
-    return max(counts.values())
 
 
 class StudyWriter:
@@ -89,7 +83,7 @@ class StudyWriter:
         # Of several triplets with the same images the first is used, as in `import_source`.
         self.triplets = {triplet_images(t): t for t in reversed(self.queries.triplets.values())}
         self.participants: dict[str, Participant] = {}
-        self.positions: dict[str, int] = {}
+        self.positions = Counter[str]()
         self.sets: dict[tuple[int, tuple[int, ...]], int] = {}
         self.pairs: dict[tuple[int, int, int], int] = {}
         self.retrieved: list[dict[str, int]] = []
@@ -97,9 +91,9 @@ class StudyWriter:
 
     def add(self, number: int, form: PublishedForm) -> None:
         participant = self._participant(form)
-        self.positions[form.participant] = self.positions.get(form.participant, 0) + 1
+        self.positions[form.participant] += 1
         row = Form(
-            study_id=self.study.id, number=number, portion=participant.id, category=form.category,
+            study_id=self.study.id, number=number, batch=participant.id, category=form.category,
             participant_id=participant.id, position=self.positions[form.participant],
             name=form.name,
         )  # fmt: skip

@@ -27,7 +27,7 @@ def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
     """
     if system is not None:
         Place(system, "--system").name()
-    lists = read_lists(path, system)
+    lists = lists_in(read_text(path), path, system)
     for where, ranked in lists:
         if not ranked.system:
             raise UnreadableInput(
@@ -36,12 +36,8 @@ def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
     return lists
 
 
-def read_lists(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
-    """As `read`, but a system without a name is ""."""
-    return lists_in(read_text(path), path, system)
-
-
 def lists_in(text: str, path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
+    """The lists in the text of a run; a system without a name is ""."""
     if not text.strip():
         raise UnreadableInput(str(path), "the run is empty")
     if is_object(text):

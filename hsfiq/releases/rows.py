@@ -193,7 +193,7 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
                 sets=(second, first) if question.swapped else (first, second),
                 orders=(question.order_1, question.order_2),
                 participant_status=status,
-                reassigned=question.handed_on,
+                reassigned=question.reassigned,
                 check=checks.get(question.id),
                 failed_checks=failed_checks.get(form.id),
                 skipped=answer.skipped,

@@ -1,8 +1,8 @@
 """Study design: the two systems of each query's pair, and which participants judge it.
 
-Everything is drawn once, from a seeded generator, and stored. A portion is the questions of one
+Everything is drawn once, from a seeded generator, and stored. A batch is the questions of one
 participant (all their forms), with no triplet twice. A query that several participants judge is in
-as many portions, so the overlap is exact.
+as many batches, so the overlap is exact.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ def draw_study(
     asked = draw_pairs(rng, lists) if pairs is None else pairs
     stored = store_pairs(session, study, asked, lists, facts)
     writer = FormWriter(session, study, config, facts, lists, rng)
-    for number, portion in enumerate(portions(stored, config, rng)):
-        category = "" if design.categories == "mixed" else portion[0].category
-        writer.write(number, category, [(pair.pair_id, pair.triplet_id) for pair in portion])
+    for number, batch in enumerate(batches(stored, config, rng)):
+        category = "" if design.categories == "mixed" else batch[0].category
+        writer.write(number, category, [(pair.pair_id, pair.triplet_id) for pair in batch])
     return study
 
 
@@ -201,14 +201,14 @@ def store_pairs(
     ]
 
 
-# ---------------------------------------------------------------------------------------- portions
+# ---------------------------------------------------------------------------------------- batches
 
 
-def portions(pairs: Sequence[DrawnPair], config: StudyConfig, rng: Random) -> list[list[DrawnPair]]:
-    """Divide the pairs into portions of one category each (unless mixed), no triplet twice.
+def batches(pairs: Sequence[DrawnPair], config: StudyConfig, rng: Random) -> list[list[DrawnPair]]:
+    """Divide the pairs into batches of one category each (unless mixed), no triplet twice.
 
-    Each pass over the pairs has every pair once, so the copies of a pair are in different portions.
-    The last portions may be smaller.
+    Each pass over the pairs has every pair once, so the copies of a pair are in different batches.
+    The last batches may be smaller.
     """
     design = config.design
     size = design.questions_per_form * design.forms_per_participant
@@ -223,34 +223,34 @@ def portions(pairs: Sequence[DrawnPair], config: StudyConfig, rng: Random) -> li
         for copy in range(design.annotators_per_query):
             pairs_of_pass = members if copy == 0 else shared
             packer.add(rng.sample(pairs_of_pass, len(pairs_of_pass)))
-        divided += packer.portions
+        divided += packer.batches
     return divided
 
 
 class Packer:
-    """Fills portions of a given size, with no triplet twice in one."""
+    """Fills batches of a given size, with no triplet twice in one."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.portions: list[list[DrawnPair]] = []
+        self.batches: list[list[DrawnPair]] = []
         self._triplets: list[set[int]] = []
         self._first_open = 0
 
     def add(self, pairs: Sequence[DrawnPair]) -> None:
         for pair in pairs:
             index = self._place_for(pair.triplet_id)
-            self.portions[index].append(pair)
+            self.batches[index].append(pair)
             self._triplets[index].add(pair.triplet_id)
-            while self._first_open < len(self.portions) and self._is_full(self._first_open):
+            while self._first_open < len(self.batches) and self._is_full(self._first_open):
                 self._first_open += 1
 
     def _place_for(self, triplet_id: int) -> int:
-        for index in range(self._first_open, len(self.portions)):
+        for index in range(self._first_open, len(self.batches)):
             if not self._is_full(index) and triplet_id not in self._triplets[index]:
                 return index
-        self.portions.append([])
+        self.batches.append([])
         self._triplets.append(set())
-        return len(self.portions) - 1
+        return len(self.batches) - 1
 
     def _is_full(self, index: int) -> bool:
-        return len(self.portions[index]) == self.size
+        return len(self.batches[index]) == self.size

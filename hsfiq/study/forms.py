@@ -54,7 +54,7 @@ class DrawnQuestion:
 
 
 class FormWriter:
-    """Writes portions into the tables; all draws come from the study's generator."""
+    """Writes batches into the tables; all draws come from the study's generator."""
 
     def __init__(
         self,
@@ -75,13 +75,13 @@ class FormWriter:
                 self._by_category[""].append(query)
         self._pools: dict[str, list[int]] = {}
 
-    def write(self, portion: int, category: str, pairs: Sequence[tuple[int, int]]) -> None:
+    def write(self, batch: int, category: str, pairs: Sequence[tuple[int, int]]) -> None:
         """Write one participant's forms of these (pair, triplet) keys."""
         triplets = {triplet for _, triplet in pairs}
         size = self.config.design.questions_per_form
         for start in range(0, len(pairs), size):
             form = Form(
-                study_id=self.study.id, number=self._next_number, portion=portion, category=category
+                study_id=self.study.id, number=self._next_number, batch=batch, category=category
             )
             self._next_number += 1
             self.session.add(form)
@@ -92,8 +92,8 @@ class FormWriter:
 
     def _plain(self, pair_ids: Sequence[int]) -> list[DrawnQuestion]:
         """The form's own questions, half of them swapped at random (of an odd number, one more)."""
-        odd_one = self.rng.randrange(2)
-        sides = [index % 2 == odd_one for index in range(len(pair_ids))]
+        remainder = self.rng.randrange(2)
+        sides = [index % 2 == remainder for index in range(len(pair_ids))]
         self.rng.shuffle(sides)
         return [
             DrawnQuestion(pair_id, swapped, self._order(), self._order())

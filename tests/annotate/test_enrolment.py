@@ -336,7 +336,7 @@ def reassign(database: Database, *, only: int | None = None) -> None:
         assert person
         steps = [s for s in steps_of(session, person).steps if not s.done and not s.check_id]
         for step in steps[:only]:
-            session.get_one(Question, step.question_id).handed_on = True
+            session.get_one(Question, step.question_id).reassigned = True
 
 
 def test_a_reassigned_question_is_refused(annotator: TestClient, database: Database) -> None:

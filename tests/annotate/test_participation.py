@@ -195,7 +195,7 @@ def test_a_question_that_went_to_somebody_else(server: ThreadServer, open_page: 
         person = session.scalars(select(Participant)).one()
         current = steps_of(session, person).current
         assert current
-        session.get_one(Question, current.question_id).handed_on = True
+        session.get_one(Question, current.question_id).reassigned = True
     answer(page)
     expect_step(page, "question", "1 / 5")
     expect(page.locator(".notice-text")).to_have_text(TEXT["question_reassigned"])

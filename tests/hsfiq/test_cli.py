@@ -73,7 +73,7 @@ def test_results_on_stdout_and_everything_else_on_stderr(need: Callable[..., Non
     imported = hsfiq("import", "fashioniq", FASHIONIQ, "--json")
     assert imported.result["shirt.val"] == {"added": 3, "already": 0}
     assert imported.err == (
-        "18 of 18 images are absent, and no image folder is known (--images DIR)\n"
+        "18 of 18 images are missing, and no image folder is known (--images DIR)\n"
     )
     assert hsfiq("import", "hpfiq", HPFIQ, "--json").result == {
         "study hpfiq": {"added": 5, "already": 0}
@@ -203,7 +203,7 @@ def test_the_commands_of_the_schema() -> None:
     assert upgraded.out.startswith("sqlite:///hsfiq.db: empty -> ")
     assert "already at" in hsfiq("db", "upgrade").out
     assert "(the newest)" in hsfiq("db", "current").out
-    assert "the tables are as they should be" in hsfiq("db", "check").out
+    assert "the tables match it" in hsfiq("db", "check").out
 
 
 def test_the_demo_command_writes_simulated_answers(need: Callable[..., None]) -> None:

@@ -42,7 +42,7 @@ def test_unfiltered_it_comes_back_byte_for_byte(shared: Path) -> None:
 def test_importing_it_again_changes_nothing(shared: Path) -> None:
     before = dump(Path("hsfiq.db"))
     again = hsfiq("import", "hpfiq", shared / "data" / "hpfiq" / "hpfiq_users_1_40.json")
-    assert again.out == "study hpfiq: nothing new, all 2,000 questions were there\n"
+    assert again.out == "study hpfiq: nothing new, all 2,000 questions existed\n"
     assert dump(Path("hsfiq.db")) == before
 
 

@@ -131,7 +131,7 @@ def test_the_command_asks_twice_and_shows_nothing(
 
     monkeypatch.setattr("typer.prompt", prompt)
     assert run(["owner", "password", "--database", str(database.engine.url)]) == 0
-    assert asked == [{"hide_input": True, "confirmation_prompt": "Once more"}]
+    assert asked == [{"hide_input": True, "confirmation_prompt": "Repeat it"}]
     assert PASSWORD not in capsys.readouterr().out
 
 

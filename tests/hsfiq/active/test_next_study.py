@@ -317,7 +317,7 @@ def test_two_concurrent_commands_choose_different_pairs(asked: Database, databas
         with database_of(database_url) as database:
             with database.reading() as session:
                 wanted = after(session, session.scalars(select(Study)).one(), name)
-                found = possibilities(session, wanted, NOTHING).found
+                found = possibilities(session, wanted, NOTHING).candidates
             both_have_chosen.wait(timeout=30)
             try:
                 store_study(database, wanted, found.pairs[:1], found.sets, {}, status="open")
@@ -352,7 +352,7 @@ def test_another_study_created_meanwhile(database: Database) -> None:
     draw(database, make_queries(database, {"shirt": 4}))
     with database.reading() as session:
         wanted = after(session, session.scalars(select(Study)).one(), "mine")
-        found = possibilities(session, wanted, NOTHING).found
+        found = possibilities(session, wanted, NOTHING).candidates
     chosen = found.pairs[:1]
     theirs = replace_name(wanted, "theirs")
     store_study(database, theirs, chosen, found.sets, {}, status="open")

@@ -252,7 +252,7 @@ def test_abandoned_questions_are_reassigned(database: Database) -> None:
 @on_sqlite
 def test_participants_are_listed(database: Database) -> None:
     done("study", "create", "study.toml")
-    assert done("participant", "list") == "nobody yet\n"
+    assert done("participant", "list") == "no participant yet\n"
     seat = Seat.taken(database, the_study(database).id)
     seat.answer_until(4)
     assert done("participant", "list").startswith("p1: active, 3 of 4 answered")

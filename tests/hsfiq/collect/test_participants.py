@@ -65,7 +65,7 @@ def live_questions(database: Database) -> Counter[int]:
     with database.reading() as session:
         is_check = select(Check.question_id).where(Check.question_id.is_not(None))
         found = select(Question.pair_id).where(
-            Question.handed_on.is_(False), Question.id.not_in(is_check)
+            Question.reassigned.is_(False), Question.id.not_in(is_check)
         )
         return Counter(session.scalars(found))
 
@@ -81,7 +81,7 @@ def counted_answers(database: Database) -> Counter[int]:
             .where(
                 Response.revision == 1,
                 Participant.status != "excluded",
-                Question.handed_on.is_(False),
+                Question.reassigned.is_(False),
             )
         )
         return Counter(session.scalars(found))
@@ -276,7 +276,7 @@ def test_unanswered_questions_are_reassigned_and_answers_stay(database: Database
         left = [session.get_one(Question, key) for key in asked[2:]]
         got = [session.get_one(Question, key) for key in second.question_ids]
         assert second.participant().category == "shirt"
-    assert [question.handed_on for question in left] == [True, True]
+    assert [question.reassigned for question in left] == [True, True]
     for old, new in zip(left, got, strict=True):
         assert (old.pair_id, old.swapped, old.order_1) == (new.pair_id, new.swapped, new.order_1)
     assert first.question_ids == asked[:2]
@@ -386,7 +386,7 @@ def test_checks_are_not_reassigned(database: Database) -> None:
         checks = session.scalars(select(Check).where(Check.kind != "arithmetic")).all()
         assert len(checks) == 8
         assert not any(
-            session.get_one(Question, check.question_id).handed_on  # type: ignore[arg-type]
+            session.get_one(Question, check.question_id).reassigned  # type: ignore[arg-type]
             for check in checks
         )
 

@@ -160,13 +160,13 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
             form_id=k.form, place=9, pair_id=10**6, swapped=False
         ),
         ("a form number twice", "uq_forms_study_id_number"): Form(
-            study_id=k.study, number=0, portion=0, category="shirt"
+            study_id=k.study, number=0, batch=0, category="shirt"
         ),
-        ("a form of no portion", "portion"): Form(study_id=k.study, number=99, category="shirt"),
+        ("a form of no batch", "portion"): Form(study_id=k.study, number=99, category="shirt"),
         ("two forms at one position", "uq_forms_participant_id_position"): Form(
             study_id=k.study,
             number=99,
-            portion=99,
+            batch=99,
             category="shirt",
             participant_id=k.participant,
             position=1,
@@ -175,7 +175,7 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
         ("two forms of one name", "uq_forms_participant_id_name"): Form(
             study_id=k.study,
             number=99,
-            portion=99,
+            batch=99,
             category="shirt",
             participant_id=k.participant,
             position=9,
@@ -184,18 +184,18 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
         ("a taken form without a position", "ck_forms_taken"): Form(
             study_id=k.study,
             number=99,
-            portion=99,
+            batch=99,
             category="shirt",
             participant_id=k.participant,
             name="form_9",
         ),
         ("a free form with a position", "ck_forms_taken"): Form(
-            study_id=k.study, number=99, portion=99, category="shirt", position=1, name="form_1"
+            study_id=k.study, number=99, batch=99, category="shirt", position=1, name="form_1"
         ),
         ("a form taken by nobody known", "fk_forms_participant_id"): Form(
             study_id=k.study,
             number=99,
-            portion=99,
+            batch=99,
             category="shirt",
             participant_id=10**6,
             position=1,

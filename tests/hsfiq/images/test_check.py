@@ -162,7 +162,7 @@ def test_without_pillow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "hsfiq.images.decode", raising=False)
     ran = hsfiq("images", "check", folder)
     assert (ran.code, ran.err) == (1, "")
-    assert "16 of 18 there, 1 empty, 1 missing" in ran.out
+    assert "16 of 18 exist, 1 empty, 1 missing" in ran.out
     assert "decoding was not checked: that needs Pillow" in ran.out
     assert hsfiq("images", "check", folder, "--json").result["decoded"] is False
 

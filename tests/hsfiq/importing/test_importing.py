@@ -156,10 +156,10 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_commands_report_added_and_existing_rows(tmp_path: Path) -> None:
     first = hsfiq("import", "fashioniq", FASHIONIQ, "--category", "shirt")
     assert first.out == "shirt.test: 1 triplets added\nshirt.val: 3 triplets added\n"
-    assert "15 of 15 images are absent" in first.err
+    assert "15 of 15 images are missing" in first.err
     before = dump(tmp_path / "hsfiq.db")
     again = hsfiq("import", "fashioniq", FASHIONIQ, "--category", "shirt")
-    assert "shirt.val: nothing new, all 3 triplets were there" in again.out
+    assert "shirt.val: nothing new, all 3 triplets existed" in again.out
     assert dump(tmp_path / "hsfiq.db") == before
     assert hsfiq("import", "hpfiq", HPFIQ).out == "study hpfiq: 5 questions added\n"
     before = dump(tmp_path / "hsfiq.db")
@@ -173,7 +173,7 @@ def test_image_folders_are_detected(tmp_path: Path) -> None:
     (tmp_path / "fiq" / "images" / "shirt").mkdir(parents=True)
     (tmp_path / "fiq" / "images" / "shirt" / "s1.PNG").touch()
     done = hsfiq("import", "fashioniq", "fiq", "--split", "val", "--category", "shirt")
-    assert done.err == "12 of 13 images are absent below fiq/images\n"
+    assert done.err == "12 of 13 images are missing below fiq/images\n"
 
 
 @pytest.mark.shared
@@ -183,4 +183,4 @@ def test_the_real_validation_files(shared: Path) -> None:
         assert done.code == 0
         counts = {corpus: count["added"] for corpus, count in done.result.items()}
         assert sum(counts.values()) == {"fashioniq": 6016, "cirr": 4181 + 4148}[name]
-        assert "images are absent" in done.err
+        assert "images are missing" in done.err

@@ -196,7 +196,12 @@ IMPORTS = [
         HP,
         "user_1.question_set_1.retrieved_set2[0].img_path: 4 images, a set has 5",
     ),
-    Broken("study-name", nothing, f"import hpfiq {HPFIQ} --study ../up", "cannot name a study"),
+    Broken(
+        "study-name",
+        nothing,
+        f"import hpfiq {HPFIQ} --study ../up",
+        "cannot be the name of a study",
+    ),
     # FashionIQ
     Broken("fiq-absent", nothing, "import fashioniq absent", "absent: there is no such folder"),
     Broken("fiq-other", nothing, "import fashioniq release", "release: no captions/cap."),

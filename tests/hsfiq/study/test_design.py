@@ -32,7 +32,7 @@ from hsfiq.db.tables import (
 )
 from hsfiq.errors import ConfigError, NotOpen
 from hsfiq.study.config import Checks, Design, Queries, config_of
-from hsfiq.study.design import DrawnPair, draw_pairs, draw_study, portions
+from hsfiq.study.design import DrawnPair, batches, draw_pairs, draw_study
 from hsfiq.study.queries import chosen_queries
 from tests.hsfiq.samples import on_sqlite
 from tests.studies import SMALL, SYSTEMS, Seat, config, draw, make_queries
@@ -240,12 +240,12 @@ def test_overlap_is_exact_and_no_participant_gets_a_triplet_twice(
         overlap_share=share,
         categories=categories,
     )
-    dealt = portions(pairs, config(design), rng)
-    for portion in dealt:
-        seen = [pair.triplet_id for pair in portion]
+    dealt = batches(pairs, config(design), rng)
+    for batch in dealt:
+        seen = [pair.triplet_id for pair in batch]
         assert 1 <= len(seen) == len(set(seen)) <= per_form * forms
-        assert categories == "mixed" or len({pair.category for pair in portion}) == 1
-    copies = Counter(pair.pair_id for portion in dealt for pair in portion)
+        assert categories == "mixed" or len({pair.category for pair in batch}) == 1
+    copies = Counter(pair.pair_id for batch in dealt for pair in batch)
     assert set(copies) == set(range(len(pairs)))
     groups = [pairs] if categories == "mixed" else [
         [pair for pair in pairs if pair.category == category] for category in ("dress", "shirt")
@@ -266,7 +266,7 @@ def test_copies_of_a_pair_share_it_and_go_to_different_people(database: Database
     study = draw(database, make_queries(database), design)
     with database.reading() as session:
         rows = session.execute(
-            select(Question.pair_id, Form.portion).join(Question.form).where(Form.study_id == study)
+            select(Question.pair_id, Form.batch).join(Question.form).where(Form.study_id == study)
         ).all()
         assert len(session.scalars(select(Pair)).all()) == 8
     assert sorted(Counter(pair for pair, _ in rows).values()) == [1] * 4 + [3] * 4
@@ -380,16 +380,16 @@ def test_gold_pairs_have_an_obvious_winner(database: Database) -> None:
         gold = session.scalars(select(Check).join(Check.form).where(Check.kind == "gold")).all()
         assert len(gold) == 2 * 12
         forms = session.scalars(select(Form).where(Form.study_id == study)).all()
-        met = {form.portion: Counter[int]() for form in forms}
+        met = {form.batch: Counter[int]() for form in forms}
         for question in session.scalars(select(Question)):
-            met[question.form.portion][question.pair.query.triplet_id] += 1
+            met[question.form.batch][question.pair.query.triplet_id] += 1
         for check in gold:
             assert check.question_id is not None
             question = session.get_one(Question, check.question_id)
             assert question.place == check.place
             triplet = question.pair.query.triplet
             assert triplet.category == check.form.category
-            assert met[check.form.portion][triplet.id] == 1
+            assert met[check.form.batch][triplet.id] == 1
             shown = shown_sets(question)
             winner, loser = shown if check.expected == "1" else shown[::-1]
             assert winner.system_id is loser.system_id is None
