@@ -178,7 +178,7 @@ class Participant(Base):
 class Form(Base):
     """Questions in a fixed order; without a participant until it is assigned.
 
-    Forms with one `batch` number are assigned to one participant together, and have no triplet twice.
+    Forms with one `batch` number are assigned to one participant together, with no triplet twice.
     `number` counts the study's forms, `position` those of its participant.
     """
 
