@@ -120,11 +120,7 @@ def candidates(
             continue
         places = {system: len(sets) + i for i, system in enumerate(sorted(by_system))}
         sets += [
-            PossibleSet(
-                images[0],
-                query.text,
-                tuple(names[image] for image in by_system[system]),
-            )
+            PossibleSet(images[0], query.text, tuple(names[image] for image in by_system[system]))
             for system in places
         ]
         for first, second in combinations(places, 2):

@@ -65,8 +65,7 @@ def fashioniq(
         Path, typer.Argument(metavar="DIR", help="Holds captions/ and image_splits/.")
     ],
     category: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Only this category; can be repeated."),
+        list[str] | None, typer.Option(metavar="NAME", help="Only this category; can be repeated.")
     ] = None,
     split: SplitOption = None,
     images: ImagesOption = None,

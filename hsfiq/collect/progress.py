@@ -93,9 +93,7 @@ def seconds_of(session: Session, study: Study) -> dict[int, list[float]]:
         .join(Question, Question.form_id == Form.id)
         .join(Response, Response.question_id == Question.id)
         .where(
-            Form.study_id == study.id,
-            Response.revision == 1,
-            Response.active_seconds.is_not(None),
+            Form.study_id == study.id, Response.revision == 1, Response.active_seconds.is_not(None)
         )
     )
     for participant_id, spent in rows:
