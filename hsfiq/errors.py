@@ -35,11 +35,7 @@ class UnreadableInput(HsfiqError):
 
 
 class ConfigError(UnreadableInput):
-    """An invalid value of `key` in a study's file."""
-
-    def __init__(self, key: str, what: str, remedy: str = "") -> None:
-        super().__init__(key, what, remedy)
-        self.key = key
+    """An invalid value in a study's file; `where` is its key."""
 
 
 class ConfigErrors(HsfiqError):

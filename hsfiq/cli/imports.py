@@ -18,7 +18,7 @@ from hsfiq.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from hsfiq.importing import Imported
+    from hsfiq.importing.datasets import Imported
     from hsfiq.readers.sources import Source
 
 app = typer.Typer(
@@ -47,7 +47,7 @@ def hpfiq(
     as_json: JsonOption = False,
 ) -> None:
     """Import the published HP-FashionIQ answers as a finished study."""
-    from hsfiq.importing import import_published
+    from hsfiq.importing.published import import_published
     from hsfiq.readers import hpfiq as reader
     from hsfiq.study.config import require_study_name
 
@@ -118,7 +118,8 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """Import systems' ranked lists for imported queries."""
-    from hsfiq.importing import existing_dataset, import_runs
+    from hsfiq.importing.datasets import existing_dataset
+    from hsfiq.importing.runs import import_runs
     from hsfiq.readers import runs as reader
 
     lists = reader.read(file, system)
@@ -138,7 +139,7 @@ def import_sources(
     as_json: bool,
 ) -> None:
     from hsfiq.images.folder import ImageFolder, usual_folder
-    from hsfiq.importing import dataset_named, import_source
+    from hsfiq.importing.datasets import dataset_named, import_source
 
     root = existing_folder(images) if images else usual_folder(folder)
     with open_chosen(ctx, database).writing() as session:

@@ -1,4 +1,4 @@
-"""Attention checks: storing tries at sums, and results derived from the answers."""
+"""Attention checks: storing attempts at sums, and results derived from the answers."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from random import Random
 from sqlalchemy import ColumnElement, func, insert, or_, select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.engine import added
 from hsfiq.db.tables import Check, Form, Pair, Participant, Query, Question, Response, Study
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import config_of
@@ -131,9 +132,9 @@ def write_reassigned_forms(
     size = config.design.questions_per_form
     for start in range(0, len(questions), size):
         number += 1
-        form = Form(study_id=study.id, number=number, batch=batch + 1, category=category)
-        session.add(form)
-        session.flush()
+        form = added(
+            session, Form(study_id=study.id, number=number, batch=batch + 1, category=category)
+        )
         forms.append(form)
         members = questions[start : start + size]
         session.execute(

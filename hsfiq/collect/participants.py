@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, lease_expired
 from hsfiq.collect.studies import lock_study, require_open
+from hsfiq.db.engine import added
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.config import config_of
@@ -58,15 +59,16 @@ def enrol(
             return known
     require_open(study)
     require_free_place(session, study, now)
-    participant = Participant(
-        study_id=study_id,
-        name=f"p{next_number(session, study)}",
-        source=source,
-        external_id=external_id,
-        created_at=now,
+    participant = added(
+        session,
+        Participant(
+            study_id=study_id,
+            name=f"p{next_number(session, study)}",
+            source=source,
+            external_id=external_id,
+            created_at=now,
+        ),
     )
-    session.add(participant)
-    session.flush()
     assign_forms(session, study, participant, now)
     return participant
 

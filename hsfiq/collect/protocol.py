@@ -11,8 +11,6 @@ from typing import Any, Literal, NotRequired, final
 # pydantic reads typing.TypedDict only from Python 3.12 on.
 from typing_extensions import TypedDict
 
-# ------------------------------------------------------------------------------------ requests
-
 
 class EmptyPayload(TypedDict):
     """POST /practice: the practice question is finished."""
@@ -59,9 +57,6 @@ class CheckPayload(TypedDict):
 
     assignment: str
     given: str
-
-
-# --------------------------------------------------------------------------------------- views
 
 
 class TextBlock(TypedDict):
@@ -167,9 +162,6 @@ class FarewellView(ViewBase, Completion):
 
 
 View = ConsentView | PracticeView | QuestionView | CheckView | DoneView | FarewellView
-
-
-# ------------------------------------------------------------------------------------- replies
 
 
 class StudyInfo(TypedDict):

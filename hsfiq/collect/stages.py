@@ -18,12 +18,12 @@ from hsfiq.errors import Conflict, Forbidden
 from hsfiq.study.config import config_of
 
 Stage = Literal["consent", "practice", "asking", "done"] | FarewellKind
-"""`asking` is a question or a check; a farewell says why there is nothing to answer."""
+"""`asking` is a question or a check; a farewell explains why there is nothing to answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a participant's page shows: a stage, and while they are asked, the step."""
+    """What a participant's page shows: a stage and, at the stage `asking`, the step."""
 
     stage: Stage
     progress: Steps

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
@@ -23,6 +23,8 @@ from sqlalchemy.orm import Session
 from hsfiq.db.schema import require_current, upgrade
 from hsfiq.db.urls import reachable, shown_url, unusable
 from hsfiq.errors import Busy, NothingToDo, UnreadableInput
+
+T = TypeVar("T")
 
 DEFAULT_URL = "sqlite:///hsfiq.db"
 BUSY_SECONDS = 10
@@ -104,6 +106,13 @@ def open_database(url: str, *, create: bool = True) -> Database:
         engine.dispose()
         raise
     return Database(engine)
+
+
+def added(session: Session, row: T) -> T:
+    """Insert a row, which gives it its database key."""
+    session.add(row)
+    session.flush()
+    return row
 
 
 def connect(url: str) -> Engine:

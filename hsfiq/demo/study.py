@@ -19,8 +19,9 @@ from hsfiq.drawn.draw import write_images
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
 from hsfiq.drawn.triplets import Split
 from hsfiq.ids import REVERSED
-from hsfiq.importing import dataset_named, import_runs, import_source
+from hsfiq.importing.datasets import dataset_named, import_source
 from hsfiq.importing.queries import QueryFinder
+from hsfiq.importing.runs import import_runs
 from hsfiq.readers.sources import Source
 from hsfiq.study.config import Design, Presentation, Queries, StudyConfig
 from hsfiq.study.design import draw_study

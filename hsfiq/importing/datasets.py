@@ -11,6 +11,7 @@ from typing import TypeVar
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.engine import added
 from hsfiq.db.tables import Corpus, Dataset, Image, Query, Triplet, corpus_images
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import query_suffix
@@ -35,9 +36,7 @@ def dataset_named(session: Session, name: str, image_root: Path | None = None) -
     """The dataset of this name, created if new; `image_root` replaces its image folder."""
     dataset = session.scalars(select(Dataset).where(Dataset.name == name)).one_or_none()
     if dataset is None:
-        dataset = Dataset(name=name, image_root=None)
-        session.add(dataset)
-        session.flush()
+        dataset = added(session, Dataset(name=name, image_root=None))
     if image_root is not None:
         dataset.image_root = str(image_root.resolve())
     return dataset
@@ -126,9 +125,7 @@ def import_corpus(
     ).one_or_none()
     members = {images[name] for name in source.images}
     if corpus is None:
-        corpus = Corpus(dataset_id=dataset.id, name=source.corpus)
-        session.add(corpus)
-        session.flush()
+        corpus = added(session, Corpus(dataset_id=dataset.id, name=source.corpus))
         if members:
             session.execute(
                 insert(corpus_images),

@@ -11,6 +11,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.responses import response_of
+from hsfiq.db.engine import added
 from hsfiq.db.tables import (
     Dataset,
     Form,
@@ -92,13 +93,11 @@ class StudyWriter:
     def add(self, number: int, form: PublishedForm) -> None:
         participant = self._participant(form)
         self.positions[form.participant] += 1
-        row = Form(
+        row = added(self.session, Form(
             study_id=self.study.id, number=number, batch=participant.id, category=form.category,
             participant_id=participant.id, position=self.positions[form.participant],
             name=form.name,
-        )  # fmt: skip
-        self.session.add(row)
-        self.session.flush()
+        ))  # fmt: skip
         questions = [
             self._question(row.id, place, form.category, judged)
             for place, judged in enumerate(form.questions)
@@ -121,14 +120,15 @@ class StudyWriter:
 
     def _participant(self, form: PublishedForm) -> Participant:
         if form.participant not in self.participants:
-            participant = Participant(
-                study_id=self.study.id,
-                name=form.participant,
-                category=form.category or None,
-                source="imported",
+            participant = added(
+                self.session,
+                Participant(
+                    study_id=self.study.id,
+                    name=form.participant,
+                    category=form.category or None,
+                    source="imported",
+                ),
             )
-            self.session.add(participant)
-            self.session.flush()
             self.participants[form.participant] = participant
         return self.participants[form.participant]
 
@@ -152,22 +152,18 @@ class StudyWriter:
     def _triplet(self, category: str, judged: JudgedPair) -> Triplet:
         key = (category, self.images[judged.reference], self.images[judged.target])
         if key not in self.triplets:
-            triplet = Triplet(
+            triplet = added(self.session, Triplet(
                 dataset_id=self.dataset.id,
                 external_id=f"{category}.hpfiq.{judged.reference}.{judged.target}",
                 category=category, split=None, reference_id=key[1], target_id=key[2], captions=[],
-            )  # fmt: skip
-            self.session.add(triplet)
-            self.session.flush()
+            ))  # fmt: skip
             self.triplets[key] = triplet
         return self.triplets[key]
 
     def _set(self, query_id: int, names: tuple[str, ...]) -> int:
         images = tuple(self.images[name] for name in names)
         if (query_id, images) not in self.sets:
-            row = RetrievedSet(query_id=query_id, system_id=None)
-            self.session.add(row)
-            self.session.flush()
+            row = added(self.session, RetrievedSet(query_id=query_id, system_id=None))
             self.sets[query_id, images] = row.id
             self.retrieved += [
                 {"set_id": row.id, "rank": rank, "image_id": image}
@@ -178,9 +174,10 @@ class StudyWriter:
     def _pair(self, query_id: int, first: int, second: int) -> int:
         key = (query_id, first, second)
         if key not in self.pairs:
-            row = Pair(study_id=self.study.id, query_id=query_id, first_id=first, second_id=second)
-            self.session.add(row)
-            self.session.flush()
+            row = added(
+                self.session,
+                Pair(study_id=self.study.id, query_id=query_id, first_id=first, second_id=second),
+            )
             self.pairs[key] = row.id
         return self.pairs[key]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.engine import added
 from hsfiq.db.tables import Dataset, Query, Triplet
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED, query_suffix, split_query_id
@@ -56,8 +57,6 @@ class QueryFinder:
         return known[suffix]
 
     def _make(self, triplet: Triplet, suffix: str, text: str) -> int:
-        query = Query(triplet_id=triplet.id, suffix=suffix, text=text)
-        self.session.add(query)
-        self.session.flush()
+        query = added(self.session, Query(triplet_id=triplet.id, suffix=suffix, text=text))
         self._queries[triplet.id][suffix] = query
         return query.id

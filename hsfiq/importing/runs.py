@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.engine import added
 from hsfiq.db.tables import Dataset, Image, RankedList, System
 from hsfiq.errors import UnreadableInput
 from hsfiq.importing.datasets import Imported, chunks
@@ -72,8 +73,6 @@ def system_keys(session: Session, names: Iterable[str]) -> dict[str, int]:
     for name in sorted(names):
         system = session.scalars(select(System).where(System.name == name)).one_or_none()
         if system is None:
-            system = System(name=name)
-            session.add(system)
-            session.flush()
+            system = added(session, System(name=name))
         keys[name] = system.id
     return keys

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hsfiq.errors import UnreadableInput
@@ -49,13 +49,14 @@ class PublishedStudy:
 
 
 @dataclass(slots=True)
-class Paths:
-    """The pattern of all image paths in a file, taken from the first path."""
+class ImagePaths:
+    """The pattern of all image paths in a file, from the first path, and a form's categories."""
 
     pattern: str | None = None
+    categories: set[str] = field(default_factory=set)
 
-    def read(self, place: Place) -> tuple[str, str]:
-        """Category and image id of a path; `UnreadableInput` if it does not follow the pattern."""
+    def name(self, place: Place) -> str:
+        """The image id of a path; `UnreadableInput` if the path does not follow the pattern."""
         path = place.text()
         match = _PATH.fullmatch(path)
         if match is None:
@@ -71,15 +72,13 @@ class Paths:
                 f"{path!r} does not follow the file's pattern {self.pattern}",
                 "use one pattern for all images",
             )
-        return (
-            Place(match["category"], place.where).name(LONGEST_CATEGORY),
-            Place(match["name"], place.where).name(LONGEST_IMAGE),
-        )
+        self.categories.add(Place(match["category"], place.where).name(LONGEST_CATEGORY))
+        return Place(match["name"], place.where).name(LONGEST_IMAGE)
 
 
 def read(path: Path) -> PublishedStudy:
     """Read a published file; `UnreadableInput` with the first place that has another layout."""
-    paths = Paths()
+    paths = ImagePaths()
     top = open_place(path)
     forms = []
     for user, question_sets in top.items(LONGEST_PERSON):
@@ -92,7 +91,7 @@ def read(path: Path) -> PublishedStudy:
     return PublishedStudy(image_path=paths.pattern, forms=forms)
 
 
-def read_form(user: str, name: str, place: Place, paths: Paths) -> PublishedForm:
+def read_form(user: str, name: str, place: Place, paths: ImagePaths) -> PublishedForm:
     """Read one question set: six parallel lists of any equal length."""
     place.only(*KEYS)
     columns = [place.key(key).list() for key in KEYS]
@@ -100,18 +99,18 @@ def read_form(user: str, name: str, place: Place, paths: Paths) -> PublishedForm
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{key} {length}" for key, length in lengths.items())
         raise place.wrong(f"the parallel lists differ in length ({listed})")
-    categories: set[str] = set()
-    questions = [read_question(row, paths, categories) for row in zip(*columns, strict=True)]
-    if len(categories) > 1:
-        raise place.wrong(f"mixes the categories {', '.join(sorted(categories))}")
-    return PublishedForm(user, name, next(iter(categories), ""), questions)
+    paths.categories.clear()
+    questions = [read_question(row, paths) for row in zip(*columns, strict=True)]
+    if len(paths.categories) > 1:
+        raise place.wrong(f"mixes the categories {', '.join(sorted(paths.categories))}")
+    return PublishedForm(user, name, next(iter(paths.categories), ""), questions)
 
 
-def read_question(row: tuple[Place, ...], paths: Paths, categories: set[str]) -> JudgedPair:
+def read_question(row: tuple[Place, ...], paths: ImagePaths) -> JudgedPair:
     reference, target, sentence, set_1, set_2, preferred = row
-    names = [read_path(place, paths, categories) for place in (reference, target)]
-    images_1, score_1 = read_set(set_1, paths, categories)
-    images_2, score_2 = read_set(set_2, paths, categories)
+    names = [paths.name(place) for place in (reference, target)]
+    images_1, score_1 = read_set(set_1, paths)
+    images_2, score_2 = read_set(set_2, paths)
     return JudgedPair(
         reference=names[0],
         target=names[1],
@@ -121,21 +120,14 @@ def read_question(row: tuple[Place, ...], paths: Paths, categories: set[str]) ->
     )
 
 
-def read_set(place: Place, paths: Paths, categories: set[str]) -> tuple[tuple[str, ...], int]:
+def read_set(place: Place, paths: ImagePaths) -> tuple[tuple[str, ...], int]:
     """The images of a retrieved set, best first, and its score."""
     place.only(*SET_KEYS)
     images = place.key("img_path")
-    names = tuple(read_path(image, paths, categories) for image in images.list())
+    names = tuple(paths.name(image) for image in images.list())
     if len(names) != K:
         raise images.wrong(f"{len(names)} images, a set has {K}")
     return names, digit(place.key("user_score"), "1", "2", "3", "4", "5")
-
-
-def read_path(place: Place, paths: Paths, categories: set[str]) -> str:
-    """The image id of a path, whose category is added to `categories`."""
-    category, name = paths.read(place)
-    categories.add(category)
-    return name
 
 
 def digit(place: Place, *allowed: str) -> int:

@@ -64,7 +64,7 @@ def read_config(path: Path) -> StudyConfig:
 def located(path: Path, error: ConfigError) -> ConfigErrors:
     """The error with the line of the file that causes it."""
     reader = _Reader(path, read_text(path))
-    reader.wrong(error.key, str(error).removeprefix(f"{error.key}: "))
+    reader.wrong(error.where, str(error).removeprefix(f"{error.where}: "))
     return ConfigErrors([line for _, line in reader.errors.values()])
 
 

@@ -120,9 +120,6 @@ def query_facts(session: Session, query_ids: Sequence[int]) -> dict[int, QueryFa
     return {row[0]: QueryFacts(*row) for row in rows if row[0] in wanted}
 
 
-# ------------------------------------------------------------------------------------------- pairs
-
-
 def ranked_lists(
     session: Session, query_ids: Sequence[int], k: int, systems: Sequence[str] = ()
 ) -> dict[int, dict[int, list[int]]]:
@@ -199,9 +196,6 @@ def store_pairs(
         DrawnPair(pair_id, query, facts[query].triplet_id, facts[query].category)
         for pair_id, (query, _, _) in zip(pair_ids, pairs, strict=True)
     ]
-
-
-# ---------------------------------------------------------------------------------------- batches
 
 
 def batches(pairs: Sequence[DrawnPair], config: StudyConfig, rng: Random) -> list[list[DrawnPair]]:

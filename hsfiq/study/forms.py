@@ -10,6 +10,7 @@ from random import Random
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.engine import added
 from hsfiq.db.tables import (
     Check,
     Form,
@@ -105,8 +106,6 @@ class FormWriter:
             return None
         return self.rng.sample(range(self.study.k), self.study.k)
 
-    # ------------------------------------------------------------------------------------- checks
-
     def _with_gold(
         self, asked: list[DrawnQuestion], category: str, triplets: set[int]
     ) -> list[DrawnQuestion]:
@@ -142,11 +141,12 @@ class FormWriter:
         wanted = [] if query.target_id is None else [query.target_id]
         winner = [*wanted, *(image for image in best if image not in wanted)][: self.study.k]
         sets = [self._store_set(query, winner), self._store_set(query, self._far_images(query))]
-        pair = Pair(
-            study_id=self.study.id, query_id=query.query_id, first_id=sets[0], second_id=sets[1]
+        pair = added(
+            self.session,
+            Pair(
+                study_id=self.study.id, query_id=query.query_id, first_id=sets[0], second_id=sets[1]
+            ),
         )
-        self.session.add(pair)
-        self.session.flush()
         return pair.id
 
     def _far_images(self, query: QueryFacts) -> list[int]:
@@ -177,9 +177,7 @@ class FormWriter:
         return self._pools[category]
 
     def _store_set(self, query: QueryFacts, images: Sequence[int]) -> int:
-        planted = RetrievedSet(query_id=query.query_id, system_id=None)
-        self.session.add(planted)
-        self.session.flush()
+        planted = added(self.session, RetrievedSet(query_id=query.query_id, system_id=None))
         self.session.execute(
             insert(RetrievedImage),
             [
@@ -205,8 +203,6 @@ class FormWriter:
             earliest = min(asked.index(first) + 1 + REPEAT_DISTANCE, len(asked))
             asked.insert(self.rng.randint(earliest, len(asked)), again)
         return asked
-
-    # -------------------------------------------------------------------------------------- rows
 
     def _store(self, form: Form, asked: Sequence[DrawnQuestion]) -> None:
         keys = self.session.scalars(

@@ -1,4 +1,4 @@
-"""Selecting a study's queries from the database, as its file asks."""
+"""Select a study's queries from the database."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ import pytest
 from hsfiq import cli
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.importing import dataset_named, import_published, import_source
+from hsfiq.importing.datasets import dataset_named, import_source
+from hsfiq.importing.published import import_published
 from hsfiq.readers import fashioniq, hpfiq
 from hsfiq.releases import Filters, Release, build
 from hsfiq.releases.filters import Kind

@@ -13,7 +13,8 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Image, Pair, Question, RetrievedSet, Triplet
 from hsfiq.errors import UnreadableInput
-from hsfiq.importing import Imported, dataset_named, import_published, import_source
+from hsfiq.importing.datasets import Imported, dataset_named, import_source
+from hsfiq.importing.published import import_published
 from hsfiq.readers import cirr, fashioniq, hpfiq
 from hsfiq.readers.sources import Source
 from hsfiq.records import Triplet as TripletRecord
