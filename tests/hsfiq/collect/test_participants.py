@@ -158,7 +158,7 @@ def test_a_returning_platform_id_is_recognised(database: Database) -> None:
     assert enrolled(database, study, **wanted) == first
     other = enrolled(database, study, source="prolific", external_id="5f1f")
     assert other != first
-    assert enrolled(database, study) is None  # both portions are taken
+    assert enrolled(database, study) is None  # both batches are taken
     with database.writing() as session:
         session.get_one(Study, study).status = "closed"
     assert enrolled(database, study, **wanted) == first  # late-comers see their code
