@@ -121,7 +121,7 @@ def no_output(_: str) -> None:
 
 
 def required_data(recipe: str, data: str | None, release: Path | None) -> str:
-    """The value of `--data`, which the papers' recipes need and `preference` alone goes without."""
+    """The value of `--data`, which the papers' recipes need; they take no `--release`."""
     if release is not None:
         raise UnreadableInput("--release", f"does not go with {recipe}", "preference reads it")
     if data is None:
@@ -140,11 +140,7 @@ def pairs_of(values: Sequence[str]) -> dict[str, str]:
 
 
 def chosen_recipe(name: str, data: str, pairs: Mapping[str, str]) -> tuple[Recipe, list[str]]:
-    """The recipe with the given values, and a line for each value that the catalogue changes.
-
-    Raises:
-        UnreadableInput: an unknown recipe or key, or a wrong value.
-    """
+    """The recipe with the given values, and a line for each value that the catalogue changes."""
     from hsfiq.model.recipes.recipe import changes, on_drawn, recipe
 
     stated = recipe(name)

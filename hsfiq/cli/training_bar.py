@@ -35,13 +35,7 @@ class TrainingBar(Callback):
     def __init__(
         self, epochs: int, echo: Callable[[str], None], *, is_visible: bool = True
     ) -> None:
-        """Follow a run.
-
-        Args:
-            epochs: of the whole run.
-            echo: prints a line that stays.
-            is_visible: whether this process shows the bar.
-        """
+        """Follow a run of `epochs`; `echo` prints a line that stays."""
         console = Console(stderr=True)
         self._live = is_visible and sys.stderr.isatty()
         # Brackets in a file's name are not markup.

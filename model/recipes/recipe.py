@@ -30,20 +30,14 @@ class Recipe:
     """Every number that training depends on, besides the data.
 
     Attributes:
-        name: the recipe's.
-        dataset: what it is trained on.
         encoder: BLIP-2 with ViT-L or ViT-g (through LAVIS or, `blip2-hf`, transformers), or the
             small one.
-        size: side of the square an image becomes, in pixels.
-        pad_ratio: of its sides, above which an image is padded.
-        epochs: how often each triplet is trained with.
-        batch: triplets to a step of the optimiser, all processes and parts together.
+        size: the side of the square that an image becomes, in pixels.
+        pad_ratio: of an image's sides, from which on it is padded.
+        batch: triplets per step of the optimiser, all processes and parts together.
         accumulate: equal parts in which a batch is computed, to save memory.
         lr: the learning rate of the first epoch.
         final_lr_share: the share of `lr` that the cosine decay, once an epoch, goes towards.
-        weight_decay: AdamW's.
-        betas: AdamW's.
-        eps: AdamW's.
         clip_norm: the gradient norm above which gradients are clipped.
         precision: of the trained part; `auto` is bf16 on a GPU that has it, else fp16 with a
             gradient scaler, and fp32 on a CPU.
@@ -58,7 +52,7 @@ class Recipe:
         val_recall: the ks of the recall@k whose mean over the corpora selects the best epoch.
 
     Raises:
-        UnreadableInput: a value out of range, or one that does not go with another.
+        UnreadableInput: a value out of range, or one that contradicts another.
     """
 
     name: str
@@ -112,11 +106,7 @@ class Recipe:
         return least + (self.lr - least) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
     def with_values(self, values: Mapping[str, str]) -> Recipe:
-        """The recipe with other values, as they are written on a command line.
-
-        Raises:
-            UnreadableInput: an unknown key, or a value out of range.
-        """
+        """The recipe with other values, as written on a command line; raises as the constructor."""
         kinds = {key: kind for key, kind in kinds_of_values().items() if key not in FIXED}
         changed = {}
         for key, text in values.items():
@@ -138,15 +128,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, value: object, where: str) -> Recipe:
-        """The recipe that `to_json` wrote.
-
-        Args:
-            value: the JSON value.
-            where: the value comes from, for messages.
-
-        Raises:
-            UnreadableInput: not a recipe of this version.
-        """
+        """The recipe that `to_json` wrote; UnreadableInput if it is not one of this version."""
         kinds = kinds_of_values()
         if not isinstance(value, dict) or set(value) != set(kinds):
             keys = set(value) if isinstance(value, dict) else set()
@@ -192,7 +174,6 @@ RETRAINING: Final = "preference"
 
 
 def recipe(name: str) -> Recipe:
-    """The recipe of this name; UnreadableInput if there is none."""
     if name not in RECIPES:
         known = (*RECIPES, RETRAINING)
         raise UnreadableInput(repr(name), "is no recipe", there_are(name, known))
@@ -212,7 +193,7 @@ def changes(one: Recipe, other: Recipe) -> dict[str, tuple[str, str]]:
     pairs = (
         (field.name, getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
     )
-    return {key: (shown(was), shown(is_)) for key, was, is_ in pairs if was != is_}
+    return {key: (shown(a), shown(b)) for key, a, b in pairs if a != b}
 
 
 _QURE_FASHIONIQ = Recipe(

@@ -64,14 +64,9 @@ def shown(value: object) -> str:
 
 
 def parsed(text: str, kind: Any) -> Any:
-    """Read a value from text.
+    """Read a value from text as `shown` writes it; ValueError says what it is not.
 
-    Args:
-        text: as `shown` writes it.
-        kind: int, float, str, a Literal of texts, a tuple of these, or any of them or None.
-
-    Raises:
-        ValueError: it is no such value; the message says what it is not.
+    The kind is int, float, str, a Literal of texts, a tuple of these, or any of them or None.
     """
     origin, inside = get_origin(kind), get_args(kind)
     if origin is Literal:

@@ -15,15 +15,9 @@ class Diverged(NothingToDo):
 
 
 def first_not_finite(module: nn.Module, forward: Callable[[], Tensor]) -> str | None:
-    """Repeat a forward pass and name what first gave a number that is not finite.
+    """Repeat a forward pass, which returns margins, and name what first gave a number not finite.
 
-    Args:
-        module: the scorer.
-        forward: the pass that went wrong; returns its margins.
-
-    Returns:
-        A weight that is itself not finite, else the innermost module whose output first is not;
-        None if all is finite.
+    That is a weight, else the innermost module whose output is not finite; None if all is finite.
     """
     weight = not_finite(dict(module.named_parameters()))
     if weight is not None:
@@ -53,14 +47,12 @@ def first_not_finite(module: nn.Module, forward: Callable[[], Tensor]) -> str | 
 
 
 def not_finite(parameters: Mapping[str, nn.Parameter]) -> str | None:
-    """The first parameter with a value that is not finite; None if all are sound."""
     return next(
         (name for name, parameter in parameters.items() if not parameter.isfinite().all()), None
     )
 
 
 def require_finite(parameters: Mapping[str, nn.Parameter]) -> None:
-    """Raise Diverged if a weight is not finite, naming the first."""
     name = not_finite(parameters)
     if name is not None:
         raise Diverged(f"the weights of {name} are not finite")

@@ -51,11 +51,7 @@ class Distributed:
         return values
 
     def gather(self, mine: Tensor, n: int) -> Tensor:
-        """Put the results of all shares together again, in the order of the n rows.
-
-        Args:
-            mine: the result for this process's share, row by row: [about n / size, ...].
-            n: rows of all processes together.
+        """Join the results of all shares [about n / size, ...] in the order of the n rows.
 
         Returns:
             [n, ...], the same in every process.
@@ -74,12 +70,7 @@ class Distributed:
 def join_processes(device: str | None) -> Iterator[Distributed]:
     """Join the processes that `torchrun` started, if it did, until the block ends.
 
-    Args:
-        device: torch's name for it; if None, a GPU where there is one. If no GPU is numbered,
-            each process takes its own.
-
-    Raises:
-        UnreadableInput: there is no such device.
+    The device is as for `device_of`; if no GPU is numbered, each process takes its own.
     """
     size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     chosen = device_of(device, int(os.environ.get("LOCAL_RANK", "0")))
@@ -96,11 +87,7 @@ def join_processes(device: str | None) -> Iterator[Distributed]:
 
 
 def device_of(name: str | None, local_rank: int = 0) -> torch.device:
-    """The device of this name, or the best one.
-
-    Raises:
-        UnreadableInput: there is no such device.
-    """
+    """The device of this name, or the best one; UnreadableInput if this machine lacks it."""
     if name is None:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda":

@@ -1,8 +1,8 @@
-"""Generators for everything that is drawn: one for each purpose, none of them shared.
+"""Random generators: one for each purpose.
 
-What is drawn follows from the recipe's seed and from what it is for (the order of epoch 3, the
-negatives of the second definition), never from what was drawn before. So a run that is resumed, or
-shared among processes, draws the same.
+A draw follows from the recipe's seed and its purpose (the order of epoch 3, the negatives of the
+second definition), never from earlier draws. So a run that is resumed, or shared among processes,
+draws the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 
 def seed_for(seed: int, *purpose: str | int) -> int:
-    """A seed of its own for each purpose, the same in every process: 0 to below 2^63."""
+    """A seed for each purpose, the same in every process: 0 to below 2^63."""
     key = "\0".join(map(str, (seed, *purpose)))
     return int.from_bytes(sha256(key.encode()).digest()[:8], "big") >> 1
 

@@ -27,25 +27,14 @@ class Inference:
     def __init__(
         self, scorer: Scorer, tokens: TokenSource, distributed: Distributed, dtype: torch.dtype
     ) -> None:
-        """Take what encoding needs.
-
-        Args:
-            scorer: on the device of `distributed`.
-            tokens: of every image that will be encoded.
-            distributed: each process encodes its share.
-            dtype: of the autocast; float32 turns it off.
-        """
+        """Encode with a scorer on the device of `distributed`; each process encodes its share."""
         self._scorer = scorer
         self._tokens = tokens
         self._distributed = distributed
         self._dtype = dtype
 
     def gallery(self, image_ids: Sequence[str]) -> Tensor:
-        """Project images: N ids -> [N, L, D] float32.
-
-        Raises:
-            Diverged: a vector is infinite or not a number.
-        """
+        """Project images: N ids -> [N, L, D] float32; Diverged if a vector is not finite."""
 
         def project(rows: list[int]) -> Tensor:
             return self._scorer.encoder.gallery(self._read(image_ids[i] for i in rows))
@@ -85,12 +74,8 @@ class Inference:
 
 
 def precision(name: str, device: torch.device) -> torch.dtype:
-    """The dtype of the arithmetic: `auto` is bf16 on a GPU that has it, else fp16; fp32 on a CPU.
-
-    Raises:
-        UnreadableInput: fp16 on a CPU, which has no gradient scaler.
-    """
-    if name == "fp16" and device.type == "cpu":
+    """The arithmetic's dtype: `auto` is bf16 on a GPU that has it, else fp16; fp32 on a CPU."""
+    if name == "fp16" and device.type == "cpu":  # which has no gradient scaler
         raise UnreadableInput("precision=fp16", "needs a GPU", "on a CPU: bf16, fp32 or auto")
     if name != "auto":
         return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
@@ -100,13 +85,11 @@ def precision(name: str, device: torch.device) -> torch.dtype:
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
-    """Mixed precision in `dtype`; float32 changes nothing."""
     return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 
 
 @contextmanager
 def evaluating(scorer: Scorer) -> Iterator[None]:
-    """Eval mode inside the block; afterwards the mode from before."""
     was_training = scorer.training
     scorer.eval()
     try:

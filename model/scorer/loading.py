@@ -20,8 +20,6 @@ from hsfiq.model.scorer.scorer import Scorer, trained_parameters
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A trained scorer with its recipe and its checkpoint."""
-
     scorer: Scorer
     recipe: Recipe
     checkpoint: Checkpoint
@@ -30,13 +28,8 @@ class Loaded:
 def new_scorer(recipe: Recipe, weights: Path | None) -> Scorer:
     """The scorer before training: BLIP-2 as published, `tiny` with weights drawn from the seed.
 
-    Args:
-        recipe: names the encoder.
-        weights: the folder of BLIP-2's published files; the usual one if None.
-
-    Raises:
-        UnreadableInput: missing or broken weights.
-        HsfiqError: a package that the encoder needs is not installed.
+    `weights` is the folder of BLIP-2's published files; the usual one if None. Raises as
+    `build_encoder`.
     """
     encoder = build_encoder(
         recipe.encoder,
@@ -49,12 +42,9 @@ def new_scorer(recipe: Recipe, weights: Path | None) -> Scorer:
 
 
 def load_scorer(path: Path, weights: Path | None, device: torch.device) -> Loaded:
-    """Load the scorer of a checkpoint.
+    """Load the scorer of a checkpoint, or of a run's folder.
 
-    Args:
-        path: the checkpoint's JSON file, or a run's folder.
-        weights: as for `new_scorer`: a checkpoint does not hold the frozen weights.
-        device: to put it on.
+    `weights` is as for `new_scorer`: a checkpoint does not hold the frozen weights.
 
     Raises:
         UnreadableInput: no checkpoint, a broken one, or weights that it was not trained on.
@@ -86,11 +76,6 @@ def copy_parameters(
     tensors: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter], where: str
 ) -> None:
     """Copy tensors into the parameters of the same names.
-
-    Args:
-        tensors: by parameter.
-        parameters: of the scorer.
-        where: the tensors come from, for messages.
 
     Raises:
         UnreadableInput: names or shapes differ; nothing was changed.

@@ -27,7 +27,6 @@ class ScorerPaths:
     cache: Path = field(default_factory=default_root)
 
     def required(self, name: Literal["checkpoint", "images"]) -> Path:
-        """A path that must be given; UnreadableInput if it is None."""
         path: Path | None = getattr(self, name)
         if path is None:
             raise UnreadableInput(name, "is needed and was not named")

@@ -9,18 +9,11 @@ from hsfiq.errors import UnreadableInput
 
 
 def target_ranks(scores: Tensor, targets: Tensor, excluded: Tensor | None = None) -> Tensor:
-    """Rank the target among the pool, the best being 1.
+    """Rank targets [B] among scores [B, N], the best being 1: [B] int64.
 
     Images of the target's score that come before it in the pool count as ranked above it, so equal
-    scores are no advantage.
-
-    Args:
-        scores: [B, N].
-        targets: [B] columns.
-        excluded: [B] columns that do not count: CIRR takes the reference out of the pool.
-
-    Returns:
-        [B] int64.
+    scores are no advantage. Columns in `excluded` [B] do not count: CIRR takes the reference out of
+    the pool.
 
     Raises:
         UnreadableInput: a column outside the pool, the target excluded, or a score not finite.
@@ -42,7 +35,7 @@ def target_ranks(scores: Tensor, targets: Tensor, excluded: Tensor | None = None
 
 
 def require_columns(columns: Tensor, n_images: int, role: str) -> None:
-    """Check that columns [B] are in a pool of `n_images`, else raise UnreadableInput for `role`."""
+    """Raise UnreadableInput if a column [B] is not in a pool of `n_images`."""
     outside = ((columns < 0) | (columns >= n_images)).nonzero()
     if outside.numel():
         row = int(outside[0])

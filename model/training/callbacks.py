@@ -17,23 +17,17 @@ from hsfiq.model.training.run_folder import Progress
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the optimiser.
-
-    Attributes:
-        epoch: counted from 0.
-        index: within the epoch, from 0.
-        n_steps: of the epoch.
-        n: triplets in the batch, all processes together.
-        loss: their mean loss.
-        accuracy: share of them whose target scored above its negative.
-    """
+    """One step of the optimiser; epochs and steps are counted from 0."""
 
     epoch: int
     index: int
     n_steps: int
+    """Of the epoch."""
     n: int
+    """Triplets in the batch, all processes together."""
     loss: float
     accuracy: float
+    """The share of triplets whose target scored above its negative."""
 
 
 class Callback:

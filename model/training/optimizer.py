@@ -49,10 +49,7 @@ class Optimizer:
         self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
 
     def step(self) -> None:
-        """Update the parameters and reset the gradients.
-
-        fp16 gradients that overflowed change nothing but lower the scale.
-        """
+        """Update the parameters; fp16 gradients that overflowed only lower the scale."""
         self._scaler.unscale_(self._adamw)
         if self._clip_norm is not None:
             nn.utils.clip_grad_norm_(list(self._parameters.values()), self._clip_norm)

@@ -49,13 +49,11 @@ def run(
     Args:
         recipe: every number.
         data: triplets, candidates and images.
-        out: the run's own folder.
+        out: the folder of the run.
         paths: of a checkpoint to start from, BLIP-2's weights and the feature cache.
         distributed: the processes that train together.
-        callback: follows the run; called in the first process only, but for `caching` and
-            `unreadable`.
-        cached: whether tokens come from the feature cache; else the image encoder runs at every
-            step.
+        callback: called in the first process only, except for `caching` and `unreadable`.
+        cached: use the feature cache; else the image encoder runs at every step.
         save_every: seconds after which a checkpoint is written within an epoch too.
 
     Returns:
@@ -101,11 +99,7 @@ def tokens_of(
     distributed: Distributed,
     callback: Callback,
 ) -> tuple[TokenSource, TrainingData]:
-    """The source of tokens, and the data without the images that cannot be read.
-
-    Raises:
-        UnreadableInput: no room for the cache, or too little data is left.
-    """
+    """The source of tokens, and the data without the images that cannot be read."""
     if cache_folder is None:
         return EncodedTokens(encoder, data.images, TOKENS_DTYPE, distributed.device), data
     with distributed.first_process_first():  # it fills the cache, and the others find it filled

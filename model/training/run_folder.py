@@ -16,28 +16,22 @@ from hsfiq.model.checkpoints.checkpoint import BEST, LAST, Checkpoint
 
 @dataclass
 class Progress:
-    """How far a run has got: the part of its last checkpoint that is not tensors.
-
-    Attributes:
-        epoch: the current or next epoch, from 0.
-        step: the next step of that epoch.
-        n: triplets of the epoch so far.
-        loss: the sum of their losses.
-        correct: how many targets scored above their negatives.
-        epochs: a line for each epoch that has ended.
-        definitions: a line for each definition of the negative sets (QuRe Figure 5).
-    """
+    """How far a run has got: the part of its last checkpoint that is not tensors."""
 
     epoch: int = 0
+    """The current or next epoch, from 0."""
     step: int = 0
+    """The next step of that epoch."""
     n: int = 0
+    """Triplets of the epoch so far; the next two are sums over them."""
     loss: float = 0.0
     correct: float = 0.0
     epochs: list[dict[str, Any]] = field(default_factory=list)
+    """A line for each epoch that has ended."""
     definitions: list[dict[str, Any]] = field(default_factory=list)
+    """A line for each definition of the negative sets (QuRe Figure 5)."""
 
     def count(self, n: int, loss: float, accuracy: float) -> None:
-        """Count a step on n triplets with their mean loss and accuracy."""
         self.step += 1
         self.n += n
         self.loss += n * loss
@@ -59,24 +53,15 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """Where a run is kept.
-
-    Attributes:
-        path: the folder.
-        identity: what distinguishes this run: recipe, data, encoder, initial weights.
-        about: what else its checkpoints say of the scorer.
-    """
+    """The folder of a run and what its checkpoints record besides progress and tensors."""
 
     path: Path
     identity: Mapping[str, Any]
+    """What distinguishes this run: recipe, data, encoder, initial weights."""
     about: Mapping[str, Any]
 
     def last(self) -> Checkpoint | None:
-        """The checkpoint where the run stopped; None before the first one.
-
-        Raises:
-            UnreadableInput: the folder holds another run.
-        """
+        """The last checkpoint, if there is one; UnreadableInput if it is of another run."""
         path = self.path / f"{LAST}.json"
         if not path.is_file():
             return None

@@ -91,7 +91,7 @@ class Trainer:
             data: triplets and their candidates.
             recipe: every number.
             tokens: of all images of the data.
-            folder: the run's.
+            folder: of the run.
             distributed: the processes that train together.
             callbacks: of this process.
             save_every: seconds after which a checkpoint is written within an epoch too.
@@ -114,11 +114,7 @@ class Trainer:
         self.save_every, self.saved_at = save_every, monotonic()
 
     def train(self) -> None:
-        """Train to the last epoch; a run that has ended is left alone.
-
-        Raises:
-            Diverged: the loss or a weight is not finite; the last checkpoint is sound.
-        """
+        """Train to the last epoch; Diverged leaves the last checkpoint sound."""
         if self.progress.epoch == self.recipe.epochs:
             return
         n_steps = -(-len(self.data.train) // self.recipe.batch)
@@ -180,14 +176,10 @@ class Trainer:
             yield self.read(rows, captions[rows], negatives[rows], weight, len(batch))
 
     def read(self, rows: Tensor, captions: Tensor, columns: Tensor, weight: float, n: int) -> Batch:
-        """Read the texts and tokens of triplets and of their negatives.
+        """Read the texts and tokens of training triplets `rows` [b] and of their negatives.
 
-        Args:
-            rows: [b] training triplets.
-            captions: [b] uniform numbers that choose each triplet's text.
-            columns: [b] of each triplet's negative in its pool.
-            weight: of each triplet in the loss.
-            n: triplets of all processes together.
+        `captions` [b] are uniform numbers that choose each triplet's text, `columns` [b] the
+        negatives in their pools; the last two are as in `Batch`.
         """
         triplets = [self.data.train[row] for row in rows.tolist()]
         pools = [self.data.pools[triplet.pool] for triplet in triplets]
@@ -211,14 +203,11 @@ class Trainer:
         )
 
     def step(self, batch: Batch) -> tuple[float, float]:
-        """Take one step of the optimiser.
+        """Take one step of the optimiser; Diverged if the loss is not finite.
 
         Returns:
             The mean loss and the share of targets scored above their negatives, over the batches
             of all processes.
-
-        Raises:
-            Diverged: the loss is not finite.
         """
         place = (self.recipe.seed, "step", self.progress.epoch, self.progress.step)
         torch.manual_seed(seed_for(*place, self.distributed.rank))  # for dropout
@@ -257,13 +246,10 @@ class Trainer:
         return nullcontext()
 
     def save(self) -> None:
-        """Write a checkpoint, in the first process.
+        """Write a checkpoint, in the first process; Diverged if a weight is not finite.
 
         The processes' clocks may disagree on whether one is due; the others wait for the first one
         at their next exchange.
-
-        Raises:
-            Diverged: a weight is not finite.
         """
         self.saved_at = monotonic()
         if self.distributed.is_first and self.definition is not None:
@@ -275,7 +261,6 @@ class Trainer:
             self.saved_at = monotonic()
 
     def restore(self) -> None:
-        """Continue from the folder's last checkpoint, if it has one."""
         checkpoint = self.folder.last()
         if checkpoint is None:
             return

@@ -35,16 +35,7 @@ def validate(data: TrainingData, recipe: Recipe, inference: Inference) -> dict[s
 def ranks(
     data: TrainingData, inference: Inference, pooling: Pooling, *, without_reference: bool
 ) -> dict[str, Tensor]:
-    """The target's rank for every validation triplet.
-
-    Args:
-        data: its `val` against its `corpora`.
-        inference: encodes.
-        pooling: over an image's vectors.
-        without_reference: whether the reference is no candidate.
-
-    Returns:
-        corpus -> [Q] int64, 1 being the best.
+    """The targets' ranks in each corpus: [Q] int64, 1 being the best.
 
     Raises:
         Diverged: a vector is not finite.
@@ -73,7 +64,7 @@ def ranks(
 
 
 def columns_of_references(column: Mapping[str, int], examples: Sequence[Example]) -> Tensor:
-    """The references' columns in their corpus, [Q] int64; UnreadableInput if one is not in it."""
+    """The references' columns in their corpus: [Q] int64."""
     for example in examples:
         if example.reference not in column:
             raise UnreadableInput(
