@@ -23,7 +23,7 @@ class AnalysisError(Exception):
 
 
 class NothingToAnalyse(AnalysisError):
-    """There is no answer of the requested kind; the command line exits with 1."""
+    """No answer is of the requested kind; the command line exits with 1."""
 
     exit_code = 1
 

@@ -11,7 +11,7 @@ UNDEFINED = float("nan")
 class JsonRecord:
     """A dataclass whose fields are the keys of a JSON object.
 
-    Two fields are special. `reason` says why other fields are undefined, and is left out if None.
+    Two fields are special. `reason` says why other fields are undefined, and is omitted if None.
     `ci`, if it is a record itself, adds its keys and its reason to the object.
     """
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.json_values import JsonRecord
@@ -204,6 +204,6 @@ def _between(values: pd.Series[float], other: pd.Series[float]) -> float:
     return ASSUMED_BETWEEN if np.isnan(rho) else float(np.clip(rho, 0.0, 0.99))
 
 
-def _shares(values: NDArray[np.float64], max_values: int) -> tuple[float, ...]:
+def _shares(values: FloatArray, max_values: int) -> tuple[float, ...]:
     counts = np.unique(values, return_counts=True)[1]
     return tuple((counts / counts.sum()).tolist()) if len(counts) <= max_values else ()

@@ -1,8 +1,8 @@
 """Power: how precise a study of a given size would be, by simulating participants and queries.
 
 Many studies are drawn from one population. Over these, a statistic has a standard deviation sd: a
-valid 95% interval is 2 x 1.96 sd wide, with clustering accounted for, and two metrics are told
-apart with a power of 80% if they differ by (1.96 + 0.84) x the standard deviation of their
+valid 95% interval is 2 x 1.96 sd wide, with clustering accounted for, and a difference between two
+metrics is detected with a power of 80% if it is (1.96 + 0.84) x the standard deviation of their
 difference (paired: on the same sets). Since sd shrinks with the square root of the number of
 participants, the required numbers follow.
 """
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.json_values import JsonRecord
 from hsfiq.analysis.power.calibration import calibrate
@@ -126,7 +126,7 @@ def power(
         if not 0 < target < 1:
             raise AnalysisError(name, f"{target} is not between 0 and 1", "try 0.05")
     sizes = sorted({(n, q) for n in participants for q in questions}, key=lambda size: size[::-1])
-    measured: dict[tuple[int, int], list[NDArray[np.float64]]] = {size: [] for size in sizes}
+    measured: dict[tuple[int, int], list[FloatArray]] = {size: [] for size in sizes}
     for drawn in _studies(
         population, (max(participants), max(questions)), overlap, n_studies, seed
     ):
@@ -174,13 +174,13 @@ def _studies(
         yield draw_study(population, slopes, size, overlap, rng)
 
 
-def _spreads(samples: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _spreads(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The sd of a metric's statistic and of two metrics' difference, (statistics, 2, studies)."""
     alone = np.sqrt(np.nanvar(samples, axis=2, ddof=1).mean(axis=1))
     return alone, np.nanstd(samples[:, 0] - samples[:, 1], axis=1, ddof=1)
 
 
-def _precision(samples: NDArray[np.float64]) -> dict[Statistic, Precision]:
+def _precision(samples: FloatArray) -> dict[Statistic, Precision]:
     alone, between = _spreads(samples)
     means = np.nanmean(samples, axis=(1, 2))
     return {
@@ -190,20 +190,18 @@ def _precision(samples: NDArray[np.float64]) -> dict[Statistic, Precision]:
 
 
 def _needed(
-    questions: int, samples: Mapping[int, NDArray[np.float64]], width: float, difference: float
+    questions: int, samples: Mapping[int, FloatArray], width: float, difference: float
 ) -> Needed:
     """The required numbers: sd^2 x participants hardly depends on the size, so it is averaged."""
     variances = np.array([np.stack(_spreads(each)) ** 2 * n for n, each in samples.items()])
     alone, between = variances.mean(axis=0)  # each (statistics,)
 
-    def by_statistic(factor: float, variances: NDArray[np.float64], target: float) -> Counts:
+    def by_statistic(factor: float, variances: FloatArray, target: float) -> Counts:
         return {
             name: max(2, ceil(factor**2 * variance / target**2))
             for name, variance in zip(STATISTICS, variances, strict=True)
         }
 
     return Needed(
-        questions,
-        by_statistic(WIDTH, alone, width),
-        by_statistic(DETECTABLE, between, difference),
+        questions, by_statistic(WIDTH, alone, width), by_statistic(DETECTABLE, between, difference)
     )

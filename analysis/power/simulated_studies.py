@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from hsfiq.analysis.arrays import BoolArray, FloatArray
 from hsfiq.analysis.power.population import Population
 from hsfiq.analysis.statistics import preference
 
@@ -28,13 +28,6 @@ class Slopes:
     query: float
     within: float
 
-    def explained(self, between_metrics: float) -> tuple[float, float]:
-        both = 2 / (1 + between_metrics)
-        return (
-            both * self.query_part * self.query**2,
-            both * (1 - self.query_part) * self.within**2,
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class SimulatedStudy:
@@ -46,9 +39,9 @@ class SimulatedStudy:
         first: (participants, questions) whether set 1 is preferred.
     """
 
-    scores: NDArray[np.float64]
-    metrics: NDArray[np.float64]
-    first: NDArray[np.bool_]
+    scores: FloatArray
+    metrics: FloatArray
+    first: BoolArray
 
     def part(self, participants: int, questions: int) -> SimulatedStudy:
         """The study of the first participants and questions."""
@@ -58,22 +51,21 @@ class SimulatedStudy:
             self.first[:participants, :questions],
         )
 
-    def rhos(self) -> NDArray[np.float64]:
+    def rhos(self) -> FloatArray:
         """Spearman's rho of each metric with the scores, over all sets: (2,)."""
         scores = _centred_ranks(self.scores)
         ranks = np.stack([_centred_ranks(metric) for metric in self.metrics])
         with np.errstate(invalid="ignore"):
-            rhos: NDArray[np.float64] = (ranks @ scores) / np.sqrt(
+            rhos: FloatArray = (ranks @ scores) / np.sqrt(
                 (ranks**2).sum(axis=1) * (scores**2).sum()
             )
         return rhos
 
-    def tie_halves(self) -> NDArray[np.float64]:
+    def tie_halves(self) -> FloatArray:
         """The pairwise accuracy of each metric, its ties counted half: (2,)."""
         difference = self.metrics[..., 0] - self.metrics[..., 1]
         first = np.broadcast_to(self.first, difference.shape)
-        rates: NDArray[np.float64] = preference.tie_half(difference, first).hits.mean(axis=(1, 2))
-        return rates
+        return np.asarray(preference.tie_half(difference, first).hits.mean(axis=(1, 2)))
 
     def same_query(self) -> float:
         """The correlation of a metric's values of the two sets of one query."""
@@ -98,42 +90,42 @@ def draw_study(
     common = population.between_metrics
     group = np.arange(people) // overlap  # each answers the same questions
 
-    def shared(sets: int) -> NDArray[np.float64]:
+    def shared(sets: int) -> FloatArray:
         return rng.standard_normal((group[-1] + 1, questions, sets))[group]
 
-    def two_metrics(sets: int) -> NDArray[np.float64]:
+    def two_metrics(sets: int) -> FloatArray:
         both = shared(sets)
         return np.stack([sqrt(common) * both + sqrt(1 - common) * shared(sets) for _ in range(2)])
 
     of_query = sqrt(slopes.query_part) * two_metrics(1)
     of_set = sqrt(1 - slopes.query_part) * two_metrics(2)
     metrics = of_query + of_set
-    # A slope on one metric is one of `common` times as much on the other.
+    # A slope on one metric is also a slope, times `common`, on the other.
     spread = population.slope_spread / sqrt(1 + common**2)
     own = spread * rng.standard_normal((2, people, 1, 1))
     followed = slopes.query * of_query + slopes.within * of_set
-    by_query, by_set = slopes.explained(common)
+    # The variance of an impression that the two metrics explain, by query and within queries.
+    by_query = 2 / (1 + common) * slopes.query_part * slopes.query**2
+    by_set = 2 / (1 + common) * (1 - slopes.query_part) * slopes.within**2
     rest = 1 - population.participant - population.query - population.shared - by_set
     impressions = (followed / (1 + common) + own * metrics).sum(axis=0)
     impressions += sqrt(population.participant) * rng.standard_normal((people, 1, 1))
     impressions += sqrt(max(0.0, population.query - by_query)) * shared(1)
     impressions += sqrt(population.shared) * shared(2)
     impressions += sqrt(max(0.0, rest)) * rng.standard_normal((people, questions, 2))
-    spread_by_slopes = 2 * spread**2
     return SimulatedStudy(
-        scores=_cut(impressions / sqrt(1 + spread_by_slopes), population.scores),
+        scores=_cut(impressions / sqrt(1 + 2 * spread**2), population.scores),
         metrics=_cut(metrics, population.values) if population.values else metrics,
         first=impressions[..., 0] > impressions[..., 1],
     )
 
 
-def _cut(values: NDArray[np.float64], shares: tuple[float, ...]) -> NDArray[np.float64]:
+def _cut(values: FloatArray, shares: tuple[float, ...]) -> FloatArray:
     """Turn standard normal values into levels from 0 that have these shares."""
     edges = stats.norm.ppf(np.cumsum(shares)[:-1])
     return np.searchsorted(edges, values).astype(np.float64)
 
 
-def _centred_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _centred_ranks(values: FloatArray) -> FloatArray:
     """The mid-ranks of all values less the mean rank, (...) -> (n,)."""
-    ranks: NDArray[np.float64] = stats.rankdata(values.ravel()) - (values.size + 1) / 2
-    return ranks
+    return np.asarray(stats.rankdata(values.ravel()) - (values.size + 1) / 2)

@@ -21,8 +21,18 @@ def read_toml(name: str) -> dict[str, Any]:
 LAYOUTS = read_toml("tables.toml")
 
 
-def table(name: str, rows: Iterable[Row], *, note: str | None = None) -> Table:
-    """A table with the caption, the columns and, unless given here, the note of tables.toml."""
+def table(
+    name: str,
+    rows: Iterable[Row],
+    *more_columns: Column,
+    note: str | None = None,
+    **placeholders: object,
+) -> Table:
+    """A table with the caption, the columns and, unless given here, the note of tables.toml.
+
+    More columns follow those of tables.toml; placeholders are filled into the caption.
+    """
     layout = LAYOUTS[name]
-    columns = tuple(Column(*column) for column in layout["columns"])
-    return Table(name, layout["caption"], columns, tuple(rows), note or layout.get("note"))
+    columns = (*(Column(*column) for column in layout["columns"]), *more_columns)
+    caption = layout["caption"].format(**placeholders)
+    return Table(name, caption, columns, tuple(rows), note or layout.get("note"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hsfiq.analysis.analyze import analyze, details
 from hsfiq.analysis.inputs import load_inputs
-from hsfiq.analysis.json_values import json_number
+from hsfiq.analysis.json_values import json_value
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.csv_tables import to_csv
 from hsfiq.analysis.reports.document import Document
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from hsfiq.analysis.analyze import Analysis, Details
+    from hsfiq.analysis.analyze import Analysis
     from hsfiq.analysis.data.metrics import Metric
     from hsfiq.analysis.data.release import Release
     from hsfiq.analysis.inputs import Inputs
@@ -47,12 +47,14 @@ class Report:
     """A report in memory: the results with all details, and the content of the page."""
 
     analysis: Analysis
-    details: Details
     distribution: ScoreDistribution
     document: Document
 
     def to_json(self) -> dict[str, object]:
         """The analysis as it is printed and, under "report", what the page adds to it."""
+        details = self.analysis.details
+        quantiles = {} if details is None else participants_summary(details.participants)
+        metrics = self.analysis.metrics.items()
         return {
             **self.analysis.to_json(),
             "report": {
@@ -61,17 +63,10 @@ class Report:
                 ],
                 "captions": {chart.name: chart.caption for chart in self.document.charts()},
                 "distribution": self.distribution.to_json(),
-                "participants": {
-                    name: {quantile: json_number(value) for quantile, value in quantiles.items()}
-                    for name, quantiles in participants_summary(self.details.participants).items()
-                },
-                "base_rates": {
-                    name: {
-                        rule: json_number(rate)
-                        for rule, rate in base_rates(metric.preference).items()
-                    }
-                    for name, metric in self.analysis.metrics.items()
-                },
+                "participants": json_value(quantiles),
+                "base_rates": json_value(
+                    {name: base_rates(metric.preference) for name, metric in metrics}
+                ),
             },
         }
 
@@ -81,9 +76,10 @@ class Report:
 
     def figures(self) -> dict[str, Figure]:
         """The charts as matplotlib figures, by name."""
-        simulated = self.document.simulated
+        document = self.document
         return {
-            chart.name: charts.draw(chart, simulated=simulated) for chart in self.document.charts()
+            chart.name: charts.draw(chart, simulated=document.simulated)
+            for chart in document.charts()
         }
 
     def files(self) -> dict[str, bytes]:
@@ -172,4 +168,4 @@ def report_of(inputs: Inputs) -> Report:
             methods_section(bootstrap, analysis.comparisons),
         ),
     )
-    return Report(analysis, further, distribution, document)
+    return Report(analysis, distribution, document)

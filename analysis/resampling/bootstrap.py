@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hsfiq.analysis.arrays import BoolArray, FloatArray
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling.interval import ConfidenceInterval, percentile_interval
@@ -33,12 +34,6 @@ CLUSTER_COLUMNS: dict[Unit, tuple[str, ...]] = {
     "triplet": ("query_id",),
     "participant-triplet": ("participant_id", "query_id"),
     "row": (),
-}
-UNIT_LABELS: dict[Unit, str] = {
-    "participant": "participant",
-    "triplet": "triplet",
-    "participant-triplet": "participant x triplet",
-    "row": "row",
 }
 
 
@@ -177,7 +172,7 @@ class Bootstrap:
         sizes = (len(np.unique(clusters.codes_of(rows))) for clusters in self.clusters)
         return min(sizes, default=len(rows))
 
-    def weights(self, rows: pd.DataFrame) -> Iterator[NDArray[np.float64]]:
+    def weights(self, rows: pd.DataFrame) -> Iterator[FloatArray]:
         """Yield how often each row counts in each resample, in blocks of resamples.
 
         Yields:
@@ -196,7 +191,7 @@ class Bootstrap:
                 block *= counts.take(code, axis=1)
             yield block
 
-    def counts(self, width: int = 1) -> Iterator[NDArray[np.float64]]:
+    def counts(self, width: int = 1) -> Iterator[FloatArray]:
         """Yield how often each cluster is drawn, (b, n_clusters), if one column is resampled.
 
         `width`, the number of values that the caller computes per resample, bounds the size of a
@@ -205,8 +200,8 @@ class Bootstrap:
         yield from (counts for (counts,) in self._blocks([self.n_clusters], width))
 
     def sums(
-        self, rows: pd.DataFrame, columns: NDArray[np.float64] | sparse.csr_array
-    ) -> Iterator[NDArray[np.float64]]:
+        self, rows: pd.DataFrame, columns: FloatArray | sparse.csr_array
+    ) -> Iterator[FloatArray]:
         """Yield sums of finite columns (n, m) over the rows of each resample, in blocks (b, m).
 
         The same as `weights @ columns`, but faster.
@@ -219,18 +214,16 @@ class Bootstrap:
         else:
             yield from (block @ columns for block in self.weights(rows))
 
-    def totals(
-        self, rows: pd.DataFrame, columns: NDArray[np.float64] | sparse.csr_array
-    ) -> NDArray[np.float64]:
+    def totals(self, rows: pd.DataFrame, columns: FloatArray | sparse.csr_array) -> FloatArray:
         """The blocks of `sums` in one array, (n_resamples, m): for few columns."""
         return np.concatenate(list(self.sums(rows, columns)))
 
     def ratios(
         self,
         rows: pd.DataFrame,
-        numerators: NDArray[np.float64] | NDArray[np.bool_],
-        denominators: NDArray[np.float64] | NDArray[np.bool_],
-    ) -> NDArray[np.float64]:
+        numerators: FloatArray | BoolArray,
+        denominators: FloatArray | BoolArray,
+    ) -> FloatArray:
         """Divide sums over the rows of each resample: rates, shares and means.
 
         Args:
@@ -246,7 +239,7 @@ class Bootstrap:
         return ratio(totals[:, :m], totals[:, m:])
 
     def interval(
-        self, statistics: NDArray[np.float64], rows: pd.DataFrame | None = None
+        self, statistics: FloatArray, rows: pd.DataFrame | None = None
     ) -> ConfidenceInterval:
         """Take the percentiles of a statistic over the resamples (see `percentile_interval`).
 
@@ -256,7 +249,7 @@ class Bootstrap:
         """
         return percentile_interval(
             statistics,
-            unit=UNIT_LABELS[self.unit],
+            unit=self.unit.replace("-", " x "),
             n_clusters=self.n_clusters if rows is None else self.n_clusters_of(rows),
             seed=self.seed,
             expand=self.correction == "t",
@@ -266,7 +259,7 @@ class Bootstrap:
         """The interval of a statistic that is undefined in every resample of these rows."""
         return self.interval(np.full(self.n_resamples, np.nan), rows)
 
-    def _blocks(self, sizes: Sequence[int], width: int) -> Iterator[list[NDArray[np.float64]]]:
+    def _blocks(self, sizes: Sequence[int], width: int) -> Iterator[list[FloatArray]]:
         """Yield blocks of how often each cluster is drawn, (b, size) for each of the sizes.
 
         Each column has its own stream of random numbers, read in order, so neither the other
@@ -279,11 +272,9 @@ class Bootstrap:
             yield [_draw_counts(rng, n, size) for rng, size in zip(streams, sizes, strict=True)]
 
 
-def ratio(
-    numerator: NDArray[np.float64], denominator: NDArray[np.float64] | NDArray[np.int64]
-) -> NDArray[np.float64]:
+def ratio(numerator: FloatArray, denominator: FloatArray | NDArray[np.int64]) -> FloatArray:
     """Divide arrays of equal shape; NaN where the denominator is 0."""
-    quotient: NDArray[np.float64] = np.divide(
+    quotient: FloatArray = np.divide(
         numerator, denominator, out=np.full(denominator.shape, np.nan), where=denominator > 0
     )
     return quotient
@@ -295,7 +286,7 @@ def indicator_matrix(codes: NDArray[np.intp], size: int) -> sparse.csr_array:
     return sparse.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, size))
 
 
-def _draw_counts(rng: np.random.Generator, n: int, size: int) -> NDArray[np.float64]:
+def _draw_counts(rng: np.random.Generator, n: int, size: int) -> FloatArray:
     """Draw `size` of `size` clusters with replacement, n times; (n, size) of how often each."""
     if size == 0:
         return np.zeros((n, 0))

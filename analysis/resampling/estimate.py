@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
@@ -26,7 +27,7 @@ class Estimate(JsonRecord):
 
 def group_means(
     rows: pd.DataFrame,
-    values: NDArray[np.float64],
+    values: FloatArray,
     groups: NDArray[np.object_],
     names: Sequence[str],
     bootstrap: Bootstrap,

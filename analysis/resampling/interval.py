@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number, with_reason
 
 LEVEL = 0.95
@@ -70,7 +70,7 @@ def with_interval(
 
 
 def percentile_interval(
-    statistics: NDArray[np.float64], *, unit: str, n_clusters: int, seed: int, expand: bool = False
+    statistics: FloatArray, *, unit: str, n_clusters: int, seed: int, expand: bool = False
 ) -> ConfidenceInterval:
     """Take the percentiles of a statistic over resamples.
 
@@ -110,7 +110,7 @@ def percentile_interval(
     )
 
 
-def percentiles(statistics: NDArray[np.float64], tail: float = TAIL) -> tuple[float, float]:
+def percentiles(statistics: FloatArray, tail: float = TAIL) -> tuple[float, float]:
     """The quantiles that leave `tail` of the resamples on either side; NaN values are excluded."""
     low, high = np.nanquantile(statistics, [tail, 1 - tail])
     return float(low), float(high)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from hsfiq.analysis.arrays import BoolArray, FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import ratio
 
@@ -41,7 +42,7 @@ class Swaps:
     n: int = PERMUTATIONS
     seed: int = 0
 
-    def masks(self, *units: int) -> Iterator[NDArray[np.bool_]]:
+    def masks(self, *units: int) -> Iterator[BoolArray]:
         """Yield blocks (b, *units) of the n permutations, true where a unit is swapped."""
         rng = np.random.default_rng(self.seed)
         block_length = max(1, BLOCK_SIZE // max(1, int(np.prod(units))))
@@ -82,15 +83,15 @@ class PairedSums:
         sizes: (groups,), the number of values.
     """
 
-    first: NDArray[np.float64]
-    second: NDArray[np.float64]
-    moved: NDArray[np.float64]
+    first: FloatArray
+    second: FloatArray
+    moved: FloatArray
     sizes: NDArray[np.int64]
 
     def difference(self) -> float:
         return float(self.differences(np.zeros((1, *self.moved.shape[:2]), dtype=np.bool_))[0])
 
-    def differences(self, masks: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def differences(self, masks: BoolArray) -> FloatArray:
         """The differences, (b,), under swaps: (b, groups, units), true where a unit is swapped.
 
         Means over the groups; a group in which the swaps leave a metric constant is excluded, and
@@ -102,26 +103,22 @@ class PairedSums:
         defined = ~np.isnan(gap)
         return ratio(np.where(defined, gap, 0.0).sum(axis=0), defined.sum(axis=0))
 
-    def _correlations(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _correlations(self, sums: FloatArray) -> FloatArray:
         spread = sums[..., 2] - sums[..., 1] ** 2 / self.sizes[:, None]
         spread[spread <= CONSTANT * sums[..., 2]] = np.nan
-        correlations: NDArray[np.float64] = sums[..., 0] / np.sqrt(spread)
-        return correlations
+        return np.asarray(sums[..., 0] / np.sqrt(spread))
 
 
-def standard_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def standard_ranks(values: FloatArray) -> FloatArray:
     """Rank all values of an array, ties by mid-ranks, and scale to mean 0 and variance 1.
 
     The values must be finite and not all equal.
     """
     ranks = stats.rankdata(values).reshape(values.shape) - (values.size + 1) / 2
-    standardised: NDArray[np.float64] = ranks / ranks.std()
-    return standardised
+    return np.asarray(ranks / ranks.std())
 
 
-def cell_sums(
-    scores: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64]
-) -> PairedSums:
+def cell_sums(scores: FloatArray, first: FloatArray, second: FloatArray) -> PairedSums:
     """Sum up tables (groups, cells) whose cells are swapped one by one; each row is a group.
 
     No row of the scores may be constant; the metrics have the same scale.
@@ -132,10 +129,7 @@ def cell_sums(
 
 
 def cluster_sums(
-    scores: NDArray[np.float64],
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    clusters: NDArray[np.int64],
+    scores: FloatArray, first: FloatArray, second: FloatArray, clusters: NDArray[np.int64]
 ) -> PairedSums:
     """Sum up one group of (n,) rows whose values are swapped by whole clusters, numbered from 0.
 
@@ -148,7 +142,7 @@ def cluster_sums(
     return PairedSums(parts_1.sum(axis=0)[None], parts_2.sum(axis=0)[None], moved[None], sizes)
 
 
-def _parts(scores: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _parts(scores: FloatArray, values: FloatArray) -> FloatArray:
     """What each value adds to the three sums of its group, the last axis, (..., 3)."""
     centred = scores - scores.mean(axis=-1, keepdims=True)
     centred /= np.sqrt((centred**2).sum(axis=-1, keepdims=True))
@@ -156,10 +150,7 @@ def _parts(scores: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[
 
 
 def grouped_test(
-    scores: NDArray[np.float64],
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    swaps: Swaps | None = None,
+    scores: FloatArray, first: FloatArray, second: FloatArray, swaps: Swaps | None = None
 ) -> GroupedTest:
     """Compare two metrics within groups, such as the sets of one query by several systems.
 
@@ -193,7 +184,7 @@ def grouped_test(
     )
 
 
-def p_value(observed: float, permuted: NDArray[np.float64]) -> float:
+def p_value(observed: float, permuted: FloatArray) -> float:
     """The share of permutations that are at least as extreme as the observed difference.
 
     Two-sided, (b + 1) / (B + 1), so that it is never 0 (Phipson and Smyth 2010). A NaN among the
@@ -203,7 +194,7 @@ def p_value(observed: float, permuted: NDArray[np.float64]) -> float:
     return float((~smaller).sum() + 1) / (len(permuted) + 1)
 
 
-def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+def holm(p_values: FloatArray) -> FloatArray:
     """Adjust (n,) p-values for their number (Holm 1979); NaN stays and is not counted as a test."""
     adjusted = np.full(len(p_values), np.nan)
     order = np.argsort(p_values)[: np.count_nonzero(~np.isnan(p_values))]  # NaN comes last

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, indicator_matrix
 
 FEW_CELLS = 0.25
@@ -24,8 +25,8 @@ MAX_TERMS = 32
 
 
 def resampled_spearman(
-    bootstrap: Bootstrap, rows: pd.DataFrame, x: NDArray[np.float64], y: NDArray[np.float64]
-) -> NDArray[np.float64]:
+    bootstrap: Bootstrap, rows: pd.DataFrame, x: FloatArray, y: FloatArray
+) -> FloatArray:
     """Spearman's rho of each resample, computed the fastest way; all ways give the same result.
 
     Args:
@@ -81,7 +82,7 @@ class SortedPair:
         levels, level = np.unique(y[order], return_inverse=True)
         return cls(order, starts, level, len(levels))
 
-    def rho(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def rho(self, weights: FloatArray) -> FloatArray:
         """Correlate the two in each resample, (b,); NaN if a variable has only one value there.
 
         Weights are (b, n) whole numbers from 0, for the rows in the order of `order`.
@@ -119,12 +120,12 @@ class ClusteredPair:
         cubes: (clusters,) the sum, over its other values of x, of the cube of how many have each.
     """
 
-    above: NDArray[np.float64]
+    above: FloatArray
     cluster: NDArray[np.intp]
     level: NDArray[np.intp]
     levels: sparse.csr_array
     shared: sparse.csr_array
-    cubes: NDArray[np.float64]
+    cubes: FloatArray
 
     @classmethod
     def of(
@@ -162,7 +163,7 @@ class ClusteredPair:
         """How many numbers a resample needs."""
         return int(max(len(self.above), *self.levels.shape, *self.shared.shape))
 
-    def rho(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def rho(self, counts: FloatArray) -> FloatArray:
         """Correlate the two in each resample, (b,); NaN if a variable has only one value there.
 
         Counts are (b, clusters): how often each is drawn.
@@ -177,7 +178,7 @@ class ClusteredPair:
         return _correlation(product, squares_x, squared_ranks(levels))
 
 
-def centred_ranks(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def centred_ranks(weights: FloatArray) -> FloatArray:
     """The mid-rank of each run less the mean rank, (b, runs): half of below less above."""
     below = np.cumsum(weights, axis=1)
     total = below[:, -1:].copy()
@@ -185,18 +186,15 @@ def centred_ranks(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return below
 
 
-def squared_ranks(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def squared_ranks(weights: FloatArray) -> FloatArray:
     """The sum of the squared centred mid-ranks: (N^3 - sum of the runs' cubes) / 12."""
     cubes = np.einsum("bi,bi,bi->b", weights, weights, weights)
-    squares: NDArray[np.float64] = (weights.sum(axis=1) ** 3 - cubes) / 12
-    return squares
+    return np.asarray((weights.sum(axis=1) ** 3 - cubes) / 12)
 
 
-def _correlation(
-    product: NDArray[np.float64], squares_x: NDArray[np.float64], squares_y: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _correlation(product: FloatArray, squares_x: FloatArray, squares_y: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore", divide="ignore"):
-        rho: NDArray[np.float64] = product / np.sqrt(squares_x * squares_y)
+        rho: FloatArray = product / np.sqrt(squares_x * squares_y)
     return rho
 
 
@@ -206,7 +204,7 @@ def _above(
     n_clusters: int,
     group: NDArray[np.intp],
     n_groups: int,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Compute `ClusteredPair.above` from each row's value of x by number, cluster and group."""
     order = np.argsort(run, kind="stable")
     clusters, groups = codes[order].tolist(), group[order].tolist()

@@ -8,8 +8,8 @@ from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
@@ -90,7 +90,7 @@ def conclude(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Co
 
 def resampled_statistic(
     statistic: Statistic, release: Release, values: pd.Series[float], bootstrap: Bootstrap
-) -> tuple[pd.DataFrame, NDArray[np.float64]]:
+) -> tuple[pd.DataFrame, FloatArray]:
     """Compute a metric's `rho` over the sets, or `tie_half` over the questions, in each resample.
 
     Returns:
@@ -106,7 +106,7 @@ def resampled_statistic(
     return rows, bootstrap.ratios(rows, terms.hits[:, None], terms.counted[:, None])[:, 0]
 
 
-def winner(resampled: Mapping[str, NDArray[np.float64]], bootstrap: Bootstrap) -> str | None:
+def winner(resampled: Mapping[str, FloatArray], bootstrap: Bootstrap) -> str | None:
     """The metric that exceeds each other metric, with intervals of the differences above 0.
 
     `resampled` has each metric's (n_resamples,) statistics. None for fewer than two metrics, or if

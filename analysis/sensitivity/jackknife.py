@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
@@ -37,7 +37,7 @@ class Jackknife(JsonRecord):
 
     Attributes:
         ranges: by statistic and metric.
-        best: by statistic, every metric that has the highest value without somebody; more than
+        best: by statistic, every metric that is highest without some participant; more than
             one if the best metric depends on one person.
     """
 
@@ -59,7 +59,7 @@ class Jackknife(JsonRecord):
 class _LeaveOneOut(Bootstrap):
     """As many resamples as participants: each excludes one and has all others once."""
 
-    def _blocks(self, sizes: Sequence[int], width: int) -> Iterator[list[NDArray[np.float64]]]:
+    def _blocks(self, sizes: Sequence[int], width: int) -> Iterator[list[FloatArray]]:
         (size,) = sizes
         block_length = max(1, BLOCK_SIZE // max(1, width, size))
         for start in range(0, size, block_length):
@@ -94,7 +94,7 @@ def jackknife(release: Release, values: MetricValues) -> Jackknife:
     return Jackknife(len(people), ranges, best)
 
 
-def _range(without_each: NDArray[np.float64], people: Sequence[str]) -> JackknifeRange:
+def _range(without_each: FloatArray, people: Sequence[str]) -> JackknifeRange:
     if np.isnan(without_each).all():
         return JackknifeRange(UNDEFINED, UNDEFINED, "", "", UNDEFINED_REASON)
     low, high = int(np.nanargmin(without_each)), int(np.nanargmax(without_each))
@@ -103,7 +103,7 @@ def _range(without_each: NDArray[np.float64], people: Sequence[str]) -> Jackknif
     )
 
 
-def _best(without_each: Mapping[str, NDArray[np.float64]]) -> tuple[str, ...]:
+def _best(without_each: Mapping[str, FloatArray]) -> tuple[str, ...]:
     if not without_each:
         return ()
     table = np.stack(list(without_each.values()))

@@ -64,10 +64,7 @@ class Sensitivity(JsonRecord):
     jackknife: Jackknife
 
     def to_json(self) -> dict[str, object]:
-        return {
-            "rows": json_value(self.rows),
-            "one_participant_left_out": self.jackknife.to_json(),
-        }
+        return {"rows": json_value(self.rows), "one_participant_left_out": self.jackknife.to_json()}
 
 
 def sensitivity(

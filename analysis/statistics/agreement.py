@@ -13,8 +13,8 @@ from typing import Literal
 import evalica
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.interval import percentiles
 
@@ -116,7 +116,7 @@ def agreement(
     return Agreement(alpha, ci, *sizes)
 
 
-def coincidences(table: pd.DataFrame) -> NDArray[np.float64]:
+def coincidences(table: pd.DataFrame) -> FloatArray:
     """Count how often two values occur together in a unit, (clusters, values, values).
 
     A unit with m judgements gives each ordered pair of them the weight 1 / (m - 1), as in
@@ -135,8 +135,8 @@ def coincidences(table: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def resampled_alphas(
-    coincidences: NDArray[np.float64], level: Level, resamples: int, seed: int
-) -> NDArray[np.float64]:
+    coincidences: FloatArray, level: Level, resamples: int, seed: int
+) -> FloatArray:
     """Alpha of each bootstrap resample of the clusters, NaN for a resample with one value only.
 
     A cluster drawn twice counts twice, so a resample's coincidences are a weighted sum.
@@ -152,19 +152,19 @@ def resampled_alphas(
     return np.concatenate(blocks)
 
 
-def alphas(coincidences: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
+def alphas(coincidences: FloatArray, level: Level) -> FloatArray:
     """Alpha of each table of coincidences, (n, values, values) -> (n,)."""
     totals = coincidences.sum(axis=2)
     distance = squared_distances(totals, level)
     observed = (coincidences * distance).sum(axis=(1, 2))
     expected = (totals[:, :, None] * totals[:, None, :] * distance).sum(axis=(1, 2))
     with np.errstate(invalid="ignore", divide="ignore"):
-        result: NDArray[np.float64] = 1 - (totals.sum(axis=1) - 1) * observed / expected
+        result: FloatArray = 1 - (totals.sum(axis=1) - 1) * observed / expected
     result[expected == 0] = np.nan
     return result
 
 
-def squared_distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
+def squared_distances(totals: FloatArray, level: Level) -> FloatArray:
     """The squared distance of any two values, (n, values, values).
 
     Nominal: 1 between different values. Ordinal: the number of judgements between the two, where
@@ -174,5 +174,4 @@ def squared_distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.f
         different = 1 - np.eye(totals.shape[1])
         return np.broadcast_to(different, (len(totals), *different.shape))
     middles = np.cumsum(totals, axis=1) - totals / 2
-    squared: NDArray[np.float64] = (middles[:, :, None] - middles[:, None, :]) ** 2
-    return squared
+    return np.asarray((middles[:, :, None] - middles[:, None, :]) ** 2)

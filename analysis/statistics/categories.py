@@ -13,7 +13,7 @@ from hsfiq.analysis.statistics.correlation import Correlation, spearman
 from hsfiq.analysis.statistics.position import PositionBias, position_bias
 from hsfiq.analysis.statistics.preference import PreferenceRates, preference_rates
 
-BETWEEN = "each participant judged one category: a difference may as well be one of people"
+BETWEEN = "each participant judged one category, so differences may be between people"
 WITHIN = "participants judged several categories, so these are compared within people too"
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
@@ -94,10 +95,7 @@ class Comparison(JsonRecord):
 
 
 def compare_all(
-    release: Release,
-    values: MetricValues,
-    bootstrap: Bootstrap,
-    swaps: Swaps | None = None,
+    release: Release, values: MetricValues, bootstrap: Bootstrap, swaps: Swaps | None = None
 ) -> list[Comparison]:
     """Compare every two metrics, in their order; undefined differences are NaN, with a reason.
 
@@ -142,7 +140,7 @@ class _Comparer:
     differences: MetricValues
     bootstrap: Bootstrap
     swaps: Swaps
-    cache: dict[tuple[str, bytes], NDArray[np.float64]] = field(default_factory=dict)
+    cache: dict[tuple[str, bytes], FloatArray] = field(default_factory=dict)
 
     def compare(self, metric: str, other: str) -> Comparison:
         rows, set_1, differences = preference.usable_pairs(
@@ -160,7 +158,7 @@ class _Comparer:
             self._rate(
                 rows,
                 [preference.symmetric(each, set_1) for each in differences],
-                "a metric tells no pair apart",
+                "a metric has the same two values in every pair",
             ),
         )
 
@@ -204,9 +202,7 @@ class _Comparer:
             self._permuted(rows, hits, counted),
         )
 
-    def _permuted(
-        self, rows: pd.DataFrame, hits: NDArray[np.float64], counted: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _permuted(self, rows: pd.DataFrame, hits: FloatArray, counted: FloatArray) -> FloatArray:
         """The difference of the rates under each permutation, (n_permutations,)."""
         participants = _participant_codes(rows)
         columns = np.column_stack([hits, counted])
@@ -218,15 +214,10 @@ class _Comparer:
         ]
         totals = np.concatenate(blocks)
         rates = ratio(totals[:, :2], totals[:, 2:])
-        difference: NDArray[np.float64] = rates[:, 0] - rates[:, 1]
-        return difference
+        return np.asarray(rates[:, 0] - rates[:, 1])
 
     def _difference(
-        self,
-        rows: pd.DataFrame,
-        observed: float,
-        resampled: NDArray[np.float64],
-        permuted: NDArray[np.float64],
+        self, rows: pd.DataFrame, observed: float, resampled: FloatArray, permuted: FloatArray
     ) -> Difference:
         n_clusters, p, reason = int(rows["participant_id"].nunique()), UNDEFINED, None
         if n_clusters >= MIN_PARTICIPANTS:
@@ -238,8 +229,7 @@ class _Comparer:
 
     def _undefined(self, rows: pd.DataFrame, reason: str) -> Difference:
         n_clusters = int(rows["participant_id"].nunique())
-        ci = self.bootstrap.undefined_interval(rows)
-        nan = UNDEFINED
+        ci, nan = self.bootstrap.undefined_interval(rows), UNDEFINED
         return Difference(nan, ci, nan, nan, len(rows), n_clusters, self.swaps, reason)
 
 

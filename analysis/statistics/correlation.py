@@ -12,9 +12,9 @@ from math import atanh, sqrt, tanh
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.interval import LEVEL, ConfidenceInterval, with_interval
@@ -74,7 +74,7 @@ def with_values(sets: pd.DataFrame, values: pd.Series[float]) -> pd.DataFrame:
     return sets.assign(value=sets["set_id"].map(values)).dropna(subset=["value"])
 
 
-def resampled_rho(table: pd.DataFrame, bootstrap: Bootstrap) -> NDArray[np.float64]:
+def resampled_rho(table: pd.DataFrame, bootstrap: Bootstrap) -> FloatArray:
     """Spearman's rho of `value` and `score` in each resample, NaN where undefined."""
     x, y = (table[column].to_numpy(dtype="float64") for column in ("value", "score"))
     return resampled_spearman(bootstrap, table, x, y)

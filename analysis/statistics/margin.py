@@ -1,4 +1,4 @@
-"""Accuracy by margin: is a metric right more often where its two values differ more?
+"""Accuracy by margin: is a metric correct more often if its two values differ more?
 
 A metric whose large differences are no more reliable than its small ones does not measure
 relevance, however good its preference rate. The same is measured by people's scores: the further
@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from hsfiq.analysis.arrays import BoolArray, FloatArray
 from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
@@ -99,7 +100,7 @@ def margins(preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Boot
     )
 
 
-def equal_bins(margin: NDArray[np.float64]) -> NDArray[np.int64]:
+def equal_bins(margin: FloatArray) -> NDArray[np.int64]:
     """Assign each margin to one of 5 bins by its mid-rank, so that equal margins share a bin."""
     doubled = np.rint(2 * stats.rankdata(margin)).astype(np.int64)  # mid-ranks may be halves
     return np.asarray((doubled - 1) * BINS // max(1, 2 * len(margin)), dtype=np.int64)
@@ -107,9 +108,9 @@ def equal_bins(margin: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def _accuracies(
     rows: pd.DataFrame,
-    margin: NDArray[np.float64],
+    margin: FloatArray,
     bin_numbers: NDArray[np.int64],
-    right: NDArray[np.bool_],
+    right: BoolArray,
     bootstrap: Bootstrap,
 ) -> AccuracyByMargin:
     if len(rows) == 0:
@@ -131,9 +132,7 @@ def _accuracies(
     return AccuracyByMargin(bins, _trend(rows, margin, right, bootstrap), len(rows))
 
 
-def _trend(
-    rows: pd.DataFrame, margin: NDArray[np.float64], right: NDArray[np.bool_], bootstrap: Bootstrap
-) -> Trend:
+def _trend(rows: pd.DataFrame, margin: FloatArray, right: BoolArray, bootstrap: Bootstrap) -> Trend:
     reason = None
     if margin.min() == margin.max():
         reason = "all margins are equal"
@@ -147,10 +146,9 @@ def _trend(
     return Trend(float(_correlations(columns.sum(axis=0)[None])[0]), ci)
 
 
-def _correlations(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def _correlations(sums: FloatArray) -> FloatArray:
     """Correlate ranks r with c, 1 if right and 0 if not, given sums (b, 5) of 1, r, c, r^2, rc."""
     n, r, c, squares, product = sums.T
     spread = (n * squares - r**2) * (n * c - c**2)
     root = np.sqrt(np.where(spread > 0, spread, np.nan))
-    correlations: NDArray[np.float64] = (n * product - r * c) / root
-    return correlations
+    return np.asarray((n * product - r * c) / root)

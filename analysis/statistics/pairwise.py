@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hsfiq.analysis.arrays import BoolArray, FloatArray
 from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, with_reason
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
@@ -56,10 +57,7 @@ class PairwiseAccuracy(JsonRecord):
 
     def to_json(self) -> dict[str, object]:
         fields = super().to_json()
-        in_sample = {
-            "accuracy": fields["in_sample"],
-            "epsilon": fields.pop("in_sample_epsilon"),
-        }
+        in_sample = {"accuracy": fields["in_sample"], "epsilon": fields.pop("in_sample_epsilon")}
         fields["in_sample"] = with_reason(in_sample, self.reason if self.n == 0 else None)
         return fields
 
@@ -74,20 +72,20 @@ class Relations:
         right: (n,), whether people prefer the set with the higher value.
     """
 
-    gaps: NDArray[np.float64]
-    tied: NDArray[np.bool_]
-    right: NDArray[np.bool_]
+    gaps: FloatArray
+    tied: BoolArray
+    right: BoolArray
 
     @classmethod
-    def of(cls, difference: NDArray[np.float64], human: NDArray[np.int64]) -> Relations:
+    def of(cls, difference: FloatArray, human: NDArray[np.int64]) -> Relations:
         """Compare differences of the metric with people's signs: 1 set 1 is better, -1 set 2."""
         right = (human != 0) & (np.sign(difference) == human)
         return cls(np.abs(difference), human == 0, right)
 
-    def subset(self, chosen: NDArray[np.bool_]) -> Relations:
+    def subset(self, chosen: BoolArray) -> Relations:
         return Relations(self.gaps[chosen], self.tied[chosen], self.right[chosen])
 
-    def agree(self, epsilon: float | NDArray[np.float64]) -> NDArray[np.bool_]:
+    def agree(self, epsilon: float | FloatArray) -> BoolArray:
         """Whether metric and people agree, (n,), with one epsilon or one for each pair."""
         return np.where(self.gaps <= epsilon, self.tied, self.right)
 

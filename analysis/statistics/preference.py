@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hsfiq.analysis.arrays import BoolArray, FloatArray
 from hsfiq.analysis.data.answers import has_preference, metric_difference
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
@@ -43,8 +43,8 @@ class RateTerms:
         counted: whether it adds 1 to the denominator; if not, its hits are 0.
     """
 
-    hits: NDArray[np.float64]
-    counted: NDArray[np.bool_]
+    hits: FloatArray
+    counted: BoolArray
 
     @property
     def rate(self) -> float:
@@ -56,39 +56,39 @@ class RateTerms:
 # arrays of one shape, of the pairs with a preference.
 
 
-def ge(difference: NDArray[np.float64], set_1_preferred: NDArray[np.bool_]) -> RateTerms:
+def ge(difference: FloatArray, set_1_preferred: BoolArray) -> RateTerms:
     """P(set 1 preferred | m(set 1) >= m(set 2)): CIRQRS eq. 8."""
     return _conditional(difference >= 0, set_1_preferred)
 
 
-def gt(difference: NDArray[np.float64], set_1_preferred: NDArray[np.bool_]) -> RateTerms:
+def gt(difference: FloatArray, set_1_preferred: BoolArray) -> RateTerms:
     """P(set 1 preferred | m(set 1) > m(set 2)): QuRe eq. 9."""
     return _conditional(difference > 0, set_1_preferred)
 
 
-def symmetric(difference: NDArray[np.float64], set_1_preferred: NDArray[np.bool_]) -> RateTerms:
+def symmetric(difference: FloatArray, set_1_preferred: BoolArray) -> RateTerms:
     """Of the pairs with different values, the share in which the higher set is preferred."""
     return _conditional(difference != 0, (difference > 0) == set_1_preferred)
 
 
-def tie_half(difference: NDArray[np.float64], set_1_preferred: NDArray[np.bool_]) -> RateTerms:
+def tie_half(difference: FloatArray, set_1_preferred: BoolArray) -> RateTerms:
     """Of all pairs, the share in which the higher set is preferred; metric ties count one half."""
     hits = np.where(difference == 0, 0.5, (difference > 0) == set_1_preferred)
     return RateTerms(hits, np.ones_like(set_1_preferred))
 
 
-def base_rate(set_1_preferred: NDArray[np.bool_]) -> RateTerms:
+def base_rate(set_1_preferred: BoolArray) -> RateTerms:
     """P(set 1 preferred)."""
     return _conditional(np.ones_like(set_1_preferred), set_1_preferred)
 
 
-def _conditional(condition: NDArray[np.bool_], hit: NDArray[np.bool_]) -> RateTerms:
+def _conditional(condition: BoolArray, hit: BoolArray) -> RateTerms:
     return RateTerms((condition & hit).astype(np.float64), condition)
 
 
 def usable_pairs(
     preferences: pd.DataFrame, *differences: pd.Series[float]
-) -> tuple[pd.DataFrame, NDArray[np.bool_], list[NDArray[np.float64]]]:
+) -> tuple[pd.DataFrame, BoolArray, list[FloatArray]]:
     """Select the questions with a preference and all metric values.
 
     Args:

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from hsfiq.analysis.arrays import BoolArray, FloatArray
 from hsfiq.analysis.errors import first_few
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
@@ -26,8 +27,8 @@ EQUAL = 1e-6
 
 
 def count_wins(
-    first: NDArray[np.intp], second: NDArray[np.intp], share: NDArray[np.float64], n_systems: int
-) -> NDArray[np.float64]:
+    first: NDArray[np.intp], second: NDArray[np.intp], share: FloatArray, n_systems: int
+) -> FloatArray:
     """Count how often system i was preferred to system j: [i, j] of (n_systems, n_systems).
 
     Args:
@@ -44,10 +45,10 @@ def resampled_wins(
     rows: pd.DataFrame,
     first: NDArray[np.intp],
     second: NDArray[np.intp],
-    share: NDArray[np.float64],
+    share: FloatArray,
     n_systems: int,
     bootstrap: Bootstrap,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Count wins in each resample, (n_resamples, n_systems, n_systems); see `count_wins`."""
     systems = np.arange(n_systems)
     wins = np.empty((bootstrap.n_resamples, n_systems, n_systems))
@@ -58,7 +59,7 @@ def resampled_wins(
     return wins
 
 
-def log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_strengths(wins: FloatArray) -> FloatArray:
     """Fit centred Bradley-Terry log-strengths, (n_systems,), to what `count_wins` returned.
 
     All are NaN if they do not exist (see `why_undefined`).
@@ -75,12 +76,12 @@ def log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
         tolerance=TOLERANCE,
         limit=MAX_STEPS,
     )
-    strengths: NDArray[np.float64] = np.log(fitted.scores.reindex(np.arange(n_systems)).to_numpy())
+    strengths: FloatArray = np.log(fitted.scores.reindex(np.arange(n_systems)).to_numpy())
     strengths -= strengths.mean()
     return strengths
 
 
-def resampled_log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
+def resampled_log_strengths(wins: FloatArray) -> FloatArray:
     """Fit the strengths of many resamples at once, by Newman's iteration (2023, eq. 27).
 
     Args:
@@ -108,7 +109,7 @@ def resampled_log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
     return strengths
 
 
-def why_undefined(wins: NDArray[np.float64], names: Sequence[str]) -> str | None:
+def why_undefined(wins: FloatArray, names: Sequence[str]) -> str | None:
     """Explain why strengths do not exist; None if they do. See `count_wins` for `wins`."""
     if len(names) < 2:
         return f"strengths need 2 systems; there {'is 1' if names else 'is none'}"
@@ -125,27 +126,26 @@ def why_undefined(wins: NDArray[np.float64], names: Sequence[str]) -> str | None
     return None
 
 
-def kendall_tau(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+def kendall_tau(first: FloatArray, second: FloatArray) -> FloatArray:
     """Kendall's tau-b of two arrays of strengths (..., n_systems), over the systems.
 
     NaN if one of them is undefined or has all systems equal.
     """
     upper = np.triu_indices(first.shape[-1], 1)
 
-    def signs(strengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    def signs(strengths: FloatArray) -> FloatArray:
         differences = (strengths[..., :, None] - strengths[..., None, :])[..., *upper]
         return np.where(np.abs(differences) <= EQUAL, 0.0, np.sign(differences))
 
     x, y = signs(first), signs(second)
     with np.errstate(invalid="ignore", divide="ignore"):
-        tau: NDArray[np.float64] = (x * y).sum(-1) / np.sqrt((x**2).sum(-1) * (y**2).sum(-1))
+        tau: FloatArray = (x * y).sum(-1) / np.sqrt((x**2).sum(-1) * (y**2).sum(-1))
     return tau
 
 
-def _all_connected(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _all_connected(wins: FloatArray) -> BoolArray:
     """Whether wins lead from every system to every other one, (b, n, n) -> (b,)."""
     reached = (wins > 0) | np.eye(wins.shape[1], dtype=bool)
     for _ in range(wins.shape[1].bit_length()):  # each squaring doubles the length of the chains
         reached = (reached.astype(np.float64) @ reached) > 0
-    connected: NDArray[np.bool_] = reached.all(axis=(1, 2)) & (wins.shape[1] > 1)
-    return connected
+    return np.asarray(reached.all(axis=(1, 2)) & (wins.shape[1] > 1))

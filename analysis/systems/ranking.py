@@ -8,8 +8,8 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
@@ -37,8 +37,8 @@ class Strengths:
     """
 
     estimates: Mapping[str, Estimate]
-    fitted: NDArray[np.float64]
-    resampled: NDArray[np.float64]
+    fitted: FloatArray
+    resampled: FloatArray
     reason: str | None
 
 
@@ -59,7 +59,7 @@ class OrderAgreement(JsonRecord):
 
 
 def strengths(
-    rows: pd.DataFrame, share: NDArray[np.float64], names: Sequence[str], bootstrap: Bootstrap
+    rows: pd.DataFrame, share: FloatArray, names: Sequence[str], bootstrap: Bootstrap
 ) -> Strengths:
     """Fit the systems' strengths, in the study and in each resample.
 

@@ -94,7 +94,7 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
     share = np.choose(compared["preferred"].to_numpy(), (0.5, 1.0, 0.0))
     human = strengths(compared, share, names, bootstrap)
     won, scored = win_rates(compared, names, bootstrap), _means(sets, "score", names, bootstrap)
-    # A metric's values do not depend on who looked: queries are resampled, not people.
+    # A metric's values do not depend on the participants: queries are resampled, not people.
     by_query = bootstrap.for_release(release, unit="triplet")
     sizes = sets["image_ids"].map(len).unique()
     return Systems(

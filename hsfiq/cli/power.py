@@ -27,35 +27,37 @@ def power(
         typer.Option(
             "--from",
             metavar="RELEASE",
-            help="Takes variances from its answers; else published ones.",
+            help="Estimate the variances from this release; by default published ones.",
         ),
     ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="With --from: one metric, or two to be compared; else recall@5."
+            metavar="NAME", help="With --from: one metric, or two to compare; by default recall@5."
         ),
     ] = None,
     scores: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="With --from: a scores file; may come several times."),
+        typer.Option(metavar="FILE", help="With --from: a scores file; may be repeated."),
     ] = None,
     participants: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="How many participants; may come several times."),
+        typer.Option(metavar="N", help="The number of participants; may be repeated."),
     ] = None,
     questions: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="How many questions for each; may come several times."),
+        typer.Option(metavar="N", help="The questions of each participant; may be repeated."),
     ] = None,
     overlap: Annotated[
         int, typer.Option(metavar="N", help="How many participants answer each question.")
     ] = 1,
-    width: Annotated[float, typer.Option(help="The wanted width of a 95% interval.")] = 0.05,
+    width: Annotated[float, typer.Option(help="The target width of a 95% interval.")] = 0.05,
     difference: Annotated[
-        float, typer.Option(help="The difference of two metrics that is to be detected.")
+        float, typer.Option(help="The difference of two metrics to detect.")
     ] = 0.05,
-    seed: Annotated[int, typer.Option(metavar="N", help="Draws the simulated studies.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="The seed of the simulated studies.", min=0)
+    ] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Say how precise a study would be, by simulating it, and how many participants it needs."""

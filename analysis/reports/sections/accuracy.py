@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from hsfiq.analysis.analyze import Analysis
     from hsfiq.analysis.statistics.margin import AccuracyByMargin
-    from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy
 
 
 def accuracy_section(analysis: Analysis) -> Section:
@@ -28,25 +27,21 @@ def accuracy_section(analysis: Analysis) -> Section:
 
 
 def _accuracy_table(analysis: Analysis) -> Table:
-    rows = tuple(
-        _accuracy_row(name, human, accuracy)
+    rows = (
+        (
+            name,
+            human,
+            number_cell(accuracy.accuracy, accuracy.reason, n=accuracy.n, ci=accuracy.ci),
+            number_cell(accuracy.uncalibrated, accuracy.reason),
+            number_cell(accuracy.in_sample, accuracy.reason),
+            accuracy.n,
+            accuracy.human_ties,
+            accuracy.metric_ties,
+        )
         for name, metric in analysis.metrics.items()
         for human, accuracy in metric.pairwise.items()
     )
     return table("pairwise_accuracy", rows)
-
-
-def _accuracy_row(name: str, human: str, accuracy: PairwiseAccuracy) -> Row:
-    return (
-        name,
-        human,
-        number_cell(accuracy.accuracy, accuracy.reason, n=accuracy.n, ci=accuracy.ci),
-        number_cell(accuracy.uncalibrated, accuracy.reason),
-        number_cell(accuracy.in_sample, accuracy.reason),
-        accuracy.n,
-        accuracy.human_ties,
-        accuracy.metric_ties,
-    )
 
 
 def _margin_chart(analysis: Analysis) -> Chart:
@@ -117,14 +112,11 @@ def _margin_caption(analysis: Analysis) -> str:
 
 
 def _margin_table(analysis: Analysis) -> Table:
-    rows = tuple(
+    rows = (
         row
         for name, metric in analysis.metrics.items()
-        for side, margin in (
-            ("metric", metric.margins.by_metric),
-            ("score", metric.margins.by_score),
-        )
-        for row in _margin_rows(name, side, margin)
+        for side in ("metric", "score")
+        for row in _margin_rows(name, side, getattr(metric.margins, f"by_{side}"))
     )
     return table("margin", rows)
 

@@ -120,14 +120,13 @@ def _spearman_caption(analysis: Analysis) -> str:
 
 
 def _within_table(analysis: Analysis) -> Table:
-    results = {name: metric.within for name, metric in analysis.metrics.items()}
-    rows = tuple(
+    rows = (
         (
             name,
             number_cell(within.mean, within.mean_reason, ci=within.mean_ci),
             within.n_participants,
             number_cell(within.centred, within.centred_reason, n=within.n, ci=within.centred_ci),
         )
-        for name, within in results.items()
+        for name, within in ((name, metric.within) for name, metric in analysis.metrics.items())
     )
     return table("within_participant", rows)

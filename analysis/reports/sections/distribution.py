@@ -86,23 +86,15 @@ def distribution_table(distribution: ScoreDistribution) -> Table:
             DASH if values is None else estimate_cell(values.mean) for values in at_score
         ]
         rows.append((str(score), n, *means))
-    columns = (
-        Column("score", "Human score"),
-        Column("n_sets", "Sets"),
-        *(Column(name, f"Mean {name}") for name in distribution.metrics),
-    )
-    caption = (
-        f"Human scores of {distribution.n_sets:,} sets (as CIRQRS Figure 9), and each metric's mean"
-    )
-    return Table("distribution", caption, columns, tuple(rows))
+    means_by_metric = (Column(name, f"Mean {name}") for name in distribution.metrics)
+    return table("distribution", rows, *means_by_metric, n_sets=f"{distribution.n_sets:,}")
 
 
 def normality_table(analysis: Analysis) -> Table:
     variables = {"human score": analysis.human_score} | {
         name: metric.normality for name, metric in analysis.metrics.items()
     }
-    rows = tuple(_normality_row(name, result) for name, result in variables.items())
-    return table("normality", rows)
+    return table("normality", (_normality_row(*variable) for variable in variables.items()))
 
 
 def _normality_row(name: str, result: Normality) -> Row:

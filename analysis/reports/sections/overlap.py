@@ -54,11 +54,8 @@ def _comparison(ceiling: Ceiling) -> str:
 
 
 def _alpha_table(ceiling: Ceiling) -> Table:
-    agreements = {
-        "scores (ordinal)": ceiling.scores,
-        "preferences (nominal)": ceiling.preferences,
-    }
-    rows = tuple(
+    agreements = {"scores (ordinal)": ceiling.scores, "preferences (nominal)": ceiling.preferences}
+    rows = (
         (
             name,
             NumberCell(agreement.alpha, agreement.n_units, agreement.ci, reason=agreement.reason),

@@ -141,11 +141,7 @@ def _summary_table(participants: Participants) -> Table:
         (FIGURES[name], *(_cell(name, value) for value in quantiles.values()))
         for name, quantiles in participants_summary(participants).items()
     )
-    columns = (
-        Column("figure", "Figure"),
-        *(Column(name, name.replace("_", " ").capitalize()) for name in QUANTILES),
-    )
-    return Table("participants_summary", "How the participants answered", columns, rows)
+    return table("participants_summary", rows)
 
 
 def _cell(name: str, value: float) -> NumberCell:
@@ -167,30 +163,22 @@ def _outliers_table(participants: Participants) -> Table:
 
 def _participants_table(participants: Participants) -> Table:
     answers, by_metric = participants.table, participants.by_metric
+    own_figures = [(metric, name) for metric in by_metric for name in ("rho", "tie_half")]
+    _, *shares_and_means = FIGURES  # the first figure is the number of questions
     rows: list[Row] = [
         (
             str(participant),
             int(answers.loc[participant, "n"]),
+            *(_cell(name, float(answers.loc[participant, name])) for name in shares_and_means),
             *(
-                _cell(name, float(answers.loc[participant, name]))
-                for name in FIGURES
-                if name != "n"
-            ),
-            *(
-                _cell(name, float(figures.loc[participant, name]))
-                for figures in by_metric.values()
-                for name in ("rho", "tie_half")
+                _cell(name, float(by_metric[metric].loc[participant, name]))
+                for metric, name in own_figures
             ),
         )
         for participant in answers.index
     ]
     columns = (
-        Column("participant", "Participant"),
         *(Column(name, title) for name, title in FIGURES.items()),
-        *(
-            Column(f"{name}_{metric}", f"{name} of {metric}")
-            for metric in by_metric
-            for name in ("rho", "tie_half")
-        ),
+        *(Column(f"{name}_{metric}", f"{name} of {metric}") for metric, name in own_figures),
     )
-    return Table("participants", "All participants", columns, tuple(rows))
+    return table("participants", rows, *columns)

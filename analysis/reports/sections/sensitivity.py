@@ -51,18 +51,9 @@ def _table(sensitivity: Sensitivity, statistic: Statistic) -> Table:
         )
         for row in sensitivity.rows
     )
-    columns = (
-        Column("rule", "Answers"),
-        Column("dropped", "Excluded"),
-        *(Column(metric, f"{statistic} of {metric}", METHODS[statistic]) for metric in metrics),
-        Column("changes", "Changed conclusions"),
-    )
-    note = (
-        "The conclusions are whether an interval lies above chance, and which metric is better "
-        "than all others, by rho or by tie_half."
-    )
-    caption = f"Do the conclusions change? By {statistic}"
-    return Table(f"sensitivity_{statistic}", caption, columns, rows, note)
+    columns = (Column(name, f"{statistic} of {name}", METHODS[statistic]) for name in metrics)
+    changes = Column("changes", "Changed conclusions")
+    return table(f"sensitivity_{statistic}", rows, *columns, changes)
 
 
 def _chart(sensitivity: Sensitivity) -> Chart:

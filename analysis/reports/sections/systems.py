@@ -56,15 +56,11 @@ def _people_table(systems: Systems) -> Table:
     for name, win, system in zip(names, wins, figures, strict=True):
         similarity = (estimate_cell(system.own_similarity),) if has_similarity else ()
         rows.append((name, win, estimate_cell(system.mean_score), *similarity))
-    columns = [
-        Column("system", "System"),
-        Column("win_rate", "Win rate", "win_rate"),
-        Column("mean_score", "Mean score"),
-    ]
-    if has_similarity:
-        columns.append(Column("own_similarity", "ge by own similarity", "own_similarity"))
-    note = None if has_similarity else NO_SIMILARITY
-    return Table("systems", "How people judge each system", tuple(columns), tuple(rows), note)
+    if not has_similarity:
+        return table("systems", rows, note=NO_SIMILARITY)
+    return table(
+        "systems", rows, Column("own_similarity", "ge by own similarity", "own_similarity")
+    )
 
 
 def _set_score_table(systems: Systems) -> Table:
@@ -84,14 +80,11 @@ def _set_score_table(systems: Systems) -> Table:
         rows += [(metric, name, *cells) for name, *cells in zip(names, *columns, strict=True)]
     k = "k" if systems.k is None else str(systems.k)
     titles = (
-        Column("metric", "Metric"),
-        Column("system", "System"),
         *(Column(category, f"{category} @{k}", "set_score") for category in categories),
         Column("all", f"All sets @{k}", "set_score"),
     )
     note = "The sets have different sizes k." if systems.k is None else None
-    caption = f"Set score of each system by metric, @{k} (as CIRQRS Table 6)"
-    return Table("table6_set_scores", caption, titles, tuple(rows), note)
+    return table("table6_set_scores", rows, *titles, note=note, k=k)
 
 
 def _strength_table(systems: Systems) -> Table:
@@ -99,25 +92,17 @@ def _strength_table(systems: Systems) -> Table:
         "people": {name: figures.strength for name, figures in systems.figures.items()}
     } | {metric: dict(figures.strength) for metric, figures in systems.metrics.items()}
     rows: tuple[Row, ...] = tuple(
-        (
-            name,
-            *(replace(estimate_cell(by[name]), style="signed") for by in strengths.values()),
-        )
+        (name, *(replace(estimate_cell(by[name]), style="signed") for by in strengths.values()))
         for name in by_win_rate(systems)
     )
-    columns = (
-        Column("system", "System"),
-        *(Column(f"by_{judge}", f"By {judge}", "strength") for judge in strengths),
-    )
-    caption = "Strength (log) of each system, according to people and to each metric"
-    return Table("systems_strength", caption, columns, rows)
+    columns = (Column(f"by_{judge}", f"By {judge}", "strength") for judge in strengths)
+    return table("systems_strength", rows, *columns)
 
 
 def _order_table(systems: Systems) -> Table:
-    orders = {metric: figures.order for metric, figures in systems.metrics.items()}
-    rows = tuple(
+    rows = (
         (metric, number_cell(order.tau, order.reason, ci=order.ci), _reversed_pairs(order))
-        for metric, order in orders.items()
+        for metric, order in ((name, each.order) for name, each in systems.metrics.items())
     )
     return table("systems_order", rows)
 
