@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hsfiq.analysis.data.metrics import parse_metric
+from hsfiq.analysis.data.metrics import Metric, parse_metric
 from hsfiq.analysis.data.parts import take_part
 from hsfiq.analysis.data.release import Release, read_release
 from hsfiq.analysis.data.scores import find_scores
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hsfiq.analysis.data.metrics import Metric
-    from hsfiq.analysis.resampling.bootstrap import Unit
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Unit
 
 
 @dataclass(frozen=True, eq=False)

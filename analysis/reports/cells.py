@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isnan
-from typing import TYPE_CHECKING
 
-from hsfiq.analysis.reports.document import NumberCell
+from hsfiq.analysis.reports.document import Cell, NumberCell, Style
+from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.statistics.compare import Difference
 from hsfiq.analysis.statistics.correlation import Correlation
 from hsfiq.analysis.statistics.preference import Rate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hsfiq.analysis.reports.document import Cell, Style
-    from hsfiq.analysis.resampling.estimate import Estimate
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
-    from hsfiq.analysis.statistics.compare import Difference
 
 DASH = "\N{EM DASH}"
 MINUS = "\N{MINUS SIGN}"

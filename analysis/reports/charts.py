@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, isnan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.typing import RcKeyType
 
-from hsfiq.analysis.reports.document import Chart
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from matplotlib.axes import Axes
-    from matplotlib.typing import RcKeyType
-
-    from hsfiq.analysis.reports.document import NumberCell
+from hsfiq.analysis.reports.document import Chart, NumberCell
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito (2008), "Color Universal Design"."""

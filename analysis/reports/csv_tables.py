@@ -5,12 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from math import isnan
-from typing import TYPE_CHECKING
 
-from hsfiq.analysis.reports.document import NumberCell
-
-if TYPE_CHECKING:
-    from hsfiq.analysis.reports.document import Cell, Row, Table
+from hsfiq.analysis.reports.document import Cell, NumberCell, Row, Table
 
 PROVENANCE = ("n_clusters", "unit", "method", "n_resamples", "seed")
 

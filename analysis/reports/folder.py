@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hsfiq.analysis.errors import AnalysisError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 REPORT_FILES = ("report.html", "results.json")
 """A folder that holds these is a report, and may be replaced."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import cell_text, value_and_interval
+from hsfiq.analysis.reports.document import Document, NumberCell
 from hsfiq.analysis.reports.sections.methods import METHOD_NUMBERS, METHODS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hsfiq.analysis.reports.document import Document, NumberCell
 
 LONG_TABLE = 25
 """Tables with more rows are collapsed; a click opens them, and print shows them."""

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hsfiq.analysis.reports.cells import DASH, MINUS, cell_text, value_and_interval
-from hsfiq.analysis.reports.document import NumberCell
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hsfiq.analysis.reports.document import Cell, Table
+from hsfiq.analysis.reports.document import Cell, NumberCell, Table
 
 SPECIAL = {
     "\\": r"\textbackslash{}",

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hsfiq.analysis.reports.document import Column, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from hsfiq.analysis.reports.document import Row
+from hsfiq.analysis.reports.document import Column, Row, Table
 
 
 def read_toml(name: str) -> dict[str, Any]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hsfiq.analysis.analyze import analyze, details
-from hsfiq.analysis.inputs import load_inputs
+from matplotlib.figure import Figure
+
+from hsfiq.analysis.analyze import Analysis, analyze, details
+from hsfiq.analysis.data.metrics import Metric
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.inputs import Inputs, load_inputs
 from hsfiq.analysis.json_values import json_value
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.csv_tables import to_csv
@@ -29,17 +33,7 @@ from hsfiq.analysis.reports.sections.participants import participants_section, p
 from hsfiq.analysis.reports.sections.preference import preference_section
 from hsfiq.analysis.reports.sections.sensitivity import sensitivity_section
 from hsfiq.analysis.reports.sections.systems import systems_section
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.figure import Figure
-
-    from hsfiq.analysis.analyze import Analysis
-    from hsfiq.analysis.data.metrics import Metric
-    from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.inputs import Inputs
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hsfiq.analysis.statistics.preference import PreferenceRates, Rate
+from hsfiq.analysis.statistics.preference import PreferenceRates, Rate
 
 RULES = {
     "ge": "ge",

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import isnan
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hsfiq.analysis.analyze import Analysis
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import number_cell, number_text
 from hsfiq.analysis.reports.document import Chart, Row, Section, Table
 from hsfiq.analysis.reports.layout import table
-from hsfiq.analysis.statistics.margin import BINS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from hsfiq.analysis.analyze import Analysis
-    from hsfiq.analysis.statistics.margin import AccuracyByMargin
+from hsfiq.analysis.statistics.margin import BINS, AccuracyByMargin
 
 
 def accuracy_section(analysis: Analysis) -> Section:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING
 
+from hsfiq.analysis.analyze import Analysis
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import (
     estimate_cell,
@@ -16,15 +16,12 @@ from hsfiq.analysis.reports.cells import (
 )
 from hsfiq.analysis.reports.document import Chart, NumberCell, Section, Table
 from hsfiq.analysis.reports.layout import table
+from hsfiq.analysis.reports.score_distribution import ScoreDistribution
 from hsfiq.analysis.reports.sections.distribution import (
     distribution_chart,
     distribution_table,
     normality_table,
 )
-
-if TYPE_CHECKING:
-    from hsfiq.analysis.analyze import Analysis
-    from hsfiq.analysis.reports.score_distribution import ScoreDistribution
 
 
 def agreement_section(analysis: Analysis, distribution: ScoreDistribution) -> Section:

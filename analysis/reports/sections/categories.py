@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hsfiq.analysis.reports.cells import DASH, estimate_cell
 from hsfiq.analysis.reports.document import Section
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.reports.sections.caveats import sentence
-
-if TYPE_CHECKING:
-    from hsfiq.analysis.statistics.categories import Categories
+from hsfiq.analysis.statistics.categories import Categories
 
 
 def categories_section(categories: Categories) -> Section:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from math import isnan
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from hsfiq.analysis.analyze import Analysis, Details
 from hsfiq.analysis.data.answers import contradicts
+from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.reports.cells import interval_text, number_text
 from hsfiq.analysis.resampling.interval import FEW_CLUSTERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hsfiq.analysis.analyze import Analysis, Details
-    from hsfiq.analysis.data.release import Release
 
 Caveat = tuple[str, str]
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isnan
-from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import difference_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import Chart, Section, Table
 from hsfiq.analysis.reports.layout import table
-from hsfiq.analysis.statistics.compare import STATISTICS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hsfiq.analysis.statistics.compare import Comparison
+from hsfiq.analysis.statistics.compare import STATISTICS, Comparison
 
 NAMES = {"spearman": "Spearman's rho", "tie_half": "tie_half", "symmetric": "symmetric rate"}
 

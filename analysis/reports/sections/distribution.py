@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hsfiq.analysis.analyze import Analysis
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import DASH, estimate_cell, number_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import Cell, Chart, Column, Row, Table
 from hsfiq.analysis.reports.layout import table
-from hsfiq.analysis.statistics.normality import SHAPIRO_MAX
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from hsfiq.analysis.analyze import Analysis
-    from hsfiq.analysis.reports.score_distribution import ScoreDistribution, ValuesAtScore
-    from hsfiq.analysis.statistics.normality import Normality
+from hsfiq.analysis.reports.score_distribution import ScoreDistribution, ValuesAtScore
+from hsfiq.analysis.statistics.normality import SHAPIRO_MAX, Normality
 
 
 def distribution_chart(distribution: ScoreDistribution) -> Chart:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from hsfiq.analysis.reports.document import Block, Section
 from hsfiq.analysis.reports.layout import read_toml, table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap
-    from hsfiq.analysis.statistics.compare import Comparison
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.statistics.compare import Comparison
 
 
 class Method(NamedTuple):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports.cells import estimate_cell, number_text
 from hsfiq.analysis.reports.document import NumberCell, Section, Table
 from hsfiq.analysis.reports.layout import table
-
-if TYPE_CHECKING:
-    from hsfiq.analysis.statistics.ceiling import Ceiling
+from hsfiq.analysis.statistics.ceiling import Ceiling
 
 
 def ceiling_section(ceiling: Ceiling) -> Section:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isnan
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hsfiq.analysis.analyze import Analysis
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import estimate_cell, mark_best, number_cell, number_text
 from hsfiq.analysis.reports.document import Block, Chart, Section, Table
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.reports.rules import RULES, SOURCES, base_rates, rates_by_rule
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from hsfiq.analysis.analyze import Analysis
-    from hsfiq.analysis.statistics.preference import PreferenceRates
+from hsfiq.analysis.statistics.preference import PreferenceRates
 
 LABELS = {rule: f"{label}{SOURCES.get(rule, '')}" for rule, label in RULES.items()}
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from math import isnan
-from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
 
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import DASH, estimate_cell, number_cell
 from hsfiq.analysis.reports.document import Block, Chart, Column, NumberCell, Row, Section, Table
 from hsfiq.analysis.reports.layout import table
-from hsfiq.analysis.sensitivity.conclusions import CHANCE, STATISTICS
+from hsfiq.analysis.sensitivity.conclusions import CHANCE, STATISTICS, Statistic
 from hsfiq.analysis.sensitivity.jackknife import UNDEFINED_REASON
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from hsfiq.analysis.sensitivity.conclusions import Statistic
-    from hsfiq.analysis.sensitivity.sensitivity import FilteredConclusions, Sensitivity
+from hsfiq.analysis.sensitivity.sensitivity import FilteredConclusions, Sensitivity
 
 METHODS: dict[Statistic, str] = {"rho": "spearman", "tie_half": "tie_half"}
 

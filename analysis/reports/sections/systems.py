@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import isnan
-from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import (
@@ -17,10 +16,8 @@ from hsfiq.analysis.reports.cells import (
 )
 from hsfiq.analysis.reports.document import Chart, Column, Row, Section, Table
 from hsfiq.analysis.reports.layout import table
-
-if TYPE_CHECKING:
-    from hsfiq.analysis.systems.ranking import OrderAgreement
-    from hsfiq.analysis.systems.systems import Systems
+from hsfiq.analysis.systems.ranking import OrderAgreement
+from hsfiq.analysis.systems.systems import Systems
 
 NO_SIMILARITY = (
     "No scores file with a system's name gives that system's own similarity for both sets, so the "

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import isnan
-from typing import TYPE_CHECKING
 
+from hsfiq.analysis.analyze import Details
 from hsfiq.analysis.reports.text.format import estimate_text, interval_text, line
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hsfiq.analysis.analyze import Details
-    from hsfiq.analysis.sensitivity.sensitivity import Sensitivity
-    from hsfiq.analysis.statistics.categories import Categories
-    from hsfiq.analysis.statistics.ceiling import Ceiling
-    from hsfiq.analysis.statistics.participants import Participants
-    from hsfiq.analysis.systems.systems import Systems
+from hsfiq.analysis.sensitivity.sensitivity import Sensitivity
+from hsfiq.analysis.statistics.categories import Categories
+from hsfiq.analysis.statistics.ceiling import Ceiling
+from hsfiq.analysis.statistics.participants import Participants
+from hsfiq.analysis.systems.systems import Systems
 
 N_OUTLIERS = 5
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports.cells import SMALLEST_P, estimate_value
-
-if TYPE_CHECKING:
-    from hsfiq.analysis.resampling.estimate import Estimate
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
-    from hsfiq.analysis.statistics.correlation import Correlation
-    from hsfiq.analysis.statistics.preference import Rate
+from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.statistics.correlation import Correlation
+from hsfiq.analysis.statistics.preference import Rate
 
 
 def interval_text(interval: ConfidenceInterval | None, digits: int = 4) -> str:

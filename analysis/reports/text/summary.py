@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.resources import files
 from math import isnan
 from textwrap import TextWrapper
-from typing import TYPE_CHECKING
 
+from hsfiq.analysis.analyze import Analysis, MetricAnalysis
 from hsfiq.analysis.reports.rules import RULES, base_rates, rates_by_rule
 from hsfiq.analysis.reports.text.details import details_text
 from hsfiq.analysis.reports.text.format import count_text, interval_text, line, p_text
-from hsfiq.analysis.statistics.compare import STATISTICS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hsfiq.analysis.analyze import Analysis, MetricAnalysis
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
-    from hsfiq.analysis.statistics.compare import Comparison, Difference
-    from hsfiq.analysis.statistics.correlation import WithinParticipant
-    from hsfiq.analysis.statistics.margin import AccuracyByMargin
-    from hsfiq.analysis.statistics.normality import Normality
-    from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy
-    from hsfiq.analysis.statistics.preference import Rate
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference
+from hsfiq.analysis.statistics.correlation import WithinParticipant
+from hsfiq.analysis.statistics.margin import AccuracyByMargin
+from hsfiq.analysis.statistics.normality import Normality
+from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy
+from hsfiq.analysis.statistics.preference import Rate
 
 FOOTNOTE = (
     (files("hsfiq.analysis.reports.text") / "footnote.txt").read_text(encoding="utf-8").rstrip()
