@@ -42,8 +42,7 @@ def load_inputs(
         few_clusters: widen the intervals as a small number of clusters requires.
 
     Raises:
-        AnalysisError: the release or a scores file cannot be read, or a metric, the part or the
-            unit is unknown.
+        AnalysisError: a file cannot be read, or a metric, the part or the unit is unknown.
     """
     parsed = tuple(parse_metric(name) if isinstance(name, str) else name for name in metrics)
     files = [Path(file) for file in scores]

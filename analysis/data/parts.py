@@ -29,8 +29,7 @@ def take_part(release: Release, name: str) -> Release:
     A bootstrap of the part resamples only the participants and triplets of these questions.
 
     Raises:
-        NothingToAnalyse: no question is in this part.
-        AnalysisError: the part is unknown, the release has no split, or the split does not fit.
+        AnalysisError: the part is unknown or empty, or the release has no split that fits.
     """
     if name not in PARTS:
         raise AnalysisError("part", f"no such part: {name}", f"known are {', '.join(PARTS)}")

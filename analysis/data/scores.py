@@ -27,7 +27,7 @@ Row = dict[str, object]
 
 
 def scores_folder(release_folder: Path) -> Path:
-    """The folder of a release's scores files, `RELEASE.scores` beside it, even if it is missing."""
+    """`RELEASE.scores` beside a release, even if it is missing."""
     real = release_folder.resolve()
     return real.with_name(f"{real.name}.scores")
 

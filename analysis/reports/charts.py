@@ -174,10 +174,9 @@ def shorten(name: str, length: int = ROW_LABEL) -> str:
 
 
 def stack_dots(values: Iterable[float]) -> tuple[list[float], list[float]]:
-    """Lay values out as a dot plot, with dots of about the same value on top of each other.
+    """Values in order, rounded to the width of a dot, and the height of each dot, from 0.
 
-    Returns:
-        Each value, in order and rounded to the width of a dot, and the height of its dot, from 0.
+    Dots of about the same value lie on top of each other.
     """
     ordered = sorted(values)
     width = (ordered[-1] - ordered[0]) / 40 if ordered else 0.0

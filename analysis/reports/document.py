@@ -24,7 +24,7 @@ class NumberCell:
         n: the number of rows it is computed from; None if that does not apply.
         bounds: its interval; None if it has none.
         ci: how the bounds were computed; None if they are not bootstrapped.
-        reason: why the value is undefined.
+        style: "short" is in as few digits as possible, "p" as a p-value.
         stars: significance marks.
         best: whether it is the highest of the numbers it is compared with.
     """

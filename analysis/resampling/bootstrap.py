@@ -39,11 +39,7 @@ CLUSTER_COLUMNS: dict[Unit, tuple[str, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """The clusters that the ids of one column belong to.
-
-    Attributes:
-        codes: (n,) the cluster number of each id.
-    """
+    """The clusters that the ids of one column belong to: `codes` has the number for each id."""
 
     column: str
     ids: pd.Index[str]
@@ -226,12 +222,8 @@ class Bootstrap:
     ) -> FloatArray:
         """Divide sums over the rows of each resample: rates, shares and means.
 
-        Args:
-            numerators: (n, m), what each row adds to the numerator of each ratio.
-            denominators: (n, m), what it adds to the denominator.
-
-        Returns:
-            (n_resamples, m); NaN if the denominator of a resample is 0.
+        Both arguments are (n, m): what each row adds to the numerator and denominator of each
+        ratio. Returns (n_resamples, m); NaN if the denominator of a resample is 0.
         """
         columns = np.concatenate([numerators, denominators], axis=1).astype(np.float64)
         totals = self.totals(rows, columns)

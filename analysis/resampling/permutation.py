@@ -59,7 +59,6 @@ class GroupedTest(JsonRecord):
         p: two-sided, (b + 1) / (B + 1).
         n_groups: the number of groups with two different scores and two different values of each
             metric; the others are excluded.
-        reason: why difference and p are NaN.
     """
 
     difference: float
@@ -155,10 +154,8 @@ def grouped_test(
     """Compare two metrics within groups, such as the sets of one query by several systems.
 
     Human scores and metrics, each (groups, cells), are ranked over the whole table, cells are
-    swapped, and the ranks are correlated within each group.
-
-    Args:
-        swaps: the permutations; by default 9,999 with seed 0.
+    swapped, and the ranks are correlated within each group. By default there are 9,999
+    permutations.
 
     Returns:
         The difference and its p; both NaN, with a reason, if no group has two different scores

@@ -27,13 +27,10 @@ MAX_TERMS = 32
 def resampled_spearman(
     bootstrap: Bootstrap, rows: pd.DataFrame, x: FloatArray, y: FloatArray
 ) -> FloatArray:
-    """Spearman's rho of each resample, computed the fastest way; all ways give the same result.
+    """Spearman's rho of each resample, (n_resamples,), computed the fastest way.
 
-    Args:
-        x, y: (n,), finite.
-
-    Returns:
-        (n_resamples,); NaN if a variable has only one value in a resample.
+    All ways give the same result: NaN if a variable has only one value in a resample. The variables
+    are (n,) and finite.
     """
     values_x, run = np.unique(x, return_inverse=True)
     values_y, level = np.unique(y, return_inverse=True)
@@ -66,7 +63,6 @@ class SortedPair:
         order: (n,) the rows by increasing x; weights come in this order.
         starts: where each run of equal x begins.
         level: (n,) the number of each sorted row's value of y, in increasing order.
-        n_levels: the number of distinct values of y.
     """
 
     order: NDArray[np.intp]

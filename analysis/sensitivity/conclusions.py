@@ -91,10 +91,9 @@ def conclude(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Co
 def resampled_statistic(
     statistic: Statistic, release: Release, values: pd.Series[float], bootstrap: Bootstrap
 ) -> tuple[pd.DataFrame, FloatArray]:
-    """Compute a metric's `rho` over the sets, or `tie_half` over the questions, in each resample.
+    """A metric's `rho` over the sets, or `tie_half` over the questions, in each resample.
 
-    Returns:
-        The (n, ...) rows that it comes from, and (n_resamples,), NaN where undefined.
+    Returns the (n, ...) rows that it comes from, and (n_resamples,), NaN where undefined.
     """
     if statistic == "rho":
         table = with_values(release.sets, values)

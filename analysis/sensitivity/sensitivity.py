@@ -77,10 +77,8 @@ def sensitivity(
 ) -> Sensitivity:
     """Draw the conclusions again without answers that may be doubted.
 
-    Args:
-        bootstrap: the resamples, the same under every rule.
-        min_seconds: one rule excludes answers that took less active time.
-        practice: another excludes so many first questions of each participant.
+    One rule excludes answers that took fewer active seconds than `min_seconds`, another so many
+    first questions of each participant as `practice`. All rules use the same resamples.
     """
     base = conclude(release, values, bootstrap)
     n = len(release.preferences)

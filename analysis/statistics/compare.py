@@ -127,11 +127,8 @@ def compare_all(
 class _Comparer:
     """What all comparisons of a release share.
 
-    Attributes:
-        set_values: each metric's values, in the order of `sets`.
-        differences: each metric's `metric_difference`, in the order of `preferences`.
-        cache: the resampled correlations, by metric and rows: a metric that has a value for every
-            set is resampled once for all comparisons.
+    The values are in the order of `sets`, the differences in that of `preferences`. A metric that
+    has a value for every set is resampled once for all comparisons: `cache`, by metric and rows.
     """
 
     sets: pd.DataFrame

@@ -70,8 +70,8 @@ class Margins(JsonRecord):
     """Accuracy by the difference between the two sets, for the metric and for people.
 
     Attributes:
-        by_metric: in bins of equal size of |m(set 1) - m(set 2)|; equal margins share a bin, so a
-            metric with few values has fewer than 5.
+        by_metric: in 5 bins of equal size of |m(set 1) - m(set 2)|; equal margins share a bin, so
+            some may be empty.
         by_score: at each |score 1 - score 2|.
     """
 
@@ -80,12 +80,7 @@ class Margins(JsonRecord):
 
 
 def margins(preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap) -> Margins:
-    """Measure a metric's accuracy by margin, over the pairs of the symmetric rate.
-
-    Args:
-        preferences: (n_questions, ...), all columns of a release's table.
-        values: the metric, indexed by set_id, NaN where a set has none.
-    """
+    """Measure a metric's accuracy by margin, over the pairs of the symmetric rate."""
     pairs, set_1, (difference,) = preference.usable_pairs(
         preferences, metric_difference(preferences, values)
     )

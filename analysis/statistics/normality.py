@@ -67,10 +67,7 @@ class Normality(JsonRecord):
 
 
 def normality(values: pd.Series[float]) -> Normality:
-    """Test whether a variable is normal.
-
-    Args:
-        values: (n,), finite or NaN; NaN is excluded.
+    """Test whether the values of a variable are normal; NaN is excluded.
 
     Returns:
         W and p of Shapiro-Wilk; both NaN, with a reason, for fewer than 3 values or a constant.

@@ -64,12 +64,12 @@ class PairwiseAccuracy(JsonRecord):
 
 @dataclass(frozen=True, eq=False)
 class Relations:
-    """How metric and people relate the two sets of each pair.
+    """How metric and people relate the two sets of each of n pairs.
 
     Attributes:
-        gaps: (n,), the absolute difference of the metric's two values.
-        tied: (n,), whether people see no difference.
-        right: (n,), whether people prefer the set with the higher value.
+        gaps: the absolute difference of the metric's two values.
+        tied: whether people see no difference.
+        right: whether people prefer the set with the higher value.
     """
 
     gaps: FloatArray
@@ -108,8 +108,6 @@ def pairwise_accuracies(
     """Measure how often a metric and people relate two sets alike, ties included.
 
     Args:
-        preferences: (n_questions, ...), all columns of a release's table.
-        values: the metric, indexed by set_id; pairs with NaN are excluded.
         bootstrap: its seed also assigns the participants to folds.
 
     Returns:

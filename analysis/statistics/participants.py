@@ -50,7 +50,7 @@ class Outlier(JsonRecord):
 
 @dataclass(frozen=True, eq=False)
 class Participants(JsonRecord):
-    """How each participant answered.
+    """How each participant answered, and the outliers by figure and participant.
 
     Attributes:
         table: a row per participant, indexed by id, sorted; NaN where a figure is undefined:
@@ -60,9 +60,8 @@ class Participants(JsonRecord):
             `contradictions`, the share whose preferred set got the strictly lower score;
             `irrelevant`, the share that they flagged; `seconds`, the median of the active seconds;
             `failed_checks`, the number of checks they failed.
-        by_metric: for each metric, such a table of `rho`, Spearman's over their own sets, and
-            `tie_half`, the rate of this name over their own pairs.
-        outliers: by figure, then by participant.
+        by_metric: for each metric, such a table of `rho`, over their own sets, and `tie_half`, over
+            their own pairs.
     """
 
     table: pd.DataFrame

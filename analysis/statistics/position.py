@@ -75,11 +75,8 @@ def sign_flip_p(leads: NDArray[np.int64]) -> float:
     """Test that the sides do not matter, keeping each participant's answers together.
 
     If the sides were only labels, each participant's lead of set 1 over set 2 would be as likely to
-    have the opposite sign. p is the share of all sign patterns whose sum is at least as far from 0
-    as the observed one, counted exactly.
-
-    Args:
-        leads: (participants,) how much more often each preferred set 1 than set 2.
+    have the opposite sign. p is the share of all sign patterns whose sum of `leads` (participants,)
+    is at least as far from 0 as the observed one, counted exactly.
     """
     # The probability of each sum from -reach to reach, in steps of 2: all sums have one parity.
     probabilities = np.ones(1)

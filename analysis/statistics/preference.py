@@ -39,8 +39,8 @@ class RateTerms:
     """The numerator and denominator of a rate, pair by pair.
 
     Attributes:
-        hits: what each pair adds to the numerator: 0, 1, or one half.
-        counted: whether it adds 1 to the denominator; if not, its hits are 0.
+        hits: what each pair adds to the numerator: 0, 1, or one half; 0 if it is not counted.
+        counted: whether it adds 1 to the denominator.
     """
 
     hits: FloatArray
@@ -89,15 +89,11 @@ def _conditional(condition: BoolArray, hit: BoolArray) -> RateTerms:
 def usable_pairs(
     preferences: pd.DataFrame, *differences: pd.Series[float]
 ) -> tuple[pd.DataFrame, BoolArray, list[FloatArray]]:
-    """Select the questions with a preference and all metric values.
-
-    Args:
-        preferences: (n_questions, ...) with `preferred` (1, 2, 0 = tie).
-        differences: of each metric, what `metric_difference` returned.
+    """Select the n questions with a preference and all metric values.
 
     Returns:
-        The rows of the n usable questions, whether set 1 is preferred in each, and each metric's
-        differences, (n,) without NaN.
+        Their rows, whether set 1 is preferred in each, and each metric's differences (see
+        `metric_difference`), (n,) without NaN.
     """
     usable = has_preference(preferences).to_numpy()
     for difference in differences:
@@ -201,12 +197,8 @@ def given_tie(
 ) -> Rate:
     """Measure a metric where a second one ties (CIRQRS eq. 9).
 
-    P(set 1 preferred | m(set 1) > m(set 2) and other(set 1) = other(set 2)).
-
-    Args:
-        preferences: as for `preference_rates`.
-        values: the metric m, indexed by set_id, NaN where a set has none.
-        other: the second metric, likewise; pairs where it has no value are no ties.
+    P(set 1 preferred | m(set 1) > m(set 2) and other(set 1) = other(set 2)). Both metrics are
+    indexed by set_id; pairs where one lacks a value are excluded.
 
     Returns:
         The rate; NaN, with a reason, if no pair fulfils the condition.

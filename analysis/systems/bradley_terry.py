@@ -82,13 +82,9 @@ def log_strengths(wins: FloatArray) -> FloatArray:
 
 
 def resampled_log_strengths(wins: FloatArray) -> FloatArray:
-    """Fit the strengths of many resamples at once, by Newman's iteration (2023, eq. 27).
+    """`log_strengths` of many resamples (b, n_systems, n_systems) at once, (b, n_systems).
 
-    Args:
-        wins: (b, n_systems, n_systems).
-
-    Returns:
-        (b, n_systems), what `log_strengths` returns for each.
+    By Newman's iteration (2023, eq. 27).
     """
     strengths = np.full(wins.shape[:2], np.nan)
     unfinished = np.flatnonzero(_all_connected(wins))

@@ -33,7 +33,6 @@ class Strengths:
         estimates: by system, its log-strength; n counts the comparisons of all systems.
         fitted: (n_systems,) the log-strengths.
         resampled: (n_resamples, n_systems) those of each resample, NaN where undefined.
-        reason: why they are NaN.
     """
 
     estimates: Mapping[str, Estimate]
@@ -63,12 +62,9 @@ def strengths(
 ) -> Strengths:
     """Fit the systems' strengths, in the study and in each resample.
 
-    Args:
-        rows: (n, ...) with the system numbers `first` and `second`, `participant_id`, `query_id`.
-        share: (n,) 1 if `first` was preferred, 0 if `second` was, 0.5 for a tie.
-
-    Returns:
-        The strengths; NaN, with a reason, if some systems were never compared or never lost.
+    The rows have the system numbers `first` and `second`; `share` is 1 if the first was preferred,
+    0 if the second was, 0.5 for a tie. All are NaN, with a reason, if some systems were never
+    compared or never lost.
     """
     first, second = rows["first"].to_numpy(np.intp), rows["second"].to_numpy(np.intp)
     wins = count_wins(first, second, share, len(names))
