@@ -9,8 +9,8 @@ from typing import Final
 
 from hsfiq.collect.protocol import ImageView
 from hsfiq.drawn import Garment
-from hsfiq.drawn.draw import draw
 from hsfiq.drawn.garments import Colour, Logo, Neckline, Pattern, Sleeve
+from hsfiq.drawn.pictures import draw
 
 BETTER: Final = 1
 """The set that matches the text."""

@@ -25,7 +25,7 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Pair, Question, Response, Study
 from hsfiq.demo.study import DrawnQuery, store_queries
 from hsfiq.drawn import catalogue, corpus, draw_split, generator
-from hsfiq.drawn.draw import write_images
+from hsfiq.drawn.pictures import write_images
 from hsfiq.simulate.participant import sum_of
 from hsfiq.study.config import Checks, Design, Presentation, StudyConfig
 from hsfiq.study.design import draw_study

@@ -15,8 +15,8 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.demo.folder import IMAGE_FOLDER
 from hsfiq.drawn import SYSTEMS, DrawnTriplet, Garment, catalogue, corpus, draw_split, generator
-from hsfiq.drawn.draw import write_images
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
+from hsfiq.drawn.pictures import write_images
 from hsfiq.drawn.triplets import Split
 from hsfiq.ids import REVERSED
 from hsfiq.importing.datasets import dataset_named, import_source

@@ -2,12 +2,11 @@
 
 For the demo, the tests and the benchmarks. Everything is drawn from seeded generators and comes
 from the garments' attributes, never from a scorer, so every claim of the pipeline can be held
-against the truth. The pictures are in `hsfiq.drawn.draw`, which alone needs Pillow.
+against the truth. The pictures are in `hsfiq.drawn.pictures`, which alone needs Pillow.
 """
 
 from hsfiq.drawn.annotators import Population, SimulatedAnnotator, draw_annotators
-from hsfiq.drawn.garments import Garment, catalogue, corpus, garment_of
-from hsfiq.drawn.seeds import generator
+from hsfiq.drawn.garments import Garment, catalogue, corpus, garment_of, generator
 from hsfiq.drawn.systems import SYSTEMS, DrawnSystem
 from hsfiq.drawn.triplets import DrawnTriplet, draw_split, draw_triplets
 from hsfiq.drawn.utility import set_utility, utility

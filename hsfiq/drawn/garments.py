@@ -11,7 +11,9 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from itertools import product
+from random import Random
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hsfiq.errors import HsfiqError
@@ -19,7 +21,6 @@ from hsfiq.records import InvalidRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from random import Random
 
 Category = Literal["dress", "shirt", "toptee"]
 Colour = Literal["black", "white", "grey", "red", "pink", "yellow", "green", "blue"]
@@ -137,6 +138,19 @@ def garment_of(image_id: str) -> Garment:
 def differences(one: Garment, other: Garment) -> tuple[Attribute, ...]:
     """The attributes in which two garments differ, in the order of `ATTRIBUTES`."""
     return tuple(name for name in ATTRIBUTES if one.value(name) != other.value(name))
+
+
+def generator(seed: int, *purpose: str) -> Random:
+    """Return a generator that depends on the seed and its purpose alone, in every process.
+
+    So what one generator draws does not depend on how often another was used.
+
+    Args:
+        seed: the seed of the simulation.
+        purpose: such as a system and a query id.
+    """
+    key = "\0".join((str(seed), *purpose))
+    return Random(int.from_bytes(sha256(key.encode()).digest()[:8], "big"))  # noqa: S311 (no secret)
 
 
 def catalogue(rng: Random, n_per_category: int) -> tuple[Garment, ...]:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageChops, ImageStat, UnidentifiedImageError
 
-from hsfiq.drawn.draw import SIZE, draw
 from hsfiq.drawn.garments import ATTRIBUTES, CATEGORIES, VALUES, Garment
+from hsfiq.drawn.pictures import SIZE, draw
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hsfiq.drawn.seeds import generator
+from hsfiq.drawn.garments import generator
 from hsfiq.drawn.utility import kept_utility, reference_likeness, text_utility
 from hsfiq.records import RankedList
 

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 from hsfiq.atomic_files import sync
 from hsfiq.drawn import DrawnTriplet, Garment, catalogue, corpus, draw_triplets, generator
-from hsfiq.drawn.draw import write_images
 from hsfiq.drawn.garments import CATEGORIES
+from hsfiq.drawn.pictures import write_images
 from hsfiq.drawn.triplets import SHARES, target_split
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.folder import usual_folder

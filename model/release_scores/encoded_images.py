@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from hsfiq.drawn import garment_of
-from hsfiq.drawn.draw import write_images
+from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.folder import ImageFolder, usual_folder
 from hsfiq.model.features.cache import FeatureCache

@@ -8,8 +8,8 @@ pytest.importorskip("PIL")
 
 from PIL import Image, ImageChops, ImageStat
 
-from hsfiq.drawn.draw import SIZE, draw, write_images
 from hsfiq.drawn.garments import ATTRIBUTES, VALUES, Category, Garment, catalogue
+from hsfiq.drawn.pictures import SIZE, draw, write_images
 
 
 @pytest.mark.parametrize("category", ["dress", "shirt", "toptee"])

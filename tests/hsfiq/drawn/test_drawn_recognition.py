@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from hsfiq.drawn import Garment, catalogue
-from hsfiq.drawn.draw import draw
+from hsfiq.drawn.pictures import draw
 from hsfiq.drawn.recognition import recognise
 from hsfiq.errors import UnreadableInput
 

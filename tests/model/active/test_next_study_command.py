@@ -15,7 +15,7 @@ from hsfiq.active.candidates import Candidate, Candidates, PossibleSet
 from hsfiq.demo.folder import database_url
 from hsfiq.demo.study import NAME
 from hsfiq.drawn import catalogue, generator
-from hsfiq.drawn.draw import write_images
+from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.active.opinions import RATE, SAMPLES, dropout_masks, opinions
 from hsfiq.model.active.priors import FITTED, OWN, prior_of

@@ -1,23 +1,32 @@
-"""The colours that garments are drawn in."""
+"""Pictures of garments, as in an illustrated catalogue. Needs Pillow (the `annotate` extra)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from PIL import Image, ImageChops
+
+from hsfiq.drawn.layers import FRAME, NEUTRAL, layers
+from hsfiq.drawn.prints import logo_parts, pattern_parts
+
 if TYPE_CHECKING:
-    from hsfiq.drawn.garments import Colour
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from hsfiq.drawn.garments import Colour, Garment
 
 Rgb = tuple[int, int, int]
 
-BACKDROP_TOP: Rgb = (249, 247, 243)
-BACKDROP_BOTTOM: Rgb = (237, 233, 226)
-SHADOW: Rgb = (96, 86, 76)
+SIZE = FRAME
+"""Width and height of a picture in pixels: 360 x 480."""
+
+_JPEG_QUALITY = 88
 
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The colours of one garment: cloth, print and logo, petals, flower hearts, leaves, buttons."""
+    """The colours of one garment: `ink` for patterns and logos, `heart` for flower centres."""
 
     cloth: Rgb
     ink: Rgb
@@ -96,3 +105,33 @@ PALETTES: dict[Colour, Palette] = {
         button=(230, 232, 236),
     ),
 }
+
+
+def draw(garment: Garment, size: tuple[int, int] = SIZE) -> Image.Image:
+    """Draw a garment, the same pixels every time with the same version of Pillow.
+
+    Args:
+        garment: what to draw.
+        size: width and height in pixels; 3:4 keeps the garment's proportions.
+    """
+    palette = PALETTES[garment.colour]
+    shared = layers(garment.category, garment.sleeve, garment.neckline)
+    cloth = Image.new("RGB", FRAME, palette.cloth)
+    for role, mask in (
+        *pattern_parts(garment.category, garment.sleeve, garment.pattern),
+        ("cloth", shared.unpatterned),
+        *logo_parts(garment.category, garment.neckline, garment.logo),
+    ):
+        cloth.paste(getattr(palette, role), mask=mask)
+    cloth.paste(palette.button, mask=shared.buttons)
+    shaded = ImageChops.add(cloth, shared.shading, 1, -NEUTRAL)
+    picture = Image.composite(shaded, shared.backdrop, shared.cloth)
+    return picture if size == FRAME else picture.resize(size, Image.Resampling.LANCZOS)
+
+
+def write_images(garments: Iterable[Garment], folder: Path, size: tuple[int, int] = SIZE) -> None:
+    """Write each garment's picture to `<image id>.jpg` in the folder, creating it if needed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for garment in garments:
+        path = folder / f"{garment.image_id}.jpg"
+        draw(garment, size).save(path, format="JPEG", quality=_JPEG_QUALITY)
