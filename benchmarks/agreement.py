@@ -36,7 +36,7 @@ from hsfiq.demo.folder import database_url
 from hsfiq.demo.study import draw_catalogue, draw_queries, queries_per_category
 from hsfiq.drawn import DrawnTriplet, Garment, garment_of, utility
 from hsfiq.drawn.triplets import Split
-from hsfiq.drawn.utility import reference_likeness, text_utility
+from hsfiq.drawn.utility import reference_similarity, text_utility
 from hsfiq.releases.reader import read_sets
 from hsfiq.study.config import Design
 
@@ -46,7 +46,7 @@ RESAMPLES = 1000
 KNOWING: dict[str, Callable[[DrawnTriplet, Garment], float]] = {
     "oracle": utility,
     "text-only": text_utility,
-    "image-only": reference_likeness,
+    "image-only": reference_similarity,
 }
 QUICK = ("--limit", "600", "--set", "epochs=5")
 """Without --full: a shorter training, to end soon."""

@@ -1,8 +1,8 @@
 """The drawn catalogue: garments, triplets, systems and annotators with known ground truth.
 
-For the demo, the tests and the benchmarks. Everything is drawn from seeded generators and comes
-from the garments' attributes, never from a scorer, so every claim of the pipeline can be held
-against the truth. The pictures are in `hsfiq.drawn.pictures`, which alone needs Pillow.
+For the demo, the tests and the benchmarks. Everything is drawn by seeded generators and follows
+from the garments' attributes, never from a scorer, so that every result of the pipeline can be
+compared with the truth. Only pictures and recognising them need Pillow.
 """
 
 from hsfiq.drawn.annotators import Population, SimulatedAnnotator, draw_annotators

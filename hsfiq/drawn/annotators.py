@@ -1,15 +1,16 @@
 """Simulated annotators whose noise, side bias, offset and lapses are known.
 
-Each retrieved set leaves one noisy impression on an annotator:
+An annotator has one noisy impression of each retrieved set:
 
-    impression = SLOPE * set utility + noise * (a standard Gumbel draw)
+    impression = SLOPE * set utility + noise * (a draw from the standard Gumbel distribution)
 
-The preferred set is the one with the larger impression, `side_bias` added to set 1; the two scores
-are the same impressions, the annotator's `offset` added, cut at `CUTS`. So the preference follows a
-logistic law that `SimulatedAnnotator.share_of_set_1` states exactly, and a preferred set has the
-lower score only by side bias or by a lapse: in about one question of a hundred, as people do.
-Over a session the offset moves by `drift`, in equal steps from the first question to the last.
-The standard values give the published answers' score shares, score ties and side-1 share, nearly.
+The set with the larger impression is preferred, after `side_bias` was added to set 1. The scores
+are the same impressions plus the annotator's `offset`, with `CUTS` as thresholds. So the preference
+follows a logistic model, which `SimulatedAnnotator.share_of_set_1` computes exactly, and a
+preferred set has the lower score only by side bias or by a lapse: in about one question in a
+hundred, as with people. From the first question to the last, the offset changes linearly by
+`drift`. The standard values approximate the shares of scores, of equal scores and of set 1 among
+the published answers.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ CUTS = (3.1, 4.55, 5.7, 7.05)
 """The impressions at which the score becomes 2, 3, 4 and 5."""
 
 TIE_WIDTH = 0.35
-"""Impressions that differ by no more than this are a tie, where the study allows one."""
+"""Impressions that differ by at most this are a tie, if the study allows ties."""
 
-HOPELESS = 0.6
-"""Below this utility, a set does not fit the text."""
+IRRELEVANT_BELOW = 0.6
+"""A set of lower utility does not fit the text."""
 
-_FLAGS_HOPELESS, _FLAGS_ANYWAY = 0.25, 0.03
-_SECONDS_SPREAD = 0.55  # of the logarithm
-_LAPSE_HURRY = 0.35  # a lapse takes this part of the usual time
+_FLAG_RATE_IF_IRRELEVANT, _FLAG_RATE = 0.25, 0.03
+_SECONDS_SPREAD = 0.55  # standard deviation of the logarithm
+_LAPSE_TIME_SHARE = 0.35  # of the time that the answer would take otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,12 @@ class SimulatedAnnotator:
     """The known parameters of one annotator.
 
     Attributes:
-        name: says that nobody real answered, such as `simulated-07`.
+        name: marks the answers as simulated, such as `simulated-07`.
         noise: scale of the Gumbel noise on an impression; 0 is an oracle.
         side_bias: added to set 1 when the two are compared; logits at noise 1.
         offset: leniency, added to both impressions before they become scores.
-        lapse_rate: the share of questions answered without looking.
-        median_seconds: half of the questions take less than this; 0 is at once.
-        drift: how much more lenient they are at the last question than at the first.
+        lapse_rate: share of the questions answered at random.
+        drift: difference of the offset between the last question and the first.
     """
 
     name: str
@@ -64,13 +64,13 @@ class SimulatedAnnotator:
     drift: float = 0.0
 
     def share_of_set_1(self, utility_1: float, utility_2: float) -> float:
-        """The probability that set 1 is preferred, ties not allowed."""
+        """Return the probability that set 1 is preferred if ties are not allowed."""
         margin = SLOPE * (utility_1 - utility_2) + self.side_bias
         if self.noise > 0:
-            looked = 0.5 + 0.5 * math.tanh(margin / self.noise / 2)  # logistic, never overflows
+            attentive = 0.5 + 0.5 * math.tanh(margin / self.noise / 2)  # logistic, no overflow
         else:
-            looked = 0.5 + 0.5 * ((margin > 0) - (margin < 0))
-        return (1 - self.lapse_rate) * looked + self.lapse_rate / 2
+            attentive = 0.5 + 0.5 * ((margin > 0) - (margin < 0))
+        return (1 - self.lapse_rate) * attentive + self.lapse_rate / 2
 
     def answer(
         self,
@@ -81,25 +81,26 @@ class SimulatedAnnotator:
         ties_allowed: bool = False,
         progress: float = 0.0,
     ) -> Answer:
-        """Answer one question, with the active seconds and no other times.
+        """Answer one question; of its times, only the active seconds are set.
 
         Args:
-            rng: the generator; the same state gives the same answer.
-            utility_1: the utility of set 1, 0 to 1.
-            utility_2: the utility of set 2, 0 to 1.
-            ties_allowed: whether the study lets the preferred set be 0.
-            progress: how far the session is, 0 at its first question and 1 at its last.
+            rng: the same state gives the same answer.
+            utility_1: of set 1, 0 to 1.
+            utility_2: of set 2, 0 to 1.
+            ties_allowed: whether the preferred set may be 0.
+            progress: 0 at the first question, 1 at the last.
         """
         seconds = self.median_seconds * rng.lognormvariate(0, _SECONDS_SPREAD)
         if rng.random() < self.lapse_rate:
-            return _lapse(rng, seconds * _LAPSE_HURRY)
-        one = SLOPE * utility_1 + self.noise * _gumbel(rng)
-        other = SLOPE * utility_2 + self.noise * _gumbel(rng)
+            return _lapse(rng, seconds * _LAPSE_TIME_SHARE)
+        impression_1 = SLOPE * utility_1 + self.noise * _gumbel(rng)
+        impression_2 = SLOPE * utility_2 + self.noise * _gumbel(rng)
+        margin = impression_1 + self.side_bias - impression_2
         offset = self.offset + self.drift * progress
         return Answer(
-            score_1=_score(one + offset),
-            score_2=_score(other + offset),
-            preferred=_preferred(rng, one + self.side_bias - other, ties_allowed=ties_allowed),
+            score_1=_score(impression_1 + offset),
+            score_2=_score(impression_2 + offset),
+            preferred=_preferred(rng, margin, ties_allowed=ties_allowed),
             irrelevant=_flagged(rng, max(utility_1, utility_2)),
             times=Times(active_seconds=round(seconds, 3)),
         )
@@ -109,9 +110,8 @@ class SimulatedAnnotator:
 class Population:
     """The distribution of annotators: means, and spreads (standard deviations).
 
-    Noise is log-normal about its median, side bias, offset and drift normal, the lapse rate
-    exponential (most hardly lapse, a few often) and never above a half, the median seconds
-    log-normal.
+    Noise and median seconds are log-normal about their medians; side bias, offset and drift are
+    normal; the lapse rate is exponential (most rarely lapse, a few often), at most one half.
     """
 
     noise: float = 1.0
@@ -133,9 +133,9 @@ STANDARD = Population()
 def draw_annotators(
     rng: Random, n: int, population: Population = STANDARD
 ) -> tuple[SimulatedAnnotator, ...]:
-    """Draw `n` annotators, named `simulated-1` onwards (padded to the same length)."""
+    """Draw `n` annotators, named `simulated-1` onwards, with zeros for equal length."""
     width = len(str(n))
-    steady = [
+    without_drift = [
         SimulatedAnnotator(
             name=f"simulated-{number:0{width}d}",
             noise=population.noise * rng.lognormvariate(0, population.noise_spread),
@@ -147,10 +147,10 @@ def draw_annotators(
         )
         for number in range(1, n + 1)
     ]
-    # After everything else: a seed draws the same annotators with drift as without.
+    # Last, so that a seed draws the same annotators with drift as without.
     return tuple(
         replace(annotator, drift=rng.gauss(population.drift, population.drift_spread))
-        for annotator in steady
+        for annotator in without_drift
     )
 
 
@@ -172,16 +172,16 @@ def _preferred(rng: Random, margin: float, *, ties_allowed: bool) -> int:
 
 
 def _flagged(rng: Random, better: float) -> bool:
-    """Draw the irrelevant flag, set mostly if not even the better set fits."""
-    return rng.random() < (_FLAGS_HOPELESS if better < HOPELESS else _FLAGS_ANYWAY)
+    """Draw the irrelevant flag from the utility of the better set."""
+    return rng.random() < (_FLAG_RATE_IF_IRRELEVANT if better < IRRELEVANT_BELOW else _FLAG_RATE)
 
 
 def _lapse(rng: Random, seconds: float) -> Answer:
-    """Draw an inattentive answer: everything is random, so it may contradict itself."""
+    """Draw an inattentive answer, which may contradict itself."""
     return Answer(
         score_1=rng.randint(LOWEST_SCORE, HIGHEST_SCORE),
         score_2=rng.randint(LOWEST_SCORE, HIGHEST_SCORE),
         preferred=rng.choice((1, 2)),
-        irrelevant=rng.random() < _FLAGS_ANYWAY,
+        irrelevant=rng.random() < _FLAG_RATE,
         times=Times(active_seconds=round(seconds, 3)),
     )

@@ -1,13 +1,13 @@
 """Captions in FashionIQ's style, from the attributes in which two garments differ.
 
-Like the real ones they are written by two voices who each say only some of the differences, now
-exactly ("has three quarter sleeves"), now loosely ("has longer sleeves"), and never an untrue one.
+As in FashionIQ, two writers each mention only some of the differences, exactly ("has three quarter
+sleeves") or vaguely ("has longer sleeves"). Every statement is true.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hsfiq.drawn.garments import VALUES, Attribute, Garment, differences
 from hsfiq.records import InvalidRecord
@@ -15,16 +15,18 @@ from hsfiq.records import InvalidRecord
 if TYPE_CHECKING:
     from random import Random
 
+T = TypeVar("T")
+
 NOUNS = {"dress": "dress", "shirt": "shirt", "toptee": "top"}
 
-VOICES = (0.75, 0.6)
-"""How likely each of the two writers is to mention a difference (each mentions at least one)."""
+MENTION_RATES = (0.75, 0.6)
+"""The probability that each writer mentions a difference; both mention at least one."""
 
-# From dark to light; neighbours are too alike to be called darker or lighter.
+# From dark to light.
 _LIGHTNESS = {
     "black": 0, "blue": 2, "red": 2, "green": 2, "grey": 3, "pink": 5, "yellow": 5, "white": 6,
 }  # fmt: skip
-_CLEARLY = 2
+_LIGHTNESS_STEP = 2  # colours that differ by less are not called darker or lighter
 
 _SLEEVES = {
     "none": ("is sleeveless", "has no sleeves", "is without sleeves"),
@@ -63,6 +65,13 @@ _LOGOS = {
 }
 
 
+_WITH_RATE, _CAPITAL_RATE = 0.5, 0.06
+# After one of these words, "with" would change the meaning.
+_NO_WITH_AFTER = frozenset({"with", "without", "instead", "not", "no"})
+_CONJUNCTIONS = (" and ", " and ", ", ")
+_SUBJECT_WEIGHTS = (88, 4, 8)
+
+
 @dataclass(frozen=True, slots=True)
 class Captions:
     """The two captions of a triplet, and the attributes that at least one of them mentions."""
@@ -72,10 +81,10 @@ class Captions:
 
 
 def write_captions(rng: Random, reference: Garment, target: Garment) -> Captions:
-    """Write the two captions that describe how the target differs from the reference.
+    """Write two captions that describe how the target differs from the reference.
 
     Raises:
-        InvalidRecord: the two are the same garment, or of two categories.
+        InvalidRecord: the garments are the same, or of two categories.
     """
     different = differences(reference, target)
     if not different or reference.category != target.category:
@@ -83,27 +92,26 @@ def write_captions(rng: Random, reference: Garment, target: Garment) -> Captions
             f"no caption leads from {reference.image_id} to {target.image_id}: "
             "two different garments of one category are needed"
         )
-    # Each writer has its own phrases; otherwise a single difference would get the same words twice.
-    phrases = {name: _shuffled(rng, ways_to_say(name, reference, target)) for name in different}
-    mentioned = [_choose(rng, different, openness) for openness in VOICES]
+    # The writers use different phrases for the same difference.
+    phrases = {name: _shuffled(rng, phrases_for(name, reference, target)) for name in different}
+    mentioned = [_choose(rng, different, rate) for rate in MENTION_RATES]
     first, second = (
-        _sentence(rng, [phrases[name][voice] for name in names], NOUNS[target.category])
-        for voice, names in enumerate(mentioned)
+        _sentence(rng, [phrases[name][writer] for name in names], NOUNS[target.category])
+        for writer, names in enumerate(mentioned)
     )
     return Captions((first, second), frozenset(mentioned[0]) | frozenset(mentioned[1]))
 
 
-def _shuffled(rng: Random, phrases: list[str]) -> list[str]:
-    return rng.sample(phrases, len(phrases))
+def _shuffled(rng: Random, values: list[T]) -> list[T]:
+    return rng.sample(values, len(values))
 
 
-def _choose(rng: Random, names: tuple[Attribute, ...], openness: float) -> list[Attribute]:
+def _choose(rng: Random, names: tuple[Attribute, ...], rate: float) -> list[Attribute]:
     """Draw the differences that one writer mentions, in random order."""
-    kept = [name for name in names if rng.random() < openness] or [rng.choice(names)]
-    return rng.sample(kept, len(kept))
+    return _shuffled(rng, [name for name in names if rng.random() < rate] or [rng.choice(names)])
 
 
-def ways_to_say(attribute: Attribute, reference: Garment, target: Garment) -> list[str]:
+def phrases_for(attribute: Attribute, reference: Garment, target: Garment) -> list[str]:
     """Return all phrases for a difference; each begins with `is` or `has`."""
     before, after = reference.value(attribute), target.value(attribute)
     if attribute == "colour":
@@ -125,7 +133,7 @@ def _colour_phrases(before: str, after: str, noun: str) -> list[str]:
         f"is {after} and not {before}",
     ]
     step = _LIGHTNESS[after] - _LIGHTNESS[before]
-    if abs(step) >= _CLEARLY:
+    if abs(step) >= _LIGHTNESS_STEP:
         phrases.append("is lighter in color" if step > 0 else "is darker")
     return phrases
 
@@ -147,20 +155,13 @@ def _pattern_comparisons(before: str, after: str) -> list[str]:
 
 
 def _sentence(rng: Random, phrases: list[str], noun: str) -> str:
-    """Join one writer's phrases in FashionIQ's style: mostly lower case, often with no subject."""
+    """Join a writer's phrases in FashionIQ's style: mostly lower case, often without a subject."""
     text = phrases[0]
     for phrase in phrases[1:]:
-        open_ended = phrase.startswith("has ") and not _CLOSED.intersection(text.split())
-        if open_ended and rng.random() < _WITH:
+        fits_with = phrase.startswith("has ") and not _NO_WITH_AFTER.intersection(text.split())
+        if fits_with and rng.random() < _WITH_RATE:
             text += " with " + phrase.removeprefix("has ")
         else:
-            text += rng.choice(_JOINTS) + phrase
-    text = rng.choices(["", "it ", f"the {noun} "], _SUBJECTS)[0] + text
-    return text.capitalize() if rng.random() < _CAPITAL else text
-
-
-_WITH, _CAPITAL = 0.5, 0.06
-# After these words a further "with" would read as part of what they begin.
-_CLOSED = frozenset({"with", "without", "instead", "not", "no"})
-_JOINTS = (" and ", " and ", ", ")
-_SUBJECTS = (88, 4, 8)
+            text += rng.choice(_CONJUNCTIONS) + phrase
+    text = rng.choices(["", "it ", f"the {noun} "], _SUBJECT_WEIGHTS)[0] + text
+    return text.capitalize() if rng.random() < _CAPITAL_RATE else text

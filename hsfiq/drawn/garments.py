@@ -1,8 +1,8 @@
 """Garments as attributes, and catalogues of them.
 
-A garment is its attributes and nothing else, so two garments with the same attributes are the
-same image. The image id is a fixed scramble of the attributes' place in the space of all garments:
-stable over seeds and catalogue sizes, readable, and telling nobody what is in the picture.
+A garment is defined by its attributes, so two garments with the same attributes are the same image.
+The image id is a fixed permutation of the garment's number among all garments: it does not depend
+on the seed or on the catalogue's size, and does not reveal the attributes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from itertools import product
+from itertools import chain, product
 from random import Random
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -56,15 +56,15 @@ HELD_OUT: frozenset[tuple[str, str]] = frozenset(
 """(colour, pattern) combinations that no triplet of `train` or `val` has on either side."""
 
 PER_CATEGORY = math.prod(len(values) for values in VALUES.values())
-"""How many distinct garments a category has: 1,920."""
+"""The number of distinct garments of a category: 1,920."""
 
 _N_GARMENTS = PER_CATEGORY * len(CATEGORIES)
-# Prime to the number of garments, so that place -> number is a permutation.
+# The stride is coprime to the number of garments, so that place -> number is a permutation.
 _STRIDE, _SHIFT = 2287, 911
-_UNSTRIDE = pow(_STRIDE, -1, _N_GARMENTS)
+_INVERSE_STRIDE = pow(_STRIDE, -1, _N_GARMENTS)
 
-# Shops have more plain garments without a logo than a uniform draw would give.
-_COMMONNESS = {("pattern", "plain"): 1.6, ("logo", "none"): 3.5}
+# As in shops, plain garments and garments without a logo are more common than a uniform draw gives.
+_WEIGHTS = {("pattern", "plain"): 1.6, ("logo", "none"): 3.5}
 
 
 class CatalogueTooSmall(HsfiqError, ValueError):
@@ -73,7 +73,7 @@ class CatalogueTooSmall(HsfiqError, ValueError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Garment:
-    """One drawn garment; see the literal types for what each attribute can be.
+    """One drawn garment.
 
     Raises:
         InvalidRecord: an attribute has an invalid value.
@@ -94,7 +94,6 @@ class Garment:
                 raise InvalidRecord(f"no garment has the {attribute} {self.value(attribute)!r}")
 
     def value(self, attribute: Attribute) -> str:
-        """Return the value of an attribute."""
         value: str = getattr(self, attribute)
         return value
 
@@ -127,17 +126,17 @@ def garment_of(image_id: str) -> Garment:
     number = int(image_id[1:]) if re.fullmatch("g[0-9]{4}", image_id) else _N_GARMENTS
     if number >= _N_GARMENTS:
         raise InvalidRecord(f"{image_id!r} is no image of the drawn catalogue")
-    place = (number - _SHIFT) * _UNSTRIDE % _N_GARMENTS
+    place = (number - _SHIFT) * _INVERSE_STRIDE % _N_GARMENTS
     values: dict[str, str] = {}
     for attribute in reversed(ATTRIBUTES):
-        place, which = divmod(place, len(VALUES[attribute]))
-        values[attribute] = VALUES[attribute][which]
+        place, index = divmod(place, len(VALUES[attribute]))
+        values[attribute] = VALUES[attribute][index]
     return Garment(CATEGORIES[place], **values)  # type: ignore[arg-type]  # checked by Garment
 
 
-def differences(one: Garment, other: Garment) -> tuple[Attribute, ...]:
-    """The attributes in which two garments differ, in the order of `ATTRIBUTES`."""
-    return tuple(name for name in ATTRIBUTES if one.value(name) != other.value(name))
+def differences(garment: Garment, other: Garment) -> tuple[Attribute, ...]:
+    """Return the attributes in which two garments differ, in the order of `ATTRIBUTES`."""
+    return tuple(name for name in ATTRIBUTES if garment.value(name) != other.value(name))
 
 
 def generator(seed: int, *purpose: str) -> Random:
@@ -154,42 +153,34 @@ def generator(seed: int, *purpose: str) -> Random:
 
 
 def catalogue(rng: Random, n_per_category: int) -> tuple[Garment, ...]:
-    """Draw distinct garments, as many of each category, in the order of their image ids.
-
-    Args:
-        rng: the generator; the same state gives the same catalogue.
-        n_per_category: garments of each of the three categories, 1 to `PER_CATEGORY`.
+    """Draw `n_per_category` distinct garments of each category; return them by image id.
 
     Raises:
-        CatalogueTooSmall: fewer than 1, or more than a category has.
+        CatalogueTooSmall: the number is not from 1 to `PER_CATEGORY`.
     """
     if not 1 <= n_per_category <= PER_CATEGORY:
         raise CatalogueTooSmall(
             f"a category has 1 to {PER_CATEGORY} distinct garments, not {n_per_category}"
         )
-    drawn = (
-        garment
-        for category in CATEGORIES
-        for garment in _draw_category(rng, category, n_per_category)
-    )
+    drawn = chain.from_iterable(_draw_category(rng, name, n_per_category) for name in CATEGORIES)
     return tuple(sorted(drawn, key=lambda garment: garment.image_id))
 
 
 def corpus(garments: Iterable[Garment], category: Category) -> tuple[Garment, ...]:
-    """Return the garments of a category: the candidates of its queries."""
+    """Return the garments of a category, the candidates for its queries."""
     return tuple(garment for garment in garments if garment.category == category)
 
 
 def _draw_category(rng: Random, category: Category, n: int) -> list[Garment]:
-    """Draw `n` of a category's garments without replacement, common ones more often."""
+    """Draw `n` garments of a category without replacement, by their weights."""
     keyed = []
     for values in product(*VALUES.values()):
         garment = Garment(category, *values)  # type: ignore[arg-type]  # from VALUES
-        # Efraimidis and Spirakis: the n largest of u^(1/w) are a weighted draw.
-        keyed.append((rng.random() ** (1 / _commonness(garment)), garment))
+        # Efraimidis and Spirakis (2006): the n largest of u^(1/weight) are a weighted sample.
+        keyed.append((rng.random() ** (1 / _weight(garment)), garment))
     keyed.sort(reverse=True)
     return [garment for _, garment in keyed[:n]]
 
 
-def _commonness(garment: Garment) -> float:
-    return math.prod(_COMMONNESS.get((name, garment.value(name)), 1.0) for name in ATTRIBUTES)
+def _weight(garment: Garment) -> float:
+    return math.prod(_WEIGHTS.get((name, garment.value(name)), 1.0) for name in ATTRIBUTES)

@@ -1,9 +1,8 @@
-"""Reading a caption with the reference and the text alone, without the target.
+"""Interpreting a caption from the reference and the text alone, without the target.
 
-The inverse of `hsfiq.drawn.captions`: each phrase of a text stands for the values that could have
-been meant by it ("has longer sleeves": every longer length), so a text has one or more possible
-triplets. Where every phrase is exact there is one, and what an image is worth is the true utility,
-to the last bit.
+The inverse of `hsfiq.drawn.captions`: each phrase stands for the values that it may mean ("has
+longer sleeves": every longer length), so a text has one or more possible triplets. If every phrase
+is exact, there is one, and its utilities are exactly the true ones.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING
 
-from hsfiq.drawn.captions import NOUNS, ways_to_say
+from hsfiq.drawn.captions import NOUNS, phrases_for
 from hsfiq.drawn.garments import ATTRIBUTES, VALUES, Attribute, Garment
 from hsfiq.drawn.triplets import DrawnTriplet
 from hsfiq.drawn.utility import utility
@@ -24,22 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _SUBJECT = re.compile(f"(?:it|the (?:{'|'.join(NOUNS.values())})) ")
-_JOINTS = ((" and ", ""), (", ", ""), (" with ", "has "))
-"""Words that join two phrases, and the verb that they replace."""
+_CONJUNCTIONS = ((" and ", ""), (", ", ""), (" with ", "has "))
+"""Words between two phrases, and the verb that they replace."""
 
 Meanings = dict[str, tuple[Attribute, frozenset[str]]]
-"""By phrase: its attribute, and the values that it may mean."""
+"""The attribute of each phrase, and the values that it may mean."""
 
 
 def read(text: str, reference: Garment) -> tuple[DrawnTriplet, ...]:
-    """Return the triplets that a text beside its reference image may mean.
-
-    Args:
-        text: one or more captions of the catalogue, joined.
-        reference: the garment that the reference image shows.
+    """Return the triplets that a text, of one or more joined captions, may mean.
 
     Raises:
-        UnreadableInput: the text is none of the catalogue's.
+        UnreadableInput: the text consists of other phrases, or contradicts itself.
     """
     known = _meanings(reference)
     phrases = _phrases(" and " + text.lower(), known)
@@ -58,12 +53,9 @@ def read(text: str, reference: Garment) -> tuple[DrawnTriplet, ...]:
 
 
 def set_utility_as_read(possible: Sequence[DrawnTriplet], garments: Sequence[Garment]) -> float:
-    """Return a retrieved set's utility to a reader, 0 to 1: the mean over its images.
-
-    An image's utility is that for the possible triplet which it fits best.
-    """
-    worth = (max(utility(triplet, garment) for triplet in possible) for garment in garments)
-    return sum(worth) / len(garments)
+    """Return the mean utility of a set's images, each for the triplet that it fits best."""
+    best = (max(utility(triplet, garment) for triplet in possible) for garment in garments)
+    return sum(best) / len(garments)
 
 
 @cache
@@ -73,20 +65,21 @@ def _meanings(reference: Garment) -> Meanings:
     for name in ATTRIBUTES:
         for value in VALUES[name]:
             if value != reference.value(name):
-                for phrase in ways_to_say(name, reference, _changed(reference, {name: value})):
+                for phrase in phrases_for(name, reference, _changed(reference, {name: value})):
                     values.setdefault((phrase, name), set()).add(value)
-    return {phrase: (name, frozenset(meant)) for (phrase, name), meant in values.items()}
+    return {phrase: (name, frozenset(named)) for (phrase, name), named in values.items()}
 
 
 def _phrases(text: str, known: Meanings) -> tuple[str, ...] | None:
-    """Split a text into known phrases; None if it has others."""
+    """Split a text into known phrases; None if that is impossible."""
     if not text:
         return ()
-    for joint, verb in _JOINTS:
-        if not text.startswith(joint):
+    for conjunction, verb in _CONJUNCTIONS:
+        if not text.startswith(conjunction):
             continue
-        rest = verb + text.removeprefix(joint)
-        rest = _SUBJECT.sub("", rest, count=1) if _SUBJECT.match(rest) else rest
+        rest = verb + text.removeprefix(conjunction)
+        if subject := _SUBJECT.match(rest):
+            rest = rest[subject.end() :]
         for phrase in known:
             if rest.startswith(phrase):
                 following = _phrases(rest.removeprefix(phrase), known)
@@ -96,7 +89,7 @@ def _phrases(text: str, known: Meanings) -> tuple[str, ...] | None:
 
 
 def _targets(reference: Garment, wanted: Mapping[Attribute, frozenset[str]]) -> list[Garment]:
-    """Yield the reference with each combination of wanted values."""
+    """Return the reference with each combination of wanted values."""
     choices = product(*(sorted(values) for values in wanted.values()))
     return [_changed(reference, dict(zip(wanted, chosen, strict=True))) for chosen in choices]
 

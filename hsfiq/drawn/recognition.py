@@ -1,8 +1,8 @@
-"""Which garment a picture shows, by comparing it with drawn ones. Needs Pillow.
+"""Recognising the garment in a picture by comparing it with drawn ones. Needs Pillow.
 
-Best first: the garments most like the picture are the ones whose neighbours (one attribute changed)
-are drawn next, until one is far more like it than every neighbour. So a served picture, compressed
-twice and without a name, is known after some dozens of drawings more, and all of them are kept.
+Best-first search: draw the neighbours (one attribute changed) of the garment most similar to the
+picture, until one garment is far more similar than all its neighbours. So a served picture, without
+a name and compressed twice, needs some dozens of further drawings, which are cached.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SMALL = (SIZE[0] // 10, SIZE[1] // 10)
-"""Pixels at which pictures are compared: most of what compression adds is averaged out."""
+"""Pictures are compared in this size, which averages out most compression artefacts."""
 
-_NEAR = 4.0
-"""Mean squared difference (levels of 255) that compression may make; mostly it makes 1."""
+_MAX_DISTANCE = 4.0
+"""Mean squared difference (levels of 255) that compression may cause; usually it is about 1."""
 
-_CLEAR = 0.6
-"""A garment is recognised if its distance is at most this share of every neighbour's."""
+_MAX_RATIO = 0.6
+"""A garment is recognised if its distance is below this share of every neighbour's."""
 
 _START = tuple(
     Garment(category, colour, "short", pattern, "round", "none")  # type: ignore[arg-type]
@@ -37,45 +37,41 @@ _START = tuple(
     for colour in VALUES["colour"]
     for pattern in VALUES["pattern"]
 )
-"""Colour and pattern dominate a picture: one of these garments is near to any other."""
+"""Colour and pattern dominate a picture, so one of these garments is similar to any picture."""
 
-_ENOUGH = 300
+_MAX_DRAWN = 300
 """How many garments are drawn before giving up; recognition takes about 180."""
 
 
 def recognise(content: bytes, where: str) -> Garment:
-    """Recognise the garment that a picture shows.
-
-    Args:
-        content: of an image file.
-        where: the picture's name in errors.
+    """Recognise the garment in an image file with this content; errors name it by `where`.
 
     Raises:
         UnreadableInput: it is not an image, or shows no garment of the drawn catalogue.
     """
     try:
         with Image.open(io.BytesIO(content)) as opened:
-            seen = _small(opened)
+            picture = _small(opened)
     except (UnidentifiedImageError, OSError) as error:
         raise UnreadableInput(where, "is no image that can be read") from error
-    distances = {garment: _distance(seen, drawn_small(garment)) for garment in _START}
+    distances = {garment: _distance(picture, _drawn_small(garment)) for garment in _START}
     nearest = [(distance, garment) for garment, distance in distances.items()]
     heapify(nearest)
-    while len(distances) < _ENOUGH:
+    while len(distances) < _MAX_DRAWN:
         distance, garment = heappop(nearest)
-        around = list(_neighbours(garment))
-        for neighbour in around:
+        neighbours = list(_neighbours(garment))
+        for neighbour in neighbours:
             if neighbour not in distances:
-                distances[neighbour] = _distance(seen, drawn_small(neighbour))
+                distances[neighbour] = _distance(picture, _drawn_small(neighbour))
                 heappush(nearest, (distances[neighbour], neighbour))
-        if distance < min(_NEAR, _CLEAR * min(distances[neighbour] for neighbour in around)):
+        next_distance = min(distances[neighbour] for neighbour in neighbours)
+        if distance < min(_MAX_DISTANCE, _MAX_RATIO * next_distance):
             return garment
     raise UnreadableInput(where, "shows no garment of the drawn catalogue")
 
 
-@cache
-def drawn_small(garment: Garment) -> Image.Image:
-    """Draw a garment for comparison: 5 kB, kept until the process ends."""
+@cache  # about 5 kB a garment
+def _drawn_small(garment: Garment) -> Image.Image:
     return _small(draw(garment))
 
 
@@ -83,9 +79,9 @@ def _small(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB").resize(_SMALL, Image.Resampling.BOX)
 
 
-def _distance(one: Image.Image, other: Image.Image) -> float:
+def _distance(picture: Image.Image, other: Image.Image) -> float:
     """Return the mean squared difference of two small pictures."""
-    squares = ImageStat.Stat(ImageChops.difference(one, other)).sum2
+    squares = ImageStat.Stat(ImageChops.difference(picture, other)).sum2
     return sum(squares) / (3 * _SMALL[0] * _SMALL[1])
 
 

@@ -1,7 +1,7 @@
 """The cut of a garment: outlines, openings and seams as points in a 360 x 480 frame.
 
-Everything is symmetric about the middle line, so shapes are given for the wearer's left half, as
-seen on the right, by their distance from the middle, and mirrored.
+All shapes are symmetric about the vertical middle line. So only the half on the right is defined,
+with x measured from the middle, and then mirrored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Path = tuple[Point, ...]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Closed outlines, then open lines; `folds` are soft creases, `stitches` are dashed."""
+    """Closed outlines (body, sleeves, inside, collar), then open lines and the buttons' centres."""
 
     body: Path
     sleeves: tuple[Path, ...]
@@ -38,12 +38,12 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What a category's pattern is cut from; distances from the middle, heights from the top."""
+    """The outline of a category: x from the middle, y from the top."""
 
     neck: Point
     shoulder: Point
     underarm: Point
-    side: Path  # below the underarm, down to the hem's corner
+    side: Path  # from the underarm down to the corner of the hem
     hem: Path  # from the corner to the middle
     folds: tuple[Path, ...]
 
@@ -88,7 +88,7 @@ _BLOCKS: dict[Category, _Block] = {
     ),
 }
 
-# Where the outer and the inner end of a sleeve lie, from the shoulder.
+# The outer and the inner end of a sleeve, relative to the shoulder.
 _SLEEVE_ENDS: dict[Sleeve, tuple[Point, Point]] = {
     "short": ((42, 74), (4, 102)),
     "three-quarter": ((57, 176), (23, 186)),
@@ -102,18 +102,19 @@ _BUTTON_STEP = 47
 
 @cache
 def cut(category: Category, sleeve: Sleeve, neckline: Neckline) -> Cut:
-    """The cut of a garment, its lines already smooth."""
+    """Return the cut of a garment, its curves as many short lines."""
     block = _BLOCKS[category]
     arm = _armhole(block, sleeveless=sleeve == "none")
     front = _front(block.neck, neckline)
     back = smooth(
         [(0, block.neck[1] + _BACK_DEPTH), (block.neck[0] * 0.6, block.neck[1] + 6), block.neck]
     )
-    half = [*back, *arm, *smooth([arm[-1], *block.side])[1:], *smooth([block.side[-1], *block.hem])]
+    hem = smooth([block.side[-1], *block.hem])
+    half = [*back, *arm, *smooth([arm[-1], *block.side])[1:], *hem]
     seams: list[Path] = [*_both(front)]
     if neckline != "collar":
         seams += _both(_trim(front))
-    stitches: list[Path] = [*_both(_raised(smooth([block.side[-1], *block.hem]), 9))]
+    stitches: list[Path] = [*_both([(x * 0.99, y - 9) for x, y in hem])]
     sleeves: tuple[Path, ...] = ()
     folds = [line for fold in block.folds for line in _both(smooth(fold))]
     if sleeve != "none":
@@ -123,7 +124,7 @@ def cut(category: Category, sleeve: Sleeve, neckline: Neckline) -> Cut:
         stitches += _both(cuff)
         folds += _both(crease)
     else:
-        stitches += _both(_inset(arm))
+        stitches += _both([(x - 6, y + 2) for x, y in arm])
     buttons: list[Point] = []
     _add_opening(category, neckline, block.neck[1] + _FRONT_DEPTH[neckline], seams, buttons)
     return Cut(
@@ -139,7 +140,7 @@ def cut(category: Category, sleeve: Sleeve, neckline: Neckline) -> Cut:
 
 
 def smooth(points: Sequence[Point], steps: int = 10) -> list[Point]:
-    """A Catmull-Rom curve through the points."""
+    """Return a Catmull-Rom curve through the points."""
     padded = [points[0], *points, points[-1]]
     curve = [points[0]]
     for place in range(len(points) - 1):
@@ -150,14 +151,14 @@ def smooth(points: Sequence[Point], steps: int = 10) -> list[Point]:
     return curve
 
 
-def _between(values: Sequence[float], part: float) -> float:
-    """One coordinate of a Catmull-Rom segment, `part` (0 to 1) of the way along it."""
+def _between(values: Sequence[float], share: float) -> float:
+    """Return a coordinate of a Catmull-Rom segment, at a share (0 to 1) of its length."""
     before, start, end, after = values
     return 0.5 * (
         2 * start
-        + (end - before) * part
-        + (2 * before - 5 * start + 4 * end - after) * part**2
-        + (3 * start - before - 3 * end + after) * part**3
+        + (end - before) * share
+        + (2 * before - 5 * start + 4 * end - after) * share**2
+        + (3 * start - before - 3 * end + after) * share**3
     )
 
 
@@ -174,58 +175,41 @@ def _both(points: Sequence[Point]) -> tuple[Path, Path]:
 
 
 def _closed(half: Sequence[Point]) -> Path:
-    """The whole outline whose half runs from the middle to the middle."""
+    """Return the outline whose right half starts and ends at the middle."""
     return (*_right(half), *reversed(_left(half)))
 
 
-def _raised(points: Sequence[Point], by: float) -> list[Point]:
-    return [(x * 0.99, y - by) for x, y in points]
-
-
-def _inset(points: Sequence[Point]) -> list[Point]:
-    return [(x - 6, y + 2) for x, y in points]
-
-
 def _armhole(block: _Block, *, sleeveless: bool) -> list[Point]:
-    """From the neck over the shoulder to the underarm."""
+    """Return the line from the neck over the shoulder to the underarm."""
     (neck_x, neck_y), (x, y), (under_x, under_y) = block.neck, block.shoulder, block.underarm
     if sleeveless:
         edge = (neck_x + 0.5 * (x - neck_x), neck_y + 0.5 * (y - neck_y))
-        hollow = smooth(
-            [edge, (edge[0] + 1, y + 28), (under_x - 9, under_y - 18), (under_x, under_y)]
-        )
+        points = [edge, (edge[0] + 1, y + 28), (under_x - 9, under_y - 18), block.underarm]
     else:
-        edge = (x, y)
-        hollow = smooth([edge, (x - 7, y + 34), (under_x, under_y)])
-    return [block.neck, *hollow]
+        points = [(x, y), (x - 7, y + 34), block.underarm]
+    return [block.neck, *smooth(points)]
 
 
 def _sleeve(block: _Block, sleeve: Sleeve) -> tuple[list[Point], list[Point], list[Point]]:
-    """A sleeve's outline, the stitching of its cuff, and a crease along it."""
+    """Return a sleeve's outline, the stitches of its cuff, and a crease along it."""
     (x, y), (under_x, under_y) = block.shoulder, block.underarm
     outer, inner = ((x + dx, y + dy) for dx, dy in _SLEEVE_ENDS[sleeve])
     length = outer[1] - y
-    top = smooth([(x - 14, y - 5), (x + 2, y + 2), (x + 20, y + 26), *_elbow(x, y, length), outer])
-    below = smooth([(under_x, under_y), *_crook(under_x, under_y, inner), inner])
-    hollow = [(x - 20, y + 34), (x - 30, y + 4)]
-    back = min(10.0, length * 0.1)
-    cuff = [(outer[0] - back * 0.35, outer[1] - back), (inner[0] - back * 0.35, inner[1] - back)]
+    elbow = [(x + 44, y + 104)] if length > 150 else []
+    top = smooth([(x - 14, y - 5), (x + 2, y + 2), (x + 20, y + 26), *elbow, outer])
+    middle_of_underside = ((under_x + inner[0]) / 2 - 1, (under_y + inner[1]) / 2 + 2)
+    bend = [middle_of_underside] if inner[1] - under_y > 60 else []
+    below = smooth([block.underarm, *bend, inner])
+    under_body = [(x - 20, y + 34), (x - 30, y + 4)]
+    depth = min(10.0, length * 0.1)
+    cuff = [(end_x - depth * 0.35, end_y - depth) for end_x, end_y in (outer, inner)]
     middle = ((outer[0] + inner[0]) / 2, (outer[1] + inner[1]) / 2)
     crease = smooth([(x + 2, y + 40), ((x + middle[0]) / 2 + 4, (y + middle[1]) / 2 + 6), middle])
-    return [*top, *reversed(below), *hollow], cuff, crease
-
-
-def _elbow(x: float, y: float, length: float) -> list[Point]:
-    """The outer line bends out at the elbow, if the sleeve gets there."""
-    return [(x + 44, y + 104)] if length > 150 else []
-
-
-def _crook(x: float, y: float, end: Point) -> list[Point]:
-    return [((x + end[0]) / 2 - 1, (y + end[1]) / 2 + 2)] if end[1] - y > 60 else []
+    return [*top, *reversed(below), *under_body], cuff, crease
 
 
 def _front(neck: Point, neckline: Neckline) -> list[Point]:
-    """The front edge of the neck opening, from the neck to the middle."""
+    """Return the front edge of the neck opening, from the neck to the middle."""
     x, y = neck
     depth = _FRONT_DEPTH[neckline]
     if neckline == "round":
@@ -236,26 +220,26 @@ def _front(neck: Point, neckline: Neckline) -> list[Point]:
 
 
 def _trim(front: Sequence[Point]) -> list[Point]:
-    """The lower edge of the ribbing along an open neck."""
+    """Return the lower edge of the ribbing around an open neck."""
     neck_x = front[0][0]
     return [(x + 7 * x / neck_x, y + 8 - 5 * x / neck_x) for x, y in front]
 
 
 def _collar(neck: Point) -> tuple[Path, ...]:
-    """Two leaves that fold over the front, and the stand behind the neck."""
+    """Return the part behind the neck, and the two halves that fold over the front."""
     x, y = neck
     depth = _FRONT_DEPTH["collar"]
-    leaf = [
+    half = [
         *smooth([(x - 5, y - 13), (x * 0.62, y + depth * 0.4), (0, y + depth)]),
         (x * 0.74, y + depth + 25),
         *smooth([(x + 15, y + 12), (x + 10, y - 4), (x - 5, y - 13)]),
     ]
-    stand = [
+    behind = [
         *smooth([(0, y - 7), (x * 0.6, y - 9), (x - 5, y - 13)]),
         (x, y + 7),
         (0, y + _BACK_DEPTH + 4),
     ]
-    return (_closed(stand), *_both(leaf))
+    return (_closed(behind), *_both(half))
 
 
 def _add_opening(
@@ -265,7 +249,7 @@ def _add_opening(
     seams: list[Path],
     buttons: list[Point],
 ) -> None:
-    """Add what a category closes with: a shirt's placket, a polo's, a dress's waist seam."""
+    """Add the buttons and the seams beside them, of a shirt or a polo; or a dress's waist seam."""
     if category == "dress":
         seams.extend(_both(smooth([(54, _WAIST), (28, _WAIST + 6), (0, _WAIST + 7)])))
         return

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hsfiq.drawn.garments import generator
-from hsfiq.drawn.utility import kept_utility, reference_likeness, text_utility
+from hsfiq.drawn.utility import kept_utility, reference_similarity, text_utility
 from hsfiq.records import RankedList
 
 if TYPE_CHECKING:
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from hsfiq.drawn.triplets import DrawnTriplet
 
 DEPTH = 50
-"""Images of a ranked list."""
+"""The length of a ranked list."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnSystem:
-    """A system that scores images by their utility, with its own biases and noise.
+    """A system that scores images by parts of their utility, with its own weights and noise.
 
-    An image's score is `text` x how far it does what the text says + `kept` x how far it stays as
-    the reference where the text is silent + `near` x how alike it is to the reference altogether
-    (each 0 to 1) + Gaussian noise of standard deviation `noise`.
+    An image's score is `text` x its utility for the text + `kept` x its utility for the attributes
+    that the text does not mention + `near` x its similarity to the reference (each 0 to 1)
+    + Gaussian noise of standard deviation `noise`.
     """
 
     name: str
@@ -45,18 +45,17 @@ class DrawnSystem:
     ) -> RankedList:
         """Rank a corpus for a query, best first, without the reference.
 
-        The noise depends on the seed, the system, the query and the corpus, never on what was
-        asked before, nor on the corpus's order.
+        The noise depends only on the seed, the system, the query and the corpus as a set.
 
         Args:
-            triplet: the triplet of the query.
+            triplet: of the query.
             corpus: the images to rank.
-            seed: the seed of the whole simulation.
+            seed: of the simulation.
             query_id: if it differs from the triplet's id (captions in reversed order: `~`).
-            depth: how many images to return at most.
+            depth: maximum length of the list.
 
         Raises:
-            InvalidRecord: the corpus holds nothing but the reference.
+            InvalidRecord: the corpus has no image but the reference.
         """
         query_id = query_id or triplet.external_id
         rng = generator(seed, self.name, query_id)
@@ -78,7 +77,7 @@ class DrawnSystem:
         parts = (
             (self.text, text_utility),
             (self.kept, kept_utility),
-            (self.near, reference_likeness),
+            (self.near, reference_similarity),
         )
         return sum(weight * part(triplet, garment) for weight, part in parts if weight)
 
@@ -89,4 +88,4 @@ SYSTEMS = (
     DrawnSystem("text-heavy", text=1.0, kept=0.0, near=0.0, noise=0.15),
     DrawnSystem("image-heavy", text=0.15, kept=0.0, near=0.9, noise=0.12),
 )
-"""Best first by the mean utility of their retrieved sets; the last two are each one-sided."""
+"""Best first by the mean utility of their retrieved sets."""

@@ -1,8 +1,8 @@
 """Triplets drawn from a catalogue, in FashionIQ's three splits.
 
-A garment is a target in one split only: `test` has the held-out combinations, `val` a fixed part of
-the others, `train` the rest. So nothing that a scorer learned to rank first in training comes back
-as an answer, and `test` asks for colours and patterns that training never showed together.
+A garment is a target in one split only: in `test` if its combination of colour and pattern is held
+out, else in `val` (a fixed share) or `train`. So no target of the training is a target again, and
+`test` has combinations that do not occur in training.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, get_args
 
-from hsfiq.drawn.captions import Captions, write_captions
+from hsfiq.drawn.captions import write_captions
 from hsfiq.drawn.garments import (
     ATTRIBUTES,
     CATEGORIES,
@@ -34,24 +34,24 @@ Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 SHARES: dict[Split, float] = {"train": 0.5, "val": 0.3, "test": 0.2}
-"""The share of each split in `draw_triplets`; about the share of the targets that each may use."""
+"""The share of each split in `draw_triplets`, about that of its possible targets."""
 
 N_DIFFERENCES = (1, 2, 3)
-"""In how many attributes a target may differ from its reference."""
+"""The numbers of attributes in which a target may differ from its reference."""
 _DIFFERENCE_WEIGHTS = (25, 45, 30)
 
-_VAL_PART = 0.375  # of the targets that are not held out: 0.3 of all
+_VAL_SHARE = 0.375  # of the targets that are not held out: 0.3 of all
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTriplet:
     """A triplet with its two garments, and so with its ground truth.
 
-    `mentioned` are the attributes that the captions name: a wanted image has the target's value
-    there and the reference's everywhere else.
+    `mentioned` are the attributes that the captions mention: the ideal image has the target's
+    values there, and the reference's values elsewhere.
 
     Raises:
-        InvalidRecord: no attribute is mentioned, or none is left to stay as it is.
+        InvalidRecord: no attribute is mentioned, or every one.
     """
 
     external_id: str
@@ -67,7 +67,6 @@ class DrawnTriplet:
 
     @property
     def category(self) -> Category:
-        """The category of both garments."""
         return self.reference.category
 
     def record(self) -> Triplet:
@@ -87,27 +86,21 @@ def target_split(garment: Garment) -> Split:
     if garment.held_out:
         return "test"
     draw = int.from_bytes(sha256(garment.image_id.encode()).digest()[:4], "big") / 2**32
-    return "val" if draw < _VAL_PART else "train"
+    return "val" if draw < _VAL_SHARE else "train"
 
 
 def draw_triplets(rng: Random, garments: Sequence[Garment], n: int) -> tuple[DrawnTriplet, ...]:
-    """Draw about equally many triplets of each category, in the splits by `SHARES`.
-
-    Args:
-        rng: the generator; the same state gives the same triplets.
-        garments: the catalogue.
-        n: how many triplets, all categories and splits together.
+    """Draw `n` triplets, about equally many of each category, over the splits by `SHARES`.
 
     Raises:
-        CatalogueTooSmall: a category and split has not so many (reference, target) pairs.
+        CatalogueTooSmall: a split of a category has too few (reference, target) pairs.
     """
-    per_category = [n // len(CATEGORIES)] * len(CATEGORIES)
-    for place in range(n % len(CATEGORIES)):
-        per_category[place] += 1
+    per_category, remainder = divmod(n, len(CATEGORIES))
     drawn: list[DrawnTriplet] = []
-    for category, wanted in zip(CATEGORIES, per_category, strict=True):
-        n_val, n_test = (round(wanted * SHARES[split]) for split in ("val", "test"))
-        sizes = (wanted - n_val - n_test, n_val, n_test)
+    for place, category in enumerate(CATEGORIES):
+        size_of_category = per_category + (place < remainder)
+        n_val, n_test = (round(size_of_category * SHARES[split]) for split in ("val", "test"))
+        sizes = (size_of_category - n_val - n_test, n_val, n_test)
         for split, size in zip(SPLITS, sizes, strict=True):
             drawn += draw_split(rng, garments, category, split, size)
     return tuple(drawn)
@@ -118,14 +111,14 @@ def draw_split(
 ) -> tuple[DrawnTriplet, ...]:
     """Draw the triplets of one category and split, numbered from 0.
 
-    No target comes a second time before all have come once, and no (reference, target) twice.
+    No target occurs twice before each has occurred once, and no (reference, target) pair twice.
 
     Raises:
         CatalogueTooSmall: the garments give fewer than `n` triplets.
     """
-    everything = corpus(garments, category)
-    allowed = [garment for garment in everything if split == "test" or not garment.held_out]
-    targets = [garment for garment in everything if target_split(garment) == split]
+    candidates = corpus(garments, category)
+    allowed = [garment for garment in candidates if split == "test" or not garment.held_out]
+    targets = [garment for garment in candidates if target_split(garment) == split]
     references = {target: _references_in_turn(rng, allowed, target) for target in targets}
     drawn: list[DrawnTriplet] = []
     while references and len(drawn) < n:
@@ -134,29 +127,25 @@ def draw_split(
             if reference is None:
                 del references[target]
             elif len(drawn) < n:
-                written = write_captions(rng, reference, target)
+                captions = write_captions(rng, reference, target)
                 name = triplet_id(category, split, len(drawn))
-                drawn.append(_triplet(name, split, reference, target, written))
+                drawn.append(
+                    DrawnTriplet(name, split, reference, target, captions.texts, captions.mentioned)
+                )
     if len(drawn) < n:
         raise CatalogueTooSmall(
-            f"{len(everything)} {category} garments give {len(drawn)} triplets of split {split}, "
+            f"{len(candidates)} {category} garments give {len(drawn)} triplets of split {split}, "
             f"not {n}; draw a larger catalogue"
         )
     return tuple(drawn)
 
 
-def _triplet(
-    name: str, split: Split, reference: Garment, target: Garment, written: Captions
-) -> DrawnTriplet:
-    return DrawnTriplet(name, split, reference, target, written.texts, written.mentioned)
-
-
 def _references_in_turn(
     rng: Random, garments: Sequence[Garment], target: Garment
 ) -> Iterator[Garment]:
-    """A target's possible references, each once; the number of differences is drawn first.
+    """Yield a target's possible references, each once; draw the number of differences first.
 
-    Few garments differ in one attribute alone, so an even draw would hardly ever give one.
+    Few garments differ in only one attribute, so a uniform draw would hardly ever give one.
     """
     by_count: dict[int, list[Garment]] = defaultdict(list)
     for garment in garments:

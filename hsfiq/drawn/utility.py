@@ -1,12 +1,12 @@
 """The utility of an image for a query: the ground truth by which simulated annotators judge.
 
-It comes from the attributes alone, never from a scorer:
+It is computed from the attributes, never by a scorer:
 
     utility = TEXT_SHARE * (mentioned attributes as in the target)
             + (1 - TEXT_SHARE) * (the others as in the reference)
 
-each part the mean of the attributes' likenesses, weighted by `WEIGHTS`. It lies in 0 to 1. Where
-the captions leave a difference out, the labelled target is not the best image: as in the real sets.
+Each part is the mean similarity of the attributes, weighted by `WEIGHTS`, so the utility is from 0
+to 1. If the captions omit a difference, the labelled target is not the best image, as in FashionIQ.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hsfiq.drawn.triplets import DrawnTriplet
 
 TEXT_SHARE = 0.5
-"""The weight of following the text; the rest is keeping the reference."""
+"""The weight of the mentioned attributes; the rest is that of the others."""
 
 WEIGHTS: dict[Attribute, float] = {
     "colour": 0.30,
@@ -30,16 +30,15 @@ WEIGHTS: dict[Attribute, float] = {
     "logo": 0.15,
     "neckline": 0.10,
 }
-"""The weights of the attributes."""
 
-NEARLY = 0.5
-"""The likeness of two values that are not the same but near: adjoining sleeves, kindred colours."""
+PARTIAL_SIMILARITY = 0.5
+"""The similarity of neighbouring sleeve lengths and of similar colours."""
 
-_KINDRED_COLOURS = (frozenset({"red", "pink"}), frozenset({"black", "grey"}))
+_SIMILAR_COLOURS = (frozenset({"red", "pink"}), frozenset({"black", "grey"}))
 
 
 def utility(triplet: DrawnTriplet, garment: Garment) -> float:
-    """Return an image's utility for a triplet's text, 0 to 1. As a metric: the oracle."""
+    """Return an image's utility for a triplet's text, 0 to 1: as a metric, the oracle."""
     text, kept = text_utility(triplet, garment), kept_utility(triplet, garment)
     return TEXT_SHARE * text + (1 - TEXT_SHARE) * kept
 
@@ -50,45 +49,45 @@ def set_utility(triplet: DrawnTriplet, garments: Sequence[Garment]) -> float:
 
 
 def text_utility(triplet: DrawnTriplet, garment: Garment) -> float:
-    """Return how well an image follows the text, 0 to 1. As a metric: text-only."""
-    return _mean_likeness(triplet.target, garment, triplet.mentioned)
+    """Return how well an image follows the text, 0 to 1: as a metric, text-only."""
+    return _mean_similarity(triplet.target, garment, triplet.mentioned)
 
 
 def kept_utility(triplet: DrawnTriplet, garment: Garment) -> float:
     """Return how well an image keeps the attributes that the text does not mention, 0 to 1."""
-    silent = [name for name in ATTRIBUTES if name not in triplet.mentioned]
-    return _mean_likeness(triplet.reference, garment, silent)
+    others = [name for name in ATTRIBUTES if name not in triplet.mentioned]
+    return _mean_similarity(triplet.reference, garment, others)
 
 
-def reference_likeness(triplet: DrawnTriplet, garment: Garment) -> float:
-    """Return an image's similarity to the reference, 0 to 1. As a metric: image-only."""
-    return _mean_likeness(triplet.reference, garment, ATTRIBUTES)
+def reference_similarity(triplet: DrawnTriplet, garment: Garment) -> float:
+    """Return an image's similarity to the reference, 0 to 1: as a metric, image-only."""
+    return _mean_similarity(triplet.reference, garment, ATTRIBUTES)
 
 
-def _mean_likeness(wanted: Garment, garment: Garment, names: Collection[Attribute]) -> float:
-    # In the order of ATTRIBUTES: a set's order, and so the sum's last bit, changes by process.
+def _mean_similarity(wanted: Garment, garment: Garment, names: Collection[Attribute]) -> float:
+    # The order of a set, and so the last bit of a sum over it, differs between processes.
     ordered = [name for name in ATTRIBUTES if name in names]
     total = sum(WEIGHTS[name] for name in ordered)
-    alike = sum(_WORTH[name, wanted.value(name), garment.value(name)] for name in ordered)
-    return alike / total
+    weighted = (_WEIGHTED[name, wanted.value(name), garment.value(name)] for name in ordered)
+    return sum(weighted) / total
 
 
-def _likeness(attribute: Attribute, here: str, there: str) -> float:
-    if here == there:
+def _similarity(attribute: Attribute, value: str, other: str) -> float:
+    if value == other:
         return 1.0
     if attribute == "sleeve":
         lengths = VALUES["sleeve"]
-        adjoining = abs(lengths.index(here) - lengths.index(there)) == 1
-        return NEARLY if adjoining else 0.0
-    if attribute == "colour":
-        return NEARLY if frozenset({here, there}) in _KINDRED_COLOURS else 0.0
+        if abs(lengths.index(value) - lengths.index(other)) == 1:
+            return PARTIAL_SIMILARITY
+    if attribute == "colour" and {value, other} in _SIMILAR_COLOURS:
+        return PARTIAL_SIMILARITY
     return 0.0
 
 
-_WORTH = {
-    (name, here, there): WEIGHTS[name] * _likeness(name, here, there)
+_WEIGHTED = {
+    (name, value, other): WEIGHTS[name] * _similarity(name, value, other)
     for name in ATTRIBUTES
-    for here in VALUES[name]
-    for there in VALUES[name]
+    for value in VALUES[name]
+    for other in VALUES[name]
 }
-"""Every weighted likeness, looked up: a study's ranked lists need millions of them."""
+"""All weighted similarities, since a study's ranked lists need millions of them."""

@@ -15,7 +15,7 @@ from hsfiq.drawn import (
     set_utility,
     utility,
 )
-from hsfiq.drawn.utility import kept_utility, reference_likeness, text_utility
+from hsfiq.drawn.utility import kept_utility, reference_similarity, text_utility
 
 PERFECT = DrawnSystem("perfect", text=0.5, kept=0.5, near=0.0, noise=0.0)
 
@@ -56,7 +56,7 @@ def test_each_one_sided_system_is_best_on_its_own_side(
         ]
         top = [(triplet, garment_of(name)) for triplet, one in lists for name in one.images[:5]]
         by_text[system.name] = mean(text_utility(triplet, garment) for triplet, garment in top)
-        by_image[system.name] = mean(reference_likeness(*pair) for pair in top)
+        by_image[system.name] = mean(reference_similarity(*pair) for pair in top)
     assert max(by_text, key=lambda name: by_text[name]) == "text-heavy"
     assert max(by_image, key=lambda name: by_image[name]) == "image-heavy"
 
@@ -121,6 +121,6 @@ def test_one_sided_metrics_stay_below_the_oracle(
 
     oracle, text_only, image_only = (
         mean(best(metric, triplet) for triplet in triplets)
-        for metric in (utility, text_utility, reference_likeness)
+        for metric in (utility, text_utility, reference_similarity)
     )
     assert oracle > max(text_only, image_only) + 0.1
