@@ -50,8 +50,7 @@ class Query:
     """A query of a benchmark and its relevant images.
 
     Attributes:
-        query_id: the outside id, which runs use.
-        reference: the reference image.
+        query_id: as in runs.
         text: as in the benchmark, not yet normalised for an encoder.
         target: None if the dataset withholds it.
         subset: CIRR: the other five members of the image set, in the file's order.
@@ -73,7 +72,6 @@ class Corpus:
     """The candidates, each once.
 
     Attributes:
-        name: printed beside the figures.
         images: None if the folder does not hold their list.
         left_out: images of the same split that are not candidates. Without them, a list over the
             complete split is the list over this corpus.
@@ -100,7 +98,6 @@ class Benchmark:
     """A split of a benchmark.
 
     Attributes:
-        split: `val`, `test`, ...
         parts: one or more; a figure over several is their mean.
         keeps_reference: whether the reference image is a candidate (not in CIRR).
         captions: their order (FashionIQ).
@@ -143,11 +140,7 @@ def fashioniq(
         folder: holds `captions/` and `image_splits/`.
         categories: only these; all of the split if empty.
         split: one with targets: the published test files have none.
-        corpus: the candidates.
         captions: `both` makes two queries of every triplet (VAL, CoSMo).
-
-    Raises:
-        UnreadableInput: with file and place; a triplet has no target.
     """
     parts = []
     for source in fashioniq_files.read(folder, categories, [split]):
@@ -167,7 +160,6 @@ def fashioniq(
 
 
 def queries_of(triplet: Triplet, captions: CaptionOrder) -> list[Query]:
-    """The query of a triplet, or its two queries."""
     orders = [("", triplet.captions), (REVERSED, triplet.captions[::-1])]
     chosen = {"forward": orders[:1], "reversed": orders[1:], "both": orders}[captions]
     return [
@@ -181,7 +173,7 @@ def candidates(source: Source, rule: CorpusRule) -> Corpus:
     images = distinct(source.images)
     if rule == "split":
         return Corpus("split", images)
-    union = {image for it in source.triplets for image in (it.reference, it.target)}
+    union = {image for entry in source.triplets for image in (entry.reference, entry.target)}
     return Corpus(
         "union",
         tuple(image for image in images if image in union),
@@ -227,9 +219,6 @@ def circo(folder: Path, split: str = "val") -> Benchmark:
     Args:
         folder: holds `<split>.json` or `annotations/`; COCO's list of images may be below it.
         split: `val`, or `test`, which has no targets.
-
-    Raises:
-        UnreadableInput: with file and place; the list of images lacks a query's image.
     """
     source = circo_files.read(folder, split)
     queries = tuple(
@@ -249,11 +238,7 @@ def circo(folder: Path, split: str = "val") -> Benchmark:
 
 
 def require_candidates(images: Sequence[str] | None, queries: Sequence[Query]) -> None:
-    """Refuse a list of images that lacks a reference or a ground truth.
-
-    Raises:
-        UnreadableInput: it is incomplete, or of other images.
-    """
+    """Refuse a list of images that lacks a reference or a ground truth."""
     if images is None:
         return
     known = frozenset(images)
@@ -268,7 +253,7 @@ def require_candidates(images: Sequence[str] | None, queries: Sequence[Query]) -
 
 
 def checked(queries: tuple[Query, ...], path: Path) -> tuple[Query, ...]:
-    """The queries themselves: at least one, and either all or none with a target."""
+    """Refuse an empty split, and one in which only some queries have a target."""
     if not queries:
         raise UnreadableInput(str(path), "holds no query")
     without = [query.query_id for query in queries if query.target is None]
@@ -282,7 +267,7 @@ def checked(queries: tuple[Query, ...], path: Path) -> tuple[Query, ...]:
 
 
 def comparability_notes(benchmark: Benchmark) -> list[str]:
-    """What makes figures on this folder differ from published ones."""
+    """Notes on why figures on this folder differ from published ones."""
     if benchmark.name == "drawn":  # its categories have FashionIQ's names
         return []
     notes = [

@@ -25,13 +25,11 @@ KS = (10, 50)
 
 @dataclass(frozen=True, slots=True)
 class CirqrsAt:
-    """CIRQRS@k of one part's lists.
+    """CIRQRS@k of one part's lists, None with a reason if undefined.
 
     Attributes:
-        value: None if undefined.
         n_queries: queries in the mean: those with a list whose first k images, and whose reference,
             are available.
-        reason: why it is undefined.
     """
 
     value: float | None
@@ -53,17 +51,9 @@ def images_of_lists(parts: Sequence[Part], answers: Mapping[str, SystemLists]) -
 def cirqrs_at(
     part: Part, answers: SystemLists, prepared: PreparedScorer, ks: Sequence[int] = KS
 ) -> dict[int, CirqrsAt]:
-    """CIRQRS@k by k.
+    """CIRQRS@k by k, undefined if any list is shorter than k.
 
     The lists' images are projected in chunks; besides a chunk, memory holds Q x k scores.
-
-    Args:
-        answers: a system's lists for some or all of them.
-        prepared: the scorer, with the lists' images that are available.
-        ks: a value is undefined if any list is shorter than k.
-
-    Raises:
-        Diverged: the scorer gives numbers that are not finite.
     """
     answered = [query for query in part.queries if query.query_id in answers.lists]
     lengths = [len(answers.lists[query.query_id]) for query in answered]
@@ -84,9 +74,6 @@ def with_cirqrs(
     evaluation: Evaluation, answers: Mapping[str, SystemLists], prepared: PreparedScorer
 ) -> Evaluation:
     """Add CIRQRS@k to the evaluation of a system's lists.
-
-    Args:
-        prepared: the scorer, with the lists' images that are available.
 
     Raises:
         Diverged: the scorer gives numbers that are not finite.
@@ -134,7 +121,6 @@ def mean_of_first(scores: torch.Tensor, k: int, lengths: Sequence[int]) -> Cirqr
 
     Args:
         scores: [Q, M] of the lists' images in their order, NaN for images without a score.
-        k: images of a list that count.
         lengths: of all lists, also of those whose reference is missing.
     """
     if short := sum(length < k for length in lengths):

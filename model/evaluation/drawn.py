@@ -32,7 +32,6 @@ from hsfiq.model.training.run import content_sha256
 Split = Literal["val", "test"]
 
 CORPORA: dict[Split, str] = {"val": "without held-out", "test": "catalogue"}
-"""Names of the corpora."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,8 @@ class Catalogue:
 def catalogue_of(recipe: Recipe, data: Mapping[str, Any]) -> Catalogue:
     """The catalogue that a scorer was trained on, or else the one that its seed draws.
 
-    In any catalogue, no garment is a target in two splits (`hsfiq.drawn.triplets`), so that any is
-    a fair test; but only the training's own gives the figures of its validation.
+    No garment is a target in two splits (`hsfiq.drawn.triplets`), so that any catalogue is a fair
+    test; but only the training's own gives the figures of its validation.
 
     Args:
         data: what its checkpoint records about its training data.
@@ -84,7 +83,12 @@ def drawn(catalogue: Catalogue, split: Split) -> Benchmark:
     parts = []
     for category in CATEGORIES:
         queries = [
-            query_of(triplet)
+            Query(
+                query_id=triplet.external_id,
+                reference=triplet.reference.image_id,
+                text=mining_text(triplet.captions),
+                target=triplet.target.image_id,
+            )
             for triplet in catalogue.triplets
             if (triplet.category, triplet.split) == (category, split)
         ]
@@ -95,29 +99,14 @@ def drawn(catalogue: Catalogue, split: Split) -> Benchmark:
     return Benchmark("drawn", split, tuple(parts), keeps_reference=True)
 
 
-def query_of(triplet: DrawnTriplet) -> Query:
-    return Query(
-        query_id=triplet.external_id,
-        reference=triplet.reference.image_id,
-        text=mining_text(triplet.captions),
-        target=triplet.target.image_id,
-    )
-
-
 def drawn_for_scorer(
     split: Split, path: Path, images: Path | None
 ) -> tuple[Benchmark, Path, tuple[str, ...]]:
-    """A split of the catalogue that a scorer was trained on.
+    """A split of the catalogue that a scorer was trained on, the folder of its pictures, and notes.
 
     Args:
         path: the scorer's checkpoint.
         images: folder for the pictures, which are drawn if missing; None for the scorer's own.
-
-    Returns:
-        The benchmark, the folder of its pictures, and notes.
-
-    Raises:
-        UnreadableInput: no checkpoint.
     """
     checkpoint = read(path)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")

@@ -33,12 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScorerRequest:
-    """A scorer to evaluate, or to compute CIRQRS@k of a run with.
-
-    Attributes:
-        paths: of its checkpoint, images, weights and cache.
-        out: file for the scorer's own lists; None to write none.
-    """
+    """A scorer to evaluate, or to compute CIRQRS@k of a run with; its own lists go to `out`."""
 
     paths: ScorerPaths
     device: torch.device
@@ -57,8 +52,6 @@ class RankedSystem:
     """A system's lists, and the benchmark with the candidates that it ranked.
 
     Attributes:
-        name: of the files or the scorer.
-        benchmark: with the ranked candidates.
         about: entries of the result that describe the scorer.
     """
 
@@ -87,7 +80,7 @@ def evaluate_system(
         scorer: ranks the corpus if there are no runs, else adds CIRQRS@k to their figures.
         submission: a new folder for the files of the benchmark's server.
         notes: on the benchmark, for the result.
-        allow_missing: whether to go on without lists of some queries, or without some images.
+        allow_missing: whether to continue without lists of some queries, or without some images.
 
     Raises:
         UnreadableInput: invalid runs, an output that exists, or a request for figures that cannot
@@ -107,7 +100,9 @@ def evaluate_system(
         if submission is None and out is None:
             return submission_check(benchmark, files)
     if files or scorer is None:
-        system = system_of_runs(benchmark, files, allow_missing=allow_missing)
+        runs = [read_run(path) for path in files]
+        answers, list_notes = match_runs(benchmark, runs, allow_missing=allow_missing)
+        system = RankedSystem(", ".join(map(str, files)), benchmark, answers, list_notes)
     else:
         system = system_of_scorer(benchmark, scorer, allow_missing=allow_missing)
     if benchmark.withholds_targets:
@@ -151,18 +146,10 @@ def report_figures(
     return EvaluationReport(result, [to_table(evaluation, system.name)])
 
 
-def system_of_runs(
-    benchmark: Benchmark, files: Sequence[Path], *, allow_missing: bool
-) -> RankedSystem:
-    runs = [read_run(path) for path in files]
-    answers, notes = match_runs(benchmark, runs, allow_missing=allow_missing)
-    return RankedSystem(", ".join(map(str, files)), benchmark, answers, notes)
-
-
 def system_of_scorer(
     benchmark: Benchmark, scorer: ScorerRequest, *, allow_missing: bool
 ) -> RankedSystem:
-    """The scorer as a system; its lists are written if that is requested."""
+    """Rank with the scorer, and write its lists if that is requested."""
     from hsfiq.model.evaluation.scorer_lists import rank_with_scorer, write_run  # noqa: PLC0415
 
     ranked = rank_with_scorer(
@@ -196,19 +183,13 @@ def add_cirqrs(
 
 def about_scorer(loaded: Loaded, missing: dict[str, Any]) -> dict[str, Any]:
     """The entries that describe a scorer, and the images that it lacked."""
-    checkpoint = loaded.checkpoint
-    about: dict[str, Any] = {
-        "scorer": {"checkpoint": str(checkpoint.path), "sha256": checkpoint.sha256}
-    }
+    path, digest = loaded.checkpoint.path, loaded.checkpoint.sha256
+    about: dict[str, Any] = {"scorer": {"checkpoint": str(path), "sha256": digest}}
     return about | ({"missing": missing} if missing else {})
 
 
 def submission_check(benchmark: Benchmark, files: Sequence[Path]) -> EvaluationReport:
-    """Check files for the server of a benchmark that withholds its targets.
-
-    Raises:
-        UnreadableInput: the server would refuse them, or there are none.
-    """
+    """Check files for the server of a benchmark that withholds its targets."""
     if not files:
         raise UnreadableInput(
             f"--split {benchmark.split}",

@@ -1,4 +1,4 @@
-"""Checking ranked lists one at a time: candidates only; and notes on all lists of a part."""
+"""Checking that ranked lists hold candidates only; and notes on the lists of a part."""
 
 from __future__ import annotations
 
@@ -31,11 +31,7 @@ class ListChecks:
         self.left_out = frozenset(self.part.corpus.left_out)
 
     def candidates_of(self, query: Query, where: str, ranked: RankedList) -> tuple[str, ...]:
-        """The candidates of a list, best first.
-
-        Raises:
-            UnreadableInput: an image of the list is not an image of the split.
-        """
+        """The candidates of a list, best first; refuse images that are not of the split."""
         if self.candidates is not None:
             for image in ranked.images:
                 if image not in self.candidates and image not in self.left_out:
@@ -58,11 +54,7 @@ class ListChecks:
         return kept
 
     def members_of(self, query: Query, where: str, ranked: RankedList) -> tuple[str, ...]:
-        """The members of the image set in a ranking of it, best first.
-
-        Raises:
-            UnreadableInput: an image of the list is not in the image set.
-        """
+        """The members of the image set in a ranking of it, best first; refuse other images."""
         for image in ranked.images:
             if image not in query.subset and image != query.reference:
                 raise UnreadableInput(where, f"image {image!r} is not in the query's image set")
@@ -75,7 +67,6 @@ class ListChecks:
         return tuple(image for image in images if image != query.reference)
 
     def notes(self, benchmark: Benchmark) -> list[str]:
-        """What a reader of the figures has to know about the lists."""
         notes = []
         if self.n_cut:
             notes.append(

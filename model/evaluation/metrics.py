@@ -37,14 +37,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class PartFigures:
-    """The figures of a part.
+    """The figures of a part, or their "mean" over parts.
 
     Attributes:
-        name: the part's, or "mean".
-        n_queries: of the part.
         corpus: its name.
         corpus_size: None if the folder does not list the candidates.
-        figures: by name.
         aspects: CIRCO's semantic mAP@10, by aspect.
         n_missing: further candidates that could not be ranked.
     """
@@ -67,7 +64,8 @@ class PartFigures:
         result |= {name: figure.value for name, figure in self.figures.items()}
         if self.aspects:
             result[SEMANTIC] = {name: figure.value for name, figure in self.aspects.items()}
-        named = self.figures | {f"{SEMANTIC}.{name}": it for name, it in self.aspects.items()}
+        aspects = {f"{SEMANTIC}.{name}": figure for name, figure in self.aspects.items()}
+        named = self.figures | aspects
         reasons = {name: figure.reason for name, figure in named.items() if figure.reason}
         if self.corpus_size is None:
             reasons["corpus.size"] = NO_SIZE
@@ -80,10 +78,8 @@ class Evaluation:
 
     Attributes:
         overall: the figures of the only part, or the mean of several.
-        parts: those of each part.
         n_missing: queries without a list, which count as misses.
         n_missing_subset: CIRR: queries without a ranking of the image set, if any has one.
-        notes: what a reader of the figures has to know.
     """
 
     benchmark: Benchmark
@@ -111,15 +107,7 @@ class Evaluation:
 def evaluate(
     benchmark: Benchmark, answers: Mapping[str, SystemLists], notes: Sequence[str] = ()
 ) -> Evaluation:
-    """Compute a system's figures.
-
-    Args:
-        benchmark: one with targets.
-        answers: the system's lists, by part.
-
-    Raises:
-        ValueError: the benchmark withholds its targets.
-    """
+    """Compute a system's figures from its lists by part; the benchmark must have targets."""
     parts = tuple(part_figures(benchmark, part, answers[part.name]) for part in benchmark.parts)
     overall = parts[0] if len(parts) == 1 else mean_over_parts(parts)
     if benchmark.name in SUMMARY:
@@ -148,8 +136,11 @@ def part_figures(benchmark: Benchmark, part: Part, answers: SystemLists) -> Part
     if is_circo:
         figures = {f"map@{k}": mean(part.queries, precision_at(k, n_candidates)) for k in CIRCO_KS}
         aspects = {
-            aspect: mean(queries, precision_at(SEMANTIC_K, n_candidates))
-            for aspect, queries in by_aspect(part.queries).items()
+            aspect: mean(
+                [query for query in part.queries if aspect in query.aspects],
+                precision_at(SEMANTIC_K, n_candidates),
+            )
+            for aspect in sorted({aspect for query in part.queries for aspect in query.aspects})
         }
     for k in CIRCO_KS if is_circo else RECALL_KS:
         figures[f"recall@{k}"] = mean(part.queries, recall_at(k, n_candidates))
@@ -245,12 +236,6 @@ def too_short(benchmark: Benchmark, part: Part) -> str:
     return f"{problem}; give 50 images for each"
 
 
-def by_aspect(queries: Sequence[Query]) -> dict[str, list[Query]]:
-    """The queries with each semantic aspect, aspects in alphabetical order."""
-    names = sorted({aspect for query in queries for aspect in query.aspects})
-    return {name: [query for query in queries if name in query.aspects] for name in names}
-
-
 def recall_at(k: int, n_candidates: int | None) -> ListMetric:
     return lambda query, ranked: recall(ranked, target_of(query), k, n_candidates)
 
@@ -270,11 +255,6 @@ def recall_within_set(k: int) -> ListMetric:
 
 
 def target_of(query: Query) -> str:
-    """The target.
-
-    Raises:
-        ValueError: the benchmark withholds it.
-    """
     if query.target is None:
         raise ValueError(f"query {query.query_id} has no target")
     return query.target
@@ -285,7 +265,6 @@ def recall(ranked: Sequence[str], target: str, k: int, n_candidates: int | None)
 
     Args:
         ranked: candidates, best first, each once.
-        target: the relevant image.
         n_candidates: of the corpus; None if unknown.
 
     Returns:
@@ -303,11 +282,6 @@ def average_precision(
 
     The sum of the precisions at the places of ground truths among the first k, divided by
     min(number of ground truths, k).
-
-    Args:
-        ranked: candidates, best first, each once.
-        truths: all relevant images.
-        n_candidates: of the corpus; None if unknown.
 
     Returns:
         None if the list ends before place k without all truths, and is not the complete corpus.

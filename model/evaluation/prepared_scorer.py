@@ -1,7 +1,7 @@
 """A trained scorer loaded together with the images that an evaluation needs.
 
-Missing images make a corpus smaller and every figure better. They are refused unless allowed; then
-they are counted, and so are the queries without their reference.
+A corpus without its missing images is smaller, and every figure better. So they are refused unless
+allowed; then they are counted, and so are the queries without their reference.
 """
 
 from __future__ import annotations
@@ -27,12 +27,7 @@ MAX_NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class PreparedScorer:
-    """A scorer with the tokens of its images.
-
-    Attributes:
-        wanted: every image that was asked for.
-        available: those that exist and can be read.
-    """
+    """A scorer with the tokens of the wanted images that exist and can be read."""
 
     loaded: Loaded
     inference: Inference
@@ -72,7 +67,7 @@ def prepare_scorer(
     """Load a scorer and compute the tokens of images.
 
     Args:
-        allow_missing: whether to go on without missing or unreadable images.
+        allow_missing: whether to continue without missing or unreadable images.
 
     Raises:
         UnreadableInput: no checkpoint, no folder, or missing images; nothing is encoded then.
@@ -89,7 +84,6 @@ def prepare_scorer(
 
 
 def refuse_missing(wanted: Collection[str], available: Collection[str], folder: Path) -> None:
-    """Refuse missing images."""
     if missing := sorted(set(wanted).difference(available)):
         raise UnreadableInput(
             str(folder),

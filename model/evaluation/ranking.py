@@ -40,7 +40,6 @@ def scored_blocks(queries: Tensor, gallery: Iterable[Tensor], pooling: Pooling) 
     Args:
         queries: [Q, D], on the device that computes.
         gallery: the corpus in its order, in chunks [n, L, D].
-        pooling: over an image's L vectors.
 
     Yields:
         For each chunk, its scores for `QUERIES` queries at a time: n L (D + QUERIES) numbers in
@@ -70,18 +69,13 @@ class Ranked:
 class TopK:
     """Keeps the k best images of each query, from blocks in the order of the corpus.
 
-    It holds Q x k numbers, and b x (k + n) more while a block is added. A score and its column make
+    It holds Q x k numbers, and b x (k + n) more while a block is added. A score and its column form
     one integer, the key. Keys are distinct, so that the result does not depend on how a device
     breaks ties.
     """
 
     def __init__(self, queries: int, k: int, excluded: Tensor | None = None) -> None:
-        """Start without blocks.
-
-        Args:
-            k: images to keep for each; all if the corpus has fewer.
-            excluded: [Q] columns that are not candidates (CIRR's references).
-        """
+        """Start without blocks; `excluded` are [Q] columns of no candidates (CIRR's references)."""
         self._k = k
         self._excluded = excluded
         self._best: list[Tensor | None] = [None] * -(-queries // QUERIES)
@@ -102,11 +96,7 @@ class TopK:
         self._images = block.first + len(columns)
 
     def ranked(self) -> Ranked:
-        """The ranking of the complete corpus.
-
-        Raises:
-            UnreadableInput: an excluded column is not in the corpus.
-        """
+        """The ranking of the complete corpus; refuse an excluded column that is not in it."""
         best = [keys for keys in self._best if keys is not None]
         if not best:
             return Ranked(torch.empty(0, 0, dtype=torch.int64), torch.empty(0, 0))

@@ -1,6 +1,6 @@
-"""Matching runs (files of ranked lists) to a benchmark: each of its queries is answered, no other.
+"""Matching runs (files of ranked lists) to a benchmark: all of its queries and no others.
 
-Whatever would make figures wrong is refused; whatever makes them incomparable becomes a note.
+Lists that would make figures wrong are refused; those that make them incomparable are noted.
 """
 
 from __future__ import annotations
@@ -39,15 +39,11 @@ class CollectedRuns:
 def match_runs(
     benchmark: Benchmark, runs: Sequence[Run], *, allow_missing: bool = False
 ) -> tuple[dict[str, SystemLists], list[str]]:
-    """Match one system's runs to a benchmark.
+    """Match one system's runs to a benchmark; return the lists by part, and notes on them.
 
     Args:
-        benchmark: whose queries they answer.
         runs: for CIRR, one may be the ranking of the image sets.
         allow_missing: whether queries without a list count as misses.
-
-    Returns:
-        The lists by part, and notes on them.
 
     Raises:
         UnreadableInput: with file and place; other queries, missing queries, images that are not
@@ -84,7 +80,6 @@ def match_runs(
 
 
 def collect(benchmark: Benchmark, runs: Sequence[Run]) -> CollectedRuns:
-    """The lists of one system's runs by query."""
     collected = CollectedRuns(", ".join(str(run.path) for run in runs), {}, {})
     systems: set[str] = set()
     for run in runs:
@@ -124,11 +119,7 @@ def parts_by_query(benchmark: Benchmark) -> dict[str, str]:
 
 
 def drop_other_categories(benchmark: Benchmark, collected: CollectedRuns) -> list[str]:
-    """Drop lists of FashionIQ's other categories, if the run also answers the chosen ones.
-
-    Returns:
-        A note if there were any.
-    """
+    """Drop lists of FashionIQ's other categories, with a note, if some are of the chosen ones."""
     if benchmark.name != "fashioniq":
         return []
     chosen = {part.name for part in benchmark.parts}
@@ -148,7 +139,7 @@ def drop_other_categories(benchmark: Benchmark, collected: CollectedRuns) -> lis
 
 
 def refuse_unknown_queries(benchmark: Benchmark, lists: Mapping[str, PlacedList]) -> None:
-    """Refuse queries that the benchmark does not have, and explain what they are."""
+    """Refuse queries that the benchmark does not have, with an explanation."""
     known = parts_by_query(benchmark)
     unknown = [query_id for query_id in lists if query_id not in known]
     if unknown:
@@ -190,7 +181,6 @@ def explain_caption_order(unknown: Collection[str], known: Collection[str]) -> s
 
 
 def refuse_missing_queries(benchmark: Benchmark, collected: CollectedRuns, remedy: str) -> None:
-    """Refuse runs without a list for some queries."""
     known = parts_by_query(benchmark)
     given = [(collected.lists, "list"), (collected.subset, "ranking of the image set")]
     for lists, kind in [pair for pair in given if pair[0]] or given[:1]:

@@ -33,9 +33,8 @@ class ScorerLists:
     Attributes:
         benchmark: with the candidates that were ranked.
         answers: by part, without the queries whose reference is missing.
-        scores: by part and query, those of its list: pooled cosines.
+        scores: of each list, by part and query: pooled cosines.
         missing: counts of missing images and of the queries without them; empty if none.
-        notes: what a reader of the figures has to know.
     """
 
     benchmark: Benchmark
@@ -58,9 +57,8 @@ def rank_with_scorer(
     """Rank every part's corpus for its queries.
 
     Args:
-        benchmark: with known corpora.
-        allow_missing: whether to go on without missing or unreadable images. Missing candidates are
-            not ranked then, and queries whose reference is missing have no list.
+        allow_missing: whether to continue without missing or unreadable images. Missing candidates
+            are not ranked then, and queries whose reference is missing have no list.
 
     Raises:
         UnreadableInput: no checkpoint, no images, missing ones, or an unknown corpus.
@@ -92,11 +90,7 @@ def rank_with_scorer(
 
 
 def images_of(benchmark: Benchmark) -> frozenset[str]:
-    """Every image that ranking needs.
-
-    Raises:
-        UnreadableInput: the folder does not hold the list of the candidates.
-    """
+    """Every image that ranking needs; refuse a benchmark whose candidates are not known."""
     wanted: set[str] = set()
     for part in benchmark.parts:
         if part.corpus.images is None:
@@ -114,8 +108,7 @@ def images_of(benchmark: Benchmark) -> frozenset[str]:
 def restrict(benchmark: Benchmark, available: Collection[str], folder: Path) -> Benchmark:
     """The benchmark with the available candidates, in subsets too; it keeps all queries.
 
-    Raises:
-        UnreadableInput: a part has no candidate left, or no query with its reference.
+    Refuse a part without candidates, or without any query with its reference.
     """
     parts = []
     for part in benchmark.parts:
@@ -141,16 +134,8 @@ def rank_part(
 ) -> tuple[SystemLists, dict[str, tuple[float, ...]]]:
     """Rank one corpus for the queries whose reference is available.
 
-    Memory holds the lists, a chunk of the corpus and its scores (`ranking`).
-
-    Args:
-        without_reference: whether the reference is not a candidate.
-
     Returns:
         The lists, also of the subsets, and the lists' scores by query.
-
-    Raises:
-        UnreadableInput: a reference to be excluded is not in the corpus.
     """
     images = part.corpus.images or ()
     column = indexed(images)
@@ -207,11 +192,7 @@ def rank_members(
 
 
 def write_run(path: Path, ranked: ScorerLists, system: str) -> None:
-    """Write the lists with their scores as JSONL, which `hsfiq import runs` reads.
-
-    Raises:
-        UnreadableInput: the file cannot be written.
-    """
+    """Write the lists with their scores as JSONL, which `hsfiq import runs` reads."""
     lines = [
         json.dumps(
             {"query_id": query_id, "images": images, "scores": scores[query_id], "system": system},

@@ -27,14 +27,10 @@ from hsfiq.readers.submissions import (
 
 
 def check_submission(benchmark: Benchmark, runs: Sequence[Run]) -> None:
-    """Check files as the benchmark's server does.
-
-    Args:
-        benchmark: CIRR or CIRCO; it needs no targets.
-        runs: the files; CIRR's two, or one of them.
+    """Check files for CIRR or CIRCO as the benchmark's server does; CIRR takes one or two.
 
     Raises:
-        UnreadableInput: the first thing that the server would refuse.
+        UnreadableInput: the first problem that the server would refuse.
     """
     for run in runs:
         check_file(benchmark, run)
@@ -94,15 +90,7 @@ def check_length(placed: PlacedList, length: int) -> None:
 
 
 def make_submission(benchmark: Benchmark, answers: SystemLists) -> dict[str, bytes]:
-    """The server's files by name.
-
-    Args:
-        benchmark: CIRR or CIRCO.
-        answers: a system's lists for its only part.
-
-    Raises:
-        UnreadableInput: a query has no list, or too short a one.
-    """
+    """The files for CIRR's or CIRCO's server by name; refuse missing lists and short ones."""
     queries = benchmark.parts[0].queries
     if benchmark.name == "circo":
         lists = cut_lists(queries, answers.lists, CIRCO_LENGTH)
@@ -144,11 +132,7 @@ def cut_lists(
 
 
 def write_submission(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write the files as a new folder, all or none.
-
-    Raises:
-        UnreadableInput: the folder is not empty, or cannot be written to.
-    """
+    """Write the files as a new folder, all or none."""
     require_free(folder)
     try:
         write_folder(folder, files)
@@ -157,11 +141,7 @@ def write_submission(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def require_free(folder: Path) -> None:
-    """Refuse a folder that is not empty.
-
-    Raises:
-        UnreadableInput: it is not empty, or not a folder.
-    """
+    """Refuse a path that is not an empty or a new folder."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UnreadableInput(str(folder), "exists and is not a folder")
     if folder.is_dir() and any(folder.iterdir()):

@@ -14,8 +14,7 @@ from hsfiq.model.evaluation.metrics import (
     PartFigures,
 )
 
-COLUMN = 9
-"""Width of a column of numbers."""
+COLUMN_WIDTH = 9
 
 
 def to_table(evaluation: Evaluation, system: str) -> str:
@@ -57,9 +56,9 @@ def rows(evaluation: Evaluation, columns: Sequence[PartFigures]) -> Iterator[str
             cells[name] = [percent(dict(named_figures(part))[name]) for part in columns]
     width = max(map(len, cells))
     if len(columns) > 1:
-        yield " " * width + "".join(part.name.rjust(COLUMN) for part in columns)
+        yield " " * width + "".join(part.name.rjust(COLUMN_WIDTH) for part in columns)
     for label, row in cells.items():
-        yield label.ljust(width) + "".join(cell.rjust(COLUMN) for cell in row)
+        yield label.ljust(width) + "".join(cell.rjust(COLUMN_WIDTH) for cell in row)
 
 
 def named_figures(part: PartFigures) -> list[tuple[str, Figure]]:
