@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -86,8 +87,8 @@ def fashioniq(
     from hsfiq.model.evaluation import benchmarks
 
     benchmark = benchmarks.fashioniq(existing_folder(data), category or (), split, corpus, captions)
-    options = scorer_options(data, run, scorer, images, weights, cache, device, out)
-    report(benchmark, run, options, out, allow_missing=allow_missing, as_json=as_json)
+    options = ScorerOptions(scorer, images, weights, cache, device)
+    report(benchmark, data, run, options, out, allow_missing=allow_missing, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq evaluate cirr --data cirr_dataset --run recall.json")
@@ -113,8 +114,10 @@ def cirr(
     from hsfiq.model.evaluation import benchmarks
 
     benchmark = benchmarks.cirr(existing_folder(data), split)
-    options = scorer_options(data, run, scorer, images, weights, cache, device, out)
-    report(benchmark, run, options, out, submission, allow_missing=allow_missing, as_json=as_json)
+    options = ScorerOptions(scorer, images, weights, cache, device)
+    report(
+        benchmark, data, run, options, out, submission, allow_missing=allow_missing, as_json=as_json
+    )
 
 
 @app.command(epilog="Example: hsfiq evaluate circo --data CIRCO --run submission_val.json")
@@ -140,8 +143,10 @@ def circo(
     from hsfiq.model.evaluation import benchmarks
 
     benchmark = benchmarks.circo(existing_folder(data), split)
-    options = scorer_options(data, run, scorer, images, weights, cache, device, out)
-    report(benchmark, run, options, out, submission, allow_missing=allow_missing, as_json=as_json)
+    options = ScorerOptions(scorer, images, weights, cache, device)
+    report(
+        benchmark, data, run, options, out, submission, allow_missing=allow_missing, as_json=as_json
+    )
 
 
 @app.command(epilog="Example: hsfiq evaluate drawn --scorer runs/drawn --split test")
@@ -167,39 +172,31 @@ def drawn(
     with requires("model"):
         from hsfiq.model.evaluation.drawn import drawn_for_scorer
     benchmark, folder, notes = drawn_for_scorer(split, scorer, images)
-    require_writable(run, out)
     options = ScorerOptions(scorer, folder, weights, cache, device)
-    report(benchmark, run, options, out, notes=notes, allow_missing=allow_missing, as_json=as_json)
+    report(
+        benchmark,
+        folder,
+        run,
+        options,
+        out,
+        notes=notes,
+        allow_missing=allow_missing,
+        as_json=as_json,
+    )
 
 
-def scorer_options(
-    data: Path,
-    runs: Sequence[Path] | None,
-    scorer: Path | None,
-    images: Path | None,
-    weights: Path | None,
-    cache: Path | None,
-    device: str | None,
-    out: Path | None,
-) -> ScorerOptions | None:
-    """The scorer's options, None to evaluate runs without a scorer."""
-    if scorer is not None:
-        options = ScorerOptions(scorer, images or image_root(data), weights, cache, device)
-        require_writable(runs, out)
-        return options
-    if not runs:
-        raise UnreadableInput(
-            "--run", "there is nothing to evaluate", "name ranked lists, or a --scorer"
-        )
-    named = {"images": images, "weights": weights, "cache": cache, "device": device, "out": out}
-    for option, value in named.items():
-        if value is not None:
-            raise UnreadableInput(f"--{option}", "needs --scorer", "name that too, or leave it out")
-    return None
-
-
-def require_writable(runs: Sequence[Path] | None, out: Path | None) -> None:
-    """Refuse an output file for a scorer's lists that exists, or that runs make pointless."""
+def check_options(runs: Sequence[Path] | None, options: ScorerOptions, out: Path | None) -> None:
+    """Refuse options that need a scorer, and an output file that exists or goes with runs."""
+    if options.checkpoint is None:
+        if not runs:
+            raise UnreadableInput(
+                "--run", "there is nothing to evaluate", "name ranked lists, or a --scorer"
+            )
+        for name, value in {**asdict(options), "out": out}.items():
+            if value is not None:
+                raise UnreadableInput(
+                    f"--{name}", "needs --scorer", "name that too, or leave it out"
+                )
     if out is None:
         return
     if runs:
@@ -211,8 +208,9 @@ def require_writable(runs: Sequence[Path] | None, out: Path | None) -> None:
 
 def report(
     benchmark: Benchmark,
+    data: Path,
     runs: Sequence[Path] | None,
-    options: ScorerOptions | None,
+    options: ScorerOptions,
     out: Path | None,
     submission: Path | None = None,
     notes: Sequence[str] = (),
@@ -222,9 +220,11 @@ def report(
 ) -> None:
     from hsfiq.model.evaluation.evaluate_system import ScorerRequest, evaluate_system
 
+    check_options(runs, options, out)
     with ExitStack() as stack:
         request = None
-        if options is not None:
+        if options.checkpoint is not None:
+            options = replace(options, images=options.images or image_root(data))
             with requires("model"):
                 from hsfiq.cli.training_bar import TrainingBar
                 from hsfiq.model.runtime.distributed import device_of

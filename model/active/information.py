@@ -26,12 +26,7 @@ class Information:
     """The information that each pair would add to the pairs taken so far."""
 
     def __init__(self, latents: Tensor, weights: Tensor) -> None:
-        """Start with no pair taken.
-
-        Args:
-            latents: [J, P, A] float64, in logits: J opinions on P pairs, A answers each.
-            weights: [P, A] Fisher information of each answer about its latent.
-        """
+        """Start with no pair taken; see `hsfiq.model.active.uncertainty.Uncertainty`."""
         deviations = (latents - latents.mean(dim=0)) / (len(latents) - 1) ** 0.5  # [J, P, A]
         self._rows = deviations.permute(1, 2, 0) * weights.sqrt().unsqueeze(2)  # [P, A, J]
         self._posterior = torch.eye(len(latents), dtype=latents.dtype)  # [J, J]
@@ -69,12 +64,7 @@ def preference_information(margins: Tensor, side_bias: float) -> Tensor:
 def score_information(latents: Tensor, thresholds: Tensor) -> Tensor:
     """Information of a Likert score about its latent (cumulative logit model, McCullagh 1980).
 
-    Args:
-        latents: [P] logits.
-        thresholds: [K - 1], rising.
-
-    Returns:
-        [P]: the sum over levels of (dP / d latent)^2 / P.
+    For latents [P] and rising thresholds [K - 1]: [P] sums over levels of (dP / d latent)^2 / P.
     """
     below = (thresholds - latents.unsqueeze(1)).sigmoid()  # [P, K - 1]
     ends = below.new_zeros(len(latents), 1), below.new_ones(len(latents), 1)

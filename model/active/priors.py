@@ -21,18 +21,12 @@ class AnswerPrior:
     """The parameters of `hsfiq.model.preference.likelihood` that predict an answer.
 
     A new participant's offset is ignored here: some tens of answers determine it.
-
-    Attributes:
-        slope: logits of preference by difference of set scores.
-        side_bias: logits.
-        score_slope: logits of a Likert score by set score.
-        thresholds: of the Likert scores; None if unknown.
     """
 
     source: str
-    slope: float
-    side_bias: float = 0.0
-    score_slope: float = 0.0
+    slope: float  # logits of preference by difference of set scores
+    side_bias: float = 0.0  # logits
+    score_slope: float = 0.0  # logits of a Likert score by set score
     thresholds: tuple[float, ...] | None = None
 
 

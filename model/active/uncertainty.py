@@ -24,22 +24,18 @@ from hsfiq.model.training.callbacks import Callback
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """Scorers' opinions on candidate pairs.
+    """Scorers' opinions on the candidate pairs all of whose images are available.
 
     Attributes:
-        pairs: the candidates all of whose images are available.
-        sets: of these pairs.
         missing: the images that are missing or unreadable, sorted.
-        latents: [J, P, A] J opinions on the A latents of each pair's answer, in logits.
-        weights: [P, A] the answers' Fisher information about them.
         about: the scorers, the source of the opinions, and that of the answer model.
     """
 
     pairs: tuple[Candidate, ...]
     sets: tuple[PossibleSet, ...]
     missing: tuple[str, ...]
-    latents: Tensor
-    weights: Tensor
+    latents: Tensor  # [J, P, A] J opinions on the A latents of each pair's answer, in logits
+    weights: Tensor  # [P, A] the answers' Fisher information about them
     about: Mapping[str, Any]
 
     def information(self) -> Information:
@@ -54,10 +50,7 @@ def uncertainty(
     device: torch.device,
     callback: Callback,
 ) -> Uncertainty:
-    """Collect the scorers' opinions on all candidates.
-
-    Args:
-        checkpoints: of one scorer, or of several as an ensemble.
+    """Collect opinions on all candidates, of one scorer or of several as an ensemble.
 
     Raises:
         UnreadableInput: no checkpoint, no images, a checkpoint named twice, or an ensemble of

@@ -47,24 +47,15 @@ COCO = "COCO 2017 unlabeled"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query of a benchmark and its relevant images.
+    """A query of a benchmark and its relevant images."""
 
-    Attributes:
-        query_id: as in runs.
-        text: as in the benchmark, not yet normalised for an encoder.
-        target: None if the dataset withholds it.
-        subset: CIRR: the other five members of the image set, in the file's order.
-        truths: CIRCO: all ground truths, the target first.
-        aspects: CIRCO: the semantic aspects of the text.
-    """
-
-    query_id: str
+    query_id: str  # as in runs
     reference: str
-    text: str
-    target: str | None
-    subset: tuple[str, ...] = ()
-    truths: tuple[str, ...] = ()
-    aspects: tuple[str, ...] = ()
+    text: str  # as in the benchmark, not yet normalised for an encoder
+    target: str | None  # None if the dataset withholds it
+    subset: tuple[str, ...] = ()  # CIRR: the other five images of the set, in the file's order
+    truths: tuple[str, ...] = ()  # CIRCO: all ground truths, the target first
+    aspects: tuple[str, ...] = ()  # CIRCO: the semantic aspects of the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +86,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A split of a benchmark.
-
-    Attributes:
-        parts: one or more; a figure over several is their mean.
-        keeps_reference: whether the reference image is a candidate (not in CIRR).
-        captions: their order (FashionIQ).
-    """
+    """A split of a benchmark; a figure over several parts is their mean."""
 
     name: BenchmarkName
     split: str
     parts: tuple[Part, ...]
-    keeps_reference: bool
-    captions: CaptionOrder | None = None
+    keeps_reference: bool  # whether the reference image is a candidate (not in CIRR)
+    captions: CaptionOrder | None = None  # FashionIQ
 
     @property
     def withholds_targets(self) -> bool:

@@ -27,9 +27,7 @@ KS = (10, 50)
 class CirqrsAt:
     """CIRQRS@k of one part's lists, None with a reason if undefined.
 
-    Attributes:
-        n_queries: queries in the mean: those with a list whose first k images, and whose reference,
-            are available.
+    It counts the queries with a list whose first k images, and whose reference, are available.
     """
 
     value: float | None

@@ -49,17 +49,13 @@ class EvaluationReport:
 
 @dataclass(frozen=True, slots=True)
 class RankedSystem:
-    """A system's lists, and the benchmark with the candidates that it ranked.
-
-    Attributes:
-        about: entries of the result that describe the scorer.
-    """
+    """A system's lists, and the benchmark with the candidates that it ranked."""
 
     name: str
     benchmark: Benchmark
     answers: dict[str, SystemLists]
     notes: Sequence[str]
-    about: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)  # entries of the result on the scorer
 
 
 def evaluate_system(

@@ -37,22 +37,15 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class PartFigures:
-    """The figures of a part, or their "mean" over parts.
-
-    Attributes:
-        corpus: its name.
-        corpus_size: None if the folder does not list the candidates.
-        aspects: CIRCO's semantic mAP@10, by aspect.
-        n_missing: further candidates that could not be ranked.
-    """
+    """The figures of a part, or their "mean" over parts."""
 
     name: str
     n_queries: int
     corpus: str
-    corpus_size: int | None
+    corpus_size: int | None  # None if the folder does not list the candidates
     figures: dict[str, Figure]
-    aspects: dict[str, Figure]
-    n_missing: int = 0
+    aspects: dict[str, Figure]  # CIRCO's semantic mAP@10
+    n_missing: int = 0  # further candidates that could not be ranked
 
     def to_json(self) -> dict[str, Any]:
         result: dict[str, Any] = {
@@ -74,19 +67,13 @@ class PartFigures:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A system's figures on a benchmark.
-
-    Attributes:
-        overall: the figures of the only part, or the mean of several.
-        n_missing: queries without a list, which count as misses.
-        n_missing_subset: CIRR: queries without a ranking of the image set, if any has one.
-    """
+    """A system's figures on a benchmark."""
 
     benchmark: Benchmark
-    overall: PartFigures
+    overall: PartFigures  # of the only part, or the mean of several
     parts: tuple[PartFigures, ...]
-    n_missing: int
-    n_missing_subset: int
+    n_missing: int  # queries without a list, which count as misses
+    n_missing_subset: int  # CIRR: queries without a ranking of the image set, if any has one
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:

@@ -64,14 +64,7 @@ def prepare_scorer(
     *,
     allow_missing: bool,
 ) -> PreparedScorer:
-    """Load a scorer and compute the tokens of images.
-
-    Args:
-        allow_missing: whether to continue without missing or unreadable images.
-
-    Raises:
-        UnreadableInput: no checkpoint, no folder, or missing images; nothing is encoded then.
-    """
+    """Load a scorer and compute the tokens of images; refuse missing ones unless allowed."""
     loaded = load_scorer(paths.required("checkpoint"), paths.weights, device)
     folder = paths.required("images")
     files = image_files(folder, wanted)

@@ -28,19 +28,12 @@ DEPTH = 50
 
 @dataclass(frozen=True, slots=True)
 class ScorerLists:
-    """A scorer's lists for a benchmark.
+    """A scorer's lists for a benchmark."""
 
-    Attributes:
-        benchmark: with the candidates that were ranked.
-        answers: by part, without the queries whose reference is missing.
-        scores: of each list, by part and query: pooled cosines.
-        missing: counts of missing images and of the queries without them; empty if none.
-    """
-
-    benchmark: Benchmark
-    answers: dict[str, SystemLists]
-    scores: dict[str, dict[str, tuple[float, ...]]]
-    missing: dict[str, Any]
+    benchmark: Benchmark  # with the candidates that were ranked
+    answers: dict[str, SystemLists]  # by part, without the queries whose reference is missing
+    scores: dict[str, dict[str, tuple[float, ...]]]  # by part and query: pooled cosines
+    missing: dict[str, Any]  # counts of missing images and of the queries without them
     notes: tuple[str, ...]
     loaded: Loaded
 
@@ -56,9 +49,8 @@ def rank_with_scorer(
 ) -> ScorerLists:
     """Rank every part's corpus for its queries.
 
-    Args:
-        allow_missing: whether to continue without missing or unreadable images. Missing candidates
-            are not ranked then, and queries whose reference is missing have no list.
+    If missing images are allowed, missing candidates are not ranked, and queries whose reference is
+    missing have no list.
 
     Raises:
         UnreadableInput: no checkpoint, no images, missing ones, or an unknown corpus.

@@ -73,18 +73,13 @@ def draw_negative(pool: Sequence[str], target: str, u: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a retraining reads, restricted to the images that are available.
-
-    Attributes:
-        left_out: ids of the questions that lack an image.
-        triplets: of the given data, without the held-out ones; None without data.
-    """
+    """What a retraining reads, restricted to the images that are available."""
 
     train: list[Question]
     held_out: list[Question]
-    left_out: list[str]
+    left_out: list[str]  # ids of the questions that lack an image
     tokens: FeatureCache
-    triplets: Triplets | None
+    triplets: Triplets | None  # of the given data, without the held-out ones
 
 
 def prepare_inputs(

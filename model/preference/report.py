@@ -27,15 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeldOutScores:
-    """A scorer's scores of the held-out questions, and its ranks of the validation targets.
+    """A scorer's scores of the held-out questions, and its ranks of the validation targets."""
 
-    Attributes:
-        sets: [Q, 2].
-        ranks: by corpus; empty without triplets.
-    """
-
-    sets: Tensor
-    ranks: dict[str, Tensor]
+    sets: Tensor  # [Q, 2]
+    ranks: dict[str, Tensor]  # by corpus; empty without triplets
 
 
 def score_held_out(

@@ -157,10 +157,7 @@ def reliability_table(
 ) -> list[dict[str, Any]]:
     """How often set 1 was preferred, by bins of the predicted probability; empty bins left out.
 
-    Args:
-        rows: n questions.
-        predicted: [n] P(set 1 preferred).
-        hits: [n] 1 if it was, else 0.
+    Of n questions: [n] predicted P(set 1 preferred), and [n] hits, 1 if it was and 0 if not.
     """
     places = np.minimum((predicted * BINS).astype(np.int64), BINS - 1)  # [n]
     inside = (places[:, None] == np.arange(BINS)).astype(np.float64)  # [n, BINS]

@@ -36,28 +36,21 @@ SUFFICIENT_DECREASE = 1e-4
 class Fit:
     """The minimum of an objective of K parameters.
 
-    Attributes:
-        errors: [K] standard errors from the inverse Hessian (the observed information, answers
-            taken as independent).
+    Standard errors are from the inverse Hessian (the observed information, answers taken as
+    independent).
     """
 
-    values: Tensor
-    errors: Tensor
+    values: Tensor  # [K]
+    errors: Tensor  # [K]
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowheadHessian:
-    """The Hessian of C common parameters followed by P offsets; P = 0 gives a dense matrix.
+    """The Hessian of C common parameters followed by P offsets; P = 0 gives a dense matrix."""
 
-    Attributes:
-        corner: [C, C], symmetric.
-        cross: [C, P].
-        diagonal: [P], above 0.
-    """
-
-    corner: Tensor
-    cross: Tensor
-    diagonal: Tensor
+    corner: Tensor  # [C, C], symmetric
+    cross: Tensor  # [C, P]
+    diagonal: Tensor  # [P], above 0
 
     def solve(self, gradient: Tensor) -> Tensor:
         """The Newton step x, [C + P], with Hessian x = gradient."""
@@ -102,15 +95,11 @@ def dense_derivatives(objective: Objective) -> Derivatives:
 
 
 def minimise(objective: Objective, start: Tensor, derivatives: Derivatives | None = None) -> Fit:
-    """Minimise a strictly convex function.
+    """Minimise a strictly convex function, by `dense_derivatives` if no others are given.
 
     Args:
         objective: infinite or NaN outside its domain, which is open and convex.
         start: [K] float64, inside the domain.
-        derivatives: of the objective; `dense_derivatives` if None.
-
-    Raises:
-        Diverged: no step decreases the objective, or too many steps were taken.
     """
     derivatives, values = derivatives or dense_derivatives(objective), start.clone()
     for _ in range(MAX_STEPS):
@@ -165,48 +154,15 @@ class ThresholdComparisons:
 
     and `likelihood.score_loss` is their sum, up to a term of the thresholds alone. Its derivatives
     are therefore sums over comparisons, by participant and threshold.
-
-    Attributes:
-        sets: [T] scores of the sets.
-        people: [T] int64, the participant's index.
-        thresholds: [T] int64, the threshold's index.
-        above: [T] 1 where the latent lies above the threshold, 0 where below.
-        weights: [T].
-        n_people: P.
-        n_thresholds: K.
     """
 
-    sets: Tensor
-    people: Tensor
-    thresholds: Tensor
-    above: Tensor
-    weights: Tensor
+    sets: Tensor  # [T] scores of the sets
+    people: Tensor  # [T] int64, the participant's index
+    thresholds: Tensor  # [T] int64, the threshold's index
+    above: Tensor  # [T] 1 if the latent lies above the threshold, else 0
+    weights: Tensor  # [T]
     n_people: int
     n_thresholds: int
-
-    @classmethod
-    def of_scores(
-        cls,
-        sets: Tensor,
-        scores: Tensor,
-        people: Tensor,
-        weights: Tensor,
-        n_people: int,
-        n_thresholds: int,
-    ) -> ThresholdComparisons:
-        """Split B Likert scores, from 1 to `n_thresholds` + 1, into comparisons; all are [B]."""
-        above, below = scores > 1, scores <= n_thresholds  # [B]
-        places = torch.cat([above.nonzero(), below.nonzero()]).squeeze(1)  # [T]
-        is_above = torch.arange(len(places)) < above.sum()  # [T]
-        return cls(
-            sets=sets[places],
-            people=people[places],
-            thresholds=scores[places] - 1 - is_above.long(),
-            above=is_above.to(sets),
-            weights=weights[places],
-            n_people=n_people,
-            n_thresholds=n_thresholds,
-        )
 
     def derivatives(self, values: Tensor) -> tuple[Tensor, ArrowheadHessian]:
         """Gradient and Hessian of the weighted loss at [slope, K thresholds, P offsets]."""

@@ -40,20 +40,12 @@ BARRIER = 0.1
 
 @dataclass(frozen=True, slots=True)
 class AnswerTensors:
-    """The answers to Q questions by P participants.
+    """The answers to Q questions by P participants."""
 
-    Attributes:
-        preferred: [Q] int64: 1, 2, or 0 for a tie.
-        scores: [Q, 2] int64, 1 to 5.
-        people: [Q] int64, the participant's index.
-        weights: [Q] of the question in every loss; 1 on average.
-        participants: the P names, by index.
-    """
-
-    preferred: Tensor
-    scores: Tensor
-    people: Tensor
-    weights: Tensor
+    preferred: Tensor  # [Q] int64: 1, 2, or 0 for a tie
+    scores: Tensor  # [Q, 2] int64, 1 to 5
+    people: Tensor  # [Q] int64, the participant's index
+    weights: Tensor  # [Q] of the question in every loss; 1 on average
     participants: tuple[str, ...]
 
     def part(self, places: Tensor, device: torch.device) -> AnswerTensors:
@@ -69,16 +61,10 @@ class AnswerTensors:
 
 @dataclass(frozen=True, slots=True)
 class AnswerModel:
-    """The fitted parameters of `hsfiq.model.preference.likelihood`.
+    """The fitted parameters of `hsfiq.model.preference.likelihood`; a slope is 1 / temperature."""
 
-    Attributes:
-        preferences: [slope, side bias], and log nu if there are ties; slope is 1 / temperature.
-        scores: [slope, 4 thresholds, P offsets].
-        participants: whose offsets they are.
-    """
-
-    preferences: Fit
-    scores: Fit
+    preferences: Fit  # [slope, side bias], and log nu if there are ties
+    scores: Fit  # [slope, 4 thresholds, P offsets]
     participants: tuple[str, ...]
 
     @property
@@ -101,11 +87,7 @@ class AnswerModel:
     def losses(self, sets: Tensor, answers: AnswerTensors) -> tuple[Tensor, Tensor]:
         """The unweighted losses of answers by participants that the model was fitted to.
 
-        Args:
-            sets: [B, 2] scores of the questions' sets.
-
-        Returns:
-            [B] of the preferences, and [B] the mean over the two Likert scores.
+        From the scores of sets, [B, 2]: [B] of the preferences, and [B] of the Likert scores.
         """
         preferences, scores = self.preferences.values.to(sets), self.scores.values.to(sets)
         return preference_losses(preferences, sets, answers), score_losses(scores, sets, answers)
@@ -154,15 +136,7 @@ def score_losses(values: Tensor, sets: Tensor, answers: AnswerTensors) -> Tensor
 
 
 def fit_answers(sets: Tensor, answers: AnswerTensors, offset_sd: float) -> AnswerModel:
-    """Fit the answer model.
-
-    Args:
-        sets: [Q, 2] scores of the questions' sets.
-        offset_sd: standard deviation of the normal prior of the offsets.
-
-    Raises:
-        Diverged: the scores are not finite.
-    """
+    """Fit the answer model to the scores of sets, [Q, 2]; `Diverged` if they are not finite."""
     exact = sets.double()
     return AnswerModel(
         preferences=fit_preferences(exact, answers),
@@ -208,9 +182,17 @@ def common_prior_sds(like: Tensor) -> Tensor:
 def score_derivatives(sets: Tensor, answers: AnswerTensors, offset_sd: float) -> Derivatives:
     """Derivatives of the objective of `fit_scores`, in time and memory linear in the answers."""
     scores, weights = answers.scores.flatten(), answers.weights.repeat_interleave(2)  # [2Q]
-    people, n = answers.people.repeat_interleave(2), len(answers.participants)
-    comparisons = ThresholdComparisons.of_scores(
-        sets.flatten(), scores, people, weights, n, N_THRESHOLDS
+    is_high, is_low = scores > LOWEST_SCORE, scores < HIGHEST_SCORE  # [2Q]
+    places = torch.cat([is_high.nonzero(), is_low.nonzero()]).squeeze(1)  # [T]
+    is_above = torch.arange(len(places)) < is_high.sum()  # [T]
+    comparisons = ThresholdComparisons(
+        sets=sets.flatten()[places],
+        people=answers.people.repeat_interleave(2)[places],
+        thresholds=scores[places] - 1 - is_above.long(),
+        above=is_above.to(sets),
+        weights=weights[places],
+        n_people=len(answers.participants),
+        n_thresholds=N_THRESHOLDS,
     )
     prior_sds, inner = common_prior_sds(sets), slice(LOWEST_SCORE + 1, HIGHEST_SCORE)
     between = torch.bincount(scores, weights, HIGHEST_SCORE + 1)[inner]  # [3]

@@ -60,12 +60,10 @@ class Retraining:
         dtype: torch.dtype,
         triplets: Triplets | None = None,
     ) -> None:
-        """Prepare to train.
+        """Prepare to train a scorer, which is changed and is on the device of `distributed`.
 
         Args:
-            scorer: on the device of `distributed`; its weights are changed.
             recipe: of its first training, for the optimiser's other values.
-            questions: Q to train on.
             triplets: mixed in if `settings.mix` is above 0.
         """
         self.scorer, self.settings, self.triplets = scorer, settings, triplets

@@ -269,4 +269,4 @@ def test_unusable_checkpoints_and_folders_are_refused(
     assert "there is no such folder" in refusal(hsfiq(*command, *ranked, "--images", nowhere))
     bare = write_fashioniq(tmp_path / "bare")
     said = refusal(hsfiq("evaluate", "fashioniq", "--data", bare, *ranked))
-    assert "holds no image; name their folder with --images" in said
+    assert "holds no image; name the image folder with --images" in said
