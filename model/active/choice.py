@@ -20,23 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen pairs.
+    """The chosen pairs, in the order in which they were chosen.
 
     Attributes:
-        pairs: in the order in which they were chosen.
         about: how they were chosen, for the releases of the new study.
         expected: information of the answers to them, and to as many random pairs, in nats; None
             without a scorer.
-        missing: images without which pairs could not be considered.
-        uncertainty: its source; None without a scorer.
     """
 
     pairs: tuple[Candidate, ...]
     sets: tuple[PossibleSet, ...]
     about: dict[str, Any]
     expected: tuple[float, float] | None
-    missing: tuple[str, ...]
-    uncertainty: Mapping[str, Any] | None = None
+    missing: tuple[str, ...]  # images without which pairs could not be considered
+    uncertainty: Mapping[str, Any] | None = None  # its source; None without a scorer
 
     def to_json(self, candidates: Candidates) -> dict[str, Any]:
         systems = Counter(candidates.systems[key] for pair in self.pairs for key in pair.systems)

@@ -105,8 +105,10 @@ def evaluate_system(
         result = without_figures(benchmark) | {"notes": list(system.notes)} | system.about
         report = EvaluationReport(result, [f"note: {note}" for note in system.notes])
     else:
-        judge = scorer if files else None
-        report = report_figures(benchmark, system, judge, notes, allow_missing=allow_missing)
+        cirqrs_scorer = scorer if files else None
+        report = report_figures(
+            benchmark, system, cirqrs_scorer, notes, allow_missing=allow_missing
+        )
     if files:
         report.result["run"] = [str(path) for path in files]
     written = []
@@ -124,17 +126,17 @@ def evaluate_system(
 def report_figures(
     benchmark: Benchmark,
     system: RankedSystem,
-    judge: ScorerRequest | None,
+    cirqrs_scorer: ScorerRequest | None,
     notes: Sequence[str],
     *,
     allow_missing: bool,
 ) -> EvaluationReport:
-    """The system's figures, with CIRQRS@k if a scorer judges it."""
+    """The system's figures, with CIRQRS@k if there is a scorer for it."""
     all_notes = [*comparability_notes(benchmark), *notes, *system.notes]
     evaluation, about = evaluate(system.benchmark, system.answers, all_notes), system.about
-    if judge is not None:
+    if cirqrs_scorer is not None:
         evaluation, about = add_cirqrs(
-            evaluation, system.answers, judge, allow_missing=allow_missing
+            evaluation, system.answers, cirqrs_scorer, allow_missing=allow_missing
         )
     result = evaluation.to_json()
     missing = result.get("missing", {}) | about.get("missing", {})
@@ -173,8 +175,8 @@ def add_cirqrs(
     prepared = prepare_scorer(
         scorer.paths, wanted, scorer.device, scorer.callback, allow_missing=allow_missing
     )
-    judged = with_cirqrs(evaluation, answers, prepared)
-    return judged, about_scorer(prepared.loaded, prepared.missing_json())
+    about = about_scorer(prepared.loaded, prepared.missing_json())
+    return with_cirqrs(evaluation, answers, prepared), about
 
 
 def about_scorer(loaded: Loaded, missing: dict[str, Any]) -> dict[str, Any]:

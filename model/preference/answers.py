@@ -53,17 +53,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseAnswers:
-    """The answers of a release, in its order.
+    """The answers of a release, in its order."""
 
-    Attributes:
-        about: what a checkpoint records about the release.
-        held_out: (reference, target) of the triplets without a training question.
-    """
-
-    about: Mapping[str, Any]
+    about: Mapping[str, Any]  # what a checkpoint records about the release
     questions: tuple[Question, ...]
     has_splits: bool
-    held_out: frozenset[tuple[str, str | None]]
+    held_out: frozenset[tuple[str, str | None]]  # triplets without a training question
 
     def part(self, name: Part) -> list[Question]:
         return [question for question in self.questions if question.part == name]

@@ -1,4 +1,4 @@
-"""What a person reads about a retraining: MODEL_CARD.md, and the summary on the terminal."""
+"""A retraining in words: MODEL_CARD.md, and the summary on the terminal."""
 
 from __future__ import annotations
 

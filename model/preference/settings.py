@@ -37,33 +37,19 @@ not tried on BLIP-2 itself."""
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a scorer is retrained. None of the values comes from a paper.
+    """How a scorer is retrained. None of the values comes from a paper."""
 
-    Attributes:
-        lr: the learning rate of the first epoch.
-        held: prefixes of the names of parameters to freeze.
-        epochs: passes over the answers; the held-out part does not choose among them.
-        batch: questions per optimiser step, and triplets if they are mixed in.
-        final_lr_share: of `lr`, reached by cosine decay, one step per epoch.
-        weight_decay: AdamW's.
-        clip_norm: the largest norm of the gradient; larger ones are scaled down.
-        score_weight: of the loss on Likert scores; that on preferences has weight 1.
-        offset_sd: standard deviation, in logits, of the normal prior of participants' offsets.
-        mix: weight of the loss on triplets; 0 for none.
-        reliability: whether participants who contradict themselves weigh less.
-    """
-
-    lr: float
-    held: tuple[str, ...] | None = None
-    epochs: int = 8
-    batch: int = 32
-    final_lr_share: float = 0.01
-    weight_decay: float = 0.01
-    clip_norm: float = 1.0
-    score_weight: float = 1.0
-    offset_sd: float = 1.0
-    mix: float = 0.0
-    reliability: Literal["off", "on"] = "off"
+    lr: float  # learning rate of the first epoch
+    held: tuple[str, ...] | None = None  # prefixes of the names of parameters to freeze
+    epochs: int = 8  # passes over the answers; the last is kept, whatever the held-out part gives
+    batch: int = 32  # questions per optimiser step, and triplets if they are mixed in
+    final_lr_share: float = 0.01  # of `lr`, reached by cosine decay, one step per epoch
+    weight_decay: float = 0.01  # AdamW's
+    clip_norm: float = 1.0  # largest norm of the gradient; larger ones are scaled down
+    score_weight: float = 1.0  # of the loss on Likert scores; that on preferences has weight 1
+    offset_sd: float = 1.0  # of the normal prior of participants' offsets, in logits
+    mix: float = 0.0  # weight of the loss on triplets
+    reliability: Literal["off", "on"] = "off"  # "on": contradicting answers lower one's weight
     seed: int = 1000
 
     def __post_init__(self) -> None:

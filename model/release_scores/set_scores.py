@@ -17,19 +17,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SetScores:
-    """A scorer's scores for a release, not divided by the temperature.
+    """A scorer's scores for a release, not divided by the temperature."""
 
-    Attributes:
-        images: (set_id, image_id, score) of every available image.
-        sets: (set_id, score) of the sets all of whose images are available.
-        missing: the images that are missing or unreadable, sorted.
-        unscored: the ids of the other sets.
-    """
-
-    images: list[tuple[str, str, float]]
-    sets: list[tuple[str, float]]
-    missing: list[str]
-    unscored: list[str]
+    images: list[tuple[str, str, float]]  # (set_id, image_id, score) of every available image
+    sets: list[tuple[str, float]]  # (set_id, score) of the sets all of whose images are available
+    missing: list[str]  # the images that are missing or unreadable, sorted
+    unscored: list[str]  # the ids of the other sets
 
 
 def score_sets(
