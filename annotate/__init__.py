@@ -1,1 +1,1 @@
-"""The Gradio app: what an annotator and a study owner see."""
+"""The Gradio app: the annotators' pages and the study owner's dashboard."""

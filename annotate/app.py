@@ -25,7 +25,7 @@ from hsfiq.annotate.images import ImageSize, image_response
 from hsfiq.annotate.owner.layout import add_owner
 from hsfiq.annotate.payloads import CHECK, CONSENT, EMPTY, limited_body, read_payload, read_submit
 from hsfiq.annotate.security import STUDY, StudyMiddleware
-from hsfiq.annotate.texts import preferred_language, texts
+from hsfiq.annotate.texts import language_for, texts
 from hsfiq.collect.protocol import (
     CheckReply,
     ErrorReply,
@@ -42,7 +42,6 @@ Body = Annotated[bytes, Depends(limited_body)]
 
 
 def build_app(database: Database) -> FastAPI:
-    """The annotation app for this database."""
     services = Services.of(database)
     app = plain_app(services)
     mount_question_page(app, services)
@@ -62,21 +61,13 @@ def plain_app(services: Services) -> FastAPI:
 
 
 def serve(database: Database, host: str = "127.0.0.1", port: int = 7860) -> None:
-    """Serve the app until the process is stopped. No access log: it would contain addresses.
-
-    Raises:
-        UnreadableInput: the address cannot be listened on.
-    """
+    """Serve the app until the process is stopped. No access log: it would contain addresses."""
     with listening(host, port) as listener, suppress(KeyboardInterrupt):
         uvicorn.Server(server_settings(database, host, port)).run(sockets=[listener])
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that is bound to the address, before anything else is started.
-
-    Raises:
-        UnreadableInput: it is in use, or not an address of this machine.
-    """
+    """A socket that is bound to the address, before anything else starts, or `UnreadableInput`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Only with the protocol given does asyncio set TCP_NODELAY, which sends small replies at once.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -92,7 +83,6 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def server_settings(database: Database, host: str, port: int) -> uvicorn.Config:
-    """The server's settings."""
     return uvicorn.Config(
         build_app(database),
         host=host,
@@ -106,7 +96,6 @@ def server_settings(database: Database, host: str, port: int) -> uvicorn.Config:
 
 
 def error_response(_request: Request, error: Exception) -> Response:
-    """A refused request: one line, with the error's status."""
     status = error.status if isinstance(error, Refused) else 422
     reply: ErrorReply = {"error": str(error)}
     if isinstance(error, Reassigned):
@@ -115,7 +104,7 @@ def error_response(_request: Request, error: Exception) -> Response:
 
 
 def add_study_routes(app: FastAPI, services: Services) -> None:
-    """The routes that the question page calls; plain functions, which run in threads."""
+    """Add the routes that the question page calls; plain functions, which run in threads."""
 
     def image(request: Request, token: str, size: ImageSize) -> Response:
         with services.database.reading() as session:
@@ -158,12 +147,10 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
 
 
 def uncached(reply: View | SubmitReply | CheckReply) -> Response:
-    """A view or reply as JSON that is not cached."""
     return JSONResponse(reply, headers={"Cache-Control": "no-store"})
 
 
 def mount_question_page(app: FastAPI, services: Services) -> None:
-    """Mount the question page and its JavaScript modules."""
     add_page_modules(app)
 
     def username(request: Request) -> str | None:
@@ -173,7 +160,7 @@ def mount_question_page(app: FastAPI, services: Services) -> None:
         try:
             return handlers.opening(services, request.cookies)
         except Refused as error:  # Gradio would hide the message, so the page shows it
-            language = preferred_language(request.headers.get("accept-language", ""))
+            language = language_for(request.headers)
             return {"error": str(error), "language": language, "texts": texts(language)["page"]}
 
     mount_gradio(app, lambda: question_page(opening), STUDY, username, question_page_style())

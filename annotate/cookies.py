@@ -1,7 +1,7 @@
-"""What the browser carries but cannot alter: the participant's cookie and signed assignments.
+"""Signed values that the browser stores: the participant's cookie and assignments.
 
-The signing key is stored in the database, so signatures outlast the process and hold for every
-process that serves the same database.
+The signing key is stored in the database, so signatures remain valid after a restart and in
+every process that serves the same database.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,8 +30,6 @@ HALF_A_YEAR = 180 * 24 * 3600
 
 
 class UnknownBrowser(Refused):
-    """The request has no valid participant's cookie."""
-
     status = 401
 
 
@@ -41,7 +40,6 @@ class Signer:
         self._key = key
 
     def sign(self, purpose: str, text: str) -> str:
-        """The text, a dot, and the signature."""
         return f"{text}.{self._signature(purpose, text)}"
 
     def read(self, purpose: str, signed: str) -> str | None:
@@ -60,11 +58,8 @@ def signer_of(database: Database) -> Signer:
     """The signer with this database's key; the first call makes the key."""
     key = stored_key(database)
     if key is None:
-        try:
-            with database.writing() as session:
-                session.add(Setting(key=KEY_SETTING, value=secrets.token_hex(32)))
-        except IntegrityError:
-            pass  # another process has stored its key first: that one is used
+        with suppress(IntegrityError), database.writing() as session:  # another process was first
+            session.add(Setting(key=KEY_SETTING, value=secrets.token_hex(32)))
         key = stored_key(database)
     if key is None:
         raise RuntimeError("the signing key was stored but cannot be read back")
@@ -72,7 +67,6 @@ def signer_of(database: Database) -> Signer:
 
 
 def stored_key(database: Database) -> str | None:
-    """The database's signing key, None before its first use."""
     with database.reading() as session:
         setting = session.get(Setting, KEY_SETTING)
         return setting.value if setting else None
@@ -82,14 +76,12 @@ def stored_key(database: Database) -> str | None:
 
 
 def token_in(cookies: Mapping[str, str], signer: Signer) -> str | None:
-    """The participant's token in these cookies, None if it is absent or not signed by us."""
     return signer.read(COOKIE_PURPOSE, cookies.get(COOKIE, ""))
 
 
 def participant_in(
     session: Session, cookies: Mapping[str, str], signer: Signer
 ) -> Participant | None:
-    """The participant whose cookie this is, None if there is no such participant."""
     token = token_in(cookies, signer)
     return participants.by_token(session, token) if token else None
 
@@ -97,11 +89,7 @@ def participant_in(
 def required_participant(
     session: Session, cookies: Mapping[str, str], signer: Signer
 ) -> Participant:
-    """The participant whose cookie this is.
-
-    Raises:
-        UnknownBrowser: there is no such participant.
-    """
+    """The participant whose cookie this is; else `UnknownBrowser`."""
     participant = participant_in(session, cookies, signer)
     if participant is None:
         raise UnknownBrowser("this browser is not known; begin at the welcome page")
@@ -134,18 +122,13 @@ class Assignment:
     revision: int = 0
 
     def signed(self, signer: Signer, participant: str) -> str:
-        """The assignment as carried by the page of the participant with this token."""
         return signer.sign(purpose_for(participant), f"{self.kind}:{self.key}:{self.revision}")
 
 
 def read_assignment(
     signer: Signer, participant: str, signed: str, kind: Literal["question", "check"]
 ) -> Assignment:
-    """The assignment that was signed for this participant.
-
-    Raises:
-        Forbidden: it was altered, belongs to somebody else, or is of the other kind.
-    """
+    """The assignment; `Forbidden` if it was altered, is somebody else's or of the other kind."""
     text = signer.read(purpose_for(participant), signed)
     if text is None or not text.startswith(f"{kind}:"):
         raise Forbidden("this page is not yours, or was altered")

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.cookies import participant_in, set_participant_cookie
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.pages import not_open_page, preview_page, unknown_link_page, welcome_page
-from hsfiq.annotate.texts import preferred_language
+from hsfiq.annotate.texts import language_for
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.tables import Participant, Study
@@ -28,28 +28,23 @@ Platform = Literal["prolific", "mturk"]
 ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 """The form of the platforms' ids and of our tokens; nothing else is accepted."""
 
-PERSON: dict[Platform, str] = {"prolific": "PROLIFIC_PID", "mturk": "workerId"}
-OTHER_IDS: dict[Platform, tuple[str, ...]] = {
-    "prolific": ("STUDY_ID", "SESSION_ID"),
-    "mturk": ("assignmentId", "hitId"),
+IDS: dict[Platform, tuple[str, ...]] = {
+    "prolific": ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"),
+    "mturk": ("workerId", "assignmentId", "hitId"),
 }
-"""Further parameters of the platforms' links: validated, not stored."""
+"""The ids in the platforms' links: the person, which is stored, and others, only validated."""
 
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 """What MTurk sends while a worker previews a task."""
 
-BAD_REQUEST, NOT_FOUND = 400, 404
-
 
 class BrokenLink(Refused):
-    """A platform's link without the parameters that it must have."""
-
-    status = BAD_REQUEST
+    status = 400
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformLink:
-    """What a platform's link says; `person` is None for a preview."""
+    """The content of a platform's link; `person` is None for a preview."""
 
     platform: Platform
     person: str | None
@@ -57,29 +52,23 @@ class PlatformLink:
 
 
 def read_platform_link(parameters: Mapping[str, str]) -> PlatformLink:
-    """Read the query parameters of a platform's link.
-
-    Raises:
-        BrokenLink: it names nobody, or holds an id of the wrong form.
-    """
+    """Read a platform's link; `BrokenLink` if it names nobody or an id has the wrong form."""
     study = parameters.get("study")
     if parameters.get("assignmentId") == PREVIEW:
         return PlatformLink("mturk", None, study)
-    for platform, name in PERSON.items():
-        if name not in parameters:
-            continue
-        names = (name, *OTHER_IDS[platform])
-        if not all(ID.fullmatch(parameters[key]) for key in names if key in parameters):
-            raise BrokenLink("an id in the link is not valid")
-        return PlatformLink(platform, parameters[name], study)
+    for platform, names in IDS.items():
+        if names[0] in parameters:
+            if not all(ID.fullmatch(parameters[name]) for name in names if name in parameters):
+                raise BrokenLink("an id in the link is not valid")
+            return PlatformLink(platform, parameters[names[0]], study)
     raise BrokenLink("the link names nobody")
 
 
 def study_of(session: Session, link: PlatformLink) -> Study | None:
-    """The study that a platform's link means, None if that is ambiguous or there is none.
+    """The study for a platform's link, None if there is none or several are possible.
 
-    It is the one that the link names, otherwise the platform's only open study or the only one
-    that knows the person; if none is open, those that have been.
+    The study that the link names; otherwise the platform's only study, or the only one to which it
+    has sent this person before. Closed studies are considered only if none is open.
     """
     candidates = [
         study
@@ -96,7 +85,6 @@ def study_of(session: Session, link: PlatformLink) -> Study | None:
 
 
 def knows(session: Session, study: Study, person: str | None) -> bool:
-    """Whether the platform has sent this person to the study before."""
     if person is None:
         return False
     participant = select(Participant.id).where(
@@ -106,7 +94,6 @@ def knows(session: Session, study: Study, person: str | None) -> bool:
 
 
 def open_studies(session: Session) -> list[Study]:
-    """The studies that anybody may join now."""
     return [
         study
         for study in list_studies(session)
@@ -118,7 +105,7 @@ def open_studies(session: Session) -> list[Study]:
 
 
 def add_enrolment_routes(app: FastAPI, services: Services) -> None:
-    """The routes that need no cookie, and set it."""
+    """Add the routes that need no cookie, and set it."""
     add_open_enrolment(app, services)
     add_personal_links(app, services)
     add_platform_links(app, services)
@@ -129,14 +116,14 @@ def add_enrolment_routes(app: FastAPI, services: Services) -> None:
 
 
 def add_open_enrolment(app: FastAPI, services: Services) -> None:
-    """The welcome page, and enrolment in studies that are open to all."""
-
     @app.get("/")
     def welcome(request: Request) -> Response:
         with services.database.reading() as session:
             participant = participant_in(session, request.cookies, services.signer)
             known = participant.study if participant else None
-            return HTMLResponse(welcome_page(open_studies(session), known, language_in(request)))
+            return HTMLResponse(
+                welcome_page(open_studies(session), known, language_for(request.headers))
+            )
 
     @app.post("/enrol")
     def enrol(request: Request, study: Annotated[int, Form()]) -> Response:
@@ -150,20 +137,20 @@ def add_open_enrolment(app: FastAPI, services: Services) -> None:
         except NotOpen:
             with services.database.reading() as session:
                 others = [other for other in open_studies(session) if other.id != study]
-            page = welcome_page(others, None, language_in(request), is_full=True)
+            page = welcome_page(others, None, language_for(request.headers), is_full=True)
             return HTMLResponse(page, status_code=NotOpen.status)
         return redirect_to_study(request, services, participant, "study/")
 
 
 def add_personal_links(app: FastAPI, services: Services) -> None:
-    """The links of invitations, which also lead back to where the participant stopped."""
+    """Invitations' links, which also lead participants back to where they stopped."""
 
     @app.get("/start/{token}")
     def personal_link(request: Request, token: str) -> Response:
         with services.database.reading() as session:
             known = participants.by_token(session, token) if ID.fullmatch(token) else None
         if known is None:
-            return HTMLResponse(unknown_link_page(language_in(request)), status_code=NOT_FOUND)
+            return unknown_link(request, 404)
         try:
             with services.database.writing() as session:
                 participant = session.get_one(Participant, known.id)
@@ -181,11 +168,11 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
         try:
             link = read_platform_link(request.query_params)
         except BrokenLink as error:
-            return HTMLResponse(unknown_link_page(language_in(request)), status_code=error.status)
+            return unknown_link(request, error.status)
         with services.database.reading() as session:
             study = study_of(session, link)
         if study is None:
-            return HTMLResponse(unknown_link_page(language_in(request)), status_code=NOT_FOUND)
+            return unknown_link(request, 404)
         if link.person is None:
             return HTMLResponse(preview_page(study))
         try:
@@ -205,13 +192,11 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
 def redirect_to_study(
     request: Request, services: Services, participant: Participant, path: str
 ) -> Response:
-    """Send the browser to the study with its cookie; the redirect is not cached."""
     response = RedirectResponse(path, status_code=303, headers={"Cache-Control": "no-store"})
     is_https = request.url.scheme == "https"
     set_participant_cookie(response, participant, services.signer, secure=is_https)
     return response
 
 
-def language_in(request: Request) -> str:
-    """The language for a browser without a study."""
-    return preferred_language(request.headers.get("accept-language", ""))
+def unknown_link(request: Request, status: int) -> Response:
+    return HTMLResponse(unknown_link_page(language_for(request.headers)), status_code=status)

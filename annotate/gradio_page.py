@@ -31,17 +31,14 @@ import(new URL("../page/{VERSION}/page.js", document.baseURI))
     element.querySelector(".loading").innerHTML = '<a href="">↻</a>';
   }});
 """
-"""What Gradio runs once it has built the component. If it fails, the page has no texts yet."""
+"""Gradio runs this script when it has built the component. If it fails, no texts are loaded yet."""
 
 
 def static(name: str) -> str:
-    """The content of one of the page's own files."""
     return (STATIC / name).read_text(encoding="utf-8")
 
 
 def add_page_modules(app: FastAPI) -> None:
-    """Add the route that serves the component's JavaScript modules."""
-
     @app.get("/page/{version}/{name}")
     async def page_module(version: str, name: str) -> Response:
         if version != VERSION or name not in MODULES:
@@ -50,7 +47,7 @@ def add_page_modules(app: FastAPI) -> None:
 
 
 def question_page(opening: Callable[[gr.Request], Opening | FailedOpening]) -> gr.Blocks:
-    """A participant's page; `opening` gives its first view when it is loaded.
+    """A participant's page; `opening` returns its first view when it is loaded.
 
     There is no gr.State: the participant is in the cookie and their progress in the database.
     """
@@ -95,13 +92,8 @@ def mount_gradio(
 ) -> None:
     """Mount a Gradio page with everything switched off that the app does not use.
 
-    Args:
-        app: the app to mount on.
-        page: builds the page.
-        path: where it is mounted.
-        username: the name of a request's user, None to refuse it. Gradio writes this name into
-            the page, where scripts can read it, so it must not identify anybody.
-        style: the theme, CSS and head.
+    `username` returns the name of a request's user, None to refuse it. Gradio writes this name into
+    the page, where scripts can read it, so it must not identify anybody.
     """
 
     async def mount() -> None:
@@ -122,6 +114,6 @@ def mount_gradio(
             **style,
         )
 
-    # Where no event loop runs, Gradio's Blocks make one and never close it.
+    # If no event loop is running, Gradio's Blocks create one and never close it.
     with ThreadPoolExecutor(max_workers=1) as thread:
         thread.submit(asyncio.run, mount()).result()

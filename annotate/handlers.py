@@ -1,7 +1,8 @@
-"""What a participant's requests do: one function for each.
+"""The requests of a participant's page: one function for each.
 
-A function first writes what is needed in one short transaction. The view in its reply is read
-after the commit, so it can only show what is stored.
+A function first writes what is needed in one short transaction, and raises `Refused` if the request
+cannot be accepted; nothing is stored then. The view in its reply is read after the commit, so it
+can only show what is stored.
 """
 
 from __future__ import annotations
@@ -10,11 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy.orm import Session
-
 from hsfiq.annotate.cookies import Signer, read_assignment, required_participant, signer_of
 from hsfiq.annotate.images import ImageStore, WebCopies, cache_folder
-from hsfiq.annotate.payloads import answer_of
 from hsfiq.annotate.views import ViewBuilder
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check
@@ -46,35 +44,26 @@ Cookies = Mapping[str, str]
 
 
 class Reassigned(Forbidden):
-    """The participant was away for so long that somebody else has the question now."""
+    """The participant was away for so long that the question was reassigned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What every request needs: the database, the signer, the images."""
-
     database: Database
     signer: Signer
     images: ImageStore
 
     @classmethod
     def of(cls, database: Database) -> Services:
-        """The services of this database."""
         images = ImageStore(WebCopies(cache_folder(database)))
         return cls(database, signer_of(database), images)
 
     @property
     def views(self) -> ViewBuilder:
-        """The builder of views."""
         return ViewBuilder(self.images, self.signer)
 
 
 def opening(services: Services, cookies: Cookies) -> Opening:
-    """What the page receives when it is loaded.
-
-    Raises:
-        UnknownBrowser: the cookies name no participant.
-    """
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
         position = current_position(session, participant, datetime.now(UTC))
@@ -83,11 +72,7 @@ def opening(services: Services, cookies: Cookies) -> Opening:
 
 
 def show(services: Services, cookies: Cookies, number: int | None) -> View:
-    """The view of a question, or of the current step if no number is given.
-
-    Raises:
-        Refused: the cookies name no participant, or they may not see the question now.
-    """
+    """The view of a question, or of the current step if no number is given."""
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
@@ -101,11 +86,6 @@ def show(services: Services, cookies: Cookies, number: int | None) -> View:
 def submit(
     services: Services, cookies: Cookies, payload: SubmitPayload | SkipPayload
 ) -> SubmitReply:
-    """Store an answer; its revision, and the view after it.
-
-    Raises:
-        Refused: the answer cannot be accepted; nothing is stored.
-    """
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
@@ -117,7 +97,9 @@ def submit(
             raise Reassigned("this question has been reassigned to somebody else")
         answer: Answer | Skip
         if "skip" in payload:
-            answer = skip_of(services, session, question, now)
+            if not services.views.lacks_images(session, question):
+                raise Refused("only a question with a missing image can be skipped")
+            answer = Skip(served_at=question.served_at, submitted_at=now)
         else:
             answer = timed_answer(question, participant, payload["answer"], now)
         response = responses.submit(
@@ -133,17 +115,6 @@ def submit(
     return {"revision": revision, "view": view_of(services, participant, position)}
 
 
-def skip_of(services: Services, session: Session, question: Question, now: datetime) -> Skip:
-    """A skipped question.
-
-    Raises:
-        Refused: no image of the question is missing.
-    """
-    if not services.views.lacks_images(session, question):
-        raise Refused("only a question with a missing image can be skipped")
-    return Skip(served_at=question.served_at, submitted_at=now)
-
-
 def timed_answer(
     question: Question, participant: Participant, payload: AnswerPayload, now: datetime
 ) -> Answer:
@@ -151,9 +122,6 @@ def timed_answer(
 
     The page reports durations. None can be longer than the time since the question was served, so
     a longer one (the computer slept, its clock was changed) is cut to that.
-
-    Raises:
-        Refused: a reason is asked for and missing.
     """
     reason = (payload["reason"] or "").strip()
     if asks_reason(question, participant) and len(reason) < SHORTEST_REASON:
@@ -168,15 +136,17 @@ def timed_answer(
         submitted_at=now,
         active_seconds=round(min(payload["active_seconds"], elapsed), 3),
     )
-    return answer_of(payload, times)
+    return Answer(
+        payload["score_1"],
+        payload["score_2"],
+        payload["preferred"],
+        payload["irrelevant"],
+        None if payload["reason"] is None else reason,
+        times,
+    )
 
 
 def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
-    """Store the decision on the consent page; the view after it.
-
-    Raises:
-        Refused: the cookies name no participant, or they decline after having agreed.
-    """
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
@@ -186,11 +156,6 @@ def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
 
 
 def finish_practice(services: Services, cookies: Cookies) -> View:
-    """Store that the practice question is finished; the view after it.
-
-    Raises:
-        UnknownBrowser: the cookies name no participant.
-    """
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
@@ -201,11 +166,6 @@ def finish_practice(services: Services, cookies: Cookies) -> View:
 
 
 def check(services: Services, cookies: Cookies, payload: CheckPayload) -> CheckReply:
-    """Store an attempt at an arithmetic check; whether it is right, and the view after it.
-
-    Raises:
-        Refused: the attempt cannot be accepted; nothing is stored.
-    """
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
@@ -218,6 +178,5 @@ def check(services: Services, cookies: Cookies, payload: CheckPayload) -> CheckR
 
 
 def view_of(services: Services, participant: Participant, position: Position) -> View:
-    """The view of this position, as stored."""
     with services.database.reading() as session:
         return services.views.view(session, participant, position)

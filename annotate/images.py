@@ -1,7 +1,7 @@
 """Images as the page shows them: WebP copies, served by opaque token, without any metadata.
 
 A thumbnail is what the page shows, a full image what it enlarges. Copies are made once and kept
-beside the database; no comment, path or place in the original file reaches the browser.
+beside the database; no comment, path or location in the original file reaches the browser.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def write_copy(path: Path, source: Path, size: ImageSize) -> None:
 
 
 def cache_folder(database: Database) -> Path:
-    """Where copies are kept: beside a SQLite file, otherwise in the user's cache folder."""
+    """Beside a SQLite file, otherwise in the user's cache folder."""
     url = database.engine.url
     if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
         file = Path(str(url.database))

@@ -24,21 +24,13 @@ TEMPLATES = Environment(
 
 
 def render(template: str, **values: object) -> str:
-    """The template with these values."""
     return TEMPLATES.get_template(template).render(values)
 
 
 def welcome_page(
     studies: Sequence[Study], known: Study | None, language: str, *, is_full: bool = False
 ) -> str:
-    """The page at `/`: continue, begin, or no study is open.
-
-    Args:
-        studies: those that anybody may join now.
-        known: the study of the participant to whom this browser belongs.
-        language: if no study decides it.
-        is_full: whether a study has just refused one more participant.
-    """
+    """The page at `/`. `studies` are open to all; `known` is this browser's study."""
     if known:
         text = entry_texts(language_of(known))
         return message_page(
@@ -64,7 +56,6 @@ def welcome_page(
 
 
 def offer_of(study: Study) -> dict[str, object]:
-    """What the welcome page says of a study that anybody may join."""
     design, language = config_of(study).design, language_of(study)
     return {
         "study_id": study.id,
@@ -100,13 +91,11 @@ def preview_page(study: Study) -> str:
 
 
 def unknown_link_page(language: str) -> str:
-    """For a link that is incomplete or not valid."""
     text = entry_texts(language)
     return message_page(text["welcome"], language, text["unknown_link_title"], text["unknown_link"])
 
 
 def unknown_browser_page(language: str) -> str:
-    """For a browser without a participant's cookie at the question page."""
     text = entry_texts(language)
     return message_page(
         text["welcome"],

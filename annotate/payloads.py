@@ -18,7 +18,7 @@ from hsfiq.collect.protocol import (
     SubmitPayload,
 )
 from hsfiq.errors import Refused
-from hsfiq.records import Answer, Times, is_storable_text
+from hsfiq.records import is_storable_text
 
 T = TypeVar("T")
 
@@ -44,8 +44,6 @@ CHECK = TypeAdapter(CheckPayload)
 
 
 class TooLarge(Refused):
-    """The body is longer than any answer can be."""
-
     status = 413
 
 
@@ -56,18 +54,11 @@ class WrongType(Refused):
 
 
 class Unreadable(Refused):
-    """The body is not a JSON object."""
-
     status = 400
 
 
 async def limited_body(request: Request) -> bytes:
-    """The request's body; reading stops at `LARGEST_BODY`.
-
-    Raises:
-        WrongType: the content type is not JSON.
-        TooLarge: the body exceeds `LARGEST_BODY`.
-    """
+    """The request's JSON body; reading stops at `LARGEST_BODY`."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise WrongType("send JSON")
     body = bytearray()
@@ -79,20 +70,10 @@ async def limited_body(request: Request) -> bytes:
 
 
 def read_payload(adapter: TypeAdapter[T], body: bytes) -> T:
-    """Read a body as this kind of payload.
-
-    Raises:
-        Refused: it is not JSON, or not exactly what the page sends.
-    """
     return validated(adapter, read_object(body))
 
 
 def read_submit(body: bytes) -> SubmitPayload | SkipPayload:
-    """Read the body of a submit.
-
-    Raises:
-        Refused: it is not JSON, or not exactly what the page sends.
-    """
     values = read_object(body)
     payload: SubmitPayload | SkipPayload
     if "skip" in values:
@@ -107,35 +88,13 @@ def read_submit(body: bytes) -> SubmitPayload | SkipPayload:
     return payload
 
 
-def answer_of(payload: AnswerPayload, times: Times) -> Answer:
-    """The answer in a submit, with the times that the server has worked out.
-
-    Raises:
-        InvalidRecord: a score or the preference is out of range.
-    """
-    return Answer(
-        payload["score_1"],
-        payload["score_2"],
-        payload["preferred"],
-        payload["irrelevant"],
-        None if payload["reason"] is None else payload["reason"].strip(),
-        times,
-    )
-
-
 def require_durations(answer: AnswerPayload) -> None:
-    """Raise `Refused` if a number of seconds is negative."""
     first_interaction = answer["seconds_since_first_interaction"]
     if answer["active_seconds"] < 0 or (first_interaction is not None and first_interaction < 0):
         raise Refused("answer: a number of seconds is negative")
 
 
 def validated(adapter: TypeAdapter[T], values: dict[str, Any]) -> T:
-    """The values as this kind of payload.
-
-    Raises:
-        Refused: a key is missing or unknown, or a value has the wrong type or length.
-    """
     try:
         return adapter.validate_python(values)
     except ValidationError as error:
@@ -145,12 +104,6 @@ def validated(adapter: TypeAdapter[T], values: dict[str, Any]) -> T:
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body.
-
-    Raises:
-        Unreadable: it is not JSON, holds NaN or Infinity, or repeats a key.
-        Refused: a string holds NUL or an unpaired surrogate, which no database stores.
-    """
     try:
         values = json.loads(
             body.decode("utf-8"), parse_constant=refuse_constant, object_pairs_hook=checked_object

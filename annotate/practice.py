@@ -40,7 +40,7 @@ REFERENCE, SETS = _IMAGES[0], [_IMAGES[1:6], _IMAGES[6:11]]
 
 
 def image_content(token: str) -> bytes | None:
-    """A practice image as WebP, None if the token is not one of theirs."""
+    """A practice image as WebP, None if the token is not of a practice image."""
     match = TOKEN.fullmatch(token)
     number = int(match[1]) if match else len(_DRESSES)
     return drawn(number) if number < len(_DRESSES) else None
@@ -48,7 +48,6 @@ def image_content(token: str) -> bytes | None:
 
 @cache
 def drawn(number: int) -> bytes:
-    """One of the garments as WebP."""
     colour, sleeve, pattern, neckline, logo = _DRESSES[number]
     file = io.BytesIO()
     draw(Garment("dress", colour, sleeve, pattern, neckline, logo)).save(file, "WEBP", quality=85)

@@ -1,6 +1,6 @@
-"""What protects the mounted Gradio apps: security headers, and only the routes that are used.
+"""Protection of the mounted Gradio apps: security headers, and only the routes that are used.
 
-Gradio answers some routes to anybody and accepts uploads although no component needs them. An
+Gradio serves some routes to everybody and accepts uploads although no component needs them. An
 ASGI middleware refuses such requests before they reach Gradio.
 """
 
@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hsfiq.annotate.cookies import Signer, token_in
 from hsfiq.annotate.pages import unknown_browser_page
 from hsfiq.annotate.payloads import LARGEST_BODY
-from hsfiq.annotate.texts import preferred_language
+from hsfiq.annotate.texts import language_for
 
 STUDY = "/study"
 
@@ -56,7 +56,6 @@ class StudyMiddleware:
         self._signer = signer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request or connection."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -72,7 +71,6 @@ class StudyMiddleware:
         await (refusal or self._app)(scope, limited(receive), send_with_headers)
 
     def _refusal(self, request: Request) -> Response | None:
-        """The response to a request that is not allowed, None if it is allowed."""
         length = request.headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > LARGEST_BODY:
             return JSONResponse({"error": f"more than {LARGEST_BODY // 1024} kB"}, status_code=413)
@@ -81,8 +79,8 @@ class StudyMiddleware:
             return None
         if token_in(request.cookies, self._signer) is None:
             if "text/html" in request.headers.get("accept", ""):
-                language = preferred_language(request.headers.get("accept-language", ""))
-                return HTMLResponse(unknown_browser_page(language), status_code=401)
+                page = unknown_browser_page(language_for(request.headers))
+                return HTMLResponse(page, status_code=401)
             return JSONResponse({"error": "this browser is not known"}, status_code=401)
         below = path.removeprefix(STUDY)
         if not (GRADIO_ASSETS.fullmatch(below) or GRADIO_CALLS.fullmatch(below)):

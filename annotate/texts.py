@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,17 +32,20 @@ def texts(language: str) -> dict[str, dict[str, Any]]:
 
 
 def entry_texts(language: str) -> dict[str, str]:
-    """The texts of the plain pages around the study."""
     return texts(language)["entry"]
 
 
 def language_of(study: Study) -> str:
-    """The language in which a study addresses its annotators."""
     return config_of(study).study.language
 
 
+def language_for(headers: Mapping[str, str]) -> str:
+    """The language for a browser without a study."""
+    return preferred_language(headers.get("accept-language", ""))
+
+
 def preferred_language(accept_language: str) -> str:
-    """The language for a browser without a study, from its header `Accept-Language`."""
+    """The first of our languages in a header `Accept-Language`, otherwise English."""
     for part in accept_language.lower().split(","):
         language = part.strip().split(";")[0].split("-")[0]
         if language in LANGUAGES:
@@ -61,12 +65,10 @@ def consent_text(study: Study) -> str:
 
 @cache
 def read(name: str) -> str:
-    """The content of a file of texts."""
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
 def blocks(markdown: str) -> list[TextBlock]:
-    """Read Markdown into blocks."""
     result: list[TextBlock] = []
     is_open = False  # whether the next plain line continues the last block
     for line in markdown.splitlines():

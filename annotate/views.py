@@ -1,4 +1,4 @@
-"""What the page shows, as JSON, built from the database alone.
+"""The page's views as JSON, built from the database alone.
 
 Views are blind: they hold texts, opaque image tokens and the participant's own answer, but never
 the name of a system, an image or a target, nor the key of a set.
@@ -56,13 +56,10 @@ MIN_ANSWERS_FOR_PACE = 3
 
 @dataclass(frozen=True, slots=True)
 class ViewBuilder:
-    """Builds views; needs the images and the signer of assignments."""
-
     images: ImageStore
     signer: Signer
 
     def opening(self, session: Session, participant: Participant, position: Position) -> Opening:
-        """What the page receives when it is loaded: the study, the texts and the first view."""
         study, config = participant.study, config_of(participant.study)
         return {
             "study": {
@@ -79,7 +76,6 @@ class ViewBuilder:
         }
 
     def view(self, session: Session, participant: Participant, position: Position) -> View:
-        """The view of this position."""
         progress, step = position.progress, position.step
         base: ViewBase = {
             "total": progress.total,
@@ -95,7 +91,6 @@ class ViewBuilder:
     def stage_view(
         self, session: Session, participant: Participant, position: Position, base: ViewBase
     ) -> ConsentView | PracticeView | DoneView | FarewellView:
-        """What comes before and after the questions."""
         stage, progress = position.stage, position.progress
         if stage == "consent":
             return {**base, "step": "consent", "text": blocks(consent_text(participant.study))}
@@ -128,7 +123,6 @@ class ViewBuilder:
         step: Step,
         base: ViewBase,
     ) -> CheckView:
-        """The arithmetic check between two forms."""
         check = session.get_one(Check, step.check_id)
         assignment = Assignment("check", check.id)
         return {
@@ -148,11 +142,11 @@ class ViewBuilder:
         step: Step,
         base: ViewBase,
     ) -> QuestionView:
-        """A question, with the earlier answer if there is one."""
         question = load_question(session, step.question_id)
         latest = latest_response(session, step.question_id)
         assignment = Assignment("question", question.id, latest.revision if latest else 0)
         query, current = question.pair.query, position.progress.current
+        following = position.question_step(step.number + 1)
         return {
             **base,
             "step": "question",
@@ -171,11 +165,10 @@ class ViewBuilder:
             "standing_at": current.number if current else None,
             "reason_asked": asks_reason(question, participant),
             "assignment": assignment.signed(self.signer, participant.token),
-            "next_images": next_images(session, position, step),
+            "next_images": images_of(session, following.question_id) if following else [],
         }
 
     def image_view(self, session: Session, image: Image) -> ImageView:
-        """An image's token, and whether it can be shown."""
         return {"token": image.token, "missing": self.images.file_of(session, image) is None}
 
     def lacks_images(self, session: Session, question: Question) -> bool:
@@ -195,7 +188,6 @@ def back_from(position: Position, participant: Participant) -> int | None:
 
 
 def earlier_answer(response: Response) -> EarlierAnswer:
-    """The answer that counts so far."""
     return {
         "score_1": response.score_1,
         "score_2": response.score_2,
@@ -205,14 +197,11 @@ def earlier_answer(response: Response) -> EarlierAnswer:
     }
 
 
-def next_images(session: Session, position: Position, step: Step) -> list[str]:
-    """The tokens of the next question's images, which the page loads in advance."""
-    following = position.question_step(step.number + 1)
-    return images_of(session, following.question_id) if following else []
-
-
 def images_of(session: Session, question_id: int) -> list[str]:
-    """The tokens of a question's images, sorted so that their order reveals nothing."""
+    """The tokens of a question's images, sorted so that their order reveals nothing.
+
+    The page loads those of the next question in advance.
+    """
     return list(session.scalars(_image_tokens(), {"question": question_id}))
 
 

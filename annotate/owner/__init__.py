@@ -1,1 +1,1 @@
-"""What a study's owner sees: a login and a dashboard. Nothing here is reached by annotators."""
+"""The study owner's login and dashboard, which annotators cannot reach."""

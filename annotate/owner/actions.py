@@ -21,8 +21,6 @@ from hsfiq.errors import Refused
 
 @dataclass(frozen=True, slots=True)
 class ActionText:
-    """An action's button and what it does."""
-
     button: str
     means: str
 
@@ -51,21 +49,15 @@ STUDY: dict[str, ActionText] = {
 
 
 def text_of(action: OwnerAction) -> ActionText:
-    """The button and the explanation of an action."""
     return (STUDY if action.participant is None else PERSON)[action.name]
 
 
 def to_json(action: OwnerAction) -> str:
-    """An action as the page carries it."""
     return json.dumps(asdict(action))
 
 
 def from_json(given: object) -> OwnerAction:
-    """Read an action that the page sends back; nothing in it is trusted.
-
-    Raises:
-        Refused: it is not an action of the dashboard.
-    """
+    """Read an action that the page sends back; nothing in it is trusted."""
     try:
         action = OwnerAction(**json.loads(str(given)))
         text_of(action)
@@ -78,11 +70,6 @@ def from_json(given: object) -> OwnerAction:
 
 
 def study_named(session: Session, name: object) -> Study:
-    """The study of this name.
-
-    Raises:
-        Refused: there is none.
-    """
     study = find_study(session, str(name))
     if study is None:
         raise Refused("choose a study first")
@@ -90,11 +77,7 @@ def study_named(session: Session, name: object) -> Study:
 
 
 def prepare(session: Session, study: object, participant: object, action: str) -> OwnerAction:
-    """The action to confirm; `participant` is None for the study itself.
-
-    Raises:
-        Refused: there is no such study or participant, or there is nothing to change.
-    """
+    """The action to confirm; `participant` is None for an action on the study itself."""
     row = study_named(session, study)
     person = None
     if participant is not None:
@@ -106,12 +89,7 @@ def prepare(session: Session, study: object, participant: object, action: str) -
 
 
 def perform(session: Session, action: OwnerAction) -> str:
-    """Perform a confirmed action; a message about what was done.
-
-    Raises:
-        Conflict: the status is no longer the one that the owner saw.
-        Refused: there is no such study or participant.
-    """
+    """Perform a confirmed action; a message that reports it."""
     owner_actions.perform(session, action)
     if action.status_after is None:
         return f"the next participant gets the questions that {action.target} has not answered"

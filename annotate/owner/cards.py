@@ -52,7 +52,6 @@ def tiles(
     checks: Sequence[CheckResult],
     now: datetime,
 ) -> Markup:
-    """The row of headline numbers."""
     share = headline.answered / headline.questions if headline.questions else 0.0
     by_standing = Counter(map(standing_of, people)).most_common()
     median = figures.times_of([answer for answer in answers if answer.counts]).median
@@ -104,7 +103,6 @@ def tiles(
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
     more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
     return ", ".join(names[:LISTED]) + more
 
@@ -178,7 +176,6 @@ def rate_card(answers: Sequence[AnswerRow], now: datetime) -> Card:
 
 
 def times_card(answers: Sequence[AnswerRow]) -> Card:
-    """How long questions took."""
     times, name = figures.times_of(answers), "Active seconds per question"
     if times.median is None:
         return Card(name, empty="No times yet")
@@ -196,7 +193,6 @@ def times_card(answers: Sequence[AnswerRow]) -> Card:
 
 
 def scores_card(answers: Sequence[AnswerRow]) -> Card:
-    """The scores of both sides."""
     first, second = figures.scores_of(answers)
     n, name = sum(first), "Scores"
     if n == 0:
@@ -217,7 +213,6 @@ def scores_card(answers: Sequence[AnswerRow]) -> Card:
 
 
 def side_card(answers: Sequence[AnswerRow]) -> Card:
-    """Whether participants prefer the set that is shown first."""
     name = "Preference for set 1"
     share, ties = figures.side_share(answers)
     if share is None:
@@ -234,14 +229,12 @@ def side_card(answers: Sequence[AnswerRow]) -> Card:
 
 
 def side_verdict(share: Proportion) -> str:
-    """What the interval shows about side bias."""
     if share.ci[0] <= 0.5 <= share.ci[1]:
         return "The interval includes one half: no sign of a side bias."
     return "The interval does not include one half: check for a side bias."
 
 
 def agreement_card(answers: tuple[AnswerRow, ...]) -> Card:
-    """Krippendorff's alpha of the questions that several participants answered."""
     name = "Agreement (Krippendorff's alpha)"
     agreements = figures.agreements_of(answers)
     if agreements is None:
@@ -269,7 +262,6 @@ def alpha_line(agreement: Agreement, label: str, unit: str) -> Line:
 
 
 def checks_card(checks: Sequence[CheckResult]) -> Card:
-    """The results of each kind of check."""
     lines = []
     for kind, label in CHECK_NAMES.items():
         results = [check.passed for check in checks if check.kind == kind]

@@ -38,7 +38,6 @@ class Dashboard:
     signer: Signer
 
     def require(self, request: gr.Request) -> None:
-        """Raise unless this is the owner's request."""
         require_owner(request.headers, request.cookies, self.signer, password_in(self.database))
 
     # -------------------------------------------------------------------------------- reading
@@ -55,7 +54,6 @@ class Dashboard:
             return [dropdown, *self.study_outputs(session, name)]
 
     def refreshed(self, study: str, request: gr.Request) -> Outputs:
-        """The current state of a study."""
         self.require(request)
         with self.database.reading() as session:
             return self.study_outputs(session, study)
@@ -86,17 +84,14 @@ class Dashboard:
         ]
 
     def participant_clicked(self, request: gr.Request, event: gr.EventData) -> str:
-        """The name that was clicked."""
         self.require(request)
         return str(getattr(event, "name", ""))
 
     def question_clicked(self, study: str, request: gr.Request, event: gr.EventData) -> Outputs:
-        """The question id that was clicked, and its history."""
         question = str(getattr(event, "name", ""))
         return [question, self.history(study, question, request)]
 
     def history(self, study: str, question: str, request: gr.Request) -> Markup:
-        """The history of one question."""
         self.require(request)
         with self.database.reading() as session:
             try:
@@ -108,16 +103,12 @@ class Dashboard:
     # -------------------------------------------------------------------------------- actions
 
     def participant_action(self, action: str) -> Callable[..., Outputs]:
-        """The handler that asks the owner to confirm an action on a participant."""
-
         def ask(study: str, participant: str, request: gr.Request) -> Outputs:
             return self.confirmation(action, study, participant or "", request)
 
         return ask
 
     def study_action(self, action: str) -> Callable[..., Outputs]:
-        """The handler that asks the owner to confirm an action on the study."""
-
         def ask(study: str, request: gr.Request) -> Outputs:
             return self.confirmation(action, study, None, request)
 
@@ -139,7 +130,6 @@ class Dashboard:
         return ["", gr.Group(visible=True), ask, gr.Button(yes), actions.to_json(pending)]
 
     def confirmed(self, action: str, study: str, request: gr.Request) -> Outputs:
-        """Perform the confirmed action; a message and the study afterwards."""
         self.require(request)
         try:
             with self.database.writing() as session:
@@ -151,17 +141,14 @@ class Dashboard:
             return [*no_confirmation(notice), *self.study_outputs(session, study)]
 
     def cancelled(self, request: gr.Request) -> Outputs:
-        """Close the confirmation."""
         self.require(request)
         return no_confirmation("")
 
 
 def no_confirmation(notice: str) -> Outputs:
-    """A notice, with the confirmation hidden."""
     return [notice, gr.Group(visible=False), "", gr.Button("Yes"), ""]
 
 
 def refusal(error: Refused) -> Markup:
-    """A refused action as a line of the page."""
     message = str(error)
     return line(message[:1].upper() + message[1:], "refusal", role="alert")

@@ -28,8 +28,6 @@ TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 
 
 def add_export(app: FastAPI, database: Database, signer: Signer) -> None:
-    """Add the download."""
-
     @app.get(f"{OWNER}/export/{{study_id}}/{{kind}}")
     def export(request: Request, study_id: int, kind: Literal["hs", "hp"]) -> Response:
         require_owner(request.headers, request.cookies, signer, password_in(database))
@@ -54,7 +52,6 @@ def add_export(app: FastAPI, database: Database, signer: Signer) -> None:
 
 
 def zipped(release: Release) -> bytes:
-    """The release's folder as a zip file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in sorted(release.files.items()):

@@ -54,7 +54,6 @@ def rate_of(answers: Sequence[AnswerRow], now: datetime) -> Rate:
 
 
 def floor(at: datetime, step: timedelta) -> datetime:
-    """The beginning of the hour or day (UTC)."""
     start = datetime(2000, 1, 1, tzinfo=UTC)
     return start + (at - start) // step * step
 

@@ -23,7 +23,6 @@ def render_fragment(template: str, **values: object) -> Markup:
 
 
 def line(text: str, css_class: str, *, role: str = "", strong: str = "") -> Markup:
-    """A paragraph of the dashboard."""
     return render_fragment("line.html", line=text, css_class=css_class, role=role, strong=strong)
 
 

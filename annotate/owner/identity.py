@@ -18,14 +18,10 @@ HALF_A_DAY = 12 * 3600
 
 
 class NotOwner(Refused):
-    """The request has no owner's cookie, or an expired one."""
-
     status = 401
 
 
 class NoPassword(Refused):
-    """Nobody can log in because no password has been set."""
-
     status = 503
 
 
@@ -35,14 +31,7 @@ def purpose_under(password: str) -> str:
 
 
 def set_owner_cookie(response: Response, signer: Signer, password: str, *, secure: bool) -> None:
-    """Log this browser in for half a day; scripts cannot read the cookie, other sites not send it.
-
-    Args:
-        response: carries the cookie.
-        signer: this database's.
-        password: the stored hash.
-        secure: whether the page was requested over https.
-    """
+    """Log this browser in for half a day; neither scripts nor other sites can use the cookie."""
     text = f"{int(time.time()) + HALF_A_DAY}.{secrets.token_hex(8)}"
     response.set_cookie(
         COOKIE,
@@ -55,7 +44,6 @@ def set_owner_cookie(response: Response, signer: Signer, password: str, *, secur
 
 
 def is_owner(cookies: Mapping[str, str], signer: Signer, password: str | None) -> bool:
-    """Whether these cookies hold a valid login under the stored password."""
     if password is None:
         return False
     text = signer.read(purpose_under(password), cookies.get(COOKIE, ""))
@@ -80,13 +68,7 @@ def is_same_origin(headers: Mapping[str, str]) -> bool:
 def require_owner(
     headers: Mapping[str, str], cookies: Mapping[str, str], signer: Signer, password: str | None
 ) -> None:
-    """Raise unless this is the owner's request from one of our pages.
-
-    Raises:
-        NoPassword: none has been set.
-        NotOwner: the cookies hold no valid login.
-        Forbidden: the request comes from another site.
-    """
+    """Raise unless this is the owner's request from one of our pages."""
     if password is None:
         raise NoPassword("no owner's password has been set")
     if not is_owner(cookies, signer, password):

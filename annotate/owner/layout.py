@@ -118,17 +118,14 @@ def html(name: str, *, reports_clicks: bool = False) -> gr.HTML:
 
 
 def heading(text: str, level: int = 2) -> gr.HTML:
-    """The heading of the page or of a part of it."""
     return gr.HTML(f"<h{level}>{text}</h{level}>", elem_classes=["owner"], apply_default_css=False)
 
 
 def text_field(name: str, label: str) -> gr.Textbox:
-    """A field for a name or id."""
     return gr.Textbox(label=label, elem_id=name, max_lines=1, max_length=300)
 
 
 def action_buttons(prefix: str, texts: Mapping[str, actions.ActionText]) -> dict[str, gr.Button]:
-    """A button for each action."""
     with gr.Row(elem_classes=["actions"]):
         return {
             name: gr.Button(text.button, elem_id=f"{prefix}-{name}", min_width=86, size="sm")

@@ -40,13 +40,11 @@ Body = Annotated[bytes, Depends(form_body)]
 
 
 def password_in(database: Database) -> str | None:
-    """The stored hash, None if no password has been set."""
     with database.reading() as session:
         return stored_password(session)
 
 
 def add_login(app: FastAPI, database: Database, signer: Signer) -> None:
-    """Add the login and the logout, and the middleware for everything under /owner."""
     throttle, slots = LoginThrottle(), asyncio.Semaphore(CHECKED_AT_ONCE)
 
     @app.get(OWNER)
@@ -105,7 +103,6 @@ class OwnerMiddleware:
         self._signer = signer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request or connection."""
         if scope["type"] != "http" or not is_owner_path(path_of(scope)):
             await self._app(scope, receive, send)
             return
@@ -124,7 +121,6 @@ class OwnerMiddleware:
         await (refusal or self._app)(scope, receive, send_with_headers)
 
     def _refusal(self, request: Request) -> Response | None:
-        """The response to a request that is not allowed, None if it is allowed."""
         path, password = path_of(request.scope), password_in(self._database)
         if password is None:
             error = "no password is set: hsfiq owner password"
@@ -153,12 +149,10 @@ def page_or_json(
 
 
 def is_owner_path(path: str) -> bool:
-    """Whether a path is under /owner."""
     return path == OWNER or path.startswith(f"{OWNER}/")
 
 
 def is_asset(path: str) -> bool:
-    """Whether a path is one of Gradio's static files."""
     return path.startswith(DASHBOARD) and bool(
         GRADIO_ASSETS.fullmatch(path.removeprefix(DASHBOARD))
     )

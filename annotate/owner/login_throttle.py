@@ -56,7 +56,6 @@ class LoginThrottle:
         self._queues: dict[bytes, ClientQueue] = {}  # by the time of the last attempt
 
     def __len__(self) -> int:
-        """The number of clients remembered."""
         return len(self._queues)
 
     def delay_for(self, address: str) -> float | None:
@@ -84,7 +83,6 @@ class LoginThrottle:
         return hashlib.blake2b(name, key=self._secret, digest_size=16).digest()
 
     def _forget(self, now: float) -> None:
-        """Drop old clients and those above the maximum, oldest first."""
         while self._queues:
             client, queue = next(iter(self._queues.items()))
             if len(self._queues) <= MAX_CLIENTS and now - queue.last <= FORGET_AFTER:

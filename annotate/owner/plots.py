@@ -84,14 +84,9 @@ def nice_step(highest: float, *, as_percent: bool) -> float:
 def interval(
     value: float, ends: tuple[float, float], ticks: Sequence[float], mark: float, name: str
 ) -> Markup:
-    """A value with its interval on an axis, and a dashed line at the neutral value.
+    """A value with its interval on an axis, and a dashed line at the neutral value `mark`.
 
-    Args:
-        value: NaN draws the axis alone.
-        ends: of the interval; NaN draws none.
-        ticks: the numbers at the axis; the first and the last are its ends.
-        mark: the neutral value.
-        name: the plot's name for screen readers.
+    A NaN in `value` or `ends` is not drawn. The first and last of `ticks` are the ends of the axis.
     """
     margin = 12
 

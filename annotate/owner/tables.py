@@ -52,7 +52,6 @@ def standing_of(row: ParticipantRow) -> str:
 
 
 def notes_of(answer: AnswerRow) -> str:
-    """What is special about an answer."""
     notes = [
         answer.skipped or "",
         "irrelevant" if answer.irrelevant else "",
@@ -63,17 +62,14 @@ def notes_of(answer: AnswerRow) -> str:
 
 
 def scores_text(scores: tuple[int, int] | None) -> str:
-    """Both scores."""
     return DASH if scores is None else f"{scores[0]} and {scores[1]}"
 
 
 def preference_text(preferred: int | None) -> str:
-    """A preference in words."""
     return DASH if preferred is None else ("neither", "set 1", "set 2")[preferred]
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """The beginning of a text."""
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 

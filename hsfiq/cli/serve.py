@@ -16,7 +16,6 @@ PortOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command(epilog="Example: hsfiq serve --port 8000")(serve)
 
 

@@ -24,7 +24,6 @@ LISTED = 10
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command(epilog="Example: hsfiq simulate --participants 12 --speed 0 http://127.0.0.1:7860")(
         simulate
     )
@@ -103,12 +102,7 @@ def simulate(
 
 
 def destinations_of(urls: list[str], participants: int | None) -> list[Destination]:
-    """The destination of each participant.
-
-    Raises:
-        UnreadableInput: a URL is not valid, the URLs belong to several servers or mix addresses
-            and links, or the number of participants is not that of the links.
-    """
+    """The destination of each participant."""
     from hsfiq.simulate import destination_of
 
     destinations = [destination_of(url) for url in urls]
@@ -146,7 +140,6 @@ def progress_bar() -> Iterator[ProgressCallback]:
 
 
 def lines_of(result: dict[str, Any]) -> list[str]:
-    """The counts, and who did not finish and why."""
     unfinished = [person for person in result["people"] if person["state"] != "finished"]
     people = (
         f"{result['participants']:,} simulated participants (seed {result['seed']}): "

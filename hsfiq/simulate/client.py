@@ -25,7 +25,7 @@ from hsfiq.errors import UnreadableInput
 T = TypeVar("T")
 
 RETRY_FOR = 60.0
-"""Seconds for which requests to a silent or busy server are repeated."""
+"""Seconds for which requests are repeated while the server does not answer."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 """Seconds between two attempts; each pause is twice the one before."""
@@ -59,13 +59,8 @@ class StudyClient:
     def __init__(self, address: str, cancel: threading.Event, retry_for: float = RETRY_FOR) -> None:
         """Prepare a client; nothing is requested yet.
 
-        Args:
-            address: of the server.
-            cancel: ends every wait once it is set.
-            retry_for: seconds for which requests to a silent server are repeated.
-
-        Raises:
-            UnreadableInput: the address is not valid.
+        Every wait ends when `cancel` is set. Requests that the server does not answer are
+        repeated for `retry_for` seconds.
         """
         require_address(address)
         self._http = httpx.Client(base_url=address, timeout=TIMEOUT, trust_env=False)
@@ -74,7 +69,6 @@ class StudyClient:
 
     @property
     def cookies(self) -> dict[str, str]:
-        """The participant's cookies by name."""
         return {cookie.name: cookie.value or "" for cookie in self._http.cookies.jar}
 
     @cookies.setter
@@ -82,15 +76,13 @@ class StudyClient:
         self._http.cookies = httpx.Cookies(cookies)
 
     def close(self) -> None:
-        """Close the connection."""
         self._http.close()
 
     # ------------------------------------------------------------------------------ requests
     #
-    # Each raises RefusedRequest if the server refuses it, and CannotContinue if it is silent.
+    # Each raises RefusedRequest if the server refuses it, and CannotContinue if it does not answer.
 
     def get(self, path: str) -> bytes:
-        """A page or an image."""
         return self._request("GET", path).content
 
     def enrol(self, study: str) -> None:
@@ -108,15 +100,12 @@ class StudyClient:
         return cast("Opening", opening)
 
     def current_view(self) -> View:
-        """The current step."""
         return cast("View", self._json("GET", "/question"))
 
     def consent(self) -> View:
-        """Agree to take part."""
         return cast("View", self._json("POST", "/consent", json={"agrees": True}))
 
     def finish_practice(self) -> View:
-        """Finish the practice question."""
         return cast("View", self._json("POST", "/practice", json={}))
 
     def submit(self, payload: SubmitPayload | SkipPayload) -> SubmitReply:
@@ -124,15 +113,10 @@ class StudyClient:
         return cast("SubmitReply", self._json("POST", "/submit", json=payload))
 
     def check(self, payload: CheckPayload) -> CheckReply:
-        """Send the answer to an arithmetic check."""
         return cast("CheckReply", self._json("POST", "/check", json=payload))
 
     def wait(self, seconds: float) -> None:
-        """Wait.
-
-        Raises:
-            Cancelled: the simulation is being ended.
-        """
+        """Wait; `Cancelled` if the simulation is being ended."""
         if self._cancel.wait(max(0.0, seconds)):
             raise Cancelled
 
@@ -174,11 +158,7 @@ class StudyClient:
 
 
 def require_address(address: str) -> None:
-    """Make sure that this is the address of a server.
-
-    Raises:
-        UnreadableInput: it is not an http or https address.
-    """
+    """Raise `UnreadableInput` unless this is an http(s) address."""
     try:
         parts = urlsplit(address)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

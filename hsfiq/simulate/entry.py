@@ -23,11 +23,7 @@ class Destination:
 
 
 def destination_of(url: str) -> Destination:
-    """The destination of a personal link or of a server's address.
-
-    Raises:
-        UnreadableInput: it is not an http(s) address.
-    """
+    """The destination of a personal link or of a server's address; else `UnreadableInput`."""
     match = _LINK.fullmatch(url)
     destination = Destination(match[1], match[2]) if match else Destination(url.rstrip("/"))
     require_address(destination.address)
@@ -35,11 +31,7 @@ def destination_of(url: str) -> Destination:
 
 
 def study_to_join(page: bytes, address: str) -> str:
-    """The id of the one study that a welcome page offers to simulated annotators.
-
-    Raises:
-        UnreadableInput: there is none, or there are several.
-    """
+    """The id of the only study that a welcome page offers to simulated annotators."""
     welcome = _read(page)
     if len(welcome.for_simulation) == 1:
         return welcome.for_simulation[0]
@@ -67,7 +59,6 @@ class _WelcomeParser(HTMLParser):
         self.for_people: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Read one tag."""
         values = dict(attrs)
         if tag == "section":
             self.is_simulated = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 from hsfiq.collect.protocol import AnswerPayload, CheckView, QuestionView, View
 from hsfiq.drawn import Garment, SimulatedAnnotator, generator
@@ -30,23 +30,21 @@ _SUM = re.compile(r"(\d+) \+ (\d+)")
 
 
 def sum_of(prompt: str) -> str:
-    """The answer to an arithmetic check, empty if the prompt is not a sum."""
     match = _SUM.search(prompt)
     return str(int(match[1]) + int(match[2])) if match else ""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """How one participant did.
+    """The result of one participant.
 
     Attributes:
-        annotator: their true parameters.
-        state: how it ended; `why` explains any other end than `finished`.
+        annotator: the true parameters.
+        why: explains any other state than `finished`.
         answered: questions whose answers the server has acknowledged in this run.
         skipped: questions skipped because an image was missing.
         refused: answers that the server refused; none of them is stored.
         checks: arithmetic checks passed.
-        code: the completion code, if the study has one.
     """
 
     annotator: SimulatedAnnotator
@@ -58,10 +56,6 @@ class Outcome:
     checks: int = 0
     code: str | None = None
 
-    def facts(self) -> dict[str, Any]:
-        """Its fields by name."""
-        return asdict(self)
-
 
 @dataclass(slots=True)
 class RecognisedImages:
@@ -70,13 +64,7 @@ class RecognisedImages:
     _garments: dict[str, Garment] = field(default_factory=dict)
 
     def garment(self, client: StudyClient, token: str) -> Garment:
-        """The garment in an image of the page.
-
-        Raises:
-            UnreadableInput: the image is not of the drawn catalogue.
-            RefusedRequest: the server refuses it.
-            CannotContinue: the server does not answer.
-        """
+        """The garment in an image; `UnreadableInput` if it is not of the drawn catalogue."""
         if token not in self._garments:
             content = client.get(f"/image/{token}/full")
             self._garments[token] = recognise(content, f"image {token}")
@@ -102,12 +90,7 @@ class SimulatedParticipant:
         self._ties_allowed = False
 
     def enter(self, destination: Destination, study: str) -> None:
-        """Follow the personal link, or enrol unless a cookie shows that this is done.
-
-        Raises:
-            RefusedRequest: the study takes no more participants, or the link is not valid.
-            CannotContinue: the server does not answer.
-        """
+        """Follow the personal link, or enrol unless a cookie shows that this is done."""
         if destination.link is not None:
             self.client.get(destination.link)
         elif not self.client.cookies:
@@ -119,8 +102,7 @@ class SimulatedParticipant:
         Raises:
             UnreadableInput: the study is for people (nothing has been agreed to or answered then),
                 or not on the drawn catalogue.
-            RefusedRequest: the server refuses what the page sends.
-            CannotContinue: the server does not answer, or the study cannot be continued.
+            RefusedRequest, CannotContinue: see `hsfiq.simulate.client`.
         """
         require_simulated(self.client.get("/"), destination.address)
         opening = self.client.open()
@@ -139,11 +121,10 @@ class SimulatedParticipant:
                 view = self.client.current_view()
         self.outcome.code = view.get("code") or None
         if view["step"] == "farewell":
-            raise CannotContinue(f"the study says farewell ({view['kind']})")
+            raise CannotContinue(f"the study is over for this participant ({view['kind']})")
         self.outcome.state = "finished"
 
     def _step(self, view: View) -> View:
-        """Do what a view asks for; the next view."""
         self.total = view["total"]
         if view["step"] == "consent":
             return self.client.consent()
@@ -158,7 +139,6 @@ class SimulatedParticipant:
         return self._judge(view)
 
     def _check(self, view: CheckView) -> View:
-        """Answer an arithmetic check."""
         given = sum_of(view["prompt"])
         reply = self.client.check({"assignment": view["assignment"], "given": given})
         if not reply["passed"]:
@@ -186,9 +166,9 @@ class SimulatedParticipant:
         )
         seconds = answer.times.active_seconds or 0.0
         self.client.wait(begun + seconds / 2 - time.monotonic())
-        touched = time.monotonic()
+        first_interaction = time.monotonic()
         self.client.wait(begun + seconds - time.monotonic())
-        payload = _payload(answer, begun, touched, is_reason_asked=view["reason_asked"])
+        payload = _payload(answer, begun, first_interaction, is_reason_asked=view["reason_asked"])
         reply = self.client.submit(
             {"assignment": assignment, "submit_key": submit_key, "answer": payload}
         )
@@ -196,7 +176,6 @@ class SimulatedParticipant:
         return reply["view"]
 
     def _utilities(self, view: QuestionView) -> tuple[float, float]:
-        """The utilities of the two sets, from what the page shows."""
         reference = self._images.garment(self.client, view["reference"]["token"])
         readings = read(view["text"], reference)
         first, second = (
@@ -209,7 +188,7 @@ class SimulatedParticipant:
 
 
 def _payload(
-    answer: Answer, begun: float, touched: float, *, is_reason_asked: bool
+    answer: Answer, begun: float, first_interaction: float, *, is_reason_asked: bool
 ) -> AnswerPayload:
     """An answer as the page sends it, with the seconds that have really passed."""
     now = time.monotonic()
@@ -220,5 +199,5 @@ def _payload(
         "irrelevant": answer.irrelevant,
         "reason": REASON if is_reason_asked else None,
         "active_seconds": now - begun,
-        "seconds_since_first_interaction": now - touched,
+        "seconds_since_first_interaction": now - first_interaction,
     }

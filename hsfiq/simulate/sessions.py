@@ -15,11 +15,7 @@ class Sessions:
     """A file of cookies by annotator, for one address and one seed."""
 
     def __init__(self, path: Path, address: str, seed: int) -> None:
-        """Read the file, if it exists.
-
-        Raises:
-            UnreadableInput: it is not such a file, or belongs to another address or seed.
-        """
+        """Read the file, if it exists; `UnreadableInput` if it is not of this address and seed."""
         self._path = path
         self._lock = Lock()
         self._cookies: dict[str, dict[str, str]] = {}
@@ -28,11 +24,9 @@ class Sessions:
             self._cookies = self._read()
 
     def cookies_of(self, name: str) -> dict[str, str]:
-        """The cookies of this annotator, empty before their first run."""
         return dict(self._cookies.get(name, {}))
 
     def keep(self, name: str, cookies: Mapping[str, str]) -> None:
-        """Write an annotator's cookies to the file."""
         with self._lock:
             self._cookies[name] = dict(cookies)
             content = self._facts | {"cookies": self._cookies}

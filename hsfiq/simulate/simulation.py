@@ -1,6 +1,6 @@
 """Several simulated participants at the same time, each with a connection of their own.
 
-They enrol one after the other, in order, and then answer in parallel. So who gets which form does
+They enrol one after the other, in order, and then answer in parallel. So the forms that they get do
 not depend on how many answer at once, and the same seed gives a new study the same answers.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hsfiq.drawn import SimulatedAnnotator
@@ -29,7 +29,7 @@ ProgressCallback = Callable[[int, int], None]
 """Is given the number of questions done, and of all questions as far as it is known."""
 
 RETRY_FIRST_FOR = 2.0
-"""Seconds for which the first request to a silent server is repeated."""
+"""Seconds for which the first request is repeated while the server does not answer."""
 
 REPORT_EVERY = 0.2
 """Seconds between two calls of the callback."""
@@ -37,18 +37,14 @@ REPORT_EVERY = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The outcomes of all participants."""
-
     outcomes: Sequence[Outcome]
 
     @property
     def succeeded(self) -> bool:
-        """Whether at least one participant finished and none failed."""
         states = {outcome.state for outcome in self.outcomes}
         return "finished" in states and "failed" not in states
 
     def facts(self) -> dict[str, Any]:
-        """The counts, and the fields of each outcome."""
         states = [outcome.state for outcome in self.outcomes]
         return {
             "simulated": True,
@@ -59,21 +55,20 @@ class Summary:
             "answered": sum(outcome.answered for outcome in self.outcomes),
             "skipped": sum(outcome.skipped for outcome in self.outcomes),
             "refused": sum(outcome.refused for outcome in self.outcomes),
-            "people": [outcome.facts() for outcome in self.outcomes],
+            "people": [asdict(outcome) for outcome in self.outcomes],
         }
 
 
 @dataclass(slots=True)
 class Simulation:
-    """Annotators and their destinations.
+    """Annotators and their destinations, one each, all on one server.
 
     Attributes:
         annotators: in the order in which they enrol.
-        destinations: one for each annotator, all on one server.
         seed: of the answers.
         at_once: how many answer at the same time.
         sessions: keeps the participants' cookies for a later run, if given.
-        retry_for: seconds for which requests to a silent server are repeated.
+        retry_for: seconds for which requests without an answer are repeated.
     """
 
     annotators: Sequence[SimulatedAnnotator]
@@ -86,12 +81,7 @@ class Simulation:
     _cancel: threading.Event = field(default_factory=threading.Event)
 
     def run(self, report: ProgressCallback) -> Summary:
-        """Let all participants answer until nothing is left.
-
-        Raises:
-            UnreadableInput: no server answers; the study is for people, or not on the drawn
-                catalogue.
-        """
+        """Let all participants answer until nothing is left; `UnreadableInput` if they cannot."""
         study = self._find_study()
         participants = [
             SimulatedParticipant(
@@ -148,7 +138,6 @@ class Simulation:
         study: str,
         has_entered: threading.Event,
     ) -> None:
-        """Let one participant enter and answer; the outcome records how that ended."""
         client, outcome = participant.client, participant.outcome
         name = outcome.annotator.name
         try:
@@ -170,7 +159,6 @@ class Simulation:
 
 
 def _raise_first(futures: Sequence[Future[None]]) -> None:
-    """Raise the error that has ended the simulation, if there is one."""
     for future in futures:
         error = future.exception()
         if error is not None and not isinstance(error, Cancelled):

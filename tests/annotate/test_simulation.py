@@ -351,7 +351,7 @@ def test_a_paused_study_is_a_failure(study: Database, place: Place, address: str
     set_status(study, "paused")
     code, result, _ = simulate(f"{address}/start/{token}")
     assert (code, result["failed"], result["answered"]) == (1, 1, 0)
-    assert result["people"][0]["why"] == "the study says farewell (paused)"
+    assert result["people"][0]["why"] == "the study is over for this participant (paused)"
 
 
 def test_an_invalid_link_is_a_failure(address: str) -> None:

@@ -30,7 +30,6 @@ const RADIO_FIELDS = /** @type {const} */ (["score_1", "score_2", "preferred"]);
 let answer = null;
 let isMissingShown = false;
 
-/** Forget the answer when the page is built anew. */
 export function resetAnswer() {
   answer = null;
 }
@@ -77,7 +76,6 @@ function fillInputs() {
 }
 
 /**
- * Choose a value for one field of the answer.
  * @template {Field} F
  * @param {F} field
  * @param {Values[F]} value
@@ -89,7 +87,7 @@ export function choose(field, value) {
   current.values[field] = value;
   current.firstChoiceAt ??= Date.now();
   root.querySelector(`[data-field="${field}"]`)?.classList.remove("unanswered");
-  // These are other values than those of a failed attempt, so they get a key of their own.
+  // The values differ from those of a failed attempt, so they get a new key.
   current.submitKey = newKey();
   saveDraft();
   fillInputs();
@@ -121,10 +119,7 @@ export function missingFields() {
   return view.reason_asked && isTooShort ? [...fields, "reason"] : fields;
 }
 
-/**
- * Mark the fields that are missing.
- * @param {Field[]} fields
- */
+/** @param {Field[]} fields */
 export function markMissing(fields) {
   for (const field of fields) find(`[data-field="${field}"]`).classList.add("unanswered");
   isMissingShown = true;

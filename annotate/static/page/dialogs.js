@@ -11,10 +11,7 @@ const GUIDELINES_READ = "guidelines";
 /** Index in the list of shortcuts at which the one for ties belongs. */
 const TIE_INDEX = 3;
 
-/**
- * Blocks of text as elements.
- * @param {TextBlock[]} blocks
- */
+/** @param {TextBlock[]} blocks */
 export function textElements(blocks) {
   return blocks.map(({ kind, lines }) => {
     const element = make(TAGS[kind]);

@@ -42,7 +42,6 @@ export function make(tag, className, text) {
 }
 
 /**
- * A button that does not submit a form.
  * @param {string} className
  * @param {string} [text]
  */
@@ -56,7 +55,7 @@ export function makeButton(className, text) {
 export const focusPage = () => find(".main").focus({ preventScroll: true });
 
 /**
- * Let an element take the keyboard's focus if its text is too long for it and scrolls.
+ * Let the keyboard reach an element whose text scrolls.
  * @param {HTMLElement} element
  */
 export function focusIfScrolling(element) {

@@ -25,7 +25,7 @@ export function onKeyDown(event) {
 }
 
 /**
- * Whether the key is for the browser, or for an input method (some browsers only give its key code).
+ * Whether the key is for the browser or an input method (in some browsers only the key code shows it).
  * @param {KeyboardEvent} event
  */
 const isNotForPage = (event) =>

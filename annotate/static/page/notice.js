@@ -9,7 +9,6 @@ import { find } from "./dom.js";
  */
 
 /**
- * Show one line and announce it.
  * @param {string} text
  * @param {NoticeOptions} [options]
  */
@@ -28,7 +27,7 @@ export function notify(text, { label = "", action, isInfo = false } = {}) {
 export const clearNotice = () => notify("");
 
 /**
- * Announce a text before the notice that is shown.
+ * Announce a text, followed by the notice that is shown.
  * @param {string} text
  */
 export function announce(text) {

@@ -1,4 +1,4 @@
-// The question page: `start` brings the Gradio component to life.
+// The question page: `start` sets up the Gradio component.
 import { choose, onVisibilityChange, resetAnswer, saveDraft } from "./answer.js";
 import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
 import { find, findAll, focusPage, root, setRoot } from "./dom.js";
@@ -20,7 +20,7 @@ let listeners = new AbortController();
  * @param {(name: "value", callback: () => void) => void} watch calls back when a property changes
  */
 export function start(element, props, watch) {
-  listeners.abort(); // Gradio may build the component anew: only the newest listens
+  listeners.abort(); // Gradio may rebuild the component: only the newest listens
   listeners = new AbortController();
   setRoot(element);
   resetState();
@@ -73,7 +73,7 @@ function listenToDialogs() {
     if (!(dialog instanceof HTMLDialogElement)) continue;
     dialog.querySelector(".close")?.addEventListener("click", () => dialog.close());
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-    // This event comes a moment after the dialog has closed: somebody may already be writing.
+    // This event follows shortly after the dialog has closed: the participant may already be typing.
     dialog.addEventListener("close", () => {
       if (!isTextField(document.activeElement)) focusPage();
     });

@@ -55,7 +55,7 @@ export function showJudged(view, position) {
 const isImageMissing = (view) => [view.reference, ...view.sets.flat()].some((image) => image.missing);
 
 /**
- * The heading that tells screen readers where they are.
+ * The heading that screen readers announce.
  * @param {string} text
  */
 export function showPosition(text) {
@@ -78,7 +78,7 @@ function fillSet(images, side) {
 }
 
 /**
- * A box of fixed size with one image: nothing moves when the image arrives, nothing is cropped.
+ * A box of fixed size with one image: nothing moves when the image loads, nothing is cropped.
  * @param {ImageView} image
  * @param {string} name
  * @param {number} side

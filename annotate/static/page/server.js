@@ -26,10 +26,7 @@ let isBusy = false;
 /** @type {(view: View) => void} */
 let showView;
 
-/**
- * Say which function shows the views that the server sends.
- * @param {(view: View) => void} show
- */
+/** @param {(view: View) => void} show */
 export function onView(show) {
   showView = show;
   isBusy = false;

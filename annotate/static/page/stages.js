@@ -33,7 +33,7 @@ export function showPractice(view) {
 }
 
 /**
- * Explain the practice question. The answer to it stays in this tab.
+ * Explain the practice question; its answer is not sent.
  * @param {import("../protocol").PracticeView} view
  */
 export function showFeedback(view) {

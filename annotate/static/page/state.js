@@ -20,23 +20,19 @@ export const setStudy = (study) => (state.study = study);
 /** @param {View | null} view */
 export const setView = (view) => (state.view = view);
 
-/** The study, once the page is open. */
 export function currentStudy() {
   if (!state.study) throw new Error("no study is open");
   return state.study;
 }
 
-/** What is shown; null before the page is open and where it cannot be shown. */
+/** Null before the page is open, and if it cannot be shown. */
 export const currentView = () => state.view;
 
-/** The question or practice question that is shown; null at any other step. */
+/** The question or practice question that is shown; null at other steps. */
 export function judgedView() {
   const view = state.view;
   return view?.step === "question" || view?.step === "practice" ? view : null;
 }
 
-/**
- * The name of set 1 or 2.
- * @param {number} side
- */
+/** @param {number} side */
 export const setName = (side) => currentStudy().set_names[side - 1] ?? "";

@@ -15,7 +15,7 @@ export function submitAnswer(retry) {
 
 export function skip() {
   const { view, submitKey } = currentAnswer();
-  // A skip after a failed attempt to send an answer must not pass for that attempt.
+  // A skip after a failed attempt to send an answer must not be taken for that attempt.
   send({ assignment: view.assignment, submit_key: `${submitKey}-skip`, skip: true }, skip);
 }
 
@@ -43,7 +43,6 @@ export function goTo(number) {
   showReply(() => ask(number === null ? "question" : `question/${number}`), () => goTo(number));
 }
 
-/** Go back one question, if there is one. */
 export function back() {
   const number = currentView()?.back;
   if (number) goTo(number);

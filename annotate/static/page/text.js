@@ -8,7 +8,7 @@ import { findAll, root } from "./dom.js";
 export let texts;
 
 /**
- * The text of this name, its {placeholders} filled.
+ * The text of this name with its {placeholders} replaced.
  * @param {TextName} name
  * @param {object} [values]
  */
@@ -24,7 +24,6 @@ export function fill(text, values) {
 }
 
 /**
- * Put the texts where question.html names them.
  * @param {string} language
  * @param {Texts} given
  */

@@ -71,7 +71,7 @@ function showStep(view) {
   }
 }
 
-/** What Next does: send the answer, or say what is missing. */
+/** Send the answer, or list what is missing. */
 export function next() {
   const view = judgedView();
   if (!view || isWaiting()) return;

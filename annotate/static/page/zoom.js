@@ -12,7 +12,7 @@ const shown = { side: 1, index: 0 };
 export const imageAddress = (token) => `../image/${token}`;
 
 /**
- * What an image is called for those who do not see it.
+ * An image's name for screen readers.
  * @param {number} index
  * @param {number} total
  * @param {number} side
@@ -20,7 +20,6 @@ export const imageAddress = (token) => `../image/${token}`;
 export const imageName = (index, total, side) =>
   side === REFERENCE ? t("original") : t("image_of", { number: index + 1, total, set: setName(side) });
 
-/** The images that the viewer pages through. */
 function zoomImages() {
   const view = judgedView();
   if (!view) return [];
@@ -91,7 +90,7 @@ function thumbnail(image, index, images) {
 }
 
 /**
- * Show the image this many places on, in a circle.
+ * Show the image this many places ahead; the first follows the last.
  * @param {number} step
  */
 export function pageZoom(step) {
