@@ -1,4 +1,4 @@
-"""`hsfiq study next`: a new study of the pairs whose answers tell most about a scorer."""
+"""`hsfiq study next`: a study of the pairs whose answers are most informative."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def next_(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a study of the pairs whose answers tell most about a scorer.
+    """Make a study of the pairs whose answers are most informative about a scorer.
 
     Categories and pairs of systems are balanced; each triplet occurs once at most, and no pair that
     was asked before.

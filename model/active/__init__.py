@@ -1,1 +1,1 @@
-"""Choosing the pairs of the next study: those whose answers tell most about a scorer."""
+"""Choosing the pairs of the next study: those whose answers are most informative about a scorer."""

@@ -36,7 +36,7 @@ CORPORA: dict[Split, str] = {"val": "without held-out", "test": "catalogue"}
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Garments and triplets of all splits; a note says if they are not those of the training."""
+    """Garments and triplets of all splits, with a note if the training had others."""
 
     garments: tuple[Garment, ...]
     triplets: tuple[DrawnTriplet, ...]

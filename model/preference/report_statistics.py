@@ -1,6 +1,6 @@
 """The statistics of a retraining's report. Needs the `analysis` extra.
 
-They are those of `hsfiq analyze`. All intervals resample participants, the same ones before and
+They are computed as by `hsfiq analyze`. All intervals resample participants, the same before and
 after; a difference is after - before, and figures that got worse come first.
 """
 
