@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +21,7 @@ from hsfiq.cli.scorer_options import (
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
+    from hsfiq.model.checkpoints.checkpoint import Checkpoint
     from hsfiq.model.recipes.recipe import Recipe
 
 DRAWN = "drawn"
@@ -99,7 +100,10 @@ def train(
         from hsfiq.model.training.run import run
 
     with join_processes(device) as distributed:
-        echo = partial(typer.echo, err=True) if distributed.is_first else no_output
+        # Only the first process prints.
+        echo: Callable[[str], None] = (
+            partial(typer.echo, err=True) if distributed.is_first else lambda _: None
+        )
         for line in changes:
             echo(line)
         pictures = images or (out / CATALOGUE if folder is None else None)
@@ -112,12 +116,8 @@ def train(
                 chosen, triplets, out, options.paths(), distributed, bar, cached=not no_cache
             )
         if distributed.is_first:
-            result = summary(checkpoint.about, checkpoint.path, checkpoint.sha256)
+            result = summary(checkpoint)
             print_result(result, as_text(result), as_json=as_json)
-
-
-def no_output(_: str) -> None:
-    """Print nothing: only the first process prints."""
 
 
 def required_data(recipe: str, data: str | None, release: Path | None) -> str:
@@ -155,22 +155,19 @@ def chosen_recipe(name: str, data: str, pairs: Mapping[str, str]) -> tuple[Recip
     return chosen, lines
 
 
-def summary(about: dict[str, Any], path: Path, sha256: str) -> dict[str, Any]:
+def summary(checkpoint: Checkpoint) -> dict[str, Any]:
     """The result: the best checkpoint and its epoch's figures."""
-    progress = about["progress"]
-    best = progress["epochs"][-1]
+    about = checkpoint.about
+    best = about["progress"]["epochs"][-1]
     return {
-        "checkpoint": str(path),
-        "sha256": sha256,
+        "checkpoint": str(checkpoint.path),
+        "sha256": checkpoint.sha256,
         "recipe": about["recipe"]["name"],
         "data": about["data"]["name"],
         "n_train": about["data"]["n_train"],
         "n_val": about["data"]["n_val"],
-        "epoch": best["epoch"],
-        "loss": best["loss"],
-        "accuracy": best["accuracy"],
-        "val": best["val"],
-        "definitions": progress["definitions"],
+        **{key: best[key] for key in ("epoch", "loss", "accuracy", "val")},
+        "definitions": about["progress"]["definitions"],
     }
 
 

@@ -13,9 +13,7 @@ from hsfiq.errors import UnreadableInput
 if TYPE_CHECKING:
     from hsfiq.model.checkpoints.checkpoint import Checkpoint
 
-app = typer.Typer(
-    help="BLIP-2's weights between LAVIS' layout and transformers'.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
@@ -59,7 +57,6 @@ def convert(
 
 
 def converted(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The result of converting a trained scorer's checkpoint."""
     encoder = checkpoint.about["encoder"]["name"]
     to_hf = encoder == "blip2-hf"
     return {

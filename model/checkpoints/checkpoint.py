@@ -1,8 +1,7 @@
 """Checkpoints: a JSON file that describes the scorer, and the safetensors files that it names.
 
 The tensors are written first, under a name with their hash; then the JSON file is replaced, and
-with it the checkpoint. So after a kill at any time, the folder holds the old checkpoint or the new
-one, complete.
+with it the checkpoint. So a process killed at any time leaves the complete old or new checkpoint.
 """
 
 from __future__ import annotations

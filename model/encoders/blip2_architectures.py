@@ -30,12 +30,11 @@ class Vit:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A published model: its image encoder and the names of its files."""
+    """A published model; without a `vit_file`, its checkpoint holds the image encoder too."""
 
     name: str
     vit: Vit
     checkpoint: str
-    """Holds the Q-Former and the projections; if `vit_file` is None, the image encoder too."""
     vit_file: str | None
 
 

@@ -1,4 +1,4 @@
-"""What a scorer needs of its encoder.
+"""The protocol of the encoders.
 
 The image encoder is frozen and its tokens depend on the image alone, so they are computed once and
 kept (`hsfiq.model.features.cache`). The part after it is trained: `query` and `gallery` read

@@ -20,12 +20,8 @@ def build_encoder(
 ) -> Encoder:
     """Make an encoder as it is before training.
 
-    Args:
-        name: `tiny`, or one of BLIP-2's.
-        size: of its images, in pixels.
-        pad_ratio: of the preprocessing.
-        folder: of BLIP-2's published files; the usual one if None.
-        generator: draws the weights of `tiny`.
+    `folder` holds BLIP-2's published files (None: the usual one); the generator draws the weights
+    of `tiny`.
 
     Raises:
         UnreadableInput: images of another size are needed, or files are missing or broken.

@@ -22,17 +22,11 @@ from hsfiq.model.scorer.scorer import relevance
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The negatives of Q queries, on the CPU.
+    """The negatives of Q queries, on the CPU: columns of the pool, one for each of T epochs."""
 
-    Attributes:
-        columns: [Q, T] int32, the pool's columns: one draw for each of T epochs.
-        sizes: [Q] int32, of the sets that they were drawn from (QuRe Figure 5 plots their mean).
-        fell_back: [Q] bool, whether the strategy gave no set (`hsfiq.model.negatives.rules`).
-    """
-
-    columns: Tensor
-    sizes: Tensor
-    fell_back: Tensor
+    columns: Tensor  # [Q, T] int32
+    sizes: Tensor  # [Q] int32, of the sets (QuRe Figure 5 plots their mean)
+    fell_back: Tensor  # [Q] bool, whether the strategy gave no set
 
 
 def draw_negatives(

@@ -25,22 +25,16 @@ CHUNK = 512
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One definition of all queries' negative sets, and the negatives drawn from them.
-
-    Attributes:
-        epoch: before which the sets were defined.
-        rule: in words.
-        columns: [Q, T] int32: a negative for each query and each of the T epochs of the period, as
-            a column of the query's pool.
-        sizes: [Q] int32, of the sets.
-        n_fell_back: queries for which the strategy gave no set.
-    """
+    """One definition of all queries' negative sets, before an epoch, and the drawn negatives."""
 
     epoch: int
     rule: str
     columns: Tensor
-    sizes: Tensor
+    """[Q, T] int32: a negative for each query and each of the T epochs of the period, as a column
+    of the query's pool."""
+    sizes: Tensor  # [Q] int32, of the sets
     n_fell_back: int
+    """Queries for which the strategy gave no set."""
 
     def tensors(self) -> dict[str, Tensor]:
         return {"negatives.columns": self.columns, "negatives.sizes": self.sizes}

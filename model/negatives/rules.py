@@ -38,11 +38,9 @@ class NegativeRule:
     """A strategy and its numbers; `str` describes it.
 
     Attributes:
-        strategy: `corpus` everything but the target; `top-k` the k best scored but the target;
-            `after-target` the k best scored below it (QuRe 5.4); `cirqrs` the same, k halved at
-            each redefinition (CIRQRS eq. 6, section 5.1); `qure` those between the two steepest
-            drops below it (QuRe eq. 5-7); `qure-code` as its authors' code has it, below.
-        k: how many, for `top-k`, `after-target` and `cirqrs`.
+        strategy: see `DESCRIPTIONS`; `after-target` is from QuRe 5.4, `cirqrs` from CIRQRS eq. 6
+            and section 5.1, `qure` from QuRe eq. 5-7, `qure-code` from its authors' code.
+        k: how many, for the strategies in `SIZED`.
         threshold: for `qure-code`: drops are taken from the steepest on, in pairs of neighbours in
             that order, until a pair lies more than `threshold` places apart (published: 1).
 
@@ -129,7 +127,7 @@ def _defined(scores: Tensor, targets: Tensor, rule: NegativeRule) -> Tensor:
 
 
 def _others(scores: Tensor, targets: Tensor) -> Tensor:
-    """Everything but the target: [B, N]."""
+    """[B, N]."""
     every = torch.ones_like(scores, dtype=torch.bool)  # [B, N]
     return every.scatter_(1, targets.unsqueeze(1), value=False)
 

@@ -32,11 +32,7 @@ class Scorer(nn.Module):
     ) -> Tensor:
         """Compare each query's target with its negative.
 
-        Args:
-            references: [B, P, W] tokens of the reference images.
-            texts: B normalised texts.
-            targets: [B, P, W] tokens of the images to be preferred.
-            negatives: [B, P, W] tokens of the others.
+        Takes B normalised texts, and tokens [B, P, W] of the references, targets and negatives.
 
         Returns:
             [B] margins (s(target) - s(negative)) / temperature: the log odds that the target is
@@ -80,14 +76,8 @@ def all_relevance(queries: Tensor, images: Tensor, pooling: Pooling) -> Tensor:
 def relevance(queries: Tensor, gallery: Tensor, pooling: Pooling, *, chunk: int) -> Tensor:
     """Score every query against a large gallery, a chunk of images at a time, without gradients.
 
-    Args:
-        queries: [B, D], on the device that is to compute.
-        gallery: [N, L, D], of any dtype and on any device.
-        pooling: over an image's L vectors.
-        chunk: images at a time; beyond the scores this takes B x chunk x L numbers of memory.
-
-    Returns:
-        [B, N] float32.
+    Queries [B, D] on the device that is to compute and a gallery [N, L, D] of any dtype on any
+    device give [B, N] float32. Beyond the scores this takes B x chunk x L numbers of memory.
     """
     scores = torch.empty(len(queries), len(gallery), device=queries.device)  # [B, N]
     for start in range(0, len(gallery), chunk):

@@ -84,17 +84,7 @@ class Trainer:
         callbacks: Sequence[Callback],
         save_every: float = SAVE_EVERY,
     ) -> None:
-        """Start a run, or resume the one in the folder.
-
-        Args:
-            scorer: with the initial weights, on the device of `distributed`.
-            data: triplets and their candidates.
-            recipe: every number.
-            tokens: of all images of the data.
-            folder: of the run.
-            distributed: the processes that train together.
-            callbacks: of this process.
-            save_every: seconds after which a checkpoint is written within an epoch too.
+        """Start a run with a scorer on the device of `distributed`, or resume the one in `folder`.
 
         Raises:
             UnreadableInput: the folder holds another run, or a broken checkpoint.

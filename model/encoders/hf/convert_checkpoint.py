@@ -73,13 +73,11 @@ def answer_model_beside(checkpoint: Checkpoint) -> bytes | None:
 
 
 def to_hf_name(name: str) -> str | None:
-    """A parameter's name in a scorer with `blip2-hf`; None if the name is unknown."""
     hf = hf_name(name.removeprefix(_LAVIS_PREFIX)) if name.startswith(_LAVIS_PREFIX) else None
     return f"{_HF_PREFIX}{hf}" if hf else None
 
 
 def to_lavis_name(name: str) -> str | None:
-    """A parameter's name in a scorer with LAVIS' model; None if the name is unknown."""
     names = lavis_names(name.removeprefix(_HF_PREFIX)) if name.startswith(_HF_PREFIX) else ()
     return f"{_LAVIS_PREFIX}{names[0]}" if len(names) == 1 else None
 

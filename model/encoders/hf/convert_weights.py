@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -86,7 +85,7 @@ def lavis_tensors(
     """Read LAVIS' files as one model's tensors, without the blocks that BLIP-2 does not use.
 
     `wanted` are the tensors to convert them to, by transformers' names. Raises UnreadableInput if
-    one of theirs is missing, or a file is damaged.
+    a tensor is missing or a file is damaged.
     """
     names = [name for hf_name in wanted for name in lavis_names(hf_name)]
     tensors: dict[str, Tensor] = {}
@@ -110,13 +109,17 @@ def hf_to_lavis(source: Path, out: Path) -> Architecture:
     require_new(out)
     model = import_hf_model()
     config = model.read_config(source)
-    architecture = published(model.vit_of(config), source)
+    vit = model.vit_of(config)
+    architecture = next((known for known in ARCHITECTURES.values() if known.vit == vit), None)
+    if architecture is None:
+        raise UnreadableInput(
+            str(source / weight_files.CONFIG), f"LAVIS publishes no BLIP-2 with {vit}"
+        )
     wanted = model.shapes(config, str(source / weight_files.CONFIG))
-    tensors = weight_files.read_weights(source)
-    require_names(wanted, tensors, str(source / weight_files.WEIGHTS))
-    converted = to_lavis(tensors, str(source / weight_files.WEIGHTS))
-    known = {name: tensors[name] for name in tensors if name in wanted}
-    require_shapes(known, wanted, source / weight_files.WEIGHTS)
+    tensors, weights = weight_files.read_weights(source), source / weight_files.WEIGHTS
+    require_names(wanted, tensors, str(weights))
+    converted = to_lavis(tensors, str(weights))
+    require_shapes({name: tensors[name] for name in tensors if name in wanted}, wanted, weights)
     converted |= weight_files.read_lavis_only(source)
     words = weight_files.vocabulary(source)
     qformer = config.qformer_config.to_dict()
@@ -128,15 +131,6 @@ def hf_to_lavis(source: Path, out: Path) -> Architecture:
         (draft / BERT_VOCABULARY).write_text("\n".join(words) + "\n", encoding="utf-8")
         write_lavis(architecture, converted, draft)
     return architecture
-
-
-def published(vit: Any, source: Path) -> Architecture:
-    for architecture in ARCHITECTURES.values():
-        if architecture.vit == vit:
-            return architecture
-    raise UnreadableInput(
-        str(source / weight_files.CONFIG), f"LAVIS publishes no BLIP-2 with {vit}"
-    )
 
 
 def write_lavis(architecture: Architecture, tensors: Mapping[str, Tensor], folder: Path) -> None:

@@ -57,7 +57,7 @@ def config_of(vit: Vit, bert: Mapping[str, Any], n_words: int) -> Blip2Config:
 
 
 def read_config(folder: Path) -> Blip2Config:
-    """Read the config of a BLIP-2 whose Q-Former takes texts; UnreadableInput if it is no such."""
+    """Read the config of a BLIP-2 whose Q-Former takes texts; UnreadableInput otherwise."""
     file = folder / CONFIG
     values = read_json(file)
     try:
