@@ -72,11 +72,7 @@ def save(
 ) -> Checkpoint:
     """Write a checkpoint, completely or not at all, replacing the one of this name.
 
-    Args:
-        folder: created if it is missing.
-        name: `last` or `best`.
-        about: the content of the JSON file, besides `format` and `files`.
-        parts: the tensors, by part.
+    `about` is the content of the JSON file besides `format` and `files`; `parts` are the tensors.
 
     Raises:
         UnreadableInput: the tensors cannot be written, for example to a full disk.

@@ -22,12 +22,7 @@ from hsfiq.model.encoders.preprocessing import Preprocessing
 
 
 def open_image(path: Path) -> Image.Image:
-    """Open and fully decode an image file.
-
-    Raises:
-        UnreadableInput: the file is absent, empty, truncated, corrupt, no image, or a picture of
-            more pixels than `hsfiq.images.decode` accepts.
-    """
+    """Open and fully decode an image file; UnreadableInput if it is absent, broken or too large."""
     return _decoded(_bytes_of(path), path)
 
 
@@ -48,7 +43,7 @@ def prepare_all(
 
     Args:
         files: by the sha256 of their content; a file that no longer has it counts as unreadable.
-        preprocessing: turns an image into pixels.
+        preprocessing: of every image.
         workers: threads; Pillow decodes and resizes without holding Python's global lock.
         ahead: the most images in progress or waiting, which bounds memory.
     """

@@ -39,14 +39,13 @@ kill loses little if images are slow to encode, and commits cost little if they 
 
 
 class TokenFiles:
-    """The rows in a folder; constructing it reads the index and writes nothing."""
+    """The rows in a folder, indexed by content; the constructor writes nothing."""
 
     def __init__(self, folder: Path, layout: Layout) -> None:
         """Read the index; UnreadableInput if the files are damaged or not of this cache."""
         self.folder = folder
         self.layout = layout
         self.row_of: dict[str, int] = {}
-        """Row by content."""
         self.refresh()
 
     def refresh(self) -> None:
@@ -139,9 +138,8 @@ class TokenFiles:
     def _check_tokens(self) -> None:
         if not self.tokens.exists():
             if self.row_of:
-                raise self._damaged(
-                    self.tokens, f"is missing, and {len(self.row_of)} rows are indexed"
-                )
+                damage = f"is missing, and {len(self.row_of)} rows are indexed"
+                raise self._damaged(self.tokens, damage)
             return
         with self.tokens.open("rb") as file:
             if file.read(HEADER_BYTES) != self._header():

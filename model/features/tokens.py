@@ -18,11 +18,7 @@ class TokenSource(Protocol):
     """Gives images' tokens: a filled `FeatureCache`, or `EncodedTokens`."""
 
     def tokens(self, image_ids: Sequence[str]) -> Tensor:
-        """Images' tokens [B, P, W], without gradients, on any device and in any dtype.
-
-        Raises:
-            UnreadableInput: an image has no tokens.
-        """
+        """Images' tokens [B, P, W] without gradients; UnreadableInput if an image has none."""
         ...
 
 

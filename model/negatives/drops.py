@@ -14,21 +14,15 @@ _STEEPEST = 4
 
 
 def between_drops(scores: Tensor, target_scores: Tensor, *, apart: int) -> Tensor:
-    """The images between two steep drops below the target.
+    """The images between two steep drops below the target: [B, N] bool.
+
+    Scores are [B, N] and finite, the targets' [B, 1]. A row is empty if no two drops qualify.
 
     A drop lies between neighbours in the ranking that both score below the target; the one from
     the target to the first below it does not count (QuRe eq. 6). Drops are ordered from the
     steepest on, equal ones by rank. The set lies between the first two successive drops whose
     places differ by more than `apart`: 0 is the paper's rule, the two steepest; the authors' code
     has 1. A drop of zero does not bound a set.
-
-    Args:
-        scores: [B, N], finite.
-        target_scores: [B, 1].
-        apart: 0 or more.
-
-    Returns:
-        [B, N] bool; a row is empty if no two drops qualify.
     """
     costs = -scores  # [B, N]
     _sort(costs)  # best first
@@ -55,10 +49,7 @@ def _pair(drops: Tensor, apart: int) -> tuple[Tensor, Tensor]:
 def _successive(drops: Tensor, ordered: Tensor, apart: int) -> tuple[Tensor, Tensor]:
     """The first two successive drops that qualify, [B, 2], and whether that is certain, [B].
 
-    Args:
-        drops: [B, N - 1].
-        ordered: [B, n] places of the n steepest drops, from the steepest on.
-        apart: the places must differ by more than this.
+    `ordered` [B, n] are the places of the n steepest of the drops [B, N - 1], steepest first.
     """
     steep = drops.gather(1, ordered) > 0  # [B, n]
     gaps = (ordered[:, 1:] - ordered[:, :-1]).abs()  # [B, n - 1]

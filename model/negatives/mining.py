@@ -45,7 +45,7 @@ def draw_negatives(
         queries: [Q, D], on the device that is to compute.
         gallery: [N, L, D], the pool, as `relevance` takes it.
         targets: [Q] columns.
-        rule: which images may be drawn; for `corpus` nothing is scored.
+        rule: for `corpus` nothing is scored.
         uniforms: [Q, T] in [0, 1). With several processes, draw them for all queries from one
             generator and give each process the rows of its queries.
         pooling: over an image's vectors.
@@ -81,7 +81,7 @@ def _scored(queries: Tensor, gallery: Tensor, pooling: Pooling, chunk: int) -> T
 def draw_from_scores(
     scores: Tensor, targets: Tensor, rule: NegativeRule, uniforms: Tensor
 ) -> Drawn:
-    """Define the sets by scores [B, N] and draw from them; otherwise as `draw_negatives`."""
+    """Define the sets by scores [B, N] and draw from them."""
     mask, fell_back = negative_mask(scores, targets, rule)
     members = _members(mask)  # [sum of sizes], indices into the flattened mask, set by set
     rows = torch.arange(len(mask) + 1, device=mask.device)  # [B + 1]

@@ -71,8 +71,6 @@ class Batch:
 
 
 class Trainer:
-    """A run: the scorer, what it is trained on, and how far it has got."""
-
     def __init__(
         self,
         scorer: Scorer,
@@ -116,7 +114,7 @@ class Trainer:
         self.distributed.wait()  # until the first process has written the last checkpoint
 
     def train_epoch(self, n_steps: int) -> None:
-        """Train on every triplet once, from the step where the run stands, and validate."""
+        """Train on every triplet once, from the next step on, and validate."""
         epoch = self.progress.epoch
         definition = self.current_definition(epoch)
         self.optimizer.set_lr(self.recipe.lr_at(epoch))
@@ -261,7 +259,7 @@ class Trainer:
         self.definition = from_tensors(state, self.progress.definitions[-1])
 
     def divergence(self, parts: Sequence[Batch]) -> str:
-        """Say which module first gave a number that is not finite, and on which triplets."""
+        """The message: which module first gave a number not finite, and on which triplets."""
         for part in parts:
             name = first_not_finite(self.scorer, partial(self.margins, self.scorer, part))
             if name is not None:
@@ -271,7 +269,7 @@ class Trainer:
 
     @contextmanager
     def divergence_explained(self) -> Iterator[None]:
-        """Add to a divergence where the run stood, which checkpoint is kept, and what may help."""
+        """Add to a divergence the epoch and step, which checkpoint is kept, and what may help."""
         try:
             yield
         except Diverged as error:

@@ -21,7 +21,7 @@ from hsfiq.model.scorer.scorer import relevance
 def validate(data: TrainingData, recipe: Recipe, inference: Inference) -> dict[str, float]:
     """Recall@k for the recipe's ks, each the mean over the corpora, and their own `mean`.
 
-    On CIRR the reference is taken out of the corpus, as in its benchmark; elsewhere it stays.
+    On CIRR the corpus excludes the reference, as in its benchmark; elsewhere it stays.
     """
     without_reference = recipe.dataset == "cirr"
     by_corpus = ranks(data, inference, recipe.pooling, without_reference=without_reference)
@@ -39,7 +39,7 @@ def ranks(
 
     Raises:
         Diverged: a vector is not finite.
-        UnreadableInput: a reference that is to be taken out of its corpus is not in it.
+        UnreadableInput: a reference that is to be excluded is not in its corpus.
     """
     by_corpus = {}
     for corpus, rows in rows_by_pool(data.val).items():

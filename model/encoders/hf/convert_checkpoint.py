@@ -25,11 +25,7 @@ def convert(source: Path, out: Path) -> Checkpoint:
     """Write a checkpoint for the other of the two encoders, completely or not at all.
 
     An answer model beside the checkpoint is copied unchanged: it describes scores, and these stay
-    the same.
-
-    Args:
-        source: a checkpoint's JSON file, or a run's folder.
-        out: the new folder for `best.json` and its tensors.
+    the same. `source` is a checkpoint's JSON file, or a run's folder.
 
     Raises:
         UnreadableInput: no checkpoint, one of another encoder, or with unknown tensors; `out`

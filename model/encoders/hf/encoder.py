@@ -131,8 +131,7 @@ def load(folder: Path | None) -> Blip2Hf:
     weight_files.require_files(folder)
     model = import_hf_model()
     config = model.read_config(folder)
-    words = weight_files.vocabulary(folder)
-    tokenizer = model.tokenizer_of(words)
+    tokenizer = model.tokenizer_of(weight_files.vocabulary(folder))
     n_words = config.qformer_config.vocab_size
     if len(tokenizer) > n_words:
         raise UnreadableInput(

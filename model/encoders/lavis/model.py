@@ -41,7 +41,6 @@ class LocalBlip2Qformer(Blip2Qformer):  # type: ignore[misc] # LAVIS has no type
         return tokenizer
 
     def init_vision_encoder(self, *_: object) -> tuple[nn.Module, nn.Module]:
-        """The image encoder and the norm after it, which is trained."""
         encoder = build_vit(self._vit)
         return encoder, LayerNorm(encoder.num_features)
 
