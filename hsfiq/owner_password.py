@@ -20,11 +20,7 @@ COST, BLOCK, PARALLEL = 2**15, 8, 1
 
 
 def set_password(session: Session, password: str) -> None:
-    """Store the hash of a new password, which ends all logins.
-
-    Raises:
-        UnreadableInput: it is too short or too long.
-    """
+    """Store the hash of a new password, which ends all logins."""
     n_characters = len(normalized(password))
     if not SHORTEST <= n_characters <= LONGEST:
         raise UnreadableInput(

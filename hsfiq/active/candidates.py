@@ -95,15 +95,7 @@ def candidates(
 ) -> Candidates:
     """The pairs that could be asked about these queries (database keys), at k images a set.
 
-    Args:
-        session: of a transaction.
-        query_ids: database keys.
-        k: images in a set.
-        systems: names of the systems to compare; all if empty.
-        held_out: the triplets to exclude.
-
-    Raises:
-        ConfigError: a query has fewer than two systems' lists of at least k images.
+    `systems` are names, all if empty. `ConfigError` if a query has too few lists of k images.
     """
     lists = ranked_lists(session, query_ids, k, systems)
     asked = pairs_asked(session)
@@ -165,9 +157,7 @@ def image_names(session: Session) -> dict[int, str]:
 def held_out_of(release: Path) -> HeldOut:
     """The triplets that a release holds out: those that no question to train on is about.
 
-    Raises:
-        UnreadableInput: the folder is not a release, or its split is missing, holds out
-            participants instead of triplets, or has a leak.
+    `UnreadableInput` if its split is missing, leaks, or holds out participants instead.
     """
     parts = verify_no_leak(release)
     if split_by(release) == "participant":

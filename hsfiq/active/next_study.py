@@ -50,11 +50,7 @@ class Possible:
 
 
 def from_file(path: Path, name: str | None, origin: str) -> Wanted:
-    """The study that a file describes, under another name if one is given.
-
-    Raises:
-        ConfigErrors: the file has errors, or asks for a sample, which `--n` decides here.
-    """
+    """The study of a file, under another name if one is given; it must not ask for a sample."""
     config = read_config(path)
     if config.queries.sample:
         raise located(path, ConfigError("queries.sample", "does not go with --n", "leave it out"))
@@ -63,11 +59,7 @@ def from_file(path: Path, name: str | None, origin: str) -> Wanted:
 
 
 def after(session: Session, old: Study, name: str | None) -> Wanted:
-    """A study with an earlier study's design, origin and systems; `autumn-2` follows `autumn`.
-
-    Raises:
-        UnreadableInput: the earlier study was imported, so its design is not known.
-    """
+    """A study with an earlier study's design, origin and systems; `autumn-2` follows `autumn`."""
     if old.origin == "imported":
         raise UnreadableInput(
             f"study {old.name}", "was imported and has no design", "name a CONFIG.toml"
@@ -98,13 +90,7 @@ def free_name(session: Session, old: str) -> str:
 
 
 def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possible:
-    """The pairs that a study could ask.
-
-    Raises:
-        ConfigError: the database lacks what the study needs, or has a study of this name;
-            ConfigErrors if the study has a file.
-        UnreadableInput: the release is of other datasets.
-    """
+    """The pairs that a study could ask; errors of its config are located in its file."""
     config = wanted.config
     if held_out.datasets and config.queries.dataset not in held_out.datasets:
         raise UnreadableInput(
@@ -140,11 +126,8 @@ def store_study(
 ) -> StudyProgress:
     """Store a study of these pairs; `sets` is the list that their indices refer to.
 
-    `chosen_by`, how they were chosen, becomes part of the study's releases.
-
-    Raises:
-        ConfigError: for example, the name is taken; ConfigErrors if the study has a file.
-        UnreadableInput: another study has shown one of the pairs since it was chosen.
+    `chosen_by`, how they were chosen, becomes part of the study's releases. `UnreadableInput` if
+    another study has shown one of the pairs since it was chosen.
     """
     pairs = [(pair.query_id, *pair.systems) for pair in chosen]
     try:

@@ -23,9 +23,6 @@ def balanced(pairs: Sequence[Candidate], n: int, pick: Pick, rng: Random) -> lis
     The next pair is of the category with the fewest chosen pairs, and of the two systems with the
     fewest in that category, then with the fewest overall; equal ones are drawn at random. `pick`
     chooses among the pairs of one category and two systems whose triplets are still unused.
-
-    Raises:
-        UnreadableInput: there are fewer than n.
     """
     cells: dict[tuple[str, tuple[int, int]], list[int]] = defaultdict(list)
     for index, pair in enumerate(pairs):

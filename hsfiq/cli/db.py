@@ -77,7 +77,6 @@ def connected(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
 
 
 def existing(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
-    """As `connected`, for a database that exists."""
     from hsfiq.db.engine import is_fresh_sqlite
     from hsfiq.db.urls import shown_url
 

@@ -80,7 +80,6 @@ def decoder() -> FindFault | None:
 
 
 def summary(dataset: str, result: ImageCheck) -> list[str]:
-    """The number of usable and broken images, in total and of each split."""
     state = "complete" if result.decoded else "exist"
     n_usable = result.images - len(result.broken)
     totals = f"{n_usable:,} of {result.images:,} {state}{counts(result.kinds)}"

@@ -25,10 +25,7 @@ def answer_check(
 ) -> bool:
     """Store an attempt at the participant's current check; return whether it is right.
 
-    Raises:
-        Forbidden: this is not their current check.
-        NotOpen: the study takes no answers.
-        Refused: the text cannot be stored.
+    Raises `Forbidden`, `NotOpen` or `Refused` if it is not accepted.
     """
     current = steps_of(session, participant).current
     if current is None or current.check_id != check_id:
@@ -46,8 +43,6 @@ def answer_check(
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of an attempt at a sum, or of a gold or repeated pair."""
-
     participant_id: int
     form_id: int
     kind: str
@@ -97,7 +92,6 @@ def pair_checks(session: Session, study: Study) -> Iterator[CheckResult]:
 
 
 def latest_preferences() -> Subquery:
-    """The latest preference for every question with scores."""
     revision = (
         select(Response.question_id, func.max(Response.revision).label("revision"))
         .group_by(Response.question_id)

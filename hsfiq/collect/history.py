@@ -24,8 +24,6 @@ from hsfiq.ids import question_id
 
 @dataclass(frozen=True, slots=True)
 class SumTry:
-    """An attempt at the sum before the question."""
-
     prompt: str
     given: str
     passed: bool
@@ -54,7 +52,6 @@ class QuestionHistory:
 
 
 def question_history(session: Session, study: Study, outside_id: str) -> QuestionHistory | None:
-    """The history of the question with this outside id, None if the study has none."""
     key = find_question(session, study, outside_id)
     if key is None:
         return None

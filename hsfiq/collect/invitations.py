@@ -19,10 +19,6 @@ def write_invitations(database: Database, study: str, count: int, url: str, path
 
     The file is written within the transaction, so there are no invitations without their links.
     `url` is the app's public address.
-
-    Raises:
-        Refused: there is no such study, or it can take no more answers.
-        OSError: the file exists or cannot be written.
     """
     with ExitStack() as undo:
         with database.writing() as session:

@@ -36,11 +36,7 @@ class AbandonedQuestion:
 
 
 def assign_forms(session: Session, study: Study, participant: Participant, now: datetime) -> None:
-    """Give the participant unassigned forms, or else new forms of abandoned questions.
-
-    Raises:
-        NotOpen: there are neither.
-    """
+    """Give the participant unassigned forms, or else new forms of abandoned questions."""
     forms = next_unassigned_forms(session, study) or reassign_abandoned(session, study, now)
     if not forms:
         raise NotOpen(f"study {study.name}: every form is taken")

@@ -51,7 +51,6 @@ class OwnerAction:
 
     @property
     def target(self) -> str:
-        """What the action changes, for messages."""
         return self.participant or f"study {self.study}"
 
 

@@ -87,11 +87,7 @@ def invite(session: Session, study_id: int, count: int, *, now: datetime) -> lis
 
 
 def enrol_invited(session: Session, participant: Participant, *, now: datetime) -> None:
-    """Assign forms to an invited participant, unless they already have them.
-
-    Raises:
-        NotOpen: as for `enrol`.
-    """
+    """Assign forms to an invited participant, unless they already have them; see `enrol`."""
     study = lock_study(session, participant.study_id)
     session.refresh(participant)
     if participant.enrolled_at is None and participant.status not in DEPARTED_STATUSES:

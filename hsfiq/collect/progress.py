@@ -22,8 +22,6 @@ IS_ANSWERED = select(Response.id).where(Response.question_id == Question.id).exi
 
 @dataclass(frozen=True, slots=True)
 class ParticipantRow:
-    """A participant's progress and check results."""
-
     participant: str
     status: str
     source: str
@@ -36,13 +34,11 @@ class ParticipantRow:
     seen_at: datetime | None
 
     def facts(self) -> dict[str, Any]:
-        """All fields by name, times in ISO 8601."""
         seen = self.seen_at.isoformat() if self.seen_at else None
         return asdict(self) | {"seen_at": seen}
 
 
 def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
-    """Every participant of the study, in the order of enrolment."""
     answered, questions = counts(session, study)
     checks: dict[int, list[bool]] = defaultdict(list)
     for result in check_results(session, study):
@@ -104,8 +100,6 @@ def seconds_of(session: Session, study: Study) -> dict[int, list[float]]:
 
 @dataclass(frozen=True, slots=True)
 class StudyProgress:
-    """How much of a study has been answered."""
-
     study: str
     title: str
     status: str
@@ -117,7 +111,6 @@ class StudyProgress:
     answered: int
 
     def facts(self) -> dict[str, Any]:
-        """All fields by name."""
         return asdict(self)
 
 

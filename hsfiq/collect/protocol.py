@@ -92,8 +92,6 @@ class ViewBase(TypedDict):
 
 
 class ConsentView(ViewBase):
-    """The consent page."""
-
     step: Literal["consent"]
     text: list[TextBlock]
 
@@ -155,8 +153,6 @@ FarewellKind = Literal["paused", "closed", "declined", "ended", "handed-on"]
 
 
 class FarewellView(ViewBase, Completion):
-    """Why there is nothing to answer."""
-
     step: Literal["farewell"]
     kind: FarewellKind
 
@@ -165,8 +161,6 @@ View = ConsentView | PracticeView | QuestionView | CheckView | DoneView | Farewe
 
 
 class StudyInfo(TypedDict):
-    """What the page shows of the study itself."""
-
     title: str
     language: str
     guidelines: list[TextBlock]
@@ -193,15 +187,11 @@ class FailedOpening(TypedDict):
 
 
 class SubmitReply(TypedDict):
-    """The stored revision, and what comes next."""
-
     revision: int
     view: View
 
 
 class CheckReply(TypedDict):
-    """Whether the attempt was right, and what comes next."""
-
     passed: bool
     view: View
 

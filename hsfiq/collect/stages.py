@@ -45,8 +45,7 @@ def current_position(session: Session, participant: Participant, now: datetime) 
 def position_at(session: Session, participant: Participant, number: int, now: datetime) -> Position:
     """The question with this number, or what comes before or instead of all questions.
 
-    Raises:
-        Forbidden: there is no such question, or it comes after the current step.
+    `Forbidden` if there is no such question, or it comes after the current step.
     """
     progress = steps_of(session, participant)
     position = Position(stage_of(participant, progress), progress)
@@ -100,11 +99,7 @@ def may_answer(participant: Participant) -> bool:
 
 
 def decide(session: Session, participant: Participant, *, agrees: bool, now: datetime) -> None:
-    """Store the decision on the consent page; the first one counts.
-
-    Raises:
-        Conflict: they decline after having agreed in another window.
-    """
+    """Store the first decision on the consent page; a refusal after consent is a `Conflict`."""
     # The row lock puts decisions in two windows in order.
     session.execute(
         select(Participant.id).where(Participant.id == participant.id).with_for_update()

@@ -87,9 +87,7 @@ class Database:
 def open_database(url: str, *, create: bool = True) -> Database:
     """Open the database at `url`; create and migrate a new SQLite file if `create`.
 
-    Raises:
-        UnreadableInput: the database cannot be used, or its schema is not the newest.
-        NothingToDo: there is no database yet and `create` is False.
+    `NothingToDo` if there is none; `UnreadableInput` if it cannot be used or is not upgraded.
     """
     engine = connect(url)
     try:

@@ -64,11 +64,7 @@ def current_revision(engine: Engine) -> str | None:
 
 
 def upgrade(engine: Engine) -> None:
-    """Upgrade the database to the newest schema revision in one transaction.
-
-    Raises:
-        UnreadableInput: a newer hsfiq upgraded it, or a row would refer to a missing row.
-    """
+    """Upgrade to the newest schema revision in one transaction; `UnreadableInput` if it cannot."""
     require_known(current_revision(engine), str(engine.url))
     with engine.execution_options(hsfiq_writes=True).connect() as connection:
         if engine.dialect.name != "sqlite":

@@ -29,11 +29,7 @@ class UndecodableImage(Exception):
 
 
 def decode(source: Path | bytes) -> Image.Image:
-    """Decode an image, a file or its content, as stored: its EXIF orientation is not applied.
-
-    Raises:
-        UndecodableImage: there is no such file, or its content is not a usable image.
-    """
+    """Decode an image, a file or its content, as stored: its EXIF orientation is not applied."""
     if isinstance(source, bytes):
         return _decode_stream(BytesIO(source))
     if not source.is_file():
@@ -87,7 +83,6 @@ def upright(image: Image.Image) -> Image.Image:
 
 
 def on_white(image: Image.Image) -> Image.Image:
-    """Place an RGB or RGBA image on a white background: RGB."""
     if image.mode == "RGB":
         return image
     white = Image.new("RGBA", image.size, "white")

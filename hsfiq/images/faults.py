@@ -10,7 +10,5 @@ FaultKind = Literal["missing", "empty", "truncated", "undecodable", "too-large",
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why an image file cannot be used."""
-
     kind: FaultKind
     why: str

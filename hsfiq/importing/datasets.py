@@ -81,10 +81,7 @@ def import_source(session: Session, dataset: Dataset, source: Source) -> Importe
     """Import the triplets of one captions file and its corpus.
 
     A triplet that a published study created (without captions) gets its id and captions, and its
-    queries get their ids.
-
-    Raises:
-        UnreadableInput: a triplet exists under the same id with other content.
+    queries get their ids. `UnreadableInput` if a triplet exists with other content.
     """
     images = image_keys(session, dataset, source.all_images())
     import_corpus(session, dataset, source, images)

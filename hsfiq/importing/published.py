@@ -41,9 +41,6 @@ def import_published(
 
     Triplets are looked up by category, reference and target, and created if FashionIQ has not been
     imported. Two questions about the same two sets of a query share their pair.
-
-    Raises:
-        UnreadableInput: a study of this name exists with other answers.
     """
     digest = hashlib.sha256(
         json.dumps([published.image_path, write(published)], sort_keys=True).encode()

@@ -13,8 +13,6 @@ from hsfiq.text import joined, shown
 
 
 class QueryFinder:
-    """Looks up a dataset's queries, and creates new ones from their triplets."""
-
     def __init__(self, session: Session, dataset: Dataset) -> None:
         self.session = session
         self.triplets = {

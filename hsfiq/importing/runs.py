@@ -18,12 +18,7 @@ from hsfiq.records import RankedList as RankedListRecord
 def import_runs(
     session: Session, dataset: Dataset, lists: Sequence[tuple[str, RankedListRecord]]
 ) -> Imported:
-    """Import systems' ranked lists, given as (place, list) pairs.
-
-    Raises:
-        UnreadableInput: an unknown query or image id, or another list of the same system for the
-            same query.
-    """
+    """Import systems' ranked lists, given as (place, list) pairs; ids must be known."""
     systems = system_keys(session, {ranked.system for _, ranked in lists})
     queries = QueryFinder(session, dataset)
     known_images = dict(
@@ -68,7 +63,6 @@ def import_runs(
 
 
 def system_keys(session: Session, names: Iterable[str]) -> dict[str, int]:
-    """Database keys of the systems with these names; new systems are added."""
     keys = {}
     for name in sorted(names):
         system = session.scalars(select(System).where(System.name == name)).one_or_none()

@@ -60,7 +60,6 @@ def read_split(root: Path, split: str, captions: Path) -> Source:
 
 
 def read_triplet(place: Place, split: str, known: set[str]) -> Triplet:
-    """One entry of a captions file; its images must be in the split file."""
     pair = place.key("pairid")
     return Triplet(
         external_id=Place(str(pair.integer()), pair.where).name(),

@@ -72,7 +72,6 @@ def read_split(folder: Path, category: str, split: str, captions: Path) -> Sourc
 def read_triplet(
     place: Place, external_id: str, category: str, split: str, known: set[str]
 ) -> Triplet:
-    """One entry of a captions file; its images must be in the split file."""
     captions = place.key("captions").list()
     if len(captions) != 2:
         raise place.wrong(f"{len(captions)} captions, a triplet has 2")

@@ -100,7 +100,6 @@ class Place:
         return Place(self.value[name], self._below(name))
 
     def only(self, *names: str) -> None:
-        """Raise `UnreadableInput` for other keys than these."""
         unknown = [key for key, _ in self.items() if key not in names]
         if unknown:
             raise self.wrong(f"unknown key {unknown[0]!r}", f"known are {', '.join(names)}")
@@ -118,7 +117,6 @@ class Place:
         return self.value
 
     def name(self, longest: int = LONGEST_NAME) -> str:
-        """A string that can be an id."""
         name = self.text()
         if not 1 <= len(name) <= longest:
             raise self.wrong(f"an id here has 1 to {longest} characters, not {len(name):,}")

@@ -92,7 +92,6 @@ def read(path: Path) -> PublishedStudy:
 
 
 def read_form(user: str, name: str, place: Place, paths: ImagePaths) -> PublishedForm:
-    """Read one question set: six parallel lists of any equal length."""
     place.only(*KEYS)
     columns = [place.key(key).list() for key in KEYS]
     lengths = {key: len(column) for key, column in zip(KEYS, columns, strict=True)}
@@ -149,8 +148,6 @@ def write(study: PublishedStudy) -> dict[str, dict[str, dict[str, list[object]]]
 
 
 def write_form(form: PublishedForm, pattern: str) -> Iterator[list[object]]:
-    """The six parallel lists of a form, in the order of `KEYS`."""
-
     def path(name: str) -> str:
         return pattern.format(category=form.category, name=name)
 

@@ -38,12 +38,7 @@ _TEXT = re.compile(r"""\"{3}|'{3}|"(?:\\.|[^"\\])*"|'[^']*'|#.*""")
 
 
 def read_config(path: Path) -> StudyConfig:
-    """Read and validate a study's file, with the text files beside it that it names.
-
-    Raises:
-        ConfigErrors: the file has errors.
-        UnreadableInput: the file cannot be read.
-    """
+    """Read and validate a study's file and the text files that it names."""
     text = read_text(path)
     try:
         content = tomllib.loads(text)
@@ -116,7 +111,6 @@ class _Reader:
         return kind(**(dict.fromkeys(required, "") | sound))
 
     def value(self, key: str, value: Any, hint: Any) -> Any:
-        """Check a value against the type of the dataclass's field."""
         if get_origin(hint) is Literal:
             if value not in get_args(hint):
                 self.wrong(key, f"{value!r} is not one of {', '.join(map(repr, get_args(hint)))}")

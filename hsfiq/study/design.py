@@ -39,8 +39,6 @@ Lists = Mapping[int, Mapping[int, list[int]]]
 
 @dataclass(frozen=True, slots=True)
 class DrawnPair:
-    """A stored pair, by database keys."""
-
     pair_id: int
     query_id: int
     triplet_id: int
@@ -57,19 +55,16 @@ def draw_study(
     origin: str = "collected",
     status: str = "open",
 ) -> Study:
-    """Draw a study of these queries and store it.
+    """Draw a study of these queries (database keys, with ranked lists) and store it.
 
     Args:
         session: of a writing transaction.
-        config: the study's config.
-        query_ids: database keys of the queries; each needs ranked lists of two systems or more.
+        config: the study's config; `ConfigError` if it does not suit the database.
+        query_ids: each needs ranked lists of two systems or more.
         pairs: (query, system, system) of each question's pair; if None, drawn in equal numbers.
         chosen_by: how the pairs were chosen; the study's releases contain it.
         origin: whose answers it will have.
         status: of the new study.
-
-    Raises:
-        ConfigError: the config cannot be used with this database.
     """
     require_new_name(session, config)
     design = config.design
@@ -123,11 +118,7 @@ def query_facts(session: Session, query_ids: Sequence[int]) -> dict[int, QueryFa
 def ranked_lists(
     session: Session, query_ids: Sequence[int], k: int, systems: Sequence[str] = ()
 ) -> dict[int, dict[int, list[int]]]:
-    """The keys of each system's top-k images: {query: {system: [image]}}.
-
-    Raises:
-        ConfigError: a query has lists of at least k images from fewer than two systems.
-    """
+    """The keys of each system's top-k images, {query: {system: [image]}}; two systems at least."""
     lists: dict[int, dict[int, list[int]]] = {query: {} for query in query_ids}
     rows = select(RankedList.query_id, RankedList.system_id, RankedList.image_ids).order_by(
         RankedList.query_id, RankedList.system_id

@@ -15,11 +15,7 @@ from hsfiq.study.config import Queries, StudyConfig
 
 
 def chosen_queries(session: Session, config: StudyConfig) -> list[int]:
-    """The keys of the queries that the config selects, or a seeded sample of them.
-
-    Raises:
-        ConfigError: a name is unknown, or there are too few systems or queries.
-    """
+    """The keys of the queries that the config selects, or a seeded sample of them."""
     wanted = config.queries
     systems_by_query = systems_of_queries(session, wanted)
     systems = chosen_systems(session, wanted, set().union(*systems_by_query.values()))
