@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.steps import load_question, shown_images, shown_sets
@@ -21,13 +22,8 @@ from hsfiq.db.tables import (
 )
 from hsfiq.ids import question_id
 
-
-@dataclass(frozen=True, slots=True)
-class SumTry:
-    prompt: str
-    given: str
-    passed: bool
-    answered_at: datetime
+SumTry = Row[str | None, str, bool, datetime]
+"""An attempt at the sum before a question: `prompt`, `given`, `passed`, `answered_at`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ class QuestionHistory:
     check: str | None
     expected: str | None
     revisions: tuple[Response, ...]
-    sum_tries: tuple[SumTry, ...]
+    sum_tries: Sequence[SumTry]
 
 
 def question_history(session: Session, study: Study, outside_id: str) -> QuestionHistory | None:
@@ -112,8 +108,8 @@ def shown_names(question: Question, side: int) -> tuple[str, ...]:
     return tuple(member.image.name for member in shown_images(question, side))
 
 
-def sum_tries(session: Session, question: Question) -> tuple[SumTry, ...]:
-    rows = session.execute(
+def sum_tries(session: Session, question: Question) -> Sequence[SumTry]:
+    return session.execute(
         select(Check.prompt, CheckAnswer.given, CheckAnswer.passed, CheckAnswer.answered_at)
         .join(CheckAnswer, CheckAnswer.check_id == Check.id)
         .where(
@@ -122,5 +118,4 @@ def sum_tries(session: Session, question: Question) -> tuple[SumTry, ...]:
             Check.kind == "arithmetic",
         )
         .order_by(CheckAnswer.id)
-    )
-    return tuple(SumTry(prompt or "", given, ok, at) for prompt, given, ok, at in rows)
+    ).all()

@@ -25,6 +25,9 @@ from hsfiq.study.forms import sum_before
 DEPARTED_STATUSES = ("returned", "screened-out", "excluded")
 """The statuses of participants who will not answer any more."""
 
+IS_ANSWERED = select(Response.id).where(Response.question_id == Question.id).exists()
+IS_CHECK = select(Check.id).where(Check.question_id == Question.id).exists()
+
 
 @dataclass(frozen=True, slots=True)
 class AbandonedQuestion:
@@ -94,8 +97,6 @@ def abandoned_questions(session: Session, study: Study, now: datetime) -> list[A
     Answers of excluded participants do not count, so their questions are abandoned as well. Checks
     are not reassigned: they belong to the form that they were drawn for.
     """
-    answered = select(Response.id).where(Response.question_id == Question.id).exists()
-    is_check = select(Check.id).where(Check.question_id == Question.id).exists()
     is_absent = lease_expired(study, now) | Participant.status.in_(DEPARTED_STATUSES)
     rows = session.execute(
         select(Question.id, Form.category, Query.triplet_id)
@@ -106,8 +107,8 @@ def abandoned_questions(session: Session, study: Study, now: datetime) -> list[A
         .where(
             Form.study_id == study.id,
             Question.reassigned.is_(False),
-            ~is_check,
-            or_(~answered & is_absent, Participant.status == "excluded"),
+            ~IS_CHECK,
+            or_(~IS_ANSWERED & is_absent, Participant.status == "excluded"),
         )
         .order_by(Question.id)
     )

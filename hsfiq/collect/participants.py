@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session, joinedload
 
-from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, lease_expired
+from hsfiq.collect.leases import DEPARTED_STATUSES, IS_ANSWERED, assign_forms, lease_expired
 from hsfiq.collect.studies import lock_study, require_open
 from hsfiq.db.engine import added
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
@@ -113,11 +113,10 @@ def require_free_place(session: Session, study: Study, now: datetime) -> None:
     cap = config_of(study).recruitment.participants
     if not cap:
         return
-    answered = select(Response.id).where(Response.question_id == Question.id).exists()
     unfinished = (
         select(Question.id)
         .join(Form, Question.form_id == Form.id)
-        .where(Form.participant_id == Participant.id, ~answered)
+        .where(Form.participant_id == Participant.id, ~IS_ANSWERED)
         .exists()
     )
     taking_part = session.scalar(

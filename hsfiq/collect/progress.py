@@ -13,11 +13,15 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.checks import check_results
-from hsfiq.collect.leases import DEPARTED_STATUSES, abandoned_questions, lease_expired
+from hsfiq.collect.leases import (
+    DEPARTED_STATUSES,
+    IS_ANSWERED,
+    IS_CHECK,
+    abandoned_questions,
+    lease_expired,
+)
 from hsfiq.db.tables import Check, Form, Pair, Participant, Question, Response, Study
 from hsfiq.ids import question_id
-
-IS_ANSWERED = select(Response.id).where(Response.question_id == Question.id).exists()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +149,10 @@ def progress_of(session: Session, study: Study) -> StudyProgress:
 
 def questions_of_design(study: Study) -> Select[int]:
     """Count a study's questions: without checks, and a reassigned question once."""
-    is_check = select(Check.id).where(Check.question_id == Question.id).exists()
     return (
         select(func.count(Question.id))
         .join(Form, Question.form_id == Form.id)
-        .where(Form.study_id == study.id, Question.reassigned.is_(False), ~is_check)
+        .where(Form.study_id == study.id, Question.reassigned.is_(False), ~IS_CHECK)
     )
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session, joinedload
 
-from hsfiq.collect.leases import extend_lease
+from hsfiq.collect.leases import IS_ANSWERED, extend_lease
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,
@@ -22,7 +22,6 @@ from hsfiq.db.tables import (
     Participant,
     Query,
     Question,
-    Response,
     RetrievedImage,
     RetrievedSet,
     Triplet,
@@ -127,12 +126,11 @@ def mark_served(session: Session, question_id: int, now: datetime) -> datetime:
 @cache
 def _own_questions() -> Select[int, bool, int | None, bool]:
     """A participant's questions in their order, with the sums before them."""
-    answered = select(Response.id).where(Response.question_id == Question.id).exists()
     passed = (
         select(CheckAnswer.id).where(CheckAnswer.check_id == Check.id, CheckAnswer.passed).exists()
     )
     return (
-        select(Question.id, answered, Check.id, passed)
+        select(Question.id, IS_ANSWERED, Check.id, passed)
         .join(Form, Question.form_id == Form.id)
         # Sums come between forms: the first form has none.
         .outerjoin(

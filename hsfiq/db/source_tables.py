@@ -7,7 +7,7 @@ import secrets
 from sqlalchemy import Column, ForeignKey, String, Table, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from hsfiq.db.types import Base
+from hsfiq.db.types import Base, KeyedBase
 
 
 class Setting(Base):
@@ -19,17 +19,16 @@ class Setting(Base):
     value: Mapped[str]
 
 
-class Dataset(Base):
+class Dataset(KeyedBase):
     """A CIR dataset; `image_root` is its image folder, None if it has none."""
 
     __tablename__ = "datasets"
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(40), unique=True)
     image_root: Mapped[str | None]
 
 
-class Image(Base):
+class Image(KeyedBase):
     """An image of a dataset; its file may be absent.
 
     Browsers see only `token`. It is random, so that an address reveals neither the image's name nor
@@ -39,7 +38,6 @@ class Image(Base):
     __tablename__ = "images"
     __table_args__ = (UniqueConstraint("dataset_id", "name"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     dataset_id: Mapped[int] = mapped_column(ForeignKey("datasets.id"))
     name: Mapped[str] = mapped_column(String(200))
     token: Mapped[str] = mapped_column(
@@ -49,13 +47,12 @@ class Image(Base):
     dataset: Mapped[Dataset] = relationship()
 
 
-class Corpus(Base):
+class Corpus(KeyedBase):
     """The images that a split file names: the candidates for its queries."""
 
     __tablename__ = "corpora"
     __table_args__ = (UniqueConstraint("dataset_id", "name"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     dataset_id: Mapped[int] = mapped_column(ForeignKey("datasets.id"))
     name: Mapped[str] = mapped_column(String(80))
 
@@ -68,13 +65,12 @@ corpus_images = Table(
 )
 
 
-class Triplet(Base):
+class Triplet(KeyedBase):
     """A reference, a target (None if it is withheld) and the captions of the difference."""
 
     __tablename__ = "triplets"
     __table_args__ = (UniqueConstraint("dataset_id", "external_id"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     dataset_id: Mapped[int] = mapped_column(ForeignKey("datasets.id"))
     external_id: Mapped[str] = mapped_column(String(200))
     category: Mapped[str] = mapped_column(String(40))
@@ -88,13 +84,12 @@ class Triplet(Base):
     target: Mapped[Image | None] = relationship(foreign_keys=[target_id])
 
 
-class Query(Base):
+class Query(KeyedBase):
     """A triplet with the text as shown; its outside id is the triplet's id plus `suffix`."""
 
     __tablename__ = "queries"
     __table_args__ = (UniqueConstraint("triplet_id", "suffix"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     triplet_id: Mapped[int] = mapped_column(ForeignKey("triplets.id"))
     suffix: Mapped[str] = mapped_column(String(20))
     text: Mapped[str]
@@ -102,22 +97,20 @@ class Query(Base):
     triplet: Mapped[Triplet] = relationship()
 
 
-class System(Base):
+class System(KeyedBase):
     """A retrieval model whose results are judged; annotators never see its name."""
 
     __tablename__ = "systems"
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(200), unique=True)
 
 
-class RankedList(Base):
+class RankedList(KeyedBase):
     """The images that a system returned for a query, best first."""
 
     __tablename__ = "ranked_lists"
     __table_args__ = (UniqueConstraint("system_id", "query_id"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     system_id: Mapped[int] = mapped_column(ForeignKey("systems.id"))
     query_id: Mapped[int] = mapped_column(ForeignKey("queries.id"), index=True)
     image_ids: Mapped[list[int]]

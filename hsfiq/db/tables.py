@@ -24,7 +24,7 @@ from hsfiq.db.source_tables import (
     Triplet,
     corpus_images,
 )
-from hsfiq.db.types import Base, UtcTime
+from hsfiq.db.types import Base, KeyedBase, UtcTime
 
 __all__ = [
     "Base",
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 
-class Study(Base):
+class Study(KeyedBase):
     """Queries, pairs, guidelines and design under one name.
 
     `design` is the config as `hsfiq.study.config` stores it; it is empty for imported studies.
@@ -66,7 +66,6 @@ class Study(Base):
         CheckConstraint("k >= 1", name="k"),
     )
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(80), unique=True)
     title: Mapped[str]
     guidelines: Mapped[str]
@@ -81,13 +80,12 @@ class Study(Base):
     source_sha256: Mapped[str | None] = mapped_column(String(64))
 
 
-class RetrievedSet(Base):
+class RetrievedSet(KeyedBase):
     """The top-k images that a system returned for a query; published sets name no system."""
 
     __tablename__ = "retrieved_sets"
     __table_args__ = (UniqueConstraint("id", "query_id"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     query_id: Mapped[int] = mapped_column(ForeignKey("queries.id"), index=True)
     system_id: Mapped[int | None] = mapped_column(ForeignKey("systems.id"))
 
@@ -108,7 +106,7 @@ class RetrievedImage(Base):
     image: Mapped[Image] = relationship()
 
 
-class Pair(Base):
+class Pair(KeyedBase):
     """Two retrieved sets of the same query, which the composite keys ensure."""
 
     __tablename__ = "pairs"
@@ -121,7 +119,6 @@ class Pair(Base):
         ),
     )
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), index=True)
     query_id: Mapped[int] = mapped_column(ForeignKey("queries.id"), index=True)
     first_id: Mapped[int]
@@ -137,7 +134,7 @@ class Pair(Base):
     )
 
 
-class Participant(Base):
+class Participant(KeyedBase):
     """An annotator, known only by a random token and the id of a recruitment platform.
 
     `name` is the pseudonym in releases. `seen_at` is the time of the last activity: the lease
@@ -156,7 +153,6 @@ class Participant(Base):
         ),
     )
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
     name: Mapped[str] = mapped_column(String(80))
     token: Mapped[str] = mapped_column(
@@ -175,7 +171,7 @@ class Participant(Base):
     study: Mapped[Study] = relationship()
 
 
-class Form(Base):
+class Form(KeyedBase):
     """Questions in a fixed order; without a participant until it is assigned.
 
     Forms with one `batch` number are assigned to one participant together, with no triplet twice.
@@ -194,7 +190,6 @@ class Form(Base):
         ),
     )
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
     number: Mapped[int]
     batch: Mapped[int] = mapped_column("portion")
@@ -206,7 +201,7 @@ class Form(Base):
     participant: Mapped[Participant | None] = relationship()
 
 
-class Question(Base):
+class Question(KeyedBase):
     """One pair at one place of one form, as drawn: `swapped` puts the pair's second set first.
 
     `order_1` and `order_2` are the orders in which the sets' images are shown, None if as ranked.
@@ -221,7 +216,6 @@ class Question(Base):
         CheckConstraint("place >= 0", name="place"),
     )
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     form_id: Mapped[int] = mapped_column(ForeignKey("forms.id"))
     place: Mapped[int]
     pair_id: Mapped[int] = mapped_column(ForeignKey("pairs.id"), index=True)
@@ -236,7 +230,7 @@ class Question(Base):
     pair: Mapped[Pair] = relationship()
 
 
-class Response(Base):
+class Response(KeyedBase):
     """One revision of the answer to a question; a skipped question has a reason and no scores.
 
     `submit_key` identifies one press of Next in the browser: a repeated request is stored once.
@@ -259,7 +253,6 @@ class Response(Base):
         ),
     )
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     question_id: Mapped[int] = mapped_column(ForeignKey("questions.id"))
     revision: Mapped[int]
     submit_key: Mapped[str] = mapped_column(String(64))
@@ -277,7 +270,7 @@ class Response(Base):
     question: Mapped[Question] = relationship()
 
 
-class Check(Base):
+class Check(KeyedBase):
     """An attention check, drawn with the form.
 
     `arithmetic` is a sum before a place. `gold` and `repeat` are questions of the form: a pair with
@@ -297,7 +290,6 @@ class Check(Base):
         ),
     )
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     form_id: Mapped[int] = mapped_column(ForeignKey("forms.id"))
     place: Mapped[int]
     kind: Mapped[str] = mapped_column(String(20))
@@ -309,12 +301,11 @@ class Check(Base):
     form: Mapped[Form] = relationship()
 
 
-class CheckAnswer(Base):
+class CheckAnswer(KeyedBase):
     """One attempt at a check, right or wrong; append-only like responses."""
 
     __tablename__ = "check_answers"
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     check_id: Mapped[int] = mapped_column(ForeignKey("checks.id"), index=True)
     given: Mapped[str]
     passed: Mapped[bool]

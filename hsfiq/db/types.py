@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import JSON, DateTime, MetaData, Text, TypeDecorator
 from sqlalchemy.engine import Dialect
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -49,3 +49,11 @@ class Base(DeclarativeBase):
         list[float]: JSON(none_as_null=True),
         str: Text(),
     }
+
+
+class KeyedBase(Base):
+    """The base class of tables with an integer as primary key."""
+
+    __abstract__ = True
+
+    id: Mapped[int] = mapped_column(primary_key=True)

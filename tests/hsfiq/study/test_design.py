@@ -494,7 +494,7 @@ def test_missing_choices_are_named(database: Database, wanted: dict[str, Any], s
     with pytest.raises(ConfigError) as refused:
         chosen(database, **wanted)
     assert str(refused.value).startswith(said)
-    assert said.startswith(refused.value.key)
+    assert said.startswith(refused.value.where)
 
 
 @pytest.mark.parametrize("systems", [(), ("alone",)])
