@@ -274,7 +274,7 @@ def test_the_new_study_has_the_same_kind_of_annotators(asked: Database) -> None:
             ("--n", "99", "--strategy", "random"),
             "--n: 99 pairs are requested, but only 12",
         ),
-        (("--n", "2", "--strategy", "random", "--name", "a b"), "--name: 'a b' cannot name"),
+        (("--n", "2", "--strategy", "random", "--name", "a b"), "--name: 'a b' cannot be the name"),
         (("--n", "2", "--strategy", "random", "--name", "small"), "a study called 'small' already"),
         (("--n", "2", "--strategy", "random", "--release", "nowhere"), "no such folder"),
         (("--n", "2", "--strategy", "random", "--study", "x"), "no study is called 'x'"),
