@@ -39,7 +39,8 @@ def trained_on(scores: Path, name: str) -> Sequence[Mapping[str, object]]:
 
 def _notes(release: Release, name: str) -> Iterator[str]:
     sources = trained_on(release.scores[name], name)
-    others = [source for source in sources if not _is_same(source, release)]
+    digest = release.content_sha256
+    others = [each for each in sources if digest is None or each.get("content_sha256") != digest]
     if len(others) < len(sources):
         yield from _note_on_this_release(release, name)
     # Another release, or other content of this one, may have the same triplets or participants.
@@ -50,11 +51,6 @@ def _notes(release: Release, name: str) -> Iterator[str]:
             "which is not what is analysed; where it asked about the same triplets or asked the "
             "same people, these figures are too good"
         )
-
-
-def _is_same(source: Mapping[str, object], release: Release) -> bool:
-    digest = source.get("content_sha256")
-    return digest is not None and digest == release.content_sha256
 
 
 def _note_on_this_release(release: Release, name: str) -> Iterator[str]:

@@ -140,6 +140,8 @@ def estimate_population(
     query = max(0.0, _mean_product(table, "question_id", "deviation") + error)
     n_judges = table.groupby("unit")["participant_id"].transform("nunique")
     by_others = table[n_judges > 1].drop_duplicates(["unit", "participant_id"])
+    between = float("nan") if other is None else values.corr(other, method="spearman")
+    between = ASSUMED_BETWEEN if np.isnan(between) else float(np.clip(between, 0.0, 0.99))
     shared = ASSUMED_SHARED
     if by_others["unit"].nunique() >= MIN_SHARED:
         shared = max(0.0, _mean_product(by_others, "unit", "deviation") - query - explained)
@@ -151,7 +153,9 @@ def estimate_population(
         shared=shared,
         slope_spread=slope_spread(table),
         metric_query=min(1.0, metric_query),
-        between_metrics=ASSUMED_BETWEEN if other is None else _between(values, other),
+        between_metrics=ASSUMED_BETWEEN
+        if np.isnan(between)
+        else float(np.clip(between, 0.0, 0.99)),
         scores=_shares(release.sets["score"].to_numpy(), len(release.sets)),
         values=_shares(table["value"].to_numpy(), FEW_VALUES),
         source=f"release {release.name} {release.version}",
@@ -197,11 +201,6 @@ def _mean_product(table: pd.DataFrame, group: str, column: str) -> float:
     sizes = groups.size()
     pairs = float((sizes * (sizes - 1)).sum())
     return float((sums**2 - squares).sum()) / pairs if pairs else 0.0
-
-
-def _between(values: pd.Series[float], other: pd.Series[float]) -> float:
-    rho = float(values.corr(other, method="spearman"))
-    return ASSUMED_BETWEEN if np.isnan(rho) else float(np.clip(rho, 0.0, 0.99))
 
 
 def _shares(values: FloatArray, max_values: int) -> tuple[float, ...]:

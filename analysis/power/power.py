@@ -9,7 +9,7 @@ participants, the required numbers follow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -21,7 +21,7 @@ from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.json_values import JsonRecord
 from hsfiq.analysis.power.calibration import calibrate
 from hsfiq.analysis.power.population import Population
-from hsfiq.analysis.power.simulated_studies import SimulatedStudy, draw_study
+from hsfiq.analysis.power.simulated_studies import draw_study
 from hsfiq.analysis.resampling.interval import LEVEL
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS, Statistic
 
@@ -127,9 +127,10 @@ def power(
             raise AnalysisError(name, f"{target} is not between 0 and 1", "try 0.05")
     sizes = sorted({(n, q) for n in participants for q in questions}, key=lambda size: size[::-1])
     measured: dict[tuple[int, int], list[FloatArray]] = {size: [] for size in sizes}
-    for drawn in _studies(
-        population, (max(participants), max(questions)), overlap, n_studies, seed
-    ):
+    slopes, largest = calibrate(population, seed), (max(participants), max(questions))
+    for number in range(n_studies):  # one at a time, to save memory
+        rng = np.random.default_rng((seed, 2, number))
+        drawn = draw_study(population, slopes, largest, overlap, rng)
         for size in sizes:
             part = drawn.part(*size)
             measured[size].append(np.stack([part.rhos(), part.tie_halves()]))
@@ -162,16 +163,6 @@ def _check(
     ):
         if not numbers or min(numbers) < least:
             raise AnalysisError(name, f"{list(numbers)} is too few", f"ask for {least} or more")
-
-
-def _studies(
-    population: Population, size: tuple[int, int], overlap: int, n_studies: int, seed: int
-) -> Iterator[SimulatedStudy]:
-    """Draw the studies one at a time, to save memory."""
-    slopes = calibrate(population, seed)
-    for number in range(n_studies):
-        rng = np.random.default_rng((seed, 2, number))
-        yield draw_study(population, slopes, size, overlap, rng)
 
 
 def _spreads(samples: FloatArray) -> tuple[FloatArray, FloatArray]:

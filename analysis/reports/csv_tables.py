@@ -6,7 +6,7 @@ import csv
 import io
 from math import isnan
 
-from hsfiq.analysis.reports.document import Cell, NumberCell, Row, Table
+from hsfiq.analysis.reports.document import Cell, NumberCell, Table
 
 PROVENANCE = ("n_clusters", "unit", "method", "n_resamples", "seed")
 
@@ -36,7 +36,9 @@ def to_csv(table: Table, *, simulated: bool) -> str:
     )
     for cells, fields in zip(table.rows, rows, strict=True):
         line = [cell.get(name, "") for cell, own in zip(fields, names, strict=True) for name in own]
-        line += [_reasons(cells)] if has_reasons else []
+        numbers = (cell for cell in cells if isinstance(cell, NumberCell))
+        reasons = dict.fromkeys(cell.why_undefined for cell in numbers if cell.why_undefined)
+        line += ["; ".join(reasons)] if has_reasons else []
         writer.writerow(line + (["true"] if simulated else []))
     return out.getvalue()
 
@@ -57,8 +59,3 @@ def _fields(cell: Cell) -> dict[str, str]:
 
 def _number(value: float) -> str:
     return "" if isnan(value) else repr(float(value))
-
-
-def _reasons(row: Row) -> str:
-    numbers = (cell for cell in row if isinstance(cell, NumberCell))
-    return "; ".join(dict.fromkeys(cell.why_undefined for cell in numbers if cell.why_undefined))

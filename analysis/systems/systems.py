@@ -17,6 +17,7 @@ from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
+from hsfiq.analysis.statistics.correlation import with_values
 from hsfiq.analysis.statistics.preference import Rate, preference_rates
 from hsfiq.analysis.systems.ranking import OrderAgreement, Strengths, order_agreement, strengths
 
@@ -156,8 +157,7 @@ def _by_metric(
     bootstrap: Bootstrap,
     by_query: Bootstrap,
 ) -> SystemsByMetric:
-    table = sets.assign(value=sets["set_id"].map(values)).dropna(subset=["value"])
-    distinct = table.drop_duplicates(["query_id", "system"])
+    distinct = with_values(sets, values).drop_duplicates(["query_id", "system"])
     categories = release.queries.set_index("query_id").get("category", pd.Series(dtype=object))
     of_set = distinct["query_id"].map(categories)
     difference = metric_difference(compared, values).to_numpy()

@@ -9,7 +9,7 @@ from math import isnan
 import pandas as pd
 
 from hsfiq.analysis.analyze import Analysis, Details
-from hsfiq.analysis.data.answers import contradicts
+from hsfiq.analysis.data.answers import contradicts, has_preference
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.reports.cells import interval_text, number_text
 from hsfiq.analysis.resampling.interval import FEW_CLUSTERS
@@ -81,17 +81,12 @@ def _data(release: Release, analysis: Analysis) -> Iterator[Caveat]:
     )
     if summary.taken is not None:
         text = f"{sentence(summary.taken)} {text}"
-    n_triplets = _n_triplets(release)
-    if n_triplets is not None and n_triplets < summary.n_questions:
-        text += f" The questions cover {n_triplets:,} triplets, so some triplets appear repeatedly."
+    if "triplet_id" in release.queries:
+        answered = release.queries["query_id"].isin(release.preferences["query_id"])
+        n = int(release.queries.loc[answered, "triplet_id"].nunique())
+        if n < summary.n_questions:
+            text += f" The questions cover {n:,} triplets, so some triplets appear repeatedly."
     yield "The data", text
-
-
-def _n_triplets(release: Release) -> int | None:
-    if "triplet_id" not in release.queries:
-        return None
-    answered = release.queries["query_id"].isin(release.preferences["query_id"])
-    return int(release.queries.loc[answered, "triplet_id"].nunique())
 
 
 def _few_participants(analysis: Analysis) -> Iterator[Caveat]:
@@ -202,7 +197,7 @@ def _missing(analysis: Analysis) -> Iterator[Caveat]:
 
 def _dependent_evidence(release: Release) -> Iterator[Caveat]:
     answers = release.preferences
-    decided = (answers["preferred"] != 0) & (answers["score_1"] != answers["score_2"])
+    decided = has_preference(answers) & (answers["score_1"] != answers["score_2"])
     n = int(decided.sum())
     if n:
         agree = number_text(1 - int(contradicts(answers).sum()) / n, "percent")
