@@ -25,7 +25,7 @@ NAMES = (
 )
 """Each is a module of this package with `run(seed, full) -> result`, a dict with its name.
 
-One that makes more of its result has `markdown(result)` and `write(result, folder) -> files` too.
+A module may also have `markdown(result)` and `write(result, folder) -> files`.
 """
 
 
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result for a person: its figures, then its cases."""
+    """The result as text: its figures, then its cases."""
     lines = [f"{key}: {value}" for key, value in result.items() if key != "cases"]
     lines += [
         "  ".join(f"{key} {value}" for key, value in case.items()) for case in result["cases"]

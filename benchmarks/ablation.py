@@ -1,15 +1,15 @@
-"""How negative sets are defined: CIRQRS' Table 7 and Figure 4 and QuRe's Figure 4, in small.
+"""How negative sets are defined: CIRQRS' Table 7 and Figure 4 and QuRe's Figure 4, scaled down.
 
 Five strategies train the small encoder on the drawn catalogue. With the same seed they have the
 same catalogue, triplets, weights at the start, batches and warm-up; only the negatives after it
-differ. `cirqrs` is also trained with other sizes of the set at first (`--full`). All share one
-feature cache. The best epoch is chosen on the validation triplets, as both papers do; of `test`,
-whose combinations of colour and pattern training never shows, nothing is chosen.
+differ. With `--full`, `cirqrs` is also trained with other initial sizes of the set. All trainings
+share one feature cache. The best epoch is chosen on the validation triplets, as in both papers;
+nothing is chosen on `test`, whose combinations of colour and pattern do not occur in training.
 
-Beside recall@k stands the agreement with simulated annotators of one study of either split. Each
-seed's figures have a 95% percentile interval: of recall over resampled targets, of agreement over
-resampled participants. Differences to `corpus` are taken on the same resamples. What the seeds give
-together is their mean and their lowest and highest: three are too few for an interval of the mean.
+The result also has the agreement with the simulated annotators of one study per split. Each seed's
+figures have 95% percentile intervals: recall over resampled targets, agreement over resampled
+participants. Differences to `corpus` use the same resamples. The summary gives the mean, lowest and
+highest value over seeds: three are too few for an interval of the mean.
 """
 
 from __future__ import annotations
@@ -62,11 +62,10 @@ class Plan:
     """The sizes of a run.
 
     Attributes:
-        seeds: so many catalogues, trainings and studies; the first is the command line's.
-        limit: about how many triplets a scorer is trained with.
-        epochs: how often.
-        answers: of each study.
-        sizes: further sizes of the negative sets of `cirqrs` at first.
+        seeds: number of catalogues, trainings and studies; the command line gives the first seed.
+        limit: approximate number of training triplets.
+        answers: per study.
+        sizes: further initial sizes of the negative sets of `cirqrs`.
     """
 
     seeds: int
@@ -94,7 +93,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
 def measure(seed: int, plan: Plan) -> dict[str, Any]:
     """Run a plan, as many parts at a time as there are cores."""
     trials = planned(seed, plan)
-    studies = [(one, split) for one in range(seed, seed + plan.seeds) for split in SPLITS]
+    studies = [(number, split) for number in range(seed, seed + plan.seeds) for split in SPLITS]
     names = list(dict.fromkeys(trial.name for trial in trials))
     with (
         tempfile.TemporaryDirectory() as name,
@@ -102,20 +101,18 @@ def measure(seed: int, plan: Plan) -> dict[str, Any]:
     ):
         folder = Path(name)
         first = [trial for trial in trials if trial.strategy == "corpus"]
-        made = [pool.submit(simulate, folder, *study, plan.answers) for study in studies]
-        made += [pool.submit(draw_catalogue, folder, trial) for trial in first]
-        for done in made:
-            done.result()
+        preparations = [pool.submit(simulate, folder, *study, plan.answers) for study in studies]
+        preparations += [pool.submit(draw_catalogue, folder, trial) for trial in first]
+        for preparation in preparations:
+            preparation.result()
         jobs = [pool.submit(train, folder, trial) for trial in trials]
         trained: dict[Trial, Trained] = {}
         for trial, job in zip(trials, jobs, strict=True):
             trained[trial] = job.result()
             print(f"trained {trial.name}, seed {trial.seed}", file=sys.stderr)
-        asked = [pool.submit(judge, folder, *study, names) for study in studies]
-        judged = {study: job.result() for study, job in zip(studies, asked, strict=True)}
-    cases = [
-        case for one, split in studies for case in cases_of(one, split, trained, judged[one, split])
-    ]
+        judging = [pool.submit(judge, folder, *study, names) for study in studies]
+        judged = {study: job.result() for study, job in zip(studies, judging, strict=True)}
+    cases = [case for study in studies for case in cases_of(*study, trained, judged[study])]
     return {
         "name": "ablation",
         "simulated": True,
@@ -133,13 +130,13 @@ def measure(seed: int, plan: Plan) -> dict[str, Any]:
 
 def planned(seed: int, plan: Plan) -> list[Trial]:
     """Every training: the strategies with the recipe's size of a set, then `cirqrs` with others."""
-    usual = DRAWN["n_neg"]
-    ways = [(it, usual if it in SIZED else None) for it in STRATEGIES]
-    ways += [("cirqrs", size) for size in plan.sizes]
+    default = DRAWN["n_neg"]
+    variants = [(strategy, default if strategy in SIZED else None) for strategy in STRATEGIES]
+    variants += [("cirqrs", size) for size in plan.sizes]
     return [
-        Trial(strategy, n_neg, it, plan.limit, plan.epochs)
-        for it in range(seed, seed + plan.seeds)
-        for strategy, n_neg in ways
+        Trial(strategy, n_neg, number, plan.limit, plan.epochs)
+        for number in range(seed, seed + plan.seeds)
+        for strategy, n_neg in variants
     ]
 
 
@@ -149,20 +146,20 @@ def same_warm_up(trained: dict[Trial, Trained]) -> bool:
     for trial, result in trained.items():
         start = tuple(result.curve[: trial.recipe.period])
         starts.setdefault(trial.seed, set()).add(start)
-    return all(len(one) == 1 for one in starts.values())
+    return all(len(curves) == 1 for curves in starts.values())
 
 
 def cases_of(
     seed: int, split: Split, trained: dict[Trial, Trained], judged: Judged
 ) -> list[dict[str, Any]]:
     """Every training's figures of one seed and split, the strategy `corpus` first."""
-    here = {trial: found for trial, found in trained.items() if trial.seed == seed}
+    of_seed = {trial: result for trial, result in trained.items() if trial.seed == seed}
     figures = {
-        trial: {f"recall@{k}": recall(found.lists[split], k, seed) for k in KS}
+        trial: {f"recall@{k}": recall(result.lists[split], k, seed) for k in KS}
         | {"rho": judged.rho[trial.name], "tie_half": judged.tie_half[trial.name]}
-        for trial, found in here.items()
+        for trial, result in of_seed.items()
     }
-    base = next(it for trial, it in figures.items() if trial.strategy == "corpus")
+    base = next(values for trial, values in figures.items() if trial.strategy == "corpus")
     return [
         {
             "strategy": trial.strategy,
@@ -170,27 +167,27 @@ def cases_of(
             "seed": seed,
             "split": split,
             **{name: compared(figures[trial][name], base[name]) for name in FIGURES},
-            "n_queries": len(found.lists[split].ranks),
+            "n_queries": len(result.lists[split].ranks),
             "n_sets": judged.n_sets,
             "n_participants": judged.n_participants,
-            "val_recall_by_epoch": found.curve,
-            "mean_sizes_of_negative_sets": found.sizes,
+            "val_recall_by_epoch": result.curve,
+            "mean_sizes_of_negative_sets": result.sizes,
         }
-        for trial, found in here.items()
+        for trial, result in of_seed.items()
     ]
 
 
 def recall(lists: Lists, k: int, seed: int) -> Sampled:
-    """Recall@k over all queries, resampled by target: garments are targets of several queries."""
+    """Recall@k over all queries, resampled by target: several queries may share one."""
     hits = np.array(lists.ranks) <= k
     _, target = np.unique(lists.targets, return_inverse=True)
-    found, asked = np.bincount(target, weights=hits), np.bincount(target)
-    draws = np.random.default_rng(seed).integers(len(asked), size=(RESAMPLES, len(asked)))
-    return Sampled(float(hits.mean()), found[draws].sum(axis=1) / asked[draws].sum(axis=1))
+    n_hits, n_queries = np.bincount(target, weights=hits), np.bincount(target)
+    draws = np.random.default_rng(seed).integers(len(n_queries), size=(RESAMPLES, len(n_queries)))
+    return Sampled(float(hits.mean()), n_hits[draws].sum(axis=1) / n_queries[draws].sum(axis=1))
 
 
 def compared(figure: Sampled, base: Sampled) -> dict[str, Any]:
-    """A figure and how far it is above that of `corpus`, with their intervals."""
+    """A figure and its difference to that of `corpus`, with intervals."""
     return {
         "value": figure.value,
         "ci": interval(figure.resamples),
@@ -213,9 +210,10 @@ def summary(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def over_seeds(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """One figure of several seeds; `n_clear` counts those whose difference's interval omits 0."""
-    clear = (low > 0 or high < 0 for low, high in (it["above_corpus_ci"] for it in figures))
-    return spread([it["value"] for it in figures]) | {
-        "above_corpus": spread([it["above_corpus"] for it in figures]) | {"n_clear": sum(clear)}
+    clear = (low > 0 or high < 0 for low, high in (figure["above_corpus_ci"] for figure in figures))
+    return spread([figure["value"] for figure in figures]) | {
+        "above_corpus": spread([figure["above_corpus"] for figure in figures])
+        | {"n_clear": sum(clear)}
     }
 
 

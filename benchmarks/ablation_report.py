@@ -41,7 +41,7 @@ def markdown(result: dict[str, Any]) -> str:
         others = [case for case in rows if case["strategy"] != "corpus"]
         blocks += [
             [f"## {title}: mean (lowest to highest seed)"],
-            table("strategy", [(way(case), case) for case in rows], together),
+            table("strategy", [(way(case), case) for case in rows], over_seeds),
             ["Above `corpus`; in brackets how many seeds' 95% intervals omit 0:"],
             table("strategy", [(way(case), case) for case in others], above),
         ]
@@ -49,7 +49,7 @@ def markdown(result: dict[str, Any]) -> str:
         blocks += [
             ["## `cirqrs` by the size of its sets at first: mean (lowest to highest seed)"],
             table(
-                "split", [(f"{case['split']}, {case['n_neg']}", case) for case in sizes], together
+                "split", [(f"{case['split']}, {case['n_neg']}", case) for case in sizes], over_seeds
             ),
         ]
     rows = sorted(
@@ -60,7 +60,7 @@ def markdown(result: dict[str, Any]) -> str:
         table(
             "split, seed",
             [(f"{case['split']}, {case['seed']}: {way(case)}", case) for case in rows],
-            one,
+            with_interval,
         ),
         [f"- {figures}: {method}" for figures, method in result["intervals"].items()],
         [f"{path}: written" for path in result.get("files", ())],
@@ -79,7 +79,7 @@ def about(result: dict[str, Any]) -> list[str]:
 
 
 def table(first: str, rows: Iterable[tuple[str, Row]], cell: Callable[[Row], str]) -> list[str]:
-    """A Markdown table with a column for each figure; a figure that a row lacks is left empty."""
+    """A Markdown table with a column for each figure; missing figures are left empty."""
     lines = [f"| {first} | {' | '.join(TITLES.values())} |", "|---" * (1 + len(TITLES)) + "|"]
     for name, row in rows:
         cells = (cell(row[figure]) if figure in row else "" for figure in TITLES)
@@ -87,7 +87,7 @@ def table(first: str, rows: Iterable[tuple[str, Row]], cell: Callable[[Row], str
     return lines
 
 
-def together(figure: Row) -> str:
+def over_seeds(figure: Row) -> str:
     """Format the figure of all seeds."""
     if len(figure["seeds"]) == 1:
         return f"{figure['mean']:.3f}"
@@ -100,7 +100,7 @@ def above(figure: Row) -> str:
     return f"{difference['mean']:+.3f} ({difference['n_clear']} of {len(difference['seeds'])})"
 
 
-def one(figure: Row) -> str:
+def with_interval(figure: Row) -> str:
     """Format a seed's figure with its interval."""
     low, high = figure["ci"]
     return f"{figure['value']:.3f} [{low:.3f}, {high:.3f}]"
@@ -114,17 +114,17 @@ def way(row: Row) -> str:
 
 
 def is_usual(row: Row) -> bool:
-    """Whether a training had the recipe's size of a set, or a strategy that has none."""
+    """Whether a training had the recipe's default size, or a strategy without one."""
     return row["n_neg"] in (None, DRAWN["n_neg"])
 
 
 def order(row: Row) -> int:
-    """The place of a row's split; rows of one split stay as they come."""
+    """The position of a row's split in `SPLITS`."""
     return list(SPLITS).index(row["split"])
 
 
 def sizes_of(rows: Iterable[Row]) -> list[Row]:
-    """The rows of `cirqrs`, smaller sets first; none where there is but one size."""
+    """The rows of `cirqrs`, smaller sets first; empty if there is only one size."""
     sized = [case for case in rows if case["strategy"] == "cirqrs"]
     if all(is_usual(case) for case in sized):
         return []
@@ -166,14 +166,14 @@ def drawn(name: str, figure: Figure) -> dict[str, bytes]:
 
 
 def strategies_figure(cases: Sequence[Row]) -> Figure:
-    """Table 7 in small: a mark with its interval for each seed, and a line at their mean."""
+    """Like CIRQRS' Table 7: a mark and interval for each seed, and a line at their mean."""
     rows = [case for case in cases if is_usual(case)]
     ways = list(dict.fromkeys(way(case) for case in rows))
     seeds = seeds_of(rows)
     figure, axes = panels("How negative sets are defined", height=6.4)
     for (split, name), panel in axes.items():
-        for place, of_way in enumerate(ways):
-            here = [case for case in rows if (case["split"], way(case)) == (split, of_way)]
+        for place, variant in enumerate(ways):
+            here = [case for case in rows if (case["split"], way(case)) == (split, variant)]
             mean = fmean(case[name]["value"] for case in here)
             panel.plot([mean, mean], [place - 0.38, place + 0.38], color="black", linewidth=1.2)
             for case, mark in zip(here, marks(seeds), strict=True):
@@ -189,7 +189,7 @@ def strategies_figure(cases: Sequence[Row]) -> Figure:
 
 
 def sizes_figure(cases: Sequence[Row]) -> Figure:
-    """CIRQRS' Figure 4 in small: every seed's figures by the size of a set at first."""
+    """Like CIRQRS' Figure 4: every seed's figures by the initial size of a set."""
     seeds = seeds_of(cases)
     figure, axes = panels("cirqrs, by the size of a negative set at first", height=5.4)
     for (split, name), panel in axes.items():
@@ -199,9 +199,9 @@ def sizes_figure(cases: Sequence[Row]) -> Figure:
         means = [fmean(values[size, seed] for seed in seeds) for size in sizes]
         panel.plot(sizes, means, color="black", linewidth=1.2)
         for place, (seed, mark) in enumerate(zip(seeds, marks(seeds), strict=True)):
-            aside = 1.06 ** (place - (len(seeds) - 1) / 2)  # or equal values would hide each other
-            beside = [size * aside for size in sizes]
-            panel.plot(beside, [values[size, seed] for size in sizes], **mark)
+            shift = 1.06 ** (place - (len(seeds) - 1) / 2)  # so that equal values do not overlap
+            shifted = [size * shift for size in sizes]
+            panel.plot(shifted, [values[size, seed] for size in sizes], **mark)
         panel.set_xscale("log")
         panel.set_xticks(sizes, [str(size) for size in sizes])
         panel.set_xticks([], minor=True)
@@ -225,7 +225,7 @@ def panels(title: str, height: float) -> tuple[Figure, Panels]:
 
 
 def legend(figure: Figure, axes: Panels, more: str) -> None:
-    """Name the seeds' marks below the panels, and say what the lines are."""
+    """Explain marks and lines below the panels."""
     named = axes["val", "rho"].get_lines()
     shown = {
         str(case.get_label()): case for case in named if not str(case.get_label()).startswith("_")
@@ -246,5 +246,4 @@ def marks(seeds: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def seeds_of(cases: Iterable[Row]) -> list[int]:
-    """The seeds, each once."""
     return sorted({case["seed"] for case in cases})

@@ -1,6 +1,6 @@
-"""The parts of the ablation that run apart, each in a process with one thread.
+"""The parts of the ablation that run in processes of their own.
 
-One thread each: a training then comes to the same weights on any number of cores.
+Each process has one thread, so that weights do not depend on the number of cores.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ class Trial:
 
     Attributes:
         strategy: of the negatives.
-        n_neg: the size of a negative set at first; None if the strategy does not use it.
+        n_neg: the initial size of a negative set; None if the strategy does not use it.
         seed: 0 is the recipe's own.
-        limit: about how many triplets are trained with.
-        epochs: how often.
+        limit: approximate number of training triplets.
     """
 
     strategy: Strategy
@@ -62,12 +61,12 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """The metric's, the same for every seed."""
+        """The metric name, the same for every seed."""
         return self.strategy if self.n_neg is None else f"{self.strategy}-{self.n_neg}"
 
     @property
     def recipe(self) -> Recipe:
-        """One recipe for all strategies; what is set decides the negatives alone, but for seeds."""
+        """The same recipe for all strategies, except for the negatives and the seed."""
         base = on_drawn(recipe(RECIPE))
         values = {
             "strategy": self.strategy,
@@ -122,8 +121,8 @@ class Judged:
     Attributes:
         rho: Spearman's, by metric.
         tie_half: pairwise accuracy with ties counted half, by metric.
-        n_sets: that were scored by annotators.
-        n_participants: who they are.
+        n_sets: number of sets scored by annotators.
+        n_participants: number of annotators.
     """
 
     rho: dict[str, Sampled]
@@ -133,7 +132,7 @@ class Judged:
 
 
 def one_thread() -> None:
-    """Set up a process that shares the machine with others like it."""
+    """Initialise a worker process."""
     torch.set_num_threads(1)
 
 
@@ -159,20 +158,20 @@ def simulate(folder: Path, seed: int, split: Split, answers: int) -> None:
 
 
 def study_folder(folder: Path, seed: int, split: Split) -> Path:
-    """Holds a study, its release `hp` and the scores of the release."""
+    """The folder of a study, its release `hp` and the release's scores."""
     return folder / "studies" / f"{split}-{seed}"
 
 
 def train(folder: Path, trial: Trial) -> Trained:
     """Train, rank the queries of each split, and score the studies of the same seed."""
-    made, cache = trial.recipe, folder / FEATURES
+    settings, cache = trial.recipe, folder / FEATURES
     size = datasets.drawn_size(trial.limit)
-    data = datasets.drawn(folder / PICTURES, made.seed, *size, made.pool)
+    data = datasets.drawn(folder / PICTURES, settings.seed, *size, settings.pool)
     out = folder / "runs" / f"{trial.name}-{trial.seed}"
-    run(made, data, out, ScorerPaths(cache=cache), Distributed(CPU), Callback())
+    run(settings, data, out, ScorerPaths(cache=cache), Distributed(CPU), Callback())
     for split in SPLITS:
         score(study_folder(folder, trial.seed, split), out, cache, trial.name)
-    catalogue = Catalogue(*datasets.draw_dataset(made.seed, *size))
+    catalogue = Catalogue(*datasets.draw_dataset(settings.seed, *size))
     paths = ScorerPaths(out, folder / PICTURES, cache=cache)
     progress = checkpoints.read(out / "last.json").about["progress"]
     return Trained(
@@ -199,9 +198,9 @@ def target_ranks(benchmark: Benchmark, answers: dict[str, SystemLists]) -> Lists
     targets, ranks = [], []
     for part in benchmark.parts:
         for query in part.queries:
-            target, shown = target_of(query), answers[part.name].lists[query.query_id]
+            target, images = target_of(query), answers[part.name].lists[query.query_id]
             targets.append(target)
-            ranks.append(shown.index(target) + 1 if target in shown else math.inf)
+            ranks.append(images.index(target) + 1 if target in images else math.inf)
     return Lists(targets, ranks)
 
 
@@ -210,15 +209,18 @@ def judge(folder: Path, seed: int, split: Split, names: Sequence[str]) -> Judged
     release = study_folder(folder, seed, split) / "hp"
     known = [release.with_name("hp.known") / f"{name}.jsonl" for name in KNOWING]
     data = read_release(release, known)
-    found = {name: parse_metric(name).values(data) for name in (*names, *BESIDE)}
-    values = {name: it.to_numpy() for name, it in found.items()}
+    metrics = {name: parse_metric(name).values(data) for name in (*names, *BESIDE)}
+    values = {name: metric.to_numpy() for name, metric in metrics.items()}
     rhos = resampled(values, data.sets, np.random.default_rng(seed))
     halves = resampled_halves(values, data, np.random.default_rng(seed))
     return Judged(
-        rho={name: Sampled(spearman(data.sets, it).rho, rhos[name]) for name, it in found.items()},
+        rho={
+            name: Sampled(spearman(data.sets, metric).rho, rhos[name])
+            for name, metric in metrics.items()
+        },
         tie_half={
-            name: Sampled(preference_rates(data.preferences, it).tie_half.rate, halves[name])
-            for name, it in found.items()
+            name: Sampled(preference_rates(data.preferences, metric).tie_half.rate, halves[name])
+            for name, metric in metrics.items()
         },
         n_sets=len(data.sets),
         n_participants=data.n_participants,

@@ -1,13 +1,14 @@
 """The whole pipeline on the drawn catalogue: train, simulate studies, score, analyse.
 
-A scorer is trained from nothing by `hsfiq train`. Two studies are answered by simulated annotators,
-on triplets that it was not trained on: of split `val`, and of `test`, whose combinations of colour
-and pattern it never saw. Beside it stand `recall@5`; the oracle, which knows the attributes and the
-annotators' taste; and two that know the attributes and half of the taste: `text-only`, how far an
-image does what the text says, and `image-only`, how alike it is to the reference. Each Spearman
+`hsfiq train` trains a scorer from scratch. Simulated annotators answer two studies on triplets not
+used in training: of split `val`, and of `test`, whose combinations of colour and pattern do not
+occur in training. The scorer is compared with `recall@5`; with the oracle, which uses the
+attributes and the annotators' utility; and with two metrics that use one part of this utility:
+`text-only`, how well an image matches the text, and `image-only`, how similar it is to the
+reference. Each Spearman
 correlation, its difference to that of `recall@5` and each pairwise accuracy with ties counted half
 has a 95% percentile interval from resampled participants. The annotators are simulated: nothing
-here says what people would answer.
+here predicts what people would answer.
 """
 
 from __future__ import annotations
@@ -75,9 +76,9 @@ def measure(
         def of_split(number: int) -> list[dict[str, Any]]:
             return agreement(folder, seed + 1 + number, splits[number], answers)
 
-        # Nothing is timed here: the studies go side by side.
+        # Nothing is timed here, so the studies run concurrently.
         with ThreadPoolExecutor() as pool:
-            cases = [case for some in pool.map(of_split, range(len(splits))) for case in some]
+            cases = [case for part in pool.map(of_split, range(len(splits))) for case in part]
     return {
         "name": "agreement",
         "simulated": True,
@@ -94,7 +95,7 @@ def agreement(parent: Path, seed: int, split: Split, answers: int) -> list[dict[
     Args:
         parent: holds the trained scorer in `run`, and takes a folder for the study.
         seed: of the study.
-        split: whose triplets are asked.
+        split: whose triplets are used.
         answers: to simulate.
     """
     folder = parent / split
@@ -162,15 +163,15 @@ def resampled_halves(
     values: dict[str, np.ndarray], data: Release, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Return each metric's pairwise accuracy, ties counted half, on resampled participants."""
-    asked = data.preferences
+    preferences = data.preferences
     row_of = {set_id: row for row, set_id in enumerate(data.sets["set_id"])}
-    sides = [[row_of[set_id] for set_id in asked[side]] for side in ("set_1", "set_2")]
-    answers = np.where(asked["preferred"] == 1, 1, -1)
+    sides = [[row_of[set_id] for set_id in preferences[side]] for side in ("set_1", "set_2")]
+    answers = np.where(preferences["preferred"] == 1, 1, -1)
     right = {
         name: (1 + np.sign(value[sides[0]] - value[sides[1]]) * answers) / 2
         for name, value in values.items()
     }
-    people = asked["participant_id"].to_numpy()
+    people = preferences["participant_id"].to_numpy()
     rows_of = [np.flatnonzero(people == person) for person in np.unique(people)]
     draws = [rng.integers(len(rows_of), size=len(rows_of)) for _ in range(RESAMPLES)]
     chosen = [np.concatenate([rows_of[person] for person in draw]) for draw in draws]

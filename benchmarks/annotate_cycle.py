@@ -1,11 +1,11 @@
-"""Submit -> next question, ours against Potato: same items, same images, both warm.
+"""Time from submit to next question, compared with Potato: same items and images, both warm.
 
-Each side is a process of its own, served one after the other on this machine; the people are
-threads of this one. A cycle is what each page's own script does from pressing Next until the next
-question's content is there: Potato saves, navigates and loads the page anew; ours posts the answer
-(committed and flushed to the disk) and gets the next question with the acknowledgement. Images are
-not in the time: ours are fetched before Next is pressed. `equal`: each side has stored exactly the
-answers that were given.
+The two servers run one after the other on this machine, each in its own process; the users are
+threads of this process. A cycle is what each page's script does from pressing Next until the next
+question's content has arrived: Potato saves, navigates and loads the page again; ours posts the
+answer (committed and flushed to the disk) and gets the next question with the acknowledgement.
+Images are not timed: ours are fetched before Next is pressed. `equal`: each side has stored exactly
+the answers that were given.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.serving import (
 
 WARM_UP = 3
 CASES = {1: 24, 8: 12, 32: 6}
-"""Users at once, and the cycles of each that are timed."""
+"""Concurrent users -> timed cycles of each."""
 FULL_CASES = {1: 40, 8: 40, 32: 40}
 GOALS = {1: 1.0, 8: None, 32: 3.0}
 
@@ -46,7 +46,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
         theirs = time_theirs(place, Path(name) / "potato", cases)
         wanted = sum(users * (WARM_UP + cycles) for users, cycles in cases.items())
         stored = {
-            "ours": len(answers_by_question(place)) - n_questions,  # the first visitor's
+            "ours": len(answers_by_question(place)) - n_questions,  # of the warm-up participant
             "theirs": potato.stored_answers(Path(name) / "potato"),
         }
     rows = [
@@ -80,17 +80,15 @@ def time_ours(
     server = Server(place, free_port())
     server.start()
     try:
-        left = iter(tokens)
-        first = Annotator(server.port, next(left), Random(seed))
+        unused = iter(tokens)
+        first = Annotator(server.port, next(unused), Random(seed))
         first.enter()
-        while (
-            not first.is_done
-        ):  # so that every thumbnail is made, as every cache of theirs is warm
+        while not first.is_done:  # makes every thumbnail: Potato's caches are warm too
             first.cycle()
         first.browser.close()
         times = {}
         for users, cycles in cases.items():
-            people = [Annotator(server.port, next(left), Random(seed)) for _ in range(users)]
+            people = [Annotator(server.port, next(unused), Random(seed)) for _ in range(users)]
             for person in people:
                 person.enter()
             times[users] = quantiles(time_cycles(people, cycles, WARM_UP))

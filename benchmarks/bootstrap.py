@@ -1,10 +1,10 @@
-"""Spearman's rho of a study of 6,100 sets, resampled 10,000 times, against scipy.
+"""Spearman's rho of a study of 6,100 sets, resampled 10,000 times, compared with scipy.
 
 Theirs is `scipy.stats.bootstrap` with `spearmanr`, percentiles, one resample after the other, of
-the single sets: it knows no clusters. Ours resamples the 61 participants; cases beside it resample
-participants and triplets at once, and single sets as theirs does. Each of ours is held against its
-slow twin: some of the same resamples written out row by row and given to `spearmanr`. Theirs with a
-statistic over an axis is timed too. It and the cases beside ours have fewer resamples without
+single sets: it has no clusters. Ours resamples the 61 participants; further cases resample
+participants and triplets together, and single sets as scipy does. Each of ours is compared with a
+slow reference: some of the same resamples written out row by row and given to `spearmanr`. Scipy
+with a vectorised statistic is timed too. It and the further cases have fewer resamples without
 `--full`.
 """
 
@@ -31,32 +31,29 @@ if TYPE_CHECKING:
 PARTICIPANTS = 61
 RESAMPLES = 10_000
 PART = 1000
-TWINS = 200
+REFERENCES = 200
 BATCH = 100
 CLOSE = 1e-12
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
-    """Resample both ways; the ratio is that of the participants."""
+    """Resample with both; the ratio is that of the participants."""
     return measure(seed, RESAMPLES, RESAMPLES if full else PART)
 
 
 def measure(seed: int, resamples: int, part: int) -> dict[str, Any]:
-    """Compare the two on so many resamples, scipy's vectorised way on `part` of them."""
+    """Compare both on `resamples`; scipy's vectorised method on `part` of them."""
     values, scores = simulate(np.random.default_rng(seed), PARTICIPANTS, QUESTIONS)
     rows = table(PARTICIPANTS, QUESTIONS)
     rows["query_id"] = rows["query_id"].to_numpy()[
         np.random.default_rng(seed).permutation(len(rows))
     ]
-    theirs, _ = timed(lambda: scipys(values, scores, resamples, seed))
-    vectorised, _ = timed(lambda: scipys_vectorised(values, scores, part, seed))
+    theirs, _ = timed(lambda: scipy_bootstrap(values, scores, resamples, seed))
+    vectorised, _ = timed(lambda: scipy_vectorised(values, scores, part, seed))
+    sizes: dict[Unit, int] = {"participant": resamples, "participant-triplet": part, "row": part}
     cases = [
-        compare(unit, rows, (values, scores), timed_on, seed, theirs / resamples)
-        for unit, timed_on in (
-            ("participant", resamples),
-            ("participant-triplet", part),
-            ("row", part),
-        )
+        compare(unit, rows, (values, scores), size, seed, theirs / resamples)
+        for unit, size in sizes.items()
     ]
     return {
         "name": "bootstrap",
@@ -76,15 +73,9 @@ def measure(seed: int, resamples: int, part: int) -> dict[str, Any]:
 def compare(
     unit: Unit, rows: pd.DataFrame, study: Scores, resamples: int, seed: int, theirs: float
 ) -> dict[str, Any]:
-    """Time ours from the rows to the interval, and hold it against its slow twin.
+    """Time ours from the rows to the interval, and compare it with the slow reference.
 
-    Args:
-        unit: what is resampled.
-        rows: whom and what the study is of.
-        study: the metric and the scores.
-        resamples: how many.
-        seed: of the draws.
-        theirs: seconds that scipy took for one resample.
+    `theirs` is what scipy took for one resample, in seconds.
     """
 
     def work() -> tuple[Bootstrap, NDArray[np.float64]]:
@@ -94,7 +85,7 @@ def compare(
         return draws, drawn
 
     ours, (draws, drawn) = timed(work)
-    slow = twin(draws, rows, study)
+    slow = reference_rhos(draws, rows, study)
     far = float(np.abs(np.array(slow) - drawn[: len(slow)]).max())
     return {
         "case": unit,
@@ -107,28 +98,28 @@ def compare(
     }
 
 
-def twin(draws: Bootstrap, rows: pd.DataFrame, study: Scores) -> list[float]:
+def reference_rhos(draws: Bootstrap, rows: pd.DataFrame, study: Scores) -> list[float]:
     """The rho of the first resamples, each written out row by row."""
     values, scores = study
     # Single rows are drawn by their place, and ours goes over them by rising value.
     order = np.argsort(values, kind="stable") if draws.unit == "row" else np.arange(len(rows))
-    found: list[float] = []
+    rhos: list[float] = []
     for block in draws.weights(rows.iloc[order]):
-        for weights in block[: TWINS - len(found)]:
+        for weights in block[: REFERENCES - len(rhos)]:
             drawn = np.repeat(order, weights.astype(int))
-            found.append(float(stats.spearmanr(values[drawn], scores[drawn]).statistic))
-        if len(found) == TWINS:
+            rhos.append(float(stats.spearmanr(values[drawn], scores[drawn]).statistic))
+        if len(rhos) == REFERENCES:
             break
-    return found
+    return rhos
 
 
-def scipys(
+def scipy_bootstrap(
     values: NDArray[np.float64], scores: NDArray[np.float64], resamples: int, seed: int
 ) -> object:
     """The interval of scipy, one resample after the other."""
     return stats.bootstrap(
         (values, scores),
-        lambda one, other: stats.spearmanr(one, other).statistic,
+        lambda first, second: stats.spearmanr(first, second).statistic,
         paired=True,
         vectorized=False,
         n_resamples=resamples,
@@ -137,20 +128,20 @@ def scipys(
     )
 
 
-def scipys_vectorised(
+def scipy_vectorised(
     values: NDArray[np.float64], scores: NDArray[np.float64], resamples: int, seed: int
 ) -> object:
     """The interval of scipy from a statistic that takes many resamples at once."""
 
     def statistic(
-        one: NDArray[np.float64], other: NDArray[np.float64], axis: int
+        first: NDArray[np.float64], second: NDArray[np.float64], axis: int
     ) -> NDArray[np.float64]:
-        ranks = [stats.rankdata(side, axis=axis) for side in (one, other)]
+        ranks = [stats.rankdata(side, axis=axis) for side in (first, second)]
         x, y = (side - side.mean(axis=axis, keepdims=True) for side in ranks)
-        found: NDArray[np.float64] = (x * y).sum(axis=axis) / np.sqrt(
+        rhos: NDArray[np.float64] = (x * y).sum(axis=axis) / np.sqrt(
             (x**2).sum(axis=axis) * (y**2).sum(axis=axis)
         )
-        return found
+        return rhos
 
     return stats.bootstrap(
         (values, scores),
@@ -165,7 +156,7 @@ def scipys_vectorised(
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of one run, and what it gave."""
+    """Seconds of one run, and its result."""
     start = time.perf_counter()
     result = work()
     return time.perf_counter() - start, result

@@ -53,7 +53,7 @@ class Browser:
 
         Raises:
             Refusal: the status is neither a success nor a redirect.
-            OSError: the server cannot be reached, or is silent.
+            OSError: the server cannot be reached, or does not answer in time.
             HTTPException: the response is not HTTP.
         """
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -83,7 +83,7 @@ class Browser:
 
 
 class User(Protocol):
-    """Somebody who annotates."""
+    """A simulated annotator."""
 
     def cycle(self) -> None:
         """Save an answer and get the next question."""
@@ -104,7 +104,7 @@ def time_cycles(users: Sequence[User], cycles: int, warm_up: int) -> list[float]
                 before = time.perf_counter()
                 user.cycle()
                 seconds.append(time.perf_counter() - before)
-        except Exception as error:  # noqa: BLE001 (raised again by the caller, whatever it is)
+        except Exception as error:  # noqa: BLE001 (raised again by the caller, of any type)
             errors.append(error)
             start.abort()
 
@@ -125,22 +125,22 @@ def quantiles(seconds: Sequence[float]) -> tuple[float, float]:
     return round(1000 * statistics.median(ordered), 2), round(1000 * p95, 2)
 
 
-def wait_until(is_ready: Callable[[], bool], what: str, patience: float = 60) -> None:
-    """Wait for something to come true.
+def wait_until(is_ready: Callable[[], bool], name: str, timeout: float = 60) -> None:
+    """Wait until the condition holds.
 
     Raises:
-        TimeoutError: it did not within `patience` seconds.
+        TimeoutError: it did not hold within `timeout` seconds.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if is_ready():
             return
         time.sleep(0.1)
-    raise TimeoutError(f"{what} is not ready after {patience} s")
+    raise TimeoutError(f"{name} is not ready after {timeout} s")
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """An unused port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

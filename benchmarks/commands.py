@@ -1,4 +1,4 @@
-"""How long the commands take as a person starts them, and the memory they take at most.
+"""The time and peak memory of the commands.
 
 The file is the published one's size and layout (40 participants x 2 x 25 = 2,000 questions),
 drawn at random; with `--full` all 61 participants. Every command runs in a process of its own.
@@ -23,7 +23,7 @@ GOALS = {"--help": 0.3, "import": 5.0, "export": 3.0}
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
-    """Time each command (the best of three, help of five) against the issue's goals."""
+    """Time each command (the best of three, help of five) and compare with the goals."""
     participants = ALL_PARTICIPANTS if full else PARTICIPANTS
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

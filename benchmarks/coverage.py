@@ -1,12 +1,12 @@
-"""How often 95% intervals hold the truth, over many simulated studies.
+"""How often 95% intervals contain the truth, over many simulated studies.
 
 Each participant answers 50 questions, two sets each. A set has a metric's value, drawn anew; a
 participant's score follows it with an offset and a slope of their own, is rounded and cut to 1-5.
 The truth is Spearman's rho among all participants there could be, from one simulation so large that
-its own error does not matter. Held against it are the interval that resamples participants, the
-same widened for few of them, the one that resamples sets, and the analytic one of Bonett and
-Wright; the last two take the sets for independent, which they are not. Without `--full` there are
-200 studies of each size, too few to tell 0.93 from 0.95.
+its own error does not matter. The intervals are: resampled participants, the same widened for few
+participants, resampled sets, and the analytic one of Bonett and Wright; the last two treat the sets
+as independent, which they are not. Without `--full` there are
+200 studies of each size, too few to distinguish 0.93 from 0.95.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
 
 
 def measure(seed: int, studies: int, sizes: tuple[int, ...]) -> dict[str, Any]:
-    """Count how often each interval holds the truth.
+    """Count how often each interval contains the truth.
 
     Args:
         seed: of the truth, the studies and the draws.
@@ -76,19 +76,19 @@ def simulate(rng: np.random.Generator, participants: int, questions: int) -> Sco
     slopes = rng.normal(SLOPE, SLOPE_SPREAD, size=(participants, 1))
     offsets = rng.normal(0, OFFSET_SPREAD, size=(participants, 1))
     values = rng.normal(size=(participants, n))
-    felt = 3 + offsets + slopes * values + rng.normal(size=(participants, n))
-    return values.ravel(), np.clip(np.round(felt), 1, 5).ravel()
+    latent = 3 + offsets + slopes * values + rng.normal(size=(participants, n))
+    return values.ravel(), np.clip(np.round(latent), 1, 5).ravel()
 
 
 def table(participants: int, questions: int) -> pd.DataFrame:
-    """Who and what the rows of `simulate` are of, two for each question."""
+    """Participant and query of each row of `simulate`, two rows per question."""
     n = participants * questions
     return pd.DataFrame(
         {
             "participant_id": np.repeat(
-                [f"p{one:04}" for one in range(participants)], 2 * questions
+                [f"p{number:04}" for number in range(participants)], 2 * questions
             ),
-            "query_id": np.repeat([f"q{one:06}" for one in range(n)], 2),
+            "query_id": np.repeat([f"q{number:06}" for number in range(n)], 2),
         }
     )
 
@@ -99,7 +99,7 @@ def rho(study: Scores) -> float:
 
 
 def covered(seed: int, studies: int, participants: int, truth: float) -> list[dict[str, Any]]:
-    """The share of the studies of one size whose intervals hold the truth, one case for each."""
+    """The share of the studies of one size whose intervals contain the truth, by interval."""
     rows = table(participants, QUESTIONS)
     ends: dict[str, list[tuple[float, float]]] = {
         "participants": [],
@@ -121,7 +121,7 @@ def covered(seed: int, studies: int, participants: int, truth: float) -> list[di
         ):
             ends[name].append((interval.low, interval.high))
         ends["Bonett-Wright"].append(bonett_wright(rho(study), len(rows)))
-    return [case(participants, name, np.array(found), truth) for name, found in ends.items()]
+    return [case(participants, name, np.array(of_name), truth) for name, of_name in ends.items()]
 
 
 def case(participants: int, name: str, ends: NDArray[np.float64], truth: float) -> dict[str, Any]:

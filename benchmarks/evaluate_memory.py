@@ -1,11 +1,11 @@
-"""The 50 best of a million candidates for 200 queries, against all scores and a sort.
+"""The 50 best of a million candidates for 200 queries, compared with sorting all scores.
 
 The candidates are vectors drawn chunk by chunk, as a scorer would project them chunk by chunk;
-their numbers are whole, so that scores are exact, many are the same, and both ways must come to
-the same ranking. Each case runs in a process of its own, on one thread; `peak_mb` is the process's,
-of which torch itself takes most in ours: it stays where it is at every size. The obvious way is
-measured at the smaller sizes; what it takes beyond torch at a million is scaled from the largest of
-these, its time too (`--full` measures both).
+their elements are integers, so that scores are exact, many are equal, and both methods must give
+the same ranking. Each case runs in its own process, on one thread; `peak_mb` is that process's
+peak, mostly torch itself in ours, and constant over sizes. The naive method is measured at the
+smaller sizes; its time and its memory beyond torch at a million are extrapolated from the largest
+of these (`--full` measures them).
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 QUERIES, K = 200, 50
 VECTORS, DIMENSIONS = 2, 32
 SIZES = (50_000, 200_000, 1_000_000)
-HELD = 200_000
-"""Candidates up to which the obvious way is run without `--full`."""
+NAIVE_LIMIT = 200_000
+"""The most candidates for the naive method without `--full`."""
 LARGEST = 4
-"""Of the whole numbers that vectors are made of."""
+"""The largest absolute value of a vector's elements."""
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
-    """Rank both ways at each size; the ratio is of the memory at the largest."""
-    return measure(seed, SIZES, SIZES[-1] if full else HELD)
+    """Rank with both methods at each size; the ratio is of the memory at the largest."""
+    return measure(seed, SIZES, SIZES[-1] if full else NAIVE_LIMIT)
 
 
-def measure(seed: int, sizes: tuple[int, ...], held: int) -> dict[str, Any]:
-    """Rank so many candidates, the obvious way up to `held` of them."""
-    cases = [compare(seed, size, held=size <= held) for size in sizes]
+def measure(seed: int, sizes: tuple[int, ...], naive_limit: int) -> dict[str, Any]:
+    """Rank each number of candidates, with the naive method up to `naive_limit`."""
+    cases = [compare(seed, size, with_naive=size <= naive_limit) for size in sizes]
     measured = [case for case in cases if case["theirs_peak_mb"] is not None]
     last, largest = cases[-1], measured[-1]
     scale = last["candidates"] / largest["candidates"]
@@ -67,10 +67,10 @@ def measure(seed: int, sizes: tuple[int, ...], held: int) -> dict[str, Any]:
     }
 
 
-def compare(seed: int, size: int, *, held: bool) -> dict[str, Any]:
-    """One size; the obvious way only where it is `held` in memory."""
-    ours = apart(streamed, seed, size)
-    theirs = apart(obvious, seed, size) if held else None
+def compare(seed: int, size: int, *, with_naive: bool) -> dict[str, Any]:
+    """Compare the methods at one size."""
+    ours = in_new_process(streamed, seed, size)
+    theirs = in_new_process(naive, seed, size) if with_naive else None
     return {
         "candidates": size,
         "peak_mb": ours["peak_mb"],
@@ -82,18 +82,18 @@ def compare(seed: int, size: int, *, held: bool) -> dict[str, Any]:
     }
 
 
-def apart(way: Callable[[int, int], Tensor], seed: int, size: int) -> dict[str, Any]:
-    """Do it in a process that has done nothing else."""
+def in_new_process(rank: Callable[[int, int], Tensor], seed: int, size: int) -> dict[str, Any]:
+    """Measure in a fresh process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(measured, (way, seed, size))
+        return pool.apply(measured, (rank, seed, size))
 
 
-def measured(way: Callable[[int, int], Tensor], seed: int, size: int) -> dict[str, Any]:
-    """Time and memory of one ranking, and what came out."""
+def measured(rank: Callable[[int, int], Tensor], seed: int, size: int) -> dict[str, Any]:
+    """Time, memory and digest of one ranking."""
     torch.set_num_threads(1)
-    way(seed, K)  # what the first use of torch takes is not the ranking's
+    rank(seed, K)  # loads torch, which is not part of the ranking
     before, start = peak_mb(), time.perf_counter()
-    columns = way(seed, size)
+    columns = rank(seed, size)
     return {
         "seconds": round(time.perf_counter() - start, 2),
         "torch_mb": before,
@@ -110,7 +110,7 @@ def streamed(seed: int, size: int) -> Tensor:
     return top.ranked().columns
 
 
-def obvious(seed: int, size: int) -> Tensor:
+def naive(seed: int, size: int) -> Tensor:
     """All candidates, all scores, a stable sort: columns [Q, K]."""
     gallery = torch.empty(size, VECTORS, DIMENSIONS)  # [N, L, D]
     for start, images in zip(range(0, size, CHUNK), chunks(seed, size), strict=True):
@@ -122,21 +122,21 @@ def obvious(seed: int, size: int) -> Tensor:
 
 def queries(seed: int) -> Tensor:
     """[Q, D]."""
-    return whole_numbers(torch.Generator().manual_seed(seed), QUERIES, DIMENSIONS)
+    return integer_vectors(torch.Generator().manual_seed(seed), QUERIES, DIMENSIONS)
 
 
 def chunks(seed: int, size: int) -> Iterator[Tensor]:
     """The candidates, [n, L, D] at a time."""
     generator = torch.Generator().manual_seed(seed + 1)
     for start in range(0, size, CHUNK):
-        yield whole_numbers(generator, min(CHUNK, size - start), VECTORS, DIMENSIONS)
+        yield integer_vectors(generator, min(CHUNK, size - start), VECTORS, DIMENSIONS)
 
 
-def whole_numbers(generator: torch.Generator, *shape: int) -> Tensor:
-    """Vectors whose products a float holds exactly."""
+def integer_vectors(generator: torch.Generator, *shape: int) -> Tensor:
+    """Vectors whose products are exact in float32."""
     return torch.randint(-LARGEST, LARGEST + 1, shape, generator=generator).float()
 
 
 def peak_mb() -> float:
-    """The most memory this process has held so far."""
+    """The most memory this process has used so far."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)

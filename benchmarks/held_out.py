@@ -24,7 +24,7 @@ class HeldOut:
         rhos: Spearman's rho of each metric, over all held-out sets.
         resampled: rho of each metric on each resample, which all metrics share.
         n_sets: of the held-out part.
-        n_participants: who scored them.
+        n_participants: who scored these sets.
     """
 
     rhos: dict[str, float]
@@ -35,12 +35,12 @@ class HeldOut:
 
 def measure_held_out(release: Path, metrics: Sequence[str]) -> HeldOut:
     """Correlate each metric with the scores of the held-out sets."""
-    whole = read_release(release)
+    complete = read_release(release)
     parts = verify_no_leak(release)
-    held_out = whole.preferences["question_id"].map(parts) == "test"
-    data = whole.subset(held_out)
+    held_out = complete.preferences["question_id"].map(parts) == "test"
+    data = complete.subset(held_out)
     ids = data.sets["set_id"]
-    values = {name: parse_metric(name).values(whole)[ids].to_numpy() for name in metrics}
+    values = {name: parse_metric(name).values(complete)[ids].to_numpy() for name in metrics}
     table = np.vstack([*values.values(), data.sets["score"].to_numpy(dtype=float)])  # [M + 1, n]
     return HeldOut(
         rhos=dict(zip(values, rank_correlations(table).tolist(), strict=True)),

@@ -1,4 +1,4 @@
-"""Follow-up studies chosen by information against at random: the last part of `loop-learns`.
+"""Follow-up studies chosen by information and at random: the last part of `loop-learns`.
 
 After the first answers, `hsfiq study next` makes two studies of equally many pairs, in copies of
 the database: one by information, one at random. Simulated annotators answer each over HTTP, and the

@@ -1,4 +1,4 @@
-"""Make the environment with LAVIS, unless it is there, and print its folder.
+"""Make the environment with LAVIS, if it is missing, and print its folder.
 
 LAVIS 1.0.2 pins an old transformers and needs numpy 1, so it is never installed beside the rest.
 Its environment holds what `constraints-lavis.txt` and `pyproject.toml` name, but not hsfiq itself:
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -46,12 +47,12 @@ def python_3_11() -> str:
     Raises:
         SystemExit: there is none.
     """
-    if sys.version_info[:2] == (3, 11):
+    if platform.python_version_tuple()[:2] == ("3", "11"):
         return sys.executable
-    found = shutil.which("python3.11")
-    if found is None:
+    path = shutil.which("python3.11")
+    if path is None:
         raise SystemExit("LAVIS 1.0.2 needs python3.11 on the PATH: install Python 3.11")
-    return found
+    return path
 
 
 def make(target: Path) -> None:
@@ -68,7 +69,7 @@ def make(target: Path) -> None:
 
 
 def main() -> None:
-    """Print the folder on standard output, for make; pip speaks on standard error."""
+    """Print the folder on standard output, for make; pip prints on standard error."""
     target = folder()
     if not target.is_dir():
         make(target)

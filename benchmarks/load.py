@@ -1,8 +1,8 @@
-"""A whole study at once: 61 participants x 50 questions over HTTP, with the real app.
+"""A complete study at once: 61 participants x 50 questions over HTTP, with the real app.
 
-Without a pause between answers. With `--full` the participants go on after that, revising their
-answers, until 10,000 submits: memory has to stay flat. Then a second study is answered with pauses
-as people make them, log-normal about `THINKING` seconds, which is some twenty times too fast.
+There is no pause between answers. With `--full` the participants then revise their answers until
+there are 10,000 submits: memory must not grow. Then a second study is answered with log-normal
+pauses of about `THINKING` seconds, roughly twenty times faster than people.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SUBMITS = 10_000
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
-    """Answer a study whole without pauses, and another with them."""
-    cases = [answer_whole(PEOPLE, seed, pause=0.0, submits=SUBMITS if full else 0)]
+    """Answer a study without pauses, and another with them."""
+    cases = [answer_study(PEOPLE, seed, pause=0.0, submits=SUBMITS if full else 0)]
     if full:
-        cases.append(answer_whole(PEOPLE, seed, pause=THINKING, submits=0))
+        cases.append(answer_study(PEOPLE, seed, pause=THINKING, submits=0))
     return {
         "name": "load",
         "unit": "ms from submit to next question",
@@ -37,7 +37,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
     }
 
 
-def answer_whole(people: int, seed: int, pause: float, submits: int) -> dict[str, Any]:
+def answer_study(people: int, seed: int, pause: float, submits: int) -> dict[str, Any]:
     """Everybody answers everything; then revisions until there are `submits` in all."""
     with tempfile.TemporaryDirectory() as name:
         place = Place(Path(name))

@@ -7,7 +7,7 @@ annotators answer both parts; only the triplets are new. The 95% percentile inte
 resampled participants, the same for all three metrics, so that the difference is paired. With
 --full, the figures are means over seeds, for several numbers of answers; then follow-up studies are
 compared, chosen by information and at random (`benchmarks.information_vs_random`). The annotators
-are simulated: nothing here says what people would answer.
+are simulated: nothing here predicts what people would answer.
 """
 
 from __future__ import annotations

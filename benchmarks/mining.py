@@ -1,13 +1,13 @@
-"""QuRe's negative sets of 6,000 queries among 6,000 images, against a loop over the queries.
+"""QuRe's negative sets of 6,000 queries among 6,000 images, compared with a loop over the queries.
 
-The loop is what the method's published code does for each query: sort the images by score, find the
-target's place, take the differences below it, sort those, walk them to a pair that is far enough
-apart, and name the images between. (One change to it: images scored exactly as the target count
-with it, not below, wherever the sort has left them.) Both run on one thread, on which the loop's
-small sorts are fastest. Without `--full` the loop is timed on a part of the queries, drawn by the
-seed, and its time scaled to all; ours is timed on all, from scores to sets and six draws from each.
-The sets of every query that the loop has done are compared. The last case is ours with the scoring
-before it, from vectors of BLIP-2's shape, without `--full` on a part too.
+The loop does what the published code does for each query: sort the images by score, find the
+target's rank, take the score differences below it, sort these, go through them until two are far
+enough apart, and return the images between. (One change: images with exactly the target's score are
+not counted as below it, whatever their order in the sort.) Both run on one thread, on which the
+loop's small sorts are fastest. Without `--full` the loop is timed on a random part of the queries
+and its time scaled to all; ours is timed on all, from scores to sets and six draws from each. The
+sets of every query in the loop are compared. The last case is ours including scoring, from vectors
+of BLIP-2's shape, without `--full` also on a part.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ PAPER, PUBLISHED = NegativeRule("qure"), NegativeRule("qure-code", threshold=1)
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
-    """Mine both ways; the ratio is that of the published rule, from the same scores."""
+    """Mine with both methods; the ratio is that of the published rule, from the same scores."""
     if full:
         return mine(seed, QUERIES, IMAGES, QUERIES, QUERIES)
     return mine(seed, QUERIES, IMAGES, PART, SCORED_PART)
 
 
 def mine(seed: int, queries: int, images: int, part: int, scored_part: int) -> dict[str, Any]:
-    """Compare the two on so many queries, the loop on `part` of them."""
+    """Compare both methods, the loop on `part` of the queries."""
     generator = torch.Generator().manual_seed(seed)
     scores, targets = realistic_scores(queries, images, generator)
     chosen = torch.randperm(queries, generator=generator)[:part].sort().values
@@ -79,16 +79,16 @@ def realistic_scores(
 ) -> tuple[Tensor, Tensor]:
     """Scores [Q, N] of low rank, like cosines, and targets [Q] that mostly score high."""
     targets = torch.randint(images, (queries,), generator=generator)
-    places = torch.randn(images, LATENT, generator=generator)
-    asked = places[targets] + torch.randn(queries, LATENT, generator=generator)
+    latent = torch.randn(images, LATENT, generator=generator)
+    queried = latent[targets] + torch.randn(queries, LATENT, generator=generator)
     normal = torch.nn.functional.normalize
-    return normal(asked, dim=1) @ normal(places, dim=1).T, targets
+    return normal(queried, dim=1) @ normal(latent, dim=1).T, targets
 
 
 def compare(
     scores: Tensor, targets: Tensor, chosen: Tensor, uniforms: Tensor, rule: NegativeRule
 ) -> dict[str, Any]:
-    """Time both ways to the sets of one rule, and hold the sets and the draws together."""
+    """Time both methods with one rule, and compare their sets and draws."""
     ours, drawn = timed(lambda: draw_in_chunks(scores, targets, rule, uniforms), times=3)
     peak = peak_mb()
     names = [f"B{image:09}" for image in range(scores.shape[1])]
@@ -114,14 +114,14 @@ def compare(
 def with_scoring(
     queries: int, images: int, part: int, uniforms: Tensor, generator: torch.Generator
 ) -> dict[str, Any]:
-    """Time ours from vectors of BLIP-2's shape on; it never holds all scores."""
-    asked, gallery = (
+    """Time ours including scoring, which never keeps all scores in memory."""
+    queried, gallery = (
         torch.nn.functional.normalize(torch.randn(shape, generator=generator), dim=-1)
         for shape in ((part, DIMENSIONS), (images, VECTORS, DIMENSIONS))
     )
     targets, uniforms = torch.randint(images, (part,), generator=generator), uniforms[:part]
     seconds, _ = timed(
-        lambda: draw_negatives(asked, gallery, targets, PUBLISHED, uniforms, "max", chunk=CHUNK)
+        lambda: draw_negatives(queried, gallery, targets, PUBLISHED, uniforms, "max", chunk=CHUNK)
     )
     return {
         "case": f"{PUBLISHED.strategy}, with scoring",
@@ -148,8 +148,8 @@ def draw_in_chunks(scores: Tensor, targets: Tensor, rule: NegativeRule, uniforms
     )
 
 
-def published_set(scores: Tensor, target: int, names: list[str], apart: int) -> set[str] | None:
-    """One query in the published manner; None where no pair of drops is found."""
+def published_set(scores: Tensor, target: int, names: list[str], gap: int) -> set[str] | None:
+    """One query as in the published code; None without a suitable pair of drops."""
     order = torch.argsort(scores, descending=True)
     ranking = order.tolist()
     ranked = scores[order].numpy()
@@ -158,9 +158,9 @@ def published_set(scores: Tensor, target: int, names: list[str], apart: int) -> 
         start += 1
     differences = np.diff(ranked[start:])
     steepest = np.argsort(differences)
-    for one, other in pairwise(steepest):
-        low, high = (one, other) if one < other else (other, one)
-        if high - low > apart:
+    for first, second in pairwise(steepest):
+        low, high = sorted((first, second))
+        if high - low > gap:
             between = ranking[start + low + 1 : start + high + 1]
             return {names[image] for image in between if names[image] != names[target]}
     return None
@@ -175,7 +175,7 @@ def equal(
     drawn: Drawn,
     names: list[str],
 ) -> bool:
-    """Whether every chosen query has the same set both ways, and our draws are from it."""
+    """Whether both methods give each chosen query the same set, and our draws are from it."""
     for query, theirs in zip(chosen.tolist(), sets, strict=True):
         mask, fell_back = negative_mask(scores[query, None], targets[query, None], rule)
         if (theirs is None) != bool(fell_back):
@@ -190,7 +190,7 @@ def equal(
 
 
 def timed(work: Callable[[], Result], *, times: int = 1) -> tuple[float, Result]:
-    """The best time of some runs, in seconds, and what the last gave."""
+    """The best time of some runs, in seconds, and the last result."""
     best = float("inf")
     for _ in range(times):
         start = time.perf_counter()
@@ -200,5 +200,5 @@ def timed(work: Callable[[], Result], *, times: int = 1) -> tuple[float, Result]
 
 
 def peak_mb() -> float:
-    """The most memory this process has held so far."""
+    """The most memory this process has used so far."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)

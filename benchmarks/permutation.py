@@ -1,11 +1,11 @@
-"""The paired permutation test of two metrics, grouped by query, against a loop over the queries.
+"""The paired permutation test of two metrics, grouped by query, compared with a loop.
 
 A human score and two metrics for each of 10 systems' sets of 610 queries, as ranks. A permutation
 swaps the metrics' ranks cell by cell; its statistic is the mean over the queries of the first
 metric's correlation less the second's. The loop does what published code does: for each permutation
-and query it swaps, and asks scipy for both correlations; the second case asks numpy instead, which
-checks less. Both ways get the same swaps. Ours is timed with drawing them and on all permutations;
-the loop, without `--full`, on a part, its time scaled to all.
+and query it swaps and computes both correlations with scipy, in the second case with numpy, which
+checks less. Both methods get the same swaps. Ours is timed on all permutations, including drawing
+them; without `--full` the loop is timed on a part and its time scaled to all.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ CLOSE = 1e-12
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
-    """Test both ways; the ratio is against the loop that asks scipy."""
+    """Run both tests; the ratio is to the loop with scipy."""
     return compare(seed, QUERIES, PERMUTATIONS, PERMUTATIONS if full else PART)
 
 
 def compare(seed: int, queries: int, permutations: int, part: int) -> dict[str, Any]:
-    """Compare the two on so many queries and permutations, the loop on `part` of these."""
+    """Compare both methods, the loop on `part` of the permutations."""
     tables = draw(np.random.default_rng(seed), queries)
     swaps = Swaps(permutations, seed)
     ours, test = min(
@@ -110,8 +110,8 @@ def mean_difference(
 ) -> float:
     """Correlate query by query, and average the differences."""
     differences = []
-    for human, one, other in zip(scores, first, second, strict=True):
-        differences.append(correlate(human, one) - correlate(human, other))
+    for human, x, y in zip(scores, first, second, strict=True):
+        differences.append(correlate(human, x) - correlate(human, y))
     return float(np.mean(differences))
 
 
@@ -123,16 +123,16 @@ LOOPS: dict[str, Correlate] = {
 
 def equal(sums: PairedSums, masks: np.ndarray, observed: float, drawn: np.ndarray) -> bool:
     """Whether ours gives the same difference, under each permutation too, and the same p."""
-    mine = sums.differences(masks)
+    ours = sums.differences(masks)
     return bool(
         abs(sums.difference() - observed) < CLOSE
-        and np.abs(mine - drawn).max() < CLOSE
-        and p_value(sums.difference(), mine) == p_value(observed, drawn)
+        and np.abs(ours - drawn).max() < CLOSE
+        and p_value(sums.difference(), ours) == p_value(observed, drawn)
     )
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds, and what the work gave."""
+    """Seconds, and the result."""
     start = time.perf_counter()
     result = work()
     return time.perf_counter() - start, result

@@ -1,4 +1,4 @@
-"""Potato (potato-annotation 2.12.1, GPL-3.0) as the other side: a separate process, no code of it.
+"""Potato (potato-annotation 2.12.1, GPL-3.0) for comparison: a separate process, none of its code.
 
 Its Python is named by HSFIQ_POTATO (default .venv-potato); `make bench-setup` installs it there.
 """
@@ -80,7 +80,7 @@ def served(folder: Path, images: Path, items: Sequence[Item], port: int) -> Iter
 
 
 def as_potato(item: Item) -> dict[str, object]:
-    """The item with its images' addresses."""
+    """The item with its images' URLs."""
 
     def gallery(names: object) -> list[dict[str, str]]:
         return [{"url": f"/media/{name}"} for name in names]  # type: ignore[attr-defined]
@@ -95,7 +95,7 @@ def as_potato(item: Item) -> dict[str, object]:
 
 
 def stored_answers(folder: Path) -> int:
-    """How many items Potato's files hold an answer to, all users together."""
+    """The number of answered items in Potato's files, over all users."""
     return sum(
         len(json.loads(path.read_text())["instance_id_to_label_to_value"])
         for path in (folder / "out").glob("*/user_state.json")
@@ -115,10 +115,10 @@ class PotatoUser:
         self._instance = self._open()
 
     def _open(self) -> str:
-        found = self._INSTANCE.search(self._browser.get("/annotate"))
-        if found is None:
+        match = self._INSTANCE.search(self._browser.get("/annotate"))
+        if match is None:
             raise RuntimeError("Potato shows no item")
-        return (found[1] or found[2]).decode()
+        return (match[1] or match[2]).decode()
 
     def cycle(self) -> None:
         """Save, move on, load the next item's page."""

@@ -1,4 +1,4 @@
-"""Our side of the load tests: a study on drawn garments, `hsfiq serve`, and people answering it."""
+"""Our side of the load tests: a study on drawn garments, `hsfiq serve`, and participants."""
 
 from __future__ import annotations
 
@@ -43,11 +43,10 @@ class Place:
 
     @property
     def url(self) -> str:
-        """The database's."""
+        """The database URL."""
         return f"sqlite:///{self.folder / 'hsfiq.db'}"
 
     def database(self) -> Database:
-        """The database, open."""
         return open_database(self.url)
 
 
@@ -78,11 +77,11 @@ def make_study(
 
 
 def items(place: Place) -> list[dict[str, object]]:
-    """The study's questions as any tool needs them: text, reference and sets as file names."""
+    """The study's questions for any tool: text, reference and sets as file names."""
     database = place.database()
     with database.reading() as session:
         pairs = session.scalars(select(Pair).join(Study).order_by(Pair.id)).all()
-        found: list[dict[str, object]] = [
+        questions: list[dict[str, object]] = [
             {
                 "id": f"q{number:03}",
                 "text": pair.query.text,
@@ -93,7 +92,7 @@ def items(place: Place) -> list[dict[str, object]]:
             for number, pair in enumerate(pairs)
         ]
     database.close()
-    return found
+    return questions
 
 
 class Server:
@@ -120,11 +119,11 @@ class Server:
             self._process.wait()
 
     def resident_mb(self) -> float:
-        """The memory that the process holds now."""
+        """The current memory of the process."""
         pid = self._process.pid if self._process else os.getpid()
         status = Path(f"/proc/{pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        return round(int(found[1]) / 1024, 1) if found else 0.0
+        match = re.search(r"VmRSS:\s+(\d+) kB", status)
+        return round(int(match[1]) / 1024, 1) if match else 0.0
 
 
 @dataclass(slots=True)
@@ -150,7 +149,7 @@ class Annotator:
             self.view = self.post("/practice", {})
 
     def enter_once(self) -> None:
-        """Enter the study unless that is done."""
+        """Enter the study, once only."""
         if not self.browser.cookies:
             self.enter()
 
@@ -160,7 +159,7 @@ class Annotator:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to ask."""
+        """Whether all questions are answered."""
         return bool(self.view["step"] == "done")
 
     def cycle(self) -> None:
@@ -199,7 +198,7 @@ class Annotator:
 
 
 def answers_by_question(place: Place) -> list[tuple[int, int, int]]:
-    """For each question that has answers: its pair, itself, and how many rows they are."""
+    """For each question that has answers: pair id, question id and number of rows."""
     database = place.database()
     with database.reading() as session:
         rows = session.execute(

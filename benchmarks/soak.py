@@ -1,9 +1,8 @@
 """Answers under kill -9: 30 people answer while the server is killed and started again.
 
-Everybody comes, gets their forms and consents while the server is being killed, and sends each
-answer until it is acknowledged, always under the same submit key, as the page does. In the end each
-acknowledged answer must be stored, in one row, and no pair may have more answers than the design
-wants.
+Participants enrol and consent while the server is being killed, and send each answer, always with
+the same submit key as the page does, until it is acknowledged. In the end each acknowledged answer
+must be stored in one row, and no pair may have more answers than the design requires.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SHORTEST, LONGEST = 0.3, 1.5
 
 @dataclass(slots=True)
 class Ledger:
-    """What the server has acknowledged, by submit key, and how long each took."""
+    """Submit keys that the server acknowledged, and the seconds each took."""
 
     acknowledged: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -50,7 +49,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
 
 
 def soak(place: Place, rounds: int, seed: int, people: int = PEOPLE) -> dict[str, Any]:
-    """Let people answer through `rounds` kills of the server, then hold both accounts together."""
+    """Let people answer during `rounds` kills of the server, then check the stored answers."""
     rng = Random(seed)
     tokens = make_study(place, people, QUESTIONS, seed, checks=True)
     server = Server(place, free_port())
@@ -66,38 +65,38 @@ def soak(place: Place, rounds: int, seed: int, people: int = PEOPLE) -> dict[str
         time.sleep(rng.uniform(SHORTEST, LONGEST))
         server.kill()
         server.start()
-    time.sleep(1)  # the last answers come through a server that stays
+    time.sleep(1)  # the last answers reach a running server
     ledger.over.set()
     for thread in threads:
         thread.join()
     server.kill()
-    return account(place, ledger, people, rounds)
+    return summarise(place, ledger, people, rounds)
 
 
 def answer_on(person: Annotator, ledger: Ledger) -> None:
-    """Answer until it is over; whatever the server does, no answer is given up."""
-    insist(person, person.enter, ledger)
+    """Answer until the run is over; retry every answer until the server replies."""
+    retry(person, person.enter, ledger)
     while not ledger.over.is_set() and not person.is_done:
-        insist(person, person.pass_checks, ledger)
+        retry(person, person.pass_checks, ledger)
         body = person.submission()
         begun = time.perf_counter()
 
         def submit(body: SubmitPayload = body) -> None:
             person.view = person.post("/submit", body)["view"]
 
-        if insist(person, submit, ledger):
+        if retry(person, submit, ledger):
             ledger.seconds.append(time.perf_counter() - begun)
             ledger.acknowledged.append(body["submit_key"])
     person.browser.close()
 
 
-def insist(person: Annotator, action: Callable[[], None], ledger: Ledger) -> bool:
-    """Do something until the server has answered; False if it refused, or if it is over."""
+def retry(person: Annotator, action: Callable[[], None], ledger: Ledger) -> bool:
+    """Repeat until the server replies; False if it refused or the run is over."""
     while True:
         try:
             action()
         except Refusal as refusal:
-            # A sum answered just before a kill is asked no more: load the state, as the page does.
+            # The check was answered just before a kill: reload the state, as the page does.
             ledger.refusals.append(str(refusal))
             action = person.enter
         except (OSError, http.client.HTTPException):
@@ -111,11 +110,11 @@ def insist(person: Annotator, action: Callable[[], None], ledger: Ledger) -> boo
             return action is not person.enter
 
 
-def account(place: Place, ledger: Ledger, people: int, restarts: int) -> dict[str, Any]:
-    """Hold what was acknowledged against what is stored, and that against the design.
+def summarise(place: Place, ledger: Ledger, people: int, restarts: int) -> dict[str, Any]:
+    """Compare acknowledged with stored answers, and these with the design.
 
-    Nobody revises here, so a second row of a question is a double; `people` answers to a pair are
-    what the design wants of it.
+    Nobody revises here, so a second row of a question is a duplicate; the design requires `people`
+    answers to each pair.
     """
     database = place.database()
     with database.reading() as session:

@@ -26,20 +26,20 @@ from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.scorer.scorer import paired_relevance
 
 SIDES = ("theirs", "ours")
-"""In the order in which they step: theirs fills the cache and leaves gradients to compare with."""
+"""In running order: theirs fills the cache and writes gradients to compare with."""
 ROLES = ("reference", "positive", "negative")
 TEXTS = ("is darker and has longer sleeves", "is red with a logo and no collar")
 DTYPE = torch.float16
 RELATIVE_TOLERANCE = 1e-3
-"""Of the gradients' difference to their length. The encoder meets an image in another batch when
-it fills the cache, where kernels may round otherwise, and then a token may in fp16."""
+"""Of the gradients' difference to their length. When the cache is
+filled, an image is in another batch, so kernels and then fp16 tokens may round differently."""
 WEIGHT = 0.02
 """Standard deviation of the random weights: BERT's."""
 DRAWING = {
     *(Tensor.normal_, Tensor.uniform_, Tensor.erfinv_, nn.init.normal_),
     *(nn.init.uniform_, nn.init.trunc_normal_, nn.init.kaiming_uniform_),
 }
-"""What layers draw their first weights with."""
+"""The functions that initialise weights."""
 
 Tokens = Callable[[], list[Tensor]]
 """References, positives and negatives of the batch: each [B, P, W]."""
@@ -68,7 +68,7 @@ class Stepper:
         start = time.perf_counter()
         self.optimizer.zero_grad()
         loss = self.loss(tokens())
-        loss.backward()
+        torch.autograd.backward(loss)
         self.optimizer.step()
         return loss.item(), time.perf_counter() - start
 
@@ -77,20 +77,20 @@ class Stepper:
         return {name: p.grad for name, p in self.trained.items() if p.grad is not None}
 
 
-class Undrawn(TorchFunctionMode):
-    """Leaves out the drawing of first weights, which takes longer than all else of building."""
+class SkipInitialisation(TorchFunctionMode):
+    """Skips weight initialisation, which takes most of the building time."""
 
     def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call what was to be called, unless it draws: that gives its tensor back."""
+        """Call the function; for an initialisation return its tensor unchanged."""
         if func in DRAWING:
             return args[0] if args else kwargs["tensor"]
         return func(*args, **(kwargs or {}))
 
 
 def random_blip2(architecture: Architecture, seed: int) -> Blip2:
-    """Build the model; all weights but the norms' are drawn alike, and biases are nought."""
+    """Build the model; all weights but the norms' have one distribution, and biases are zero."""
     generator = torch.Generator().manual_seed(seed)
-    with Undrawn():
+    with SkipInitialisation():
         blip2 = Blip2.random(architecture, generator)
     bound = WEIGHT * 3**0.5
     for name, weight in blip2.named_parameters():
@@ -103,7 +103,7 @@ def random_blip2(architecture: Architecture, seed: int) -> Blip2:
 
 @dataclass(frozen=True)
 class Case:
-    """What both sides step on."""
+    """The inputs of both sides."""
 
     folder: Path
     blip2: Blip2
@@ -118,13 +118,13 @@ def main(folder: Path, name: str, batch: int, seed: int, theirs: int, ours: int)
     Args:
         folder: for images, cache and results.
         name: of the architecture.
-        batch: triplets to a step.
-        seed: of whatever is drawn.
-        theirs: steps that are timed with the image encoder.
-        ours: those timed with the cache.
+        batch: triplets per step.
+        seed: of all random numbers.
+        theirs: timed steps with the image encoder.
+        ours: timed steps with the cache.
     """
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # a fork has none of the threads that were started before it
+    torch.set_num_threads(1)  # a fork does not inherit threads
     blip2 = random_blip2(ARCHITECTURES[name], seed)
     cache = FeatureCache.open(folder / "cache", blip2, DTYPE)
     case = Case(folder, blip2, cache, batch, seed)
@@ -135,10 +135,10 @@ def main(folder: Path, name: str, batch: int, seed: int, theirs: int, ours: int)
 
 
 def fork(function: Callable[..., None], *arguments: object) -> None:
-    """Call it in a process that begins with all that this one holds.
+    """Call the function in a forked process.
 
     Raises:
-        SystemExit: it failed, and has said why.
+        SystemExit: it failed, and printed why.
     """
     process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
     process.start()
@@ -148,7 +148,7 @@ def fork(function: Callable[..., None], *arguments: object) -> None:
 
 
 def measure(case: Case, side: str, steps: int, threads: int) -> None:
-    """Warm up, take the steps, and leave what was measured in a file."""
+    """Warm up, take the steps, and write the measurements to a file."""
     torch.set_num_threads(threads)
     files = draw_images(
         case.folder / "images", case.batch, case.blip2.preprocessing.size, case.seed
@@ -156,7 +156,7 @@ def measure(case: Case, side: str, steps: int, threads: int) -> None:
     case.cache.fill(files, batch=case.batch, device=torch.device("cpu"), workers=1)
     stepper = Stepper(case.blip2, [TEXTS[number % len(TEXTS)] for number in range(case.batch)])
     tokens = cached(case.cache, case.batch)
-    # Filling has warmed the image encoder up, and this warms up the rest, alike on both sides.
+    # Filling warmed up the image encoder; this warms up the rest, on both sides.
     stepper.step(tokens, case.seed)
     if side == "theirs":
         tokens = encoded(case.blip2, files, case.batch)
@@ -173,33 +173,33 @@ def measure(case: Case, side: str, steps: int, threads: int) -> None:
 
 
 def result_of(folder: Path, side: str) -> Path:
-    """Where a side leaves what it measured."""
+    """The file of a side's measurements."""
     return folder / f"{side}.json"
 
 
 def compare(side: str, loss: float, gradients: dict[str, Tensor], file: Path) -> dict[str, object]:
-    """Theirs leaves loss and gradients in a file, ours holds its own against them."""
+    """Theirs writes loss and gradients to a file, ours compares its own with them."""
     losses = {"loss": torch.tensor(loss)}
     if side == "theirs":
         save_file({**losses, **gradients}, file)
         return {}
     theirs = load_file(file)
-    apart = relative_difference(losses, {"loss": theirs.pop("loss")})
-    gradients_apart = relative_difference(gradients, theirs)
+    loss_difference = relative_difference(losses, {"loss": theirs.pop("loss")})
+    gradient_difference = relative_difference(gradients, theirs)
     return {
-        "equal": max(apart, gradients_apart) <= RELATIVE_TOLERANCE,
-        "gradient_difference": gradients_apart,
+        "equal": max(loss_difference, gradient_difference) <= RELATIVE_TOLERANCE,
+        "gradient_difference": gradient_difference,
     }
 
 
 def draw_images(folder: Path, batch: int, size: int, seed: int) -> dict[str, Path]:
-    """Write an image of noise for each role; files by image id, a role's one after the other.
+    """Write an image of noise for each role; return files by image id, grouped by role.
 
-    The batch's triplets show the same three: a step takes as long, and the cache is filled sooner.
+    All triplets share the three images: steps take equally long, and filling the cache is faster.
     """
     folder.mkdir(exist_ok=True)
     rng = np.random.default_rng(seed)
-    files = {}
+    files: dict[str, Path] = {}
     for role in ROLES:
         file = folder / f"{role}.png"
         noise = rng.integers(0, 256, (size, size, 3), dtype=np.uint8)
@@ -217,18 +217,18 @@ def cached(cache: FeatureCache, batch: int) -> Tokens:
 def encoded(blip2: Blip2, files: dict[str, Path], batch: int) -> Tokens:
     """Tokens that the image encoder computes, rounded as the cache rounds them."""
     pixels = torch.stack([blip2.preprocessing(Image.open(file)) for file in files.values()])
-    return lambda: [blip2.image_tokens(images).to(DTYPE) for images in pixels.split(batch)]
+    return lambda: [blip2.image_tokens(images).to(DTYPE) for images in torch.split(pixels, batch)]
 
 
 def relative_difference(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float:
     """The length of the difference of all tensors taken together, as a share of theirs.
 
-    Not of each tensor by itself: the gradient of a key's bias is nought but for rounding.
+    Not of each tensor by itself: the gradient of a key's bias is zero except for rounding.
     """
     if ours.keys() != theirs.keys():
         return float("inf")
-    apart = sum((ours[name] - theirs[name]).double().square().sum() for name in theirs)
-    return float((apart / sum(it.double().square().sum() for it in theirs.values())) ** 0.5)
+    squared = sum((ours[name] - theirs[name]).double().square().sum() for name in theirs)
+    return float((squared / sum(value.double().square().sum() for value in theirs.values())) ** 0.5)
 
 
 if __name__ == "__main__":

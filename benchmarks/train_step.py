@@ -1,9 +1,9 @@
-"""A training step that reads tokens from the cache, against one that runs the image encoder.
+"""A training step that reads tokens from the cache, compared with one that runs the image encoder.
 
-Both sides are processes of LAVIS' environment, timed in turn, which begin with the same random
+Both sides are processes of LAVIS' environment, timed in turn, with the same random initial
 weights of the published shapes: forward, backward and AdamW on the published loss. Ours reads
 reference, positive and negative from a feature cache on disk (fp16, memory-mapped); theirs encodes
-the three every step, as the published code does, and is given decoded pixels for nothing. `equal`:
+the three every step, as the published code does, with decoding of images not timed. `equal`:
 with tokens rounded to fp16 on that side too, the first timed step's loss and its gradient agree
 but for rounding; dropout draws the same on both sides.
 """

@@ -36,8 +36,9 @@ def main() -> None:
         release, metrics=["recall@5", "reciprocal-rank"], scores=["reciprocal-rank.csv"]
     )
     for name, metric in report.analysis.metrics.items():
-        interval = metric.spearman.ci
-        print(f"{name}: rho {metric.spearman.rho:.3f} [{interval.low:.3f}, {interval.high:.3f}]")
+        interval = metric.spearman.ci  # None if undefined
+        bounds = f" [{interval.low:.3f}, {interval.high:.3f}]" if interval else ""
+        print(f"{name}: rho {metric.spearman.rho:.3f}{bounds}")
     report.save("report")
     print("report/report.html written")
 
