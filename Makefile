@@ -36,11 +36,14 @@ node_modules/.installed: package.json package-lock.json
 demo: $(VENV)/.annotate  ## Serve a ready study at http://127.0.0.1:7860
 	$(BIN)/hsfiq demo $(ARGS)
 
+# A module's tests run in one worker, which makes their shared fixtures once.
+PARALLEL := --numprocesses auto --dist loadscope --no-loadscope-reorder
+
 test: $(VENV)/.test  ## Run the test suite
-	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 coverage: $(VENV)/.test  ## Run the test suite and print line and branch coverage
-	$(BIN)/python -m pytest --numprocesses auto --cov --cov-report=term:skip-covered $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --cov --cov-report=term:skip-covered $(ARGS)
 
 # LAVIS has an environment outside the checkout. It is built when its versions change, which takes minutes.
 LAVIS := $(PYTHON) benchmarks/lavis_venv.py

@@ -24,6 +24,12 @@ POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
 SHARED_VARIABLE = "HSFIQ_SHARED"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put modules with slow tests first, so that no worker is left alone with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def do_without(reason: str) -> NoReturn:
     """Skip the test with this reason; where everything has to be there (CI), fail it."""
     if os.environ.get("CI") == "true":

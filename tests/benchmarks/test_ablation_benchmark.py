@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks import ablation, ablation_report
+from benchmarks import ablation, ablation_report, ablation_trials
 from benchmarks.ablation import FIGURES, FULL, Plan
 from benchmarks.ablation_trials import (
     BESIDE,
@@ -25,9 +25,11 @@ from benchmarks.ablation_trials import (
     Trial,
     target_ranks,
 )
+from hsfiq.demo import study
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query, SystemLists
 from hsfiq.model.evaluation.metrics import evaluate
 from hsfiq.model.recipes.recipe import changes
+from tests.in_process import run_command
 
 RESAMPLES = 20
 
@@ -37,8 +39,17 @@ def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ablation, "RESAMPLES", RESAMPLES)
 
 
+def set_up_worker() -> None:
+    """Prepare a process of the benchmark's pool: commands run in it, on fewer pictures."""
+    ablation_trials.one_thread()
+    vars(ablation_trials)["hsfiq"] = run_command
+    vars(study)["GARMENTS_PER_CATEGORY"] = 40
+
+
+@pytest.mark.slow
 def test_the_whole_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(ablation, "STRATEGIES", ("corpus", "qure"))
+    monkeypatch.setattr(ablation, "one_thread", set_up_worker)
     plan = Plan(seeds=1, limit=40, epochs=5, answers=100, sizes=())
     result = ablation.measure(seed=3, plan=plan)
     assert result["simulated"]

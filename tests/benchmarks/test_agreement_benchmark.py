@@ -10,6 +10,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from benchmarks import agreement
+from hsfiq.demo import study
+from tests.in_process import run_command
 
 RESAMPLES = 20
 
@@ -20,7 +22,8 @@ def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_whole_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(agreement, "hsfiq", run_command)
+    monkeypatch.setattr(study, "GARMENTS_PER_CATEGORY", 40)
     options = ("--limit", "60", "--set", "epochs=5")
     result = agreement.measure(seed=3, answers=100, splits=("val",), training=options)
     assert result["simulated"]
