@@ -23,6 +23,9 @@ POSTGRES_VARIABLE = "HSFIQ_TEST_POSTGRES_URL"
 POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
 SHARED_VARIABLE = "HSFIQ_SHARED"
 
+# Test workers already use every core, and tests' tensors are small. Subprocesses inherit this.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put modules with slow tests first, so that no worker is left alone with one at the end."""
