@@ -1,8 +1,8 @@
-"""Releases: a study's answers as a folder that stands on its own.
+"""Releases: a study's answers as a self-contained folder.
 
-The path of an answer: `rows` reads it from the database, `filters` keeps or drops it, `splits` puts
-it into train or test if that is wanted, `content` makes the files, and `folder` writes them all or
-none. `reader` reads them back.
+`rows` reads the answers from the database, `filters` keeps or drops them, `splits` optionally
+divides them into train and test, `content` makes the files, and `folder` writes all or none of
+them. `reader` reads a release.
 """
 
 from hsfiq.releases.content import Release, build

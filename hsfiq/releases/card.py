@@ -19,14 +19,9 @@ SPLIT_RULES = {
 
 
 def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str:
-    """Return the card as Markdown; its front matter tells `datasets` where the tables are.
-
-    Args:
-        manifest: of the release.
-        schemas: of the tables of this release.
-    """
+    """Return the card as Markdown; its front matter tells `datasets` where the tables are."""
     counts, funnel = manifest["counts"], manifest["funnel"]
-    # `datasets` cannot load a table without rows, which only `exclusions` can be.
+    # `datasets` cannot load a table without rows; only `exclusions` can be empty.
     loadable = [
         table for table in schemas if table != "exclusions" or funnel["kept"] < funnel["assigned"]
     ]
@@ -83,7 +78,6 @@ def choice_section(chosen_by: Mapping[str, Any]) -> str:
 
 
 def split_section(split: Mapping[str, Any]) -> str:
-    """Describe the split."""
     parts = "".join(f"| {part} | {count:,} |\n" for part, count in split["n"].items())
     return (
         f"## Split\n\nBy {split['by']}, test share {split['test_share']}, seed {split['seed']}; "

@@ -1,6 +1,6 @@
 """The files of a release: the same database state and options give the same bytes.
 
-So no file holds the time of the export or a path of the machine. Rows are in the study's order.
+So no file contains the time of the export or a path on this machine. Rows are in the study's order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hsfiq.releases.croissant import croissant
 from hsfiq.releases.filters import FilteredQuestions, Filters, Kind, filter_questions
 from hsfiq.releases.layouts.hpfiq import layout_obstacle, to_hpfiq
 from hsfiq.releases.manifest import MANIFEST
-from hsfiq.releases.rows import QueryRow, QuestionRow, read_questions
+from hsfiq.releases.rows import QuestionRow, read_questions
 from hsfiq.releases.schemas import SCHEMAS
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
 from hsfiq.study.config import CHOSEN_BY
@@ -40,12 +40,9 @@ class Release:
     Attributes:
         name: `<study>-<kind>`.
         version: like 1.0.0.
-        kind: "hs" or "hp".
-        questions: those kept and excluded, and the funnel.
-        split: the part of each question, if the release has a split.
         files: their contents by name.
-        content_sha256: digest of the data, the filters and the split's options. The versions of
-            the release and of hsfiq do not change it.
+        content_sha256: digest of the data, the filters and the split's options, independent of the
+            versions of the release and of hsfiq.
         notes: what the release lacks, and why.
     """
 
@@ -141,21 +138,17 @@ def make_tables(questions: FilteredQuestions) -> dict[str, list[dict[str, Any]]]
     """Return the rows of each table."""
     queries = {question.query_id: question.query for question in questions.kept}
     return {
-        "queries": [query_row(query) for query in sorted(queries.values(), key=lambda q: q.key)],
+        "queries": [
+            {name: value for name, value in asdict(query).items() if name != "key"}
+            for query in sorted(queries.values(), key=lambda query: query.key)
+        ],
         "sets": [row for question in questions.kept for row in set_rows(question)],
-        "preferences": [preference_row(question) for question in questions.kept],
+        "preferences": [
+            {name: getattr(question, name) for name in SCHEMAS["preferences"].names}
+            for question in questions.kept
+        ],
         "exclusions": [exclusion.row() for exclusion in questions.excluded],
     }
-
-
-def query_row(query: QueryRow) -> dict[str, Any]:
-    """Return the row of `queries`: every field but the database key."""
-    return {name: value for name, value in asdict(query).items() if name != "key"}
-
-
-def preference_row(question: QuestionRow) -> dict[str, Any]:
-    """Return the row of `preferences`: the attributes that are columns."""
-    return {name: getattr(question, name) for name in SCHEMAS["preferences"].names}
 
 
 def set_rows(question: QuestionRow) -> Iterable[dict[str, Any]]:
@@ -178,7 +171,6 @@ def set_rows(question: QuestionRow) -> Iterable[dict[str, Any]]:
 
 
 def parquet(rows: list[dict[str, Any]], schema: pa.Schema) -> bytes:
-    """Return the rows as a Parquet file."""
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
     return sink.getvalue()
@@ -193,20 +185,18 @@ def jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
 
 
 def indented_json(value: object) -> bytes:
-    """Return JSON for people and programs."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def sha256(data: bytes) -> str:
-    """Return the digest in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def digest_content(
     files: dict[str, bytes], name: str, filters: Filters, split: Split | None
 ) -> str:
-    """Digest the options and the text files; pyarrow's versions write Parquet differently."""
+    """Digest the options and the text files; Parquet files differ between versions of pyarrow."""
     digests = {path: sha256(data) for path, data in files.items() if not path.endswith(".parquet")}
-    # Without a split, nothing is added, so that releases older than splits keep their digest.
+    # Without a split nothing is added, so that releases older than splits keep their digest.
     options = [asdict(filters), *([asdict(split)] if split else [])]
     return sha256(json.dumps([name, *options, digests], sort_keys=True).encode())

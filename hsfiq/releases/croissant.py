@@ -65,13 +65,7 @@ CONTEXT = {
 def croissant(
     manifest: Mapping[str, Any], files: Mapping[str, bytes], schemas: Mapping[str, pa.Schema]
 ) -> dict[str, Any]:
-    """Return the metadata as a JSON object.
-
-    Args:
-        manifest: of the release.
-        files: their contents by name.
-        schemas: of the tables of this release.
-    """
+    """Return the metadata as a JSON object; `files` are the release's contents by name."""
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -104,7 +98,6 @@ def croissant(
 
 
 def describe_column(table: str, column: pa.Field[Any]) -> dict[str, Any]:
-    """Return the Croissant field of a column."""
     return {
         "@type": "cr:Field",
         "@id": f"{table}/{column.name}",

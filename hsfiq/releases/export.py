@@ -1,4 +1,4 @@
-"""Exporting a study: the releases that its answers make, written to their folders."""
+"""Exporting a study: making the releases of its answers and writing them to their folders."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def export_releases(
         kinds: one or both.
         filters: drop questions.
         split: drawn from the questions kept.
-        parent: takes `<study>-<kind>-<version>` for each kind.
-        folder: the folder itself, for a single kind; then `parent` does not matter.
-        version: of the releases; needed if their content has changed.
+        parent: the folder for `<study>-<kind>-<version>` of each kind.
+        folder: the release folder itself, for a single kind; then `parent` is ignored.
+        version: of the releases; required if their content has changed.
         force: replace an existing release.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The filters of a release: which questions it keeps, and why it drops each of the others.
+"""The filters of a release: which questions it keeps, and why it drops the others.
 
 The rules of `invalid` and their order are the papers' (CIRQRS Table 1; QuRe section 5.1): both
 releases drop questions flagged irrelevant, `hp` also those whose preferred set has the strictly
@@ -16,10 +16,10 @@ from hsfiq.releases.rows import QuestionRow
 
 Kind = Literal["hs", "hp"]
 Rule = Callable[[QuestionRow], str | None]
-"""Returns the value that drops a question, None to keep the question."""
+"""Returns the value for which it drops a question; None to keep the question."""
 
 ONLY_IF_IT_DROPS = {"handed-on", "check", "excluded"}
-"""Rules that have a step in the funnel only if they drop a question, as in few studies."""
+"""Rules that are in the funnel only if they drop a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Exclusion:
     value: str
 
     def row(self) -> dict[str, Any]:
-        """The row of `exclusions`."""
+        """Return the row of `exclusions`."""
         return {
             "question_id": self.question.question_id,
             "participant_id": self.question.participant_id,
@@ -115,12 +115,12 @@ def rules(kind: Kind, filters: Filters) -> Iterator[tuple[str, Rule]]:
 
 
 def reassigned(question: QuestionRow) -> str | None:
-    """Left by its participant; it is again in the form of the next participant."""
+    """Left by its participant, and now in another participant's form."""
     return "left by its participant" if question.reassigned else None
 
 
 def attention_check(question: QuestionRow) -> str | None:
-    """A gold or repeated pair."""
+    """A gold pair or a repeated pair."""
     return question.check
 
 
@@ -130,7 +130,6 @@ def excluded_participant(question: QuestionRow) -> str | None:
 
 
 def unanswered(question: QuestionRow) -> str | None:
-    """Without any response."""
     return None if question.revision else "no response"
 
 
@@ -140,7 +139,6 @@ def skipped(question: QuestionRow) -> str | None:
 
 
 def irrelevant(question: QuestionRow) -> str | None:
-    """Flagged irrelevant."""
     return "flagged" if question.irrelevant else None
 
 

@@ -20,7 +20,7 @@ _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A release, its folder, and whether the folder had to be written."""
+    """A release in its folder; `written` is false if the folder had the same content already."""
 
     folder: Path
     release: Release
@@ -62,8 +62,8 @@ def write_next_version(
     """Write `parent/<name>-<version>`, unless the newest version there has the same content.
 
     Args:
-        build: makes the release with the version that it is given.
-        parent: holds the releases.
+        build: makes the release with a given version.
+        parent: the folder of the releases.
         name: of the release, without its version.
         version: the version to write; by default the newest, or 1.0.0.
         force: replace that version if it exists.
@@ -120,12 +120,11 @@ def versions_in(parent: Path, name: str) -> list[str]:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return the version's numbers, to sort by."""
     return tuple(int(part) for part in version.split("."))
 
 
 def newest_release(parent: Path, kind: str) -> Path | None:
-    """Find the release of this kind that was written last, among each study's highest versions."""
+    """Return the most recently written release among each study's highest versions of this kind."""
     newest: dict[str, tuple[tuple[int, ...], Path]] = {}
     for folder in parent.iterdir() if parent.is_dir() else ():
         manifest = read_manifest(folder)
@@ -144,21 +143,18 @@ def newest_release(parent: Path, kind: str) -> Path | None:
 
 
 def releases_holding(parent: Path, study: str, participant: str) -> list[Path]:
-    """Find the releases in `parent` that hold answers of a participant of the study.
-
-    Exclusions count as well: they tell about answers that the release dropped.
-    """
-    folders = []
-    for folder in sorted(parent.iterdir() if parent.is_dir() else ()):
-        manifest = read_manifest(folder)
-        is_of_study = manifest is not None and manifest.get("study") == study
-        if is_of_study and participant in participants_in(folder):
-            folders.append(folder)
-    return folders
+    """Return the releases in `parent` with answers, kept or dropped, of a study's participant."""
+    return [
+        folder
+        for folder in sorted(parent.iterdir() if parent.is_dir() else ())
+        if (manifest := read_manifest(folder)) is not None
+        and manifest.get("study") == study
+        and participant in participants_in(folder)
+    ]
 
 
 def participants_in(release: Path) -> set[str]:
-    """Read whose answers a release holds or has dropped; an unreadable table counts as empty."""
+    """Return the participants with answers kept or dropped; an unreadable table counts as empty."""
     participants: set[str] = set()
     with suppress(UnreadableInput):
         rows = read_rows(release / PREFERENCES, ("participant_id",))

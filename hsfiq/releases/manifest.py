@@ -10,9 +10,9 @@ MANIFEST = "manifest.json"
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Read the manifest of a release folder; None if the folder has none of ours.
+    """Read the manifest of a folder; None if the folder is not a release of ours.
 
-    Other programs name files manifest.json, too.
+    Other programs also write files named manifest.json.
     """
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
-"""The tables of a release folder as typed records: the one reader of `hsfiq` and `hsfiq.model`.
+"""Reading the tables of a release folder as typed records, for `hsfiq` and `hsfiq.model`.
 
-Only the columns that are used are read; `hsfiq.releases.schemas` lists all of them.
+Only the columns in use are read; `hsfiq.releases.schemas` lists all of them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def read_queries(release: Path) -> dict[str, ReleasedQuery]:
     """Read the queries of a release, by id.
 
     Raises:
-        UnreadableInput: the table is missing or unreadable, or a value is.
+        UnreadableInput: the table is missing or unreadable.
     """
     columns = ("query_id", "triplet_id", "dataset", "reference_id", "target_id", "text")
     rows = read_rows(release / QUERIES, columns, nullable=("target_id",))
@@ -84,7 +84,7 @@ def read_queries(release: Path) -> dict[str, ReleasedQuery]:
 
 
 def read_sets(release: Path) -> list[ReleasedSet]:
-    """Read the retrieved sets of a release in its order.
+    """Read the retrieved sets of a release.
 
     Raises:
         UnreadableInput: a table is missing or unreadable, or a set's query is missing.
@@ -109,11 +109,10 @@ def read_sets(release: Path) -> list[ReleasedSet]:
 
 
 def read_preferences(release: Path) -> list[ReleasedPreference]:
-    """Read the answered questions of a release in its order.
+    """Read the answered questions of a release.
 
     Raises:
-        UnreadableInput: the table is missing or unreadable, or a score or a preference is not
-            possible.
+        UnreadableInput: the table is missing or unreadable, or a score or preference is invalid.
     """
     path = release / PREFERENCES
     columns = (
@@ -136,7 +135,7 @@ def read_preferences(release: Path) -> list[ReleasedPreference]:
 
 
 def read_exclusions(release: Path) -> list[ReleasedExclusion]:
-    """Read the dropped questions of a release in its order.
+    """Read the dropped questions of a release.
 
     Raises:
         UnreadableInput: the table is missing or unreadable.
@@ -172,16 +171,10 @@ def read_rows(
     nullable: Collection[str] = (),
     remedy: str = NAME_A_RELEASE,
 ) -> list[dict[str, Any]]:
-    """Read some columns of a table, row by row.
-
-    Args:
-        path: of the table's Parquet file.
-        columns: the columns to read.
-        nullable: those that may hold nulls.
-        remedy: what to do if the table cannot be used.
+    """Read columns of a Parquet file as rows; only the `nullable` ones may contain nulls.
 
     Raises:
-        UnreadableInput: the file is missing or unreadable, lacks a column, or holds a null.
+        UnreadableInput: the file is missing or unreadable, lacks a column, or contains a null.
     """
     if not path.is_file():
         raise UnreadableInput(str(path), "there is no such file", remedy)

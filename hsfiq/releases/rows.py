@@ -33,7 +33,7 @@ from hsfiq.text import shown
 
 @dataclass(frozen=True, slots=True)
 class QueryRow:
-    """A row of `queries`, and the query's database key, by which the rows are sorted."""
+    """A row of `queries`, with the query's database key, by which the rows are sorted."""
 
     key: int
     query_id: str
@@ -58,16 +58,14 @@ class RetrievedSetRow:
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """A participant's question with its latest answer.
-
-    It has all columns of `preferences`, and what the filters need.
+    """A participant's question with its latest answer: the columns of `preferences`, and more.
 
     Attributes:
         pair_id: the same for all questions about the same two retrieved sets.
-        text: as its source spells it.
+        text: exactly as in its source.
         sets: set 1 and set 2, as shown.
-        orders: of each set, the places of its images as shown; None for the ranked order.
-        reassigned: whether its participant left it to another one, in whose form it is again.
+        orders: for each set, the order in which its images were shown; None for the ranked order.
+        reassigned: whether the question was left and is now in another participant's form.
         check: the kind of attention check that the question is, if any.
         skipped: why the question was skipped, if it was.
         score_1: of set 1, 1 to 5; like `score_2` and `preferred`, None without an answer.
@@ -105,33 +103,28 @@ class QuestionRow:
 
     @property
     def query_id(self) -> str:
-        """The column `query_id`."""
         return self.query.query_id
 
     @property
     def set_1(self) -> str:
-        """The column `set_1`."""
         return set_id(self.question_id, 1)
 
     @property
     def set_2(self) -> str:
-        """The column `set_2`."""
         return set_id(self.question_id, 2)
 
     @property
     def system_1(self) -> str | None:
-        """The column `system_1`."""
         return self.sets[0].system
 
     @property
     def system_2(self) -> str | None:
-        """The column `system_2`."""
         return self.sets[1].system
 
 
 @dataclass(frozen=True, slots=True)
 class FormRow:
-    """A form that a participant has got; an imported one may hold no question."""
+    """A participant's form; an imported one may have no questions."""
 
     participant_id: str
     form: str
@@ -140,7 +133,7 @@ class FormRow:
 
 
 def read_questions(session: Session, study: Study) -> list[QuestionRow]:
-    """Read every question that a participant has got, by participant, form and place."""
+    """Read all assigned questions, by participant, form and place."""
     queries = read_queries(session, study)
     sets = read_sets(session, study)
     pair_ids = read_pair_ids(session, study, queries)
@@ -150,7 +143,7 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
         select(
             Response.question_id,
             func.max(Response.revision).label("revision"),
-            # An answer took the time of all its revisions: changing it does not make it faster.
+            # All revisions count, so that changing an answer does not make it faster.
             func.sum(Response.active_seconds).label("active_seconds"),
         )
         .group_by(Response.question_id)
@@ -213,7 +206,7 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
 
 
 def read_forms(session: Session, study: Study) -> list[FormRow]:
-    """Read every form that a participant has got, by participant and position."""
+    """Read all assigned forms, by participant and position."""
     rows = session.execute(
         select(Participant.name, Form.name, Form.category, func.count(Question.id))
         .select_from(Form)
@@ -284,7 +277,7 @@ def queries_of(study: Study) -> Select[int]:
 
 
 def read_pair_ids(session: Session, study: Study, queries: dict[int, QueryRow]) -> dict[int, str]:
-    """Give each pair an outside id: its query's id, and its number among that query's pairs."""
+    """Return each pair's outside id: its query's id and its number among the query's pairs."""
     numbers: dict[int, int] = defaultdict(int)
     ids = {}
     rows = session.execute(

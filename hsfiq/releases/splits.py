@@ -1,7 +1,7 @@
 """Splits for training and testing: drawing them, and verifying that nothing leaks.
 
-What is held out is drawn by triplet, by participant or by both. A triplet with its captions in the
-other order, or with any other text, is the same triplet.
+Triplets, participants or both are held out. All queries of a triplet, such as with its captions in
+the other order, belong to the same triplet.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SPLITS_BY: tuple[SplitBy, ...] = get_args(SplitBy)
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The options of a split: what is held out for testing, and which share of it.
+    """The options of a split: what is held out for testing, and its share.
 
     Raises:
         UnreadableInput: the share is not between 0 and 1.
@@ -54,14 +54,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class DrawnSplit:
-    """A split: the part of each question, and what is held out.
-
-    Attributes:
-        split: the options.
-        parts: by question id, in the release's order.
-        triplets: the ids of those held out.
-        participants: the ids of those held out.
-    """
+    """A split: the part of each question by its id, and the held-out triplets and participants."""
 
     split: Split
     parts: dict[str, Part]
@@ -88,9 +81,9 @@ class DrawnSplit:
 def draw_split(questions: Sequence[QuestionRow], split: Split) -> DrawnSplit:
     """Put each question into a part.
 
-    A question about something held out is a test question, any other a train question. By `both`,
-    a question with only a held-out triplet or only a held-out participant is unused, since it would
-    leak into either part.
+    Questions with a held-out triplet or participant are test questions, the others are train
+    questions. By `both`, a question with only one of the two held out is unused, since it would
+    leak into the other part.
 
     Raises:
         NothingToDo: there are fewer than two triplets or participants, or a part would be empty.
@@ -126,8 +119,8 @@ def draw_split(questions: Sequence[QuestionRow], split: Split) -> DrawnSplit:
 def held_out(ids: Iterable[str], noun: str, split: Split) -> frozenset[str]:
     """Draw the ids to hold out, as close to the share as possible.
 
-    Each id is ranked by a number that depends only on the seed and on the id. So the order of the
-    rows does not matter, and a study that grows keeps nearly everything that it held out.
+    The ids are sorted by a random number that depends only on the seed and the id. So the order of
+    the rows does not matter, and if the study grows, nearly all held-out ids stay held out.
 
     Raises:
         NothingToDo: there are fewer than two ids, or the share holds out none or all of them.
@@ -149,7 +142,7 @@ def held_out(ids: Iterable[str], noun: str, split: Split) -> frozenset[str]:
 
 
 def triplet_of(id_: str) -> str:
-    """Return the triplet's id, given it or the id of any of its queries.
+    """Return the id of the triplet with this id, or of the query with this id.
 
     >>> triplet_of("shirt.val.12~"), triplet_of("shirt.val.12#3"), triplet_of("shirt.val.12")
     ('shirt.val.12', 'shirt.val.12', 'shirt.val.12')
@@ -165,19 +158,15 @@ def triplet_of(id_: str) -> str:
 def verify_no_leak(release: Path) -> dict[str, Part]:
     """Read a release's split and verify that nothing is in both train and test.
 
-    Neither the manifest's counts nor the drawing are trusted: the triplet and the participant of
-    each question are looked up in the tables. A triplet is identified by its own id and by its
-    queries', whatever the order of the captions.
-
-    Args:
-        release: the folder, as `hsfiq export --split` writes it.
+    The triplet and the participant of each question are looked up in the tables; the manifest's
+    counts are not used. A triplet is identified by its own id and by its queries' ids.
 
     Returns:
         The part of every question, by its id.
 
     Raises:
-        UnreadableInput: a triplet or a participant is in both parts (the first is named), the
-            release has no split, or its tables do not fit together.
+        UnreadableInput: a triplet or a participant is in both parts, the release has no split, or
+            its tables are inconsistent.
     """
     by = split_by(release)
     parts = read_parts(release)
@@ -204,7 +193,7 @@ def verify_no_leak(release: Path) -> dict[str, Part]:
 
 
 def split_by(release: Path) -> SplitBy:
-    """Read from the manifest what the split holds out.
+    """Read from the manifest what is held out.
 
     Raises:
         UnreadableInput: the release has no split.
@@ -233,9 +222,9 @@ def require_one_part(
 
     Args:
         noun: triplet or participant.
-        members: for each question, the id of its triplet or participant, and its own.
+        members: the id of each question's triplet or participant, with the question's id.
         parts: by question id.
-        where: the file that an error names.
+        where: the file to name in an error.
     """
     questions: dict[str, dict[Part, str]] = {}
     for id_, question in members:
