@@ -1,7 +1,7 @@
-"""The command line, the only part of `hsfiq` that imports from all packages.
+"""The command line, the only package that imports from all others.
 
-A command imports what it needs when it runs, so that `hsfiq --help` is fast. Errors become one line
-and an exit code here and nowhere else.
+Commands import other modules only when they run, so that `hsfiq --help` is fast. Errors become
+one line and an exit code here.
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ show.register(app)
 
 
 def show_version(wanted: bool) -> None:
-    """Print the version and stop."""
     if wanted:
         typer.echo(f"hsfiq {__version__}")
         raise typer.Exit
@@ -85,20 +84,20 @@ def root(
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code: 0 done, 1 the data says no, 2 unusable input."""
-    # --debug may be anywhere: after an error, people append it.
+    # --debug may be anywhere, since users append it after an error.
     debug = "--debug" in arguments
     rest = [argument for argument in arguments if argument != "--debug"]
     try:
         result = app(args=rest, prog_name="hsfiq", standalone_mode=False)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader of our output has ended, as in `| head`
+    except BrokenPipeError:  # the program that reads our output has ended, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
@@ -119,7 +118,7 @@ def run(arguments: Sequence[str]) -> int:
 def explain(error: Exception) -> tuple[str | None, int]:
     """Return the message and the exit code of an error that the user can fix; (None, 1) for a bug.
 
-    The message is one line, but for a study's file with several mistakes.
+    The message has one line, or one for each mistake in a study's file.
     """
     if isinstance(error, HsfiqError):
         lines = error.lines if isinstance(error, ConfigErrors) else [str(error)]
@@ -142,11 +141,11 @@ UNUSABLE = {
     *("OperationalError", "DatabaseError"),
     *("InsufficientPrivilege", "ReadOnlySqlTransaction"),  # PostgreSQL's own
 }
-"""Errors of the database that are no bugs of ours."""
+"""Database errors that are not bugs."""
 
 
 def explain_others(error: Exception) -> tuple[str | None, int]:
-    """Do the same for errors of other packages, by name, since they may not be installed."""
+    """Explain errors of packages that may not be installed, by the names of their classes."""
     package = type(error).__module__.partition(".")[0]
     if package == "sqlalchemy" and "sqlalchemy.exc" in sys.modules:
         orig = getattr(error, "orig", None)
@@ -161,6 +160,6 @@ def explain_others(error: Exception) -> tuple[str | None, int]:
 
 
 def one_line(text: str) -> str:
-    """Return the text without line breaks and without control characters."""
+    """Return the text without line breaks, and with control characters escaped."""
     spaced = " ".join(text.split())
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in spaced)

@@ -1,4 +1,4 @@
-"""Shared by the commands: the database option, the study, imports of extras, printing results."""
+"""Shared by the commands: database, study, imports of extras, printing of results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RELEASES = Path("releases")
-"""Where `hsfiq export` writes releases."""
+"""The default folder of `hsfiq export`."""
 
 DATABASE_VARIABLE = "HSFIQ_DATABASE_URL"
 
@@ -45,7 +45,7 @@ StudyOption = Annotated[
 
 
 def database_url(ctx: typer.Context, chosen: str | None) -> str:
-    """Return the database's URL: the command's option, the root's, the variable or the default."""
+    """Return the database's URL: the command's option, `hsfiq`'s, the variable or the default."""
     from hsfiq.db.engine import DEFAULT_URL
 
     inherited = ctx.find_root().params.get("database")
@@ -62,11 +62,11 @@ def open_chosen(ctx: typer.Context, chosen: str | None, *, create: bool = True) 
 
 
 def chosen_study(session: Session, name: str | None) -> Study:
-    """Return the study of this name, or the only one.
+    """Return the study with this name, or the only study.
 
     Raises:
         NothingToDo: there is no study.
-        UnreadableInput: no study has the name, or none of several was named.
+        UnreadableInput: no study has the name, or there are several and none was named.
     """
     from hsfiq.collect.studies import list_studies
 
@@ -93,7 +93,7 @@ def perform_action(
     action: str,
     participant: str | None = None,
 ) -> OwnerAction:
-    """Perform one of `hsfiq.collect.owner_actions` on the chosen study or its participant."""
+    """Perform an action of `hsfiq.collect.owner_actions` on the chosen study or a participant."""
     from hsfiq.collect.owner_actions import perform, prepare
     from hsfiq.collect.participants import by_name
 
@@ -109,7 +109,7 @@ def perform_action(
 
 @contextmanager
 def requires(extra: str) -> Iterator[None]:
-    """Import from packages of an extra in this block; if one is not installed, name the extra.
+    """In this block, modules that need an extra are imported; an error names a missing extra.
 
     Raises:
         HsfiqError: a package is not installed.
@@ -124,12 +124,12 @@ def requires(extra: str) -> Iterator[None]:
 
 
 def print_result(result: dict[str, Any], text: str, *, as_json: bool) -> None:
-    """Print a result for a person, or as JSON for a program."""
+    """Print the text, or the result as JSON."""
     typer.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)
 
 
 def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:
-    """Return a function that shows a progress bar on a terminal while it iterates."""
+    """Return a function that iterates over rows with a progress bar, if on a terminal."""
 
     def track(rows: Sequence[T]) -> Iterable[T]:
         if not sys.stderr.isatty():
@@ -143,22 +143,14 @@ def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:
 
 
 def existing_folder(path: Path) -> Path:
-    """Return the folder.
-
-    Raises:
-        UnreadableInput: it is not a folder.
-    """
+    """Return the path, or raise `UnreadableInput` if it is not a folder."""
     if not path.is_dir():
         raise UnreadableInput(str(path), "there is no such folder")
     return path
 
 
 def newest_hp_release() -> Path:
-    """Return the newest hp release in `releases/`.
-
-    Raises:
-        UnreadableInput: there is none.
-    """
+    """Return the newest hp release in `releases/`, or raise `UnreadableInput`."""
     from hsfiq.releases import newest_release
 
     folder = newest_release(RELEASES, "hp")

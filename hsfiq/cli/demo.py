@@ -1,4 +1,4 @@
-"""`hsfiq demo`: a study on the drawn catalogue, served or answered, or the whole loop."""
+"""`hsfiq demo`: a study on the drawn catalogue, served or answered, or the full loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ SPLIT = "val"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command(epilog="Example: hsfiq demo --answers 1000 --seed 1 --dir simulated")(demo)
 
 
@@ -103,11 +102,7 @@ def demo(
 
 
 def chosen_split(name: str) -> Split:
-    """Return the split of this name.
-
-    Raises:
-        UnreadableInput: the catalogue has none.
-    """
+    """Return the split with this name, or raise `UnreadableInput`."""
     from hsfiq.drawn.triplets import SPLITS
 
     for split in SPLITS:
@@ -117,11 +112,7 @@ def chosen_split(name: str) -> Split:
 
 
 def require_alone(given: dict[str, bool]) -> None:
-    """Refuse options that do not go with --full.
-
-    Raises:
-        UnreadableInput: one of them was given.
-    """
+    """Raise `UnreadableInput` if an option was given that does not go with --full."""
     for option, is_given in given.items():
         if is_given:
             raise UnreadableInput(option, "does not go with --full", "leave one out")
@@ -131,11 +122,7 @@ def require_alone(given: dict[str, bool]) -> None:
 
 
 def open_folder(ctx: typer.Context, folder: Path) -> tuple[Database, Study | None]:
-    """Open the folder's database, making both if needed; return it and its study, if any.
-
-    Raises:
-        UnreadableInput: it is not a folder.
-    """
+    """Open the folder's database, creating both if needed; return it and its study, if any."""
     from hsfiq.db.engine import open_database
     from hsfiq.demo.folder import database_url
     from hsfiq.demo.study import find_study
@@ -150,11 +137,7 @@ def open_folder(ctx: typer.Context, folder: Path) -> tuple[Database, Study | Non
 
 
 def write(ctx: typer.Context, folder: Path, answers: int, seed: int, split: Split) -> None:
-    """Write a study that simulated annotators have answered.
-
-    Raises:
-        UnreadableInput: the folder holds a demo, or is not a folder.
-    """
+    """Write a study that simulated annotators have answered."""
     from hsfiq.demo.folder import database_url
 
     with requires("annotate"):
@@ -176,12 +159,7 @@ def serve(
     *,
     simulated: bool,
 ) -> None:
-    """Serve the study in the folder, which is made if needed.
-
-    Raises:
-        UnreadableInput: the study has other annotators, or its size is fixed already; the folder is
-            not a folder, or the port is taken.
-    """
+    """Serve the study in the folder, creating it if needed."""
     from hsfiq.demo.folder import database_url
 
     with requires("annotate"):
@@ -200,7 +178,7 @@ def serve(
             f"the study in {folder} has its size already",
             "leave it out, or name another --dir",
         )
-    app.listening(HOST, port).close()  # reports a taken port before the catalogue is drawn
+    app.listening(HOST, port).close()  # fails before the catalogue is drawn if the port is taken
     if study is None:
         typer.echo("drawing the catalogue ...", err=True)
         n_participants = participants or SERVED_PARTICIPANTS
@@ -214,19 +192,7 @@ def serve(
 
 
 def run_full(folder: Path, port: int, seed: int, *, opens: bool) -> None:
-    """Run the whole loop and open the report.
-
-    Args:
-        folder: takes everything; missing or empty.
-        port: of the served study.
-        seed: of all draws.
-        opens: whether to open the report in the browser.
-
-    Raises:
-        UnreadableInput: the folder holds something, the port is taken, or the seed is out of range.
-        HsfiqError: a package is not installed.
-        StepFailed: a command failed.
-    """
+    """Run the full loop in a missing or empty folder; open the report in a browser if `opens`."""
     from hsfiq.demo.loop import run_loop, wrap
     from hsfiq.demo.steps import REPORT, STANDARD, loop_steps
 
@@ -244,13 +210,7 @@ def run_full(folder: Path, port: int, seed: int, *, opens: bool) -> None:
 
 
 def require_ready(folder: Path, port: int, seed: int) -> None:
-    """Check everything that would make a later step fail.
-
-    Raises:
-        UnreadableInput: the folder holds something, the port is taken, or training does not accept
-            the seed, although commands that only draw do.
-        HsfiqError: a package is not installed.
-    """
+    """Check what would make a later step fail: folder, packages, the seed's range, the port."""
     if folder.exists() and not folder.is_dir():
         raise UnreadableInput(str(folder), "exists and is not a folder", "name another --dir")
     if folder.is_dir() and any(folder.iterdir()):

@@ -41,7 +41,6 @@ class Kind(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command(epilog="Example: hsfiq export --filter-invalid")(export)
 
 
@@ -129,11 +128,7 @@ def export(
 
 
 def chosen_split(by: SplitBy | None, seed: int | None, test_share: float | None) -> Split | None:
-    """Return the split that the options ask for, if any.
-
-    Raises:
-        UnreadableInput: the share is not between 0 and 1, or `--split` is missing.
-    """
+    """Return the split that the options describe, if any; raise `UnreadableInput` for bad ones."""
     from hsfiq.releases import Split
 
     if by is not None:
@@ -150,7 +145,7 @@ def chosen_split(by: SplitBy | None, seed: int | None, test_share: float | None)
 
 
 def describe(outcome: Outcome) -> str:
-    """Describe a release for a person: its folder, its funnel and its split."""
+    """Describe a release: its folder, its funnel and its split."""
     questions = outcome.release.questions
     state = "written" if outcome.written else "unchanged, nothing written"
     lines = [f"{outcome.folder}: {state}", f"  {'assigned':<14}{'':>8}{questions.n_assigned:>9,}"]
@@ -163,7 +158,7 @@ def describe(outcome: Outcome) -> str:
 
 
 def as_result(outcome: Outcome) -> dict[str, Any]:
-    """Describe a release for a program."""
+    """Return the JSON result for a release."""
     release = outcome.release
     return {
         "folder": str(outcome.folder),

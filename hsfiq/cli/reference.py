@@ -1,4 +1,4 @@
-"""The command line's reference: `python -m hsfiq.cli.reference > docs/cli.md` (`make docs`)."""
+"""Generates the command-line reference: `python -m hsfiq.cli.reference > docs/cli.md`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ unreadable input. Errors are one line on the error stream; `--debug` anywhere sh
 
 
 def reference() -> str:
-    """Every command's help as Markdown, the same on every terminal."""
+    """Return every command's help as Markdown, the same on every terminal."""
     root = cast("TyperGroup", typer.main.get_command(app))
     sections = [
         f"## {path}\n\n```text\n{help_of(path, command)}\n```\n"
@@ -35,14 +35,14 @@ def reference() -> str:
 def commands(
     command: TyperCommand | TyperGroup, path: str
 ) -> Iterator[tuple[str, TyperCommand | TyperGroup]]:
-    """The command and those below it, each with the words that call it."""
+    """Yield the command and its subcommands, each with the words that call it."""
     yield path, command
-    for name, below in getattr(command, "commands", {}).items():
-        yield from commands(below, f"{path} {name}")
+    for name, subcommand in getattr(command, "commands", {}).items():
+        yield from commands(subcommand, f"{path} {name}")
 
 
 def help_of(path: str, command: TyperCommand | TyperGroup) -> str:
-    """What `--help` prints on a terminal of `WIDTH` columns."""
+    """Return the output of `--help` on a terminal of `WIDTH` columns."""
     context = command.context_class(
         command,
         info_name=path,

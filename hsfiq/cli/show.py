@@ -23,7 +23,6 @@ LONGEST_LIST = 100
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command(epilog="Example: hsfiq show shirt.val.0 --data fashion-iq --run sprc.jsonl")(show)
 
 
@@ -107,5 +106,4 @@ def show(
 
 
 def file_name(query_id: str) -> str:
-    """Return a query's id as part of a file's name."""
     return re.sub(r"[^A-Za-z0-9._~#-]", "_", query_id)[:100]

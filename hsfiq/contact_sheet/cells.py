@@ -1,4 +1,4 @@
-"""One image on a sheet: its box, its frame, and what stands below it."""
+"""One image on a sheet: its box, its frame and its caption."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 Role = Literal["target", "truth", "reference"]
 Box = tuple[int, int, int, int]
-"""Left, top, right and bottom in pixels; right and bottom are outside."""
+"""Left, top, right and bottom in pixels; right and bottom are exclusive."""
 
 INK, SOFT_INK = "#1a1a1a", "#4d4d4d"
 LINE, EMPTY = "#c4c4c4", "#efefef"
 COLOURS: dict[Role, str] = {"target": "#00663f", "truth": "#0a4f9e", "reference": "#5a5a5a"}
 DASHES: dict[Role, int] = {"target": 0, "truth": 18, "reference": 5}
-"""Pixels of a dash of the frame: roles are told apart without colour; 0 is a solid frame."""
+"""Pixels of a dash of the frame, 0 for a solid one, so that roles do not differ only by colour."""
 
 FRAME = 5
-"""Pixels of a frame's line; it is drawn around the picture, never over it."""
+"""Width of a frame in pixels; it is drawn around the picture."""
 GAP = 2
 LINE_HEIGHT = 22
 CAPTION = 2 * LINE_HEIGHT + 6
-"""Pixels below a box: rank, role and score, then the image's id."""
+"""Pixels below a box, for two lines: rank, role and score; the image's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands at a box: an image, why it has no picture, what it is to the query."""
+    """An image in a box; `reason` says why it has no picture."""
 
     image: str
     box: Box
@@ -43,7 +43,7 @@ class Cell:
 
 
 def draw_cell(page: Image.Image, cell: Cell, picture: Image.Image | None, fonts: Fonts) -> None:
-    """Draw a cell with its picture, or with the reason why there is none."""
+    """Draw a cell with its picture, or with the reason why it has none."""
     pen = ImageDraw.Draw(page)
     left, top, right, bottom = cell.box
     if picture is None:
@@ -61,7 +61,7 @@ def draw_cell(page: Image.Image, cell: Cell, picture: Image.Image | None, fonts:
 
 
 def draw_placeholder(pen: ImageDraw.ImageDraw, cell: Cell, fonts: Fonts) -> None:
-    """Say in the box that the image is absent or broken, and which it is."""
+    """Write into the box that the image is absent or broken, and its id."""
     left, top, right, bottom = cell.box
     pen.rectangle((left, top, right - 1, bottom - 1), fill=EMPTY)
     width = right - left - 16
@@ -71,9 +71,9 @@ def draw_placeholder(pen: ImageDraw.ImageDraw, cell: Cell, fonts: Fonts) -> None
         for font in (fonts.of(text, size),)
         for line in wrapped(text, font, width)
     ]
-    most = (bottom - top) // LINE_HEIGHT
-    y = top + (bottom - top - LINE_HEIGHT * len(lines[:most])) // 2
-    for line, font, ink in lines[:most]:
+    lines = lines[: (bottom - top) // LINE_HEIGHT]
+    y = top + (bottom - top - LINE_HEIGHT * len(lines)) // 2
+    for line, font, ink in lines:
         pen.text(((left + right) / 2, y), line, fill=ink, font=font, anchor="ma")
         y += LINE_HEIGHT
 
@@ -91,7 +91,7 @@ def draw_frame(pen: ImageDraw.ImageDraw, box: Box, role: Role) -> None:
 
 
 def dashes(start: int, end: int, length: int) -> Iterator[tuple[int, int]]:
-    """The dashes of a line, as long as the blanks between them; all of it where `length` is 0."""
+    """Yield the dashes of a line, with gaps of equal length; the whole line if `length` is 0."""
     if not length:
         yield start, end
         return
@@ -100,7 +100,7 @@ def dashes(start: int, end: int, length: int) -> Iterator[tuple[int, int]]:
 
 
 def draw_caption(pen: ImageDraw.ImageDraw, cell: Cell, fonts: Fonts) -> None:
-    """Rank, role and score in a line below the box, the image's id below that."""
+    """Write rank, role and score in a line below the box, then the image's id."""
     left, _, right, bottom = cell.box
     middle = bottom + FRAME + GAP + LINE_HEIGHT // 2 + 2
     x: float = left
@@ -122,7 +122,7 @@ def draw_caption(pen: ImageDraw.ImageDraw, cell: Cell, fonts: Fonts) -> None:
 def draw_tag(
     pen: ImageDraw.ImageDraw, left: float, middle: float, role: Role, fonts: Fonts
 ) -> None:
-    """The role's word in white on its colour."""
+    """Write the role in white on its colour."""
     font = fonts.of(role, 14)
     right = left + font.getlength(role) + 10
     pen.rectangle((left, middle - 10, right, middle + 9), fill=COLOURS[role])

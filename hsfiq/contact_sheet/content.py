@@ -22,7 +22,7 @@ CIRCO = "circo"
 
 @dataclass(frozen=True, slots=True)
 class SheetQuery:
-    """A query; `answers` has its target first, then CIRCO's other ground truths, or is empty."""
+    """A query; `answers` are its target, if known, and CIRCO's other ground truths."""
 
     query_id: str
     dataset: str
@@ -53,7 +53,7 @@ class SheetContent:
 def content_from_folder(
     folder: Path, query_id: str, splits: Sequence[str], runs: Sequence[Path]
 ) -> SheetContent:
-    """Find a query in its dataset's folder, and its lists in runs.
+    """Read a query from its dataset's folder, and its lists from runs.
 
     Raises:
         UnreadableInput: the query is missing or in several splits, or a run cannot be read.
@@ -63,12 +63,12 @@ def content_from_folder(
 
 
 def query_in_folder(folder: Path, query_id: str, splits: Sequence[str] = ()) -> SheetQuery:
-    """Find a query in the folder of its dataset.
+    """Read a query from the folder of its dataset.
 
     Args:
         folder: of FashionIQ, CIRR or CIRCO.
-        query_id: the outside id; only queries whose text is the captions in either order exist.
-        splits: those to search; CIRCO counts each of its splits from 0.
+        query_id: the outside id; the text is the captions, in either order.
+        splits: those to search; in CIRCO, ids of different splits may be equal.
 
     Raises:
         UnreadableInput: it is missing, or in several splits.
@@ -94,7 +94,7 @@ def query_in_folder(folder: Path, query_id: str, splits: Sequence[str] = ()) -> 
 
 
 def category_and_split(triplet_id: str, folder: Path) -> tuple[str, str]:
-    """Split a FashionIQ triplet's id into the parts that name its file."""
+    """Return the category and the split in a FashionIQ triplet's id."""
     parts = triplet_id.split(".")
     if len(parts) != 3:
         raise UnreadableInput(
@@ -104,7 +104,7 @@ def category_and_split(triplet_id: str, folder: Path) -> tuple[str, str]:
 
 
 def query_of(dataset: str, split: Source, triplet: Triplet, suffix: str) -> SheetQuery:
-    """Return a triplet's query, its captions in the order that the suffix says."""
+    """Return a triplet's query, its captions in the order given by the suffix."""
     captions = triplet.captions if suffix == "" else triplet.captions[::-1]
     return SheetQuery(
         query_id=triplet.external_id + suffix,
@@ -116,29 +116,26 @@ def query_of(dataset: str, split: Source, triplet: Triplet, suffix: str) -> Shee
 
 
 def rows_of_runs(paths: Sequence[Path], query: SheetQuery) -> list[SheetRow]:
-    """Return a row for each system of each run, in that order.
-
-    A system has the name in its run, else the file's.
+    """Return a row for each system of each run, named in the run, else by the file.
 
     Raises:
         UnreadableInput: a run cannot be read.
     """
     rows = [(path, row) for path in paths for row in rows_of_run(path, query)]
-    seen = Counter(row.system for _, row in rows)
+    counts = Counter(row.system for _, row in rows)
     return [
-        replace(row, system=f"{row.system} ({path})") if seen[row.system] > 1 else row
+        replace(row, system=f"{row.system} ({path})") if counts[row.system] > 1 else row
         for path, row in rows
     ]
 
 
 def rows_of_run(path: Path, query: SheetQuery) -> list[SheetRow]:
-    """Return a row for each system of a run."""
     lists: dict[str, dict[str, tuple[str, RankedList]]] = {}
     for where, ranked in read_run(path).lists:
         lists.setdefault(ranked.system or path.stem, {})[ranked.query_id] = (where, ranked)
     if not lists:
         return [SheetRow(path.stem, (), reason=f"{path.name} holds no list")]
-    return [row_of(system, of_system, query, path) for system, of_system in lists.items()]
+    return [row_of(system, by_query, query, path) for system, by_query in lists.items()]
 
 
 def row_of(

@@ -1,4 +1,4 @@
-"""Letters on a sheet: Pillow's own font, and the system's where that one lacks a letter."""
+"""Fonts for a sheet: Pillow's own, or one of the system's if that one lacks a character."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ FALLBACKS = (
     "NotoSansArabic-Regular.ttf",
     "NotoSansDevanagari-Regular.ttf",
 )
-"""Fonts that systems have, by the names under which Pillow finds them."""
+"""Common system fonts, by the file names that Pillow searches for."""
 
 ELLIPSIS = "..."
 
 OWN = ""
-"""Pillow's own font, which is no file."""
+"""Pillow's own font, which is not a file."""
 
 _PROBE_SIZE = 20
 _NO_LETTER = "\uffff"
@@ -40,15 +40,15 @@ _INVISIBLE = {"Mn", "Me", "Cf", "Cc", "Zs", "Zl", "Zp"}
 
 
 class Fonts:
-    """Chooses a font for each text: the first that shows most of it.
+    """Chooses for each text the first font that has most of its characters.
 
-    Pillow's own shows ASCII and a few signs more, and looks the same everywhere.
+    Pillow's own font has ASCII and few other characters, but is the same on every machine.
 
     Args:
-        file: a font that goes before all others.
+        file: a font to prefer to all others.
 
     Raises:
-        UnreadableInput: the file is no font.
+        UnreadableInput: the file is not a font.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -57,11 +57,11 @@ class Fonts:
         self._names = (OWN if file is None else str(file), *FALLBACKS)
 
     def of(self, text: str, size: int) -> ImageFont.FreeTypeFont:
-        """The font for a text, `size` pixels high."""
+        """Return the font for a text, `size` pixels high."""
         return load(self._choice(text)[0], size)
 
     def lacking(self, text: str) -> str:
-        """The letters of a text that will not show."""
+        """Return the characters of a text that no font has."""
         return self._choice(text)[1]
 
     def _choice(self, text: str) -> tuple[str, str]:
@@ -75,13 +75,12 @@ class Fonts:
 
 
 def not_in(name: str, letters: Iterable[str]) -> str:
-    """The letters that a font does not have."""
     return "".join(letter for letter in letters if not has(name, letter))
 
 
 @cache
 def has(name: str, letter: str) -> bool:
-    """Whether a font draws a letter otherwise than one that no font has."""
+    """Return whether a font draws a character differently from one that no font has."""
     font = load(name, _PROBE_SIZE)
     drawn, nothing = (font.getmask(text) for text in (letter, _NO_LETTER))
     return drawn.size != nothing.size or bytes(drawn) != bytes(nothing)
@@ -89,7 +88,7 @@ def has(name: str, letter: str) -> bool:
 
 @cache
 def is_font(name: str) -> bool:
-    """Whether there is a font of this name or in this file."""
+    """Return whether there is a font with this name or in this file."""
     try:
         load(name, _PROBE_SIZE)
     except OSError:
@@ -99,10 +98,10 @@ def is_font(name: str) -> bool:
 
 @cache
 def load(name: str, size: int) -> ImageFont.FreeTypeFont:
-    """A font of this size in pixels.
+    """Load a font in this size in pixels.
 
     Raises:
-        OSError: there is none of this name.
+        OSError: there is no font with this name.
     """
     if name:
         return ImageFont.truetype(name, size)
@@ -110,7 +109,7 @@ def load(name: str, size: int) -> ImageFont.FreeTypeFont:
 
 
 def wrapped(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
-    """A text in lines of at most `width` pixels, broken at blanks, and in words too long for one.
+    """Break a text at spaces, and within words that are too long, into lines of at most `width`.
 
     >>> wrapped("is red and long", load(OWN, 20), 80)
     ['is red', 'and long']
@@ -133,7 +132,7 @@ def wrapped(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
 
 
 def most_letters(word: str, font: ImageFont.FreeTypeFont, width: int) -> int:
-    """How many letters from a word's start fit, one at the least."""
+    """Return how many characters at the start of a word fit, at least one."""
     fits = 1
     while fits < len(word) and font.getlength(word[: fits + 1]) <= width:
         fits += 1
@@ -141,7 +140,7 @@ def most_letters(word: str, font: ImageFont.FreeTypeFont, width: int) -> int:
 
 
 def shortened(text: str, font: ImageFont.FreeTypeFont, width: int) -> str:
-    """A text in one line, its end left out where it is too long."""
+    """Return a text in one line, cut off if it is too long."""
     if font.getlength(text) <= width:
         return text
     return text[: most_letters(text, font, width - ceil(font.getlength(ELLIPSIS)))] + ELLIPSIS

@@ -1,4 +1,4 @@
-"""Where everything stands on a sheet: one column grid, all cells of one size."""
+"""The layout of a sheet: a grid of columns, with all cells of the same size."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from hsfiq.contact_sheet.content import SheetQuery, SheetRow
 
 MOST_COLUMNS, LEAST_COLUMNS = 10, 4
-"""Cells side by side; a longer list goes on below, a shorter one leaves room for the text."""
+"""Cells side by side; a longer list continues below, a shorter one leaves space for the text."""
 MARGIN, GUTTER = 32, 20
 LEAST_WIDTH, MOST_WIDTH, USUAL_PAGE = 176, 260, 1400
-"""Pixels of a cell, and of a page that can choose."""
+"""Limits of a cell's width, and the usual width of a page, in pixels."""
 TEXT_COLUMNS = 3
 NAME_SIZE, STATUS_SIZE, TEXT_SIZE, TITLE_SIZE = 24, 17, 28, 16
 TEXT_LINE, ROW_HEAD, TITLE_HEAD = 38, 52, 36
@@ -30,7 +30,7 @@ WITHHELD = "target withheld"
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A line of text; `at` is the left end of its baseline."""
+    """A line of text; `at` is the start of its baseline."""
 
     at: tuple[int, int]
     text: str
@@ -39,11 +39,11 @@ class Words:
 
 
 class Layout:
-    """Puts cells and words on a page that grows downwards.
+    """Places cells and words on a page, from top to bottom.
 
     Args:
-        query: whose sheet this is.
-        k: images of each list.
+        query: the sheet's query.
+        k: number of images of each list.
         ratio: a cell's height over its width.
         reasons: why an image has no picture, by its id.
         fonts: measures texts.
@@ -62,14 +62,14 @@ class Layout:
         self.rules: list[int] = []
 
     def left(self, column: int) -> int:
-        """Where a column begins."""
+        """Return the left edge of a column."""
         return MARGIN + column * (self.cell[0] + GUTTER)
 
     def add_query(self) -> None:
-        """The reference, the text, the target; below them the other truths."""
+        """Place the reference, the text and the target; below them, the other ground truths."""
         title = f"{self.query.dataset}  {self.query.query_id}"
         font = self.fonts.of(title, TITLE_SIZE)
-        self._say(MARGIN, self.y + TITLE_SIZE, title, font, SOFT_INK)
+        self._write(MARGIN, self.y + TITLE_SIZE, title, font, SOFT_INK)
         self.y += TITLE_HEAD
         self._place(self.query.reference, 0, "reference")
         span = min(TEXT_COLUMNS, self.columns - 2)
@@ -81,20 +81,20 @@ class Layout:
         top = self.y + max(0, self.cell[1] - TEXT_LINE * len(lines)) // 2
         for number, line in enumerate(lines):
             baseline = top + TEXT_LINE * number + TEXT_SIZE
-            self._say(self.left(1) + indent, baseline, line, font, INK)
+            self._write(self.left(1) + indent, baseline, line, font, INK)
         if self.query.answers:
             self._place(self.query.answers[0], 1 + span, "target")
         else:
             font = self.fonts.of(WITHHELD, STATUS_SIZE)
             at = (self.left(1 + span), self.y + self.cell[1] // 2)
-            self._say(*at, WITHHELD, font, SOFT_INK)
+            self._write(*at, WITHHELD, font, SOFT_INK)
         self.y += max(self.cell[1] + CAPTION, TEXT_LINE * len(lines)) + ROW_GAP
         if others := self.query.answers[1:]:
             self._head("other truths", f"{len(others)}, besides the target")
             self._grid([(name, None, "") for name in others], self.columns)
 
     def add_row(self, row: SheetRow) -> None:
-        """A system's name, how its list does, and the images of the list."""
+        """Place a system's name, the target's rank, and the images of the system's list."""
         self._head(row.system, row.reason or standing(self.query, row, self.k))
         scores = score_texts(row, self.k)
         images = [
@@ -108,11 +108,11 @@ class Layout:
         baseline = self.y + ROW_HEAD - 20
         font = self.fonts.of(name, NAME_SIZE)
         name = shortened(name, font, self.width // 2)
-        self._say(MARGIN, baseline, name, font, INK)
+        self._write(MARGIN, baseline, name, font, INK)
         at = MARGIN + round(font.getlength(name)) + 18
-        room = self.width - MARGIN - at
         font = self.fonts.of(status, STATUS_SIZE)
-        self._say(at, baseline, shortened(status, font, room), font, SOFT_INK)
+        status = shortened(status, font, self.width - MARGIN - at)
+        self._write(at, baseline, status, font, SOFT_INK)
         self.y += ROW_HEAD
 
     def _grid(self, images: Sequence[tuple[str, int | None, str]], columns: int) -> None:
@@ -128,47 +128,44 @@ class Layout:
         box = (x, y, x + self.cell[0], y + self.cell[1])
         self.cells.append(Cell(name, box, role, rank, score, self.reasons.get(name, "")))
 
-    def _say(self, x: int, y: int, text: str, font: ImageFont.FreeTypeFont, ink: str) -> None:
+    def _write(self, x: int, y: int, text: str, font: ImageFont.FreeTypeFont, ink: str) -> None:
         self.words.append(Words((x, y), text, font, ink))
 
 
 def page_columns(k: int) -> int:
-    """Columns of the page."""
     return max(LEAST_COLUMNS, min(k, MOST_COLUMNS))
 
 
 def cell_width(k: int) -> int:
-    """Width of every cell in pixels."""
     columns = page_columns(k)
     fitting = (USUAL_PAGE - 2 * MARGIN) // columns - GUTTER
     return max(LEAST_WIDTH, min(MOST_WIDTH, fitting))
 
 
 def role_of(query: SheetQuery, image: str) -> Role | None:
-    """What an image is to the query."""
     if image in query.answers:
         return "target" if image == query.answers[0] else "truth"
     return "reference" if image == query.reference else None
 
 
 def standing(query: SheetQuery, row: SheetRow, k: int) -> str:
-    """Where a list has the target, and how many of the truths, in words."""
+    """Describe the target's rank in a list, and how many ground truths are among the first `k`."""
     if not query.answers:
         return f"first {min(k, len(row.images))} of {len(row.images)}"
     target = query.answers[0]
     if target not in row.images:
-        said = f"target not among its {len(row.images)}"
+        text = f"target not among its {len(row.images)}"
     else:
         rank = row.images.index(target) + 1
-        said = f"target at rank {rank}" + ("" if rank <= k else ", not shown")
+        text = f"target at rank {rank}" + ("" if rank <= k else ", not shown")
     if len(query.answers) > 1:
-        n_found = sum(name in query.answers for name in row.images[:k])
-        said += f"; {n_found} of {len(query.answers)} truths among the first {k}"
-    return said
+        n_retrieved = sum(name in query.answers for name in row.images[:k])
+        text += f"; {n_retrieved} of {len(query.answers)} truths among the first {k}"
+    return text
 
 
 def score_texts(row: SheetRow, k: int) -> list[str]:
-    """The first scores of a list, as many digits as keep a column of them tidy."""
+    """Format the first `k` scores of a list, all in the same format."""
     if row.scores is None:
         return [""] * len(row.images[:k])
     scores = row.scores[:k]

@@ -1,6 +1,6 @@
 """A contact sheet: the query above, then a row for each system. Needs Pillow.
 
-Every cell of a sheet has the same size, and every picture keeps its proportions, whole.
+All cells of a sheet have the same size; pictures keep their proportions and are not cropped.
 """
 
 from __future__ import annotations
@@ -21,15 +21,12 @@ from hsfiq.text import shown
 
 ABSENT = "image absent"
 TALLEST, FLATTEST = 1.5, 0.75
-"""Bounds of a cell's height over its width; the sheet's tallest image decides between them."""
+"""Limits of a cell's height over its width, which otherwise is that of the tallest image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The page, its cells, and what it could not show.
-
-    `reasons` say why an image has no picture; `lacking` are the letters that no font has.
-    """
+    """A drawn sheet; `reasons` say why images have no picture, `lacking` are undrawn characters."""
 
     page: Image.Image
     cells: tuple[Cell, ...]
@@ -53,11 +50,11 @@ def draw_sheet(
     """Draw a query with the first `k` images of each list.
 
     Args:
-        query: its reference, text, target and other ground truths are at the top.
+        query: shown at the top.
         rows: one for each system.
         k: maximum number of images of each list.
         find: returns an image's file; None if it is absent.
-        font: a font file for the texts; by default Pillow's, and the system's for other letters.
+        font: a font file for the texts; by default Pillow's font, else the system's.
 
     Raises:
         UnreadableInput: the file is not a font.
@@ -89,7 +86,7 @@ def draw_sheet(
 def load_pictures(
     names: Iterable[str], find: Callable[[str], Path | None], width: int
 ) -> tuple[dict[str, Image.Image], dict[str, str]]:
-    """Return the pictures by their ids, no larger than cells, and why others have none."""
+    """Return the pictures by id, no larger than cells, and the reasons why others are missing."""
     pictures, reasons = {}, {}
     for name in names:
         path = find(name)
@@ -105,7 +102,7 @@ def load_pictures(
 
 
 def fitted(picture: Image.Image, box: tuple[int, int]) -> Image.Image:
-    """Return the picture in the largest size that fits into the box, with its proportions."""
+    """Resize the picture to the largest size that fits into the box."""
     scale = min(box[0] / picture.width, box[1] / picture.height)
     size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
     return picture if size == picture.size else picture.resize(size, Image.Resampling.LANCZOS)

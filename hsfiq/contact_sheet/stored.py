@@ -1,4 +1,4 @@
-"""The content of a sheet, from the database; nothing is written to it."""
+"""The content of a sheet, read from the database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hsfiq.text import joined
 
 
 def content_from_database(session: Session, query_id: str, runs: Sequence[Path]) -> SheetContent:
-    """Find a query in the database, and its lists in runs, or in the database without runs.
+    """Read a query from the database, and its lists from runs; without runs, from the database.
 
     Raises:
         UnreadableInput: the query is missing or in several datasets, or a run cannot be read.
@@ -28,10 +28,10 @@ def content_from_database(session: Session, query_id: str, runs: Sequence[Path])
 
 
 def stored_query(session: Session, query_id: str) -> SheetQuery:
-    """Return the query with this outside id, of whichever dataset.
+    """Return the query with this outside id, from any dataset.
 
     Raises:
-        UnreadableInput: no dataset has it, or several have.
+        UnreadableInput: no dataset has the query, or several have.
     """
     triplet_id, suffix = split_query_id(query_id)
     triplets = session.scalars(select(Triplet).where(Triplet.external_id == triplet_id)).all()
@@ -85,15 +85,18 @@ def stored_rows(session: Session, query: SheetQuery) -> list[SheetRow]:
         )
         .order_by(System.name)
     ).all()
-    rows = []
-    for system, image_ids, scores in lists:
-        images = image_names(session, image_ids)
-        rows.append(SheetRow(system, images, None if scores is None else tuple(scores)))
-    return rows
+    return [
+        SheetRow(
+            system,
+            image_names(session, image_ids),
+            None if scores is None else tuple(scores),
+        )
+        for system, image_ids, scores in lists
+    ]
 
 
 def image_names(session: Session, keys: Sequence[int]) -> tuple[str, ...]:
-    """Return the ids of the images with these database keys, in their order."""
+    """Return the ids of the images with these database keys, in the same order."""
     names: dict[int, str] = {}
     for chunk in chunks(keys):
         rows = session.execute(select(Image.id, Image.name).where(Image.id.in_(chunk)))

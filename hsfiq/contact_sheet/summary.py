@@ -9,7 +9,7 @@ from hsfiq.contact_sheet.content import SheetContent
 from hsfiq.contact_sheet.sheet import ABSENT, Sheet
 
 NAMED = 3
-"""How many of the images without a picture are named."""
+"""How many images without a picture are listed by name."""
 
 
 def summarise(path: Path, content: SheetContent, sheet: Sheet) -> dict[str, Any]:
@@ -46,13 +46,7 @@ def describe(path: Path, content: SheetContent, sheet: Sheet) -> str:
 
 
 def shortcomings(content: SheetContent, sheet: Sheet, root: Path | None) -> list[str]:
-    """Describe what the sheet could not show.
-
-    Args:
-        content: of the sheet.
-        sheet: as drawn.
-        root: the folder of the images, if known.
-    """
+    """Describe what the sheet could not show; `root` is the folder of the images, if known."""
     lines = []
     if not content.rows:
         lines.append("no ranked list is known for this query: name runs with --run FILE")

@@ -1,1 +1,1 @@
-"""The demo: a study on the drawn catalogue, served, answered by simulation, or the whole loop."""
+"""The demo: a study on the drawn catalogue, served or answered by simulation; or the full loop."""

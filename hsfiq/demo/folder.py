@@ -8,13 +8,10 @@ DATABASE_FILE, IMAGE_FOLDER = "hsfiq.db", "images"
 
 
 def database_url(folder: Path) -> str:
-    """Return the URL of the demo's own database, whatever HSFIQ_DATABASE_URL says."""
+    """Return the URL of the demo's own database; HSFIQ_DATABASE_URL is ignored."""
     return sqlite_url((folder / DATABASE_FILE).resolve())
 
 
 def sqlite_url(file: Path) -> str:
-    """Return the URL of a SQLite file.
-
-    In a URL, `?` ends the path and `%` starts an escape; all other characters stay as they are.
-    """
+    """Return the URL of a SQLite file, in which only `%` and `?` need an escape."""
     return "sqlite:///" + str(file).replace("%", "%25").replace("?", "%3F")

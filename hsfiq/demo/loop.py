@@ -1,6 +1,6 @@
-"""The loop of `hsfiq demo --full`: each step is announced, then runs as its own process.
+"""Running `hsfiq demo --full`: each step is printed, then runs as its own process.
 
-Each command is shown and writes straight to the terminal, so all of it can be typed again.
+The commands are printed in full and write to the terminal, so that users can run them again.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Write = Callable[[str], None]
 
 
 class StepFailed(HsfiqError):
-    """A command of the loop has failed; the exit code is its own."""
+    """A command of the loop failed; the exit code is the command's."""
 
     def __init__(self, place: str, step: Step, exit_code: int) -> None:
-        # A process that a signal has ended gets the code that a shell gives it.
+        # As in a shell, a process that a signal has ended has the exit code 128 + signal.
         self.exit_code = exit_code if exit_code > 0 else 128 - exit_code
         command = shlex.join(("hsfiq", *step.words[:1]))
         super().__init__(
@@ -36,14 +36,14 @@ class StepFailed(HsfiqError):
 
 
 def run_loop(steps: Sequence[Step], folder: Path, port: int, write: Write, warn: Write) -> None:
-    """Run the steps, end the server in any case, and write a summary.
+    """Run the steps, stop the server in any case, and write a summary.
 
     Args:
-        steps: commands.
-        folder: holds everything.
+        steps: the commands.
+        folder: for all files.
         port: of the server.
-        write: takes lines of output.
-        warn: takes lines about errors.
+        write: prints output.
+        warn: prints errors.
 
     Raises:
         StepFailed: a command failed.
@@ -61,12 +61,7 @@ def run_loop(steps: Sequence[Step], folder: Path, port: int, write: Write, warn:
 def run_steps(
     steps: Sequence[Step], server: Server, signals: Signals, write: Write, warn: Write
 ) -> None:
-    """Announce and run the steps in their order.
-
-    Raises:
-        StepFailed: a step failed; those after it are not run.
-        KeyboardInterrupt: a signal was received; the step has ended, those after it are not run.
-    """
+    """Print and run the steps in their order, until one fails or a signal is received."""
     for number, step in enumerate(steps, start=1):
         place = f"{number} of {len(steps)}"
         if not step.is_served:
@@ -83,12 +78,7 @@ def run_steps(
 
 
 def start_server(step: Step, place: str, server: Server, warn: Write) -> None:
-    """Start the server and wait until it answers.
-
-    Raises:
-        StepFailed: it does not answer.
-        KeyboardInterrupt: a signal was received.
-    """
+    """Start the server and wait until it answers."""
     reason = server.start(step.process)
     if reason is not None:
         warn(reason)
@@ -96,12 +86,6 @@ def start_server(step: Step, place: str, server: Server, warn: Write) -> None:
 
 
 def run_step(step: Step, place: str, server: Server, signals: Signals, warn: Write) -> None:
-    """Run a command to its end.
-
-    Raises:
-        StepFailed: it failed.
-        KeyboardInterrupt: a signal was received.
-    """
     exit_code = run_to_end(step.process, signals)
     if exit_code == 0:
         return
@@ -111,5 +95,5 @@ def run_step(step: Step, place: str, server: Server, signals: Signals, warn: Wri
 
 
 def wrap(text: str) -> str:
-    """Break the text into lines, but never within a path."""
+    """Break the text into lines, but not within paths."""
     return fill(text, LINE_WIDTH, break_on_hyphens=False, break_long_words=False)

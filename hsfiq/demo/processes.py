@@ -1,7 +1,7 @@
-"""The processes of `hsfiq demo --full`: commands that run to their end, and a server beside them.
+"""The processes of `hsfiq demo --full`: commands that run to their end, and a server meanwhile.
 
-None outlives us, neither after a failure nor after one or more signals. All stay in our process
-group, so that Ctrl-C and the closing of the terminal reach them too.
+None outlives this process, even after a failure or after several signals. All stay in its process
+group, so that they also receive Ctrl-C and the closing of the terminal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import httpx
 from hsfiq.demo.signals import Signals
 
 START_SECONDS = 300.0
-"""How long a started server may draw its catalogue before it answers."""
+"""How long a server may take to start, as it first draws its catalogue."""
 
 INTERRUPT_SECONDS = 5.0
 """How long a command may clean up after Ctrl-C, which it receives too, before it is terminated."""
@@ -30,14 +30,14 @@ TERMINATE_SECONDS = 10.0
 POLL_SECONDS = 0.2
 
 PAGE_SECONDS = 5.0
-"""How long a page may take before it counts as missing."""
+"""How long to wait for a page."""
 
 
 def run_to_end(command: Sequence[str], signals: Signals) -> int:
-    """Run a command, which writes straight to the terminal; return its exit code.
+    """Run a command, which writes to the terminal; return its exit code.
 
     Raises:
-        KeyboardInterrupt: a signal was received; the command has ended, too.
+        KeyboardInterrupt: a signal was received, and the command has ended.
     """
     process = subprocess.Popen(command)  # noqa: S603 (ours)
     try:
@@ -67,20 +67,15 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 class Server:
-    """A server in its own process, which is ended with the block.
+    """A server at an address, in its own process, which ends with the block.
 
-    Attributes:
+    Args:
         address: its URL.
+        log: the file for its output.
+        signals: checked while it starts.
     """
 
     def __init__(self, address: str, log: Path, signals: Signals) -> None:
-        """Describe a server.
-
-        Args:
-            address: its URL.
-            log: the file for its output.
-            signals: heeded while it starts.
-        """
         self.address = address
         self._log = log
         self._signals = signals
@@ -93,10 +88,7 @@ class Server:
         self.stop()
 
     def start(self, command: Sequence[str]) -> str | None:
-        """Start it and wait for its first page.
-
-        Returns:
-            Why it does not answer; None if it does.
+        """Start it and wait until it answers; return the reason if it does not.
 
         Raises:
             KeyboardInterrupt: a signal was received.
@@ -117,13 +109,12 @@ class Server:
         return f"{self.address} has not answered for {START_SECONDS:.0f} seconds"
 
     def stop(self) -> None:
-        """End it, if it runs."""
         if self._process is not None:
             end(self._process)
 
     @property
     def exit_code(self) -> int | None:
-        """Of its process, once that has ended."""
+        """The exit code of its process; None if it has not ended."""
         return None if self._process is None else self._process.poll()
 
     def answers(self) -> bool:

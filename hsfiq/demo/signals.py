@@ -1,7 +1,7 @@
 """Signals that end `hsfiq demo --full`, handled only at chosen places.
 
-An interruption anywhere could hit between the start of a process and its registration, or while
-another process is being ended.
+An interruption elsewhere could occur between starting and registering a process, or while another
+process is being stopped.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ ENDING = tuple(
 
 
 class Signals:
-    """Within the block, signals that would end the process are kept until `heed` is called.
+    """Within the block, defers signals that would end the process until `heed` is called.
 
-    Signals that are ignored already, as by `nohup`, stay ignored.
+    Signals that are already ignored, as under `nohup`, stay ignored.
 
     Attributes:
-        received: the first such signal; later ones change nothing.
+        received: the first such signal.
     """
 
     def __init__(self) -> None:
@@ -45,10 +45,6 @@ class Signals:
         self.received = self.received or signal.Signals(number)
 
     def heed(self) -> None:
-        """End as after Ctrl-C if a signal has been received.
-
-        Raises:
-            KeyboardInterrupt: one has.
-        """
+        """Raise `KeyboardInterrupt` if a signal has been received."""
         if self.received is not None:
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""A study of the demo, answered by simulated annotators through the same functions as by people."""
+"""A study answered by simulated annotators, through the same functions as people's answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from hsfiq.records import Answer, Times
 from hsfiq.study.config import Design
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-"""When simulated annotators begin: a fixed time, so that a seed gives the same study."""
+"""When the answers begin: a fixed time, so that a seed always gives the same study."""
 
 Track = Callable[[Sequence[SimulatedAnnotator]], Iterable[SimulatedAnnotator]]
 
@@ -45,10 +45,10 @@ def make_answered_study(
     track: Track = iter,
     split: Split = SPLIT,
 ) -> None:
-    """Make a finished study of exactly `n_answers` answers by simulated annotators.
+    """Make a closed study with exactly `n_answers` answers by simulated annotators.
 
-    The design is the papers': two forms of 25 questions each. The last annotator stops early
-    if the number is not a multiple of 50.
+    Each has two forms of 25 questions, as in the papers. The last one stops early if the number is
+    not a multiple of 50.
     """
     design = Design(seed=seed)
     size = design.questions_per_form * design.forms_per_participant
@@ -106,12 +106,11 @@ def answer_all(
 
 
 def with_times(answer: Answer, served_at: datetime, submitted_at: datetime) -> Answer:
-    """Return the answer with the times that its seconds imply."""
+    """Add the times that follow from the answer's active seconds."""
     seconds = answer.times.active_seconds or 0.0
     first_interaction_at = served_at + timedelta(seconds=seconds / 2)
     return replace(answer, times=Times(served_at, first_interaction_at, submitted_at, seconds))
 
 
 def utility_of(triplet: DrawnTriplet, retrieved: RetrievedSet) -> float:
-    """Return the utility of a retrieved set, from its garments' attributes alone."""
     return set_utility(triplet, [garment_of(member.image.name) for member in retrieved.images])

@@ -11,10 +11,9 @@ from hsfiq.demo.folder import DATABASE_FILE, IMAGE_FOLDER, sqlite_url
 
 STUDY = "drawn"
 METRICS = ("recall@5", "before", "after")
-"""The metrics that are analysed; `before` and `after` are the two scorers' scores."""
+"""The analysed metrics; `before` and `after` are the scores of the two scorers."""
 
 REPORT, SERVER_LOG = "report", "server.log"
-"""The folder of the report, and the file for the server's output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +21,10 @@ class Sizes:
     """How much the loop computes.
 
     Attributes:
-        participants: simulated annotators, of 20 questions each.
-        limit: about how many triplets the first training uses; retraining mixes them in.
+        participants: simulated annotators, with 20 questions each.
+        limit: approximate number of triplets of the first training; retraining mixes them in.
         training: settings of the first training's recipe, as KEY=VALUE.
-        retraining: settings of the recipe `preference`.
+        retraining: settings of the recipe `preference`, as KEY=VALUE.
         next_pairs: pairs of the follow-up study.
     """
 
@@ -39,7 +38,7 @@ class Sizes:
 STANDARD = Sizes(
     participants=48, limit=6000, training=("epochs=10",), retraining=("mix=3",), next_pairs=240
 )
-"""Some minutes on two cores, and enough answers for a useful interval."""
+"""Takes some minutes on two cores; enough answers for a useful interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,10 @@ class Step:
     """One command of the loop.
 
     Attributes:
-        title: what happens.
-        why: a few sentences on what it does and why.
+        why: a few sentences on what the command does and why.
         words: the command line, without `hsfiq`.
         serves: whether it is the server, which keeps running for the next steps.
-        is_served: whether it needs the server, which ends before the first step that does not.
+        is_served: whether it needs the server, which stops before the first step that does not.
     """
 
     title: str
@@ -62,7 +60,7 @@ class Step:
 
     @property
     def command(self) -> str:
-        """The command as a person types it."""
+        """The command as a user types it."""
         return shlex.join(("hsfiq", *self.words)) + (" &" if self.serves else "")
 
     @property
@@ -172,7 +170,7 @@ def loop_steps(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
 
 
 def settings(*values: str) -> tuple[str, ...]:
-    """Return the options that set these values of a recipe."""
+    """Return the `--set` options for values of a recipe."""
     return tuple(word for value in values for word in ("--set", value))
 
 

@@ -1,4 +1,4 @@
-"""The demo's study: queries and ranked lists drawn from the catalogue, and its design."""
+"""The demo's study: its design, with queries and ranked lists from the drawn catalogue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAME = "drawn"
 SPLIT: Final[Split] = "val"
 
 GARMENTS_PER_CATEGORY = 160
-"""Enough for varied sets; studies that need more triplets draw more."""
+"""The minimum; studies that need more triplets draw more garments."""
 
 TITLE, SIMULATED_TITLE = (
     "Which shop understood you?",
@@ -38,7 +38,7 @@ TITLE, SIMULATED_TITLE = (
 )
 
 SERVED_PARTICIPANTS = 12
-"""How many participants the study that `hsfiq demo` serves is designed for, by default."""
+"""The default number of participants of the study that `hsfiq demo` serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,6 @@ class DrawnQuery:
 
     @property
     def query_id(self) -> str:
-        """The outside id."""
         return self.triplet.external_id + (REVERSED if self.is_reversed else "")
 
 
@@ -60,7 +59,7 @@ def find_study(session: Session) -> Study | None:
 
 
 def served_design(seed: int) -> Design:
-    """Return the papers' design with shorter forms, which take some minutes."""
+    """Return the papers' design, but with short forms, which take some minutes."""
     return Design(questions_per_form=10, seed=seed)
 
 
@@ -71,7 +70,7 @@ def draw_catalogue(seed: int, per_category: int) -> tuple[Garment, ...]:
 
 
 def queries_per_category(design: Design, n_participants: int) -> int:
-    """Return how many queries of each category the participants need, who stay in one category."""
+    """Return how many queries of each category are needed; each participant has one category."""
     size = design.questions_per_form * design.forms_per_participant
     return ceil(n_participants / len(CATEGORIES)) * size
 
@@ -88,12 +87,12 @@ def make_study(
     """Draw the catalogue, its images and a study.
 
     Args:
-        database: stores the study.
-        folder: takes the images.
+        database: for the study.
+        folder: for the images.
         design: of the study.
-        n_participants: how many the study has forms for.
-        simulated: whether its answers will come from simulated annotators.
-        split: of the queries' triplets; `test` has attribute combinations that training never has.
+        n_participants: the number of participants with forms.
+        simulated: whether simulated annotators will answer it.
+        split: of the queries' triplets; `test` has combinations of attributes not in training.
 
     Returns:
         The triplet of each query, by the query's database key.
@@ -119,7 +118,7 @@ def make_study(
 def draw_queries(
     seed: int, garments: Sequence[Garment], per_category: int, split: Split = SPLIT
 ) -> list[DrawnQuery]:
-    """Draw triplets of each category; each gives one query, its captions in either order."""
+    """Draw triplets of each category, and for each the order of its query's captions."""
     triplets = [
         triplet
         for category in CATEGORIES

@@ -1,4 +1,4 @@
-"""The last lines of `hsfiq demo --full`: how the metrics agree, and where everything is."""
+"""The last lines of `hsfiq demo --full`: the metrics' correlations, and the output files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,10 @@ OUTPUTS = (
     ("retrained", "the retrained scorer"),
     (f"{REPORT}/report.html", "the report"),
 )
-"""The files and folders that remain."""
 
 
 def summarise(results: Mapping[str, Any], folder: Path) -> list[str]:
-    """Return the lines.
-
-    Args:
-        results: the report's `results.json`.
-        folder: holds everything.
-    """
+    """Return the lines for a report's `results.json` and the demo's folder."""
     rhos = {name: results["metrics"][name]["spearman"] for name in METRICS}
     (before_after,) = (
         pair["spearman"]
@@ -48,7 +42,7 @@ def summarise(results: Mapping[str, Any], folder: Path) -> list[str]:
 
 
 def figure(result: Mapping[str, Any], key: str) -> str:
-    """Format a figure with its interval; if one of them is undefined, say why."""
+    """Format a value with its interval; if either is undefined, give the reason."""
     value, (low, high), reason = result[key], result["ci"], result.get("reason")
     sign = "+" if key == "difference" else ""
     if value is None:
@@ -59,7 +53,7 @@ def figure(result: Mapping[str, Any], key: str) -> str:
 
 
 def reverse(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn a difference, first minus second, into second minus first."""
+    """Return a difference with the opposite sign."""
     value, (low, high) = result["difference"], result["ci"]
     return {
         **result,
