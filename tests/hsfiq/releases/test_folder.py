@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -217,51 +216,48 @@ def test_a_full_disk_leaves_nothing(broken: str, monkeypatch: pytest.MonkeyPatch
 
 # ----------------------------------------------------------------------------------- kill -9
 
-SLOWLY = """
-import os, sys, time
+KILLED_EXPORT = """
+import os, signal, sys
 from hsfiq.cli import run
-fsync = os.fsync
-def slow(handle):
-    time.sleep(0.05)
+fsync, left = os.fsync, int(sys.argv[1])
+def fsync_or_die(handle):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
     fsync(handle)
-os.fsync = slow
-print("ready", flush=True)
-sys.exit(run(["export", "--release", "hp", *sys.argv[1:]]))
+os.fsync = fsync_or_die
+sys.exit(run(["export", "--release", "hp", *sys.argv[2:]]))
 """
 
 
-def export_slowly(*arguments: str, killed_after: float | None) -> None:
-    """Export slowly, killed so many seconds after it has begun to write (None: let it end)."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOWLY, *arguments],
-        env=own_environment(),
-        stdout=subprocess.DEVNULL,
-    )
-    while process.poll() is None and not list(Path().glob("**/.mine-*")):
-        time.sleep(0.002)
-    if killed_after is not None:
-        time.sleep(killed_after)
-        process.kill()
-    process.wait()
+def export_killed_after(n_flushes: int, *arguments: str) -> int:
+    """Export in another process, which kills itself at the flush after so many; its exit code."""
+    command = [sys.executable, "-c", KILLED_EXPORT, str(n_flushes), *arguments]
+    return subprocess.run(
+        command, env=own_environment(), stdout=subprocess.DEVNULL, check=False
+    ).returncode
 
 
-def test_an_export_killed_at_any_moment_is_complete_or_absent() -> None:
-    hsfiq("export", "--release", "hp", "--out", "whole")
-    whole = content_of(Path("whole"))
-    random, there = Random(1), []
-    # Twelve files and two folders are flushed, which takes 0.7 seconds.
-    for number, moment in enumerate([None, 0.0, *(random.uniform(0, 0.8) for _ in range(6))]):
-        export_slowly("--out", f"{number}/mine", killed_after=moment)
-        folder = Path(f"{number}/mine")
-        there.append(folder.exists())
-        assert not folder.exists() or content_of(folder) == whole
-    assert there[:2] == [True, False]
+def test_an_export_killed_at_any_moment_leaves_a_complete_release_or_none() -> None:
+    hsfiq("export", "--release", "hp", "--out", "complete")
+    complete = content_of(Path("complete"))
+    exists = []
+    # Twelve files and two folders are flushed.
+    for n_flushes in (1000, 0, 1, 5, 11, 12, 13, 14):
+        exit_code = export_killed_after(n_flushes, "--out", f"{n_flushes}/mine")
+        folder = Path(f"{n_flushes}/mine")
+        exists.append(folder.exists())
+        assert exit_code in (0, -signal.SIGKILL)
+        assert not folder.exists() or content_of(folder) == complete
+    assert exists[:5] == [True, False, False, False, False]
 
 
-def test_an_export_killed_while_replacing_another() -> None:
+def test_an_export_killed_while_it_replaces_another() -> None:
     hsfiq("export", "--release", "hp", "--out", "mine")
     old = content_of(Path("mine"))
-    export_slowly("--out", "mine", "--filter-invalid", "--force", killed_after=0.1)
+    changed = ("--out", "mine", "--filter-invalid", "--force")
+    assert export_killed_after(2, *changed) == -signal.SIGKILL
     assert content_of(Path("mine")) == old
     assert hsfiq("export", "--release", "hp", "--out", "mine").code == 0
 
