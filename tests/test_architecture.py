@@ -1,11 +1,16 @@
-"""The import contracts hold and would be noticed if broken; help loads nothing heavy."""
+"""Import contracts, cycles, sizes of modules and folders, and what `--help` imports."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
+from graphlib import TopologicalSorter
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -99,3 +104,61 @@ def test_help_imports_no_package_and_nothing_heavy(arguments: str) -> None:
     assert done.returncode == 0
     assert "hsfiq" in done.stdout
     assert HEAVY & set(done.stderr.split()) == set()
+
+
+# ------------------------------------------------------------------------------------- structure
+
+MAX_LINES, MAX_MODULES = 400, 12
+MODULES = [
+    path
+    for package in ("hsfiq", "annotate", "analysis", "model")
+    for path in sorted((ROOT / package).rglob("*.py"))
+]
+
+
+def test_no_module_imports_itself_through_others(need: Callable[..., None]) -> None:
+    need("grimp")
+    import grimp
+
+    graph = grimp.build_graph("hsfiq", cache_dir=None)
+    imports = {
+        module: sorted(graph.find_modules_directly_imported_by(module)) for module in graph.modules
+    }
+    TopologicalSorter(imports).prepare()  # raises CycleError and names the modules
+
+
+def test_no_module_is_long() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    assert {path: n for path, n in lengths.items() if n > MAX_LINES} == {}
+
+
+def test_no_folder_is_crowded() -> None:
+    counts = Counter(path.parent for path in MODULES if path.name != "__init__.py")
+    del counts[ROOT / "hsfiq" / "cli"]  # one module for each command
+    assert {folder: n for folder, n in counts.items() if n > MAX_MODULES} == {}
+
+
+# --------------------------------------------------------------------------- docs/architecture.md
+
+PATHS = re.findall(
+    r"(?ms)^### (Path: [^\n]+)\n(.*?)(?=^##|\Z)",
+    (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"),
+)
+STEP = re.compile(r"^\d+\. `([\w/.]+)`(?:: `([\w.]+)`)?", re.MULTILINE)
+
+
+def test_the_four_paths_are_documented() -> None:
+    assert len(PATHS) == 4
+
+
+@pytest.mark.parametrize(("path", "text"), PATHS, ids=[title for title, _ in PATHS])
+def test_the_files_and_names_of_a_path_exist(path: str, text: str) -> None:
+    steps = STEP.findall(text)
+    assert len(steps) >= 3
+    for file, name in steps:
+        assert (ROOT / file).is_file(), f"{path}: {file}"
+        if file.endswith(".py"):
+            parts = Path(file).with_suffix("").parts
+            module = import_module(".".join(parts if parts[0] == "hsfiq" else ("hsfiq", *parts)))
+            assert name, f"{path}: {file} needs a name"
+            attrgetter(name)(module)
