@@ -41,14 +41,7 @@ MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class ReleaseSummary(JsonRecord):
-    """What was analysed.
-
-    Attributes:
-        kind: "hs" or "hp".
-        part: the part of its split that was analysed: "train", "test" or "unused"; None for all.
-        n_questions_in_all: the number of questions in all parts.
-        n_sets: the number of sets: two per question.
-    """
+    """What was analysed: one `part` of the split (None: all) of `n_questions_in_all` questions."""
 
     name: str
     version: str
@@ -102,7 +95,6 @@ class MetricAnalysis(JsonRecord):
     Attributes:
         within: the same correlation within participants.
         pairwise: its pairwise accuracy with ties, against "preference" and "score".
-        margins: its accuracy by how far apart two sets are.
         given_tie: its preference rate where another metric ties, by that metric's name.
     """
 
@@ -133,8 +125,6 @@ class MetricAnalysis(JsonRecord):
 
 @dataclass(frozen=True)
 class Details(JsonRecord):
-    """The details behind the main figures."""
-
     systems: Systems
     participants: Participants
     categories: Categories

@@ -34,7 +34,6 @@ def load_inputs(
     """Read a release and its scores files, and draw the resamples.
 
     Args:
-        release: a release, or its folder.
         metrics: metrics or their names: `recall@5`, or the name of a scores file.
         scores: further scores files; each is a metric with the file's name.
         part: "train", "test" or "unused" to keep only the questions of that part of its split.

@@ -198,10 +198,7 @@ def earlier_answer(response: Response) -> EarlierAnswer:
 
 
 def images_of(session: Session, question_id: int) -> list[str]:
-    """The tokens of a question's images, sorted so that their order reveals nothing.
-
-    The page loads those of the next question in advance.
-    """
+    """A question's tokens, loaded in advance; sorted so that their order reveals nothing."""
     return list(session.scalars(_image_tokens(), {"question": question_id}))
 
 

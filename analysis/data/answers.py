@@ -19,10 +19,7 @@ def has_preference(preferences: pd.DataFrame) -> pd.Series[bool]:
 
 
 def contradicts(preferences: pd.DataFrame) -> pd.Series[bool]:
-    """Whether the preferred set got the strictly lower score, (n_questions,).
-
-    Equal scores and human ties contradict nothing.
-    """
+    """Whether the preferred set has the strictly lower score, (n_questions,); False for a tie."""
     margin = preferences["score_1"] - preferences["score_2"]
     preferred = preferences["preferred"]
     result: pd.Series[bool] = ((preferred == 1) & (margin < 0)) | ((preferred == 2) & (margin > 0))

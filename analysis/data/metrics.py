@@ -1,7 +1,4 @@
-"""Metrics by name: value objects that are parsed, printed, compared and used as keys.
-
-`parse_metric(str(metric)) == metric` for every metric.
-"""
+"""Metrics by name: value objects; `parse_metric(str(metric)) == metric` for every metric."""
 
 from __future__ import annotations
 
@@ -37,13 +34,9 @@ class Recall:
         return f"recall@{self.k}"
 
     def values(self, release: Release) -> pd.Series[float]:
-        """Compute the metric from the n sets of a release.
+        """(n,) of 0.0 and 1.0, indexed by set_id; NaN if the query has no target.
 
-        Returns:
-            (n,) of 0.0 and 1.0, indexed by set_id; NaN if the query has no target.
-
-        Raises:
-            AnalysisError: a set has fewer than k images.
+        AnalysisError if a set has fewer than k images.
         """
         smallest = smallest_set(release)
         if smallest is not None and self.k > smallest:
@@ -77,14 +70,10 @@ class ScoreColumn:
         return self.name
 
     def values(self, release: Release) -> pd.Series[float]:
-        """Read the metric for the n sets of a release.
+        """(n,) float64, indexed by set_id; NaN for sets that the file does not score.
 
-        Returns:
-            (n,) float64, indexed by set_id; NaN for sets that the file does not score. Its scores
-            of other parts of the release are ignored.
-
-        Raises:
-            AnalysisError: no file has the name, or the file does not fit the release.
+        Its scores of other parts of the release are ignored. AnalysisError: no file has the name,
+        or the file does not fit the release.
         """
         if self.name in release.scores:
             scores = read_scores(release.scores[self.name], release.whole.sets)
@@ -110,10 +99,8 @@ Metric = Recall | ScoreColumn
 def parse_metric(name: str) -> Metric:
     """Parse a metric's name: `recall@k` (in any case) or the name of a scores file.
 
-    Whether a release has the metric is checked when its values are read.
-
-    Raises:
-        AnalysisError: the name is empty, or `recall@` is not followed by a whole number from 1.
+    Whether a release has the metric is checked when its values are read. AnalysisError: the name is
+    empty, or `recall@` is not followed by a whole number from 1.
     """
     recall = RECALL.fullmatch(name)
     if recall is None:

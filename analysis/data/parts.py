@@ -27,9 +27,7 @@ def take_part(release: Release, name: str) -> Release:
     """Take the questions of one part ("train", "test" or "unused") of a release, with their sets.
 
     A bootstrap of the part resamples only the participants and triplets of these questions.
-
-    Raises:
-        AnalysisError: the part is unknown or empty, or the release has no split that fits.
+    AnalysisError: the part is unknown or empty, or the release has no split that fits.
     """
     if name not in PARTS:
         raise AnalysisError("part", f"no such part: {name}", f"known are {', '.join(PARTS)}")
@@ -46,8 +44,7 @@ def has_split(release: Release) -> bool:
 def read_parts(release: Release) -> pd.Series[str]:
     """The part of each question, (n_questions,), indexed as the preferences of a whole release.
 
-    Raises:
-        AnalysisError: the release has no split, or not exactly one known part for each question.
+    AnalysisError: the release has no split, or not exactly one known part for each question.
     """
     path = release.folder / SPLITS
     if not has_split(release):

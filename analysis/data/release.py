@@ -44,7 +44,6 @@ class Release:
     Attributes:
         kind: "hs" (scores) or "hp" (preferences).
         sets: one row per judged set, two per question.
-        scores: metric name -> scores file.
         content_sha256: the manifest's digest of the content, if any.
         is_chosen: whether `hsfiq study next` chose its pairs by information.
         part: the part of a split that was taken: "train", "test" or "unused"; None for all.
@@ -145,12 +144,8 @@ class Release:
 def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
     """Read a release folder, as written by `hsfiq export`, and find its scores files.
 
-    Args:
-        score_files: further scores files (Parquet, CSV or JSONL); each is the metric of its name.
-            No scores file is read until a metric needs it.
-
-    Raises:
-        AnalysisError: a file is missing or unreadable, or the tables do not fit together.
+    Each further scores file (Parquet, CSV or JSONL) is the metric of its name; none is read until a
+    metric needs it. AnalysisError: a file is missing or unreadable, or the tables do not fit.
     """
     manifest = _read_manifest(folder / "manifest.json")
     digest, chosen_by = manifest.get("content_sha256"), manifest.get("chosen_by")

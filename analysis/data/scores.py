@@ -33,15 +33,10 @@ def scores_folder(release_folder: Path) -> Path:
 
 
 def find_scores(release_folder: Path, extra_files: Sequence[Path] = ()) -> dict[str, Path]:
-    """Find the scores files of a release, sorted by metric name; no file is read.
+    """Find the scores files of a release, and extra ones, sorted by metric name; no file is read.
 
-    Args:
-        release_folder: `RELEASE.scores/` beside it is searched if it exists.
-        extra_files: further files; each is the metric of its name.
-
-    Raises:
-        AnalysisError: an extra file does not exist or has an unknown ending, or two files have the
-            same name.
+    AnalysisError: an extra file does not exist or has an unknown ending, or two files have the same
+    name.
     """
     stored = sorted(scores_folder(release_folder).glob("*.parquet"))
     files = {path.stem: path for path in stored if not path.stem.endswith(PER_IMAGE)}
@@ -59,16 +54,10 @@ def find_scores(release_folder: Path, extra_files: Sequence[Path] = ()) -> dict[
 
 
 def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
-    """Read one scores file.
+    """Read one scores file: float64 by set_id in the order of `sets`; NaN where it has no score.
 
     If it has scores per image, a set's score is the mean over its images (CIRQRS eq. 7), and a set
     with an unscored image has none.
-
-    Args:
-        sets: the release's sets, with `set_id` and `image_ids`.
-
-    Returns:
-        float64, indexed by set_id in the order of `sets`; NaN where the file has no score.
 
     Raises:
         AnalysisError: the file cannot be read, or a row (named in the error) has an unknown set or

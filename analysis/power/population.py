@@ -174,10 +174,7 @@ def between_share(table: pd.DataFrame) -> float:
 
 
 def slope_spread(table: pd.DataFrame) -> float:
-    """The standard deviation over participants of the slope of `score` on `value`.
-
-    Both columns have variance 1.
-    """
+    """The sd over participants of the slope of `score` on `value`, both of variance 1."""
     people = table["participant_id"]
     centred = table[["value", "score"]] - table.groupby(people)[["value", "score"]].transform(
         "mean"

@@ -83,7 +83,6 @@ class Power(JsonRecord):
         width, difference: the targets.
         n_studies: the number of simulated studies; the relative standard error of a width is
             1 / sqrt(2 n_studies - 2).
-        needed: for each number of questions.
     """
 
     population: Population
@@ -109,17 +108,11 @@ def power(
     n_studies: int = STUDIES,
     seed: int = 0,
 ) -> Power:
-    """Simulate studies of several sizes.
+    """Simulate studies with these numbers of participants, and of questions of each of them.
 
-    Args:
-        participants: the numbers of participants; a smaller study is part of the larger ones.
-        questions: the numbers of questions of each participant.
-        overlap: how many participants answer each question.
-        width: the target width of the interval.
-        difference: the target difference of two metrics.
-
-    Raises:
-        AnalysisError: a number is too small, or the population's rho is out of reach.
+    A smaller study is part of the larger ones; `overlap` participants answer each question. The
+    targets are the `width` of the interval and the `difference` of two metrics. AnalysisError: a
+    number is too small, or the population's rho is out of reach.
     """
     _check(participants, questions, overlap, n_studies)
     for name, target in (("width", width), ("difference", difference)):

@@ -80,11 +80,9 @@ def draw_study(
     overlap: int,
     rng: np.random.Generator,
 ) -> SimulatedStudy:
-    """Draw a study with calibrated slopes (see `calibrate`).
+    """Draw a study of (participants, questions of each), with slopes from `calibrate`.
 
-    Args:
-        size: the number of participants, and of questions for each.
-        overlap: how many consecutive participants answer the same questions.
+    As many consecutive participants as `overlap` says answer the same questions.
     """
     people, questions = size
     common = population.between_metrics

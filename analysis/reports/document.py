@@ -22,10 +22,8 @@ class NumberCell:
 
     Attributes:
         n: the number of rows it is computed from; None if that does not apply.
-        bounds: its interval; None if it has none.
         ci: how the bounds were computed; None if they are not bootstrapped.
         style: "short" is in as few digits as possible, "p" as a p-value.
-        stars: significance marks.
         best: whether it is the highest of the numbers it is compared with.
     """
 
@@ -56,12 +54,7 @@ Row = tuple[Cell, ...]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Attributes:
-        key: its name in the CSV file.
-        method: the key in `METHODS` of how its figures are computed, if any.
-    """
+    """A column of a table: `key` is its name in the CSV file, `method` its key in `METHODS`."""
 
     key: str
     title: str
@@ -70,12 +63,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; each row has one cell per column.
-
-    Attributes:
-        name: the name of its files.
-        note: what the reader should keep in mind.
-    """
+    """A table; each row has one cell per column, and `name` is the name of its files."""
 
     name: str
     caption: str
@@ -101,14 +89,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart that has not been drawn yet.
+    """A chart that has not been drawn yet; `paint` draws it on an empty figure of `size` inches.
 
-    Attributes:
-        name: the name of its files.
-        caption: what it shows, in sentences made from its numbers.
-        alt: a description for readers who cannot see it.
-        size: width and height in inches.
-        paint: draws it on an empty figure.
+    `name` is the name of its files; `alt` describes it for readers who cannot see it.
     """
 
     name: str
@@ -133,12 +116,9 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a report.
+    """The content of a report; `summary` says what was analysed, in one line.
 
-    Attributes:
-        summary: what was analysed, in one line.
-        simulated: whether the answers come from simulated annotators.
-        caveats: what the data can and cannot show: heading and text of each point.
+    `caveats` are what the data can and cannot show: heading and text of each point.
     """
 
     title: str

@@ -17,9 +17,7 @@ REPORT_FILES = ("report.html", "results.json")
 def require_free(folder: Path, *, force: bool = False) -> None:
     """Check that a report can be written, before anything is computed for it.
 
-    Raises:
-        AnalysisError: the path is not a folder, or the folder holds other files, or a report and
-            `force` is not given.
+    AnalysisError: not a folder, or it holds other files, or a report and `force` is not given.
     """
     if not folder.exists():
         return
@@ -35,15 +33,10 @@ def require_free(folder: Path, *, force: bool = False) -> None:
 
 
 def write_folder(files: Mapping[str, bytes], folder: Path, *, force: bool = False) -> None:
-    """Write files into a temporary folder beside `folder`, flush them to disk, then rename it.
+    """Write files, by path, into a temporary folder beside `folder`, flush them, then rename it.
 
-    An existing report is removed only once the new one is in place.
-
-    Args:
-        files: the content of each file by its path in the folder.
-
-    Raises:
-        AnalysisError: see `require_free`; or the folder cannot be written.
+    An existing report is removed only once the new one is in place. AnalysisError: see
+    `require_free`; or the folder cannot be written.
     """
     require_free(folder, force=force)
     try:

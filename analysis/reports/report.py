@@ -69,7 +69,6 @@ class Report:
         return to_html(self.document, self._svgs())
 
     def figures(self) -> dict[str, Figure]:
-        """The charts as matplotlib figures, by name."""
         document = self.document
         return {
             chart.name: charts.draw(chart, simulated=document.simulated)
@@ -119,7 +118,6 @@ def report(
     """Analyse a release in full detail and make a report of it; nothing is drawn or written yet.
 
     Args:
-        release: a release, or its folder.
         metrics: metrics or their names: `recall@5`, or the name of a scores file.
         scores: further scores files; each is a metric with the file's name.
         bootstrap: the resamples for all intervals; by default 2,000, resampling participants.

@@ -56,7 +56,6 @@ class ScoreDistribution:
 def score_distribution(
     release: Release, values: Mapping[str, pd.Series[float]], bootstrap: Bootstrap
 ) -> ScoreDistribution:
-    """Describe the human scores, and each metric at each score."""
     counts = release.sets["score"].value_counts().sort_index()
     return ScoreDistribution(
         counts={int(score): int(n) for score, n in zip(counts.index, counts, strict=True)},

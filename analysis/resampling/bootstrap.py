@@ -132,12 +132,8 @@ class Bootstrap:
     ) -> Bootstrap:
         """Resample the clusters of a table with `participant_id` and `query_id`.
 
-        Args:
-            triplets: query_id -> triplet; if None, each query is a cluster of its own.
-            unit, n_resamples, seed, correction: see the class.
-
-        Raises:
-            AnalysisError: there would be no resample, or the unit or the correction is unknown.
+        `triplets` maps query_id to triplet; if None, each query is a cluster of its own.
+        AnalysisError: there would be no resample, or the unit or the correction is unknown.
         """
         if n_resamples < 1:
             raise AnalysisError("resamples", f"{n_resamples} is too few", "ask for 1 or more")
@@ -169,13 +165,10 @@ class Bootstrap:
         return min(sizes, default=len(rows))
 
     def weights(self, rows: pd.DataFrame) -> Iterator[FloatArray]:
-        """Yield how often each row counts in each resample, in blocks of resamples.
+        """Yield how often each row counts in each resample, in blocks (b, n) of resamples.
 
-        Yields:
-            (b, n) whole numbers, `n_resamples` rows in total, the same at every call.
-
-        Raises:
-            AnalysisError: a row's participant or query is not in the resampled release.
+        Whole numbers, `n_resamples` rows in total, the same at every call. AnalysisError: a row's
+        participant or query is not in the resampled release.
         """
         codes = [clusters.codes_of(rows) for clusters in self.clusters]
         sizes = [clusters.size for clusters in self.clusters]
@@ -198,10 +191,7 @@ class Bootstrap:
     def sums(
         self, rows: pd.DataFrame, columns: FloatArray | sparse.csr_array
     ) -> Iterator[FloatArray]:
-        """Yield sums of finite columns (n, m) over the rows of each resample, in blocks (b, m).
-
-        The same as `weights @ columns`, but faster.
-        """
+        """Yield `weights @ columns` of finite columns (n, m), in blocks (b, m), but faster."""
         if len(self.clusters) == 1:
             cluster_sums = (
                 indicator_matrix(self.clusters[0].codes_of(rows), self.n_clusters).T @ columns

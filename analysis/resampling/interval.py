@@ -32,7 +32,6 @@ class ConfidenceInterval(JsonRecord):
         n_clusters: the number of resampled units.
         n_undefined: the number of excluded resamples, in which the statistic is undefined.
         note: a caution about ends that are defined.
-        reason: why the ends are NaN.
     """
 
     low: float
@@ -72,15 +71,10 @@ def with_interval(
 def percentile_interval(
     statistics: FloatArray, *, unit: str, n_clusters: int, seed: int, expand: bool = False
 ) -> ConfidenceInterval:
-    """Take the percentiles of a statistic over resamples.
+    """Take the percentiles of a statistic over resamples, (n_resamples,), NaN where undefined.
 
-    Args:
-        statistics: (n_resamples,), NaN where the statistic is undefined.
-        expand: widen the interval for few clusters (see `expanded_tail`).
-
-    Returns:
-        The interval; NaN, with a reason, for fewer than two clusters or if too many resamples are
-        undefined.
+    `expand` widens the interval for few clusters (see `expanded_tail`). The ends are NaN, with a
+    reason, for fewer than two clusters or if too many resamples are undefined.
     """
     n_undefined = int(np.isnan(statistics).sum())
     low = high = UNDEFINED

@@ -34,10 +34,7 @@ MIN_CELLS = 2  # for the correlation within a group
 
 @dataclass(frozen=True)
 class Swaps:
-    """Which units are swapped in each permutation, each with probability one half.
-
-    Every call of `masks` gives the same swaps.
-    """
+    """Which units are swapped, each with probability 1/2; every call of `masks` gives the same."""
 
     n: int = PERMUTATIONS
     seed: int = 0

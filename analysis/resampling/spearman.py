@@ -127,12 +127,9 @@ class ClusteredPair:
     def of(
         cls, x: NDArray[np.number], y: NDArray[np.number], codes: NDArray[np.intp], n_clusters: int
     ) -> ClusteredPair:
-        """Sum two finite variables (n,) by cluster.
+        """Sum two finite variables (n,) by cluster; y has few distinct values in each cluster.
 
-        Args:
-            y: a variable with few distinct values in each cluster.
-            codes: (n,) the cluster of each row.
-            n_clusters: the number of clusters, including those without rows.
+        `codes` (n,) are the clusters of the rows; `n_clusters` includes those without rows.
         """
         values_x, run = np.unique(x, return_inverse=True)
         values_y, level = np.unique(y, return_inverse=True)

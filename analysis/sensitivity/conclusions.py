@@ -72,7 +72,6 @@ class Conclusions(JsonRecord):
 
 
 def conclude(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Conclusions:
-    """Draw the conclusions from a release."""
     estimates: dict[Statistic, dict[str, Estimate]] = {each: {} for each in STATISTICS}
     verdicts: dict[Statistic, dict[str, Verdict]] = {each: {} for each in STATISTICS}
     winners: dict[Statistic, str | None] = {}

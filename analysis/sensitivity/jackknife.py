@@ -69,7 +69,6 @@ class _LeaveOneOut(Bootstrap):
 
 
 def jackknife(release: Release, values: MetricValues) -> Jackknife:
-    """Measure each metric with each participant excluded in turn."""
     (clusters,) = Bootstrap.of_release(release).clusters
     people = [str(name) for name in clusters.ids[np.argsort(clusters.codes)]]
     leave_one_out = _LeaveOneOut(

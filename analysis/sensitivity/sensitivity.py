@@ -24,13 +24,9 @@ ALL_ANSWERS, ALL_RULES = "as it is", "all together"
 
 @dataclass(frozen=True)
 class FilteredConclusions(JsonRecord):
-    """The conclusions without some of the answers.
+    """`conclusions` without the answers that a rule excludes; None if it cannot be applied.
 
-    Attributes:
-        rule: which questions are excluded.
-        n_questions: the number of questions kept.
-        conclusions: from the kept questions; None if the rule cannot be applied.
-        changes: the conclusions that differ from those of all answers, in words.
+    `n_questions` are kept; `changes` names the conclusions that differ from those of all answers.
     """
 
     rule: str

@@ -44,12 +44,7 @@ class CategoryFigures(JsonRecord):
 
 @dataclass(frozen=True)
 class Categories(JsonRecord):
-    """The categories of a release.
-
-    Attributes:
-        note: whether the same people judged several; None for fewer than two categories.
-        reason: why there are no figures.
-    """
+    """The categories; `note`: whether the same people judged several, None for fewer than two."""
 
     figures: Mapping[str, CategoryFigures]
     note: str | None = None

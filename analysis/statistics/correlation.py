@@ -31,7 +31,6 @@ class Correlation(JsonRecord):
         p: two-sided, from Student's t, as if the sets were independent.
         n: the number of sets with both a score and a value of the metric.
         n_clusters: the number of participants that they come from.
-        reason: why rho and p are NaN.
         ci: the clustered interval; None without a bootstrap.
         independent_ci: for contrast, the analytic interval as if the sets were independent.
     """
@@ -48,14 +47,10 @@ class Correlation(JsonRecord):
 def spearman(
     sets: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap | None = None
 ) -> Correlation:
-    """Correlate a metric with the human scores over all sets, two per question.
+    """Correlate a metric, indexed by set_id, with the human scores over all sets without NaN.
 
-    Args:
-        sets: (n, ...) with `set_id`, `score`, `participant_id` and, for the bootstrap, `query_id`.
-        values: the metric, indexed by set_id; sets with NaN are excluded.
-
-    Returns:
-        rho and p; both NaN, with a reason, for fewer than 3 sets or if a variable is constant.
+    The sets have `set_id`, `score`, `participant_id` and, for the bootstrap, `query_id`. rho and p
+    are NaN, with a reason, for fewer than 3 sets or if a variable is constant.
     """
     table = with_values(sets, values)
     n, n_clusters = len(table), int(table["participant_id"].nunique())

@@ -26,10 +26,7 @@ BINS = 5
 
 @dataclass(frozen=True)
 class MarginBin(JsonRecord):
-    """The pairs whose margin is from `low` to `high`, both included.
-
-    The accuracy is the share of them in which the set with the higher value is preferred.
-    """
+    """The pairs with a margin in [low, high], and the share whose higher set is preferred."""
 
     low: float
     high: float
@@ -52,11 +49,9 @@ class Trend(JsonRecord):
 
 @dataclass(frozen=True)
 class AccuracyByMargin(JsonRecord):
-    """Accuracy in bins of increasing margin.
+    """Accuracy in bins of increasing margin, over n pairs with a preference and different values.
 
-    Attributes:
-        trend: over all pairs, not over the bins.
-        n: the number of pairs with a preference and two different values.
+    The trend is over all pairs, not over the bins.
     """
 
     bins: tuple[MarginBin, ...]

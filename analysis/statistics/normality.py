@@ -33,11 +33,7 @@ class SecondTest:
 
 @dataclass(frozen=True)
 class Normality(JsonRecord):
-    """The result of Shapiro-Wilk (1965) on one variable.
-
-    Attributes:
-        p: approximate beyond 5,000 values; there the second test has a result too.
-    """
+    """Shapiro-Wilk (1965); p is approximate beyond 5,000 values, which get the second test too."""
 
     w: float
     p: float
@@ -69,8 +65,7 @@ class Normality(JsonRecord):
 def normality(values: pd.Series[float]) -> Normality:
     """Test whether the values of a variable are normal; NaN is excluded.
 
-    Returns:
-        W and p of Shapiro-Wilk; both NaN, with a reason, for fewer than 3 values or a constant.
+    W and p are NaN, with a reason, for fewer than 3 values or a constant.
     """
     present = values.dropna().astype("float64")
     n = len(present)

@@ -107,12 +107,8 @@ def pairwise_accuracies(
 ) -> dict[str, PairwiseAccuracy]:
     """Measure how often a metric and people relate two sets alike, ties included.
 
-    Args:
-        bootstrap: its seed also assigns the participants to folds.
-
-    Returns:
-        The accuracy against the preferences ("preference"), and against the order of the two human
-        scores ("score"), many of which are equal.
+    "preference" is against the preferences, "score" against the order of the two human scores, many
+    of which are equal. The seed of `bootstrap` also assigns the participants to folds.
     """
     preferred = preferences["preferred"].to_numpy()
     scores = [preferences[name].to_numpy().astype(np.int64) for name in ("score_1", "score_2")]

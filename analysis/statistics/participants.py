@@ -106,10 +106,7 @@ def participants(release: Release, values: MetricValues) -> Participants:
 
 
 def outliers(name: str, values: pd.Series[float]) -> list[Outlier]:
-    """Find the outliers of a figure: |modified z-score| > 3.5 (Iglewicz and Hoaglin 1993).
-
-    There are none if more than half of the participants have the same value.
-    """
+    """The outliers of a figure; none if more than half of the participants have the same value."""
     median = float(values.median())
     deviations = (values - median).abs()
     mad = float(deviations.median())

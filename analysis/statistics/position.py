@@ -38,14 +38,10 @@ class PositionBias(JsonRecord):
 
 
 def position_bias(preferences: pd.DataFrame, bootstrap: Bootstrap | None = None) -> PositionBias:
-    """Measure the position bias of a release.
+    """Measure the position bias; NaN, with a reason, if no question has a preference.
 
-    Args:
-        preferences: (n, ...) with `participant_id`, `preferred` (1, 2, or 0 for a human tie) and,
-            for the bootstrap, `query_id`.
-
-    Returns:
-        Rate and p-values; NaN, with a reason, if no question has a preference.
+    `preferences` (n, ...) have `participant_id`, `preferred` (1, 2, or 0 for a human tie) and, for
+    the bootstrap, `query_id`.
     """
     rows, set_1, _ = preference.usable_pairs(preferences)
     n, n_set_1 = len(rows), int(set_1.sum())

@@ -91,9 +91,7 @@ def usable_pairs(
 ) -> tuple[pd.DataFrame, BoolArray, list[FloatArray]]:
     """Select the n questions with a preference and all metric values.
 
-    Returns:
-        Their rows, whether set 1 is preferred in each, and each metric's differences (see
-        `metric_difference`), (n,) without NaN.
+    Returns their rows, whether set 1 is preferred, and each `metric_difference`, (n,) without NaN.
     """
     usable = has_preference(preferences).to_numpy()
     for difference in differences:
@@ -157,15 +155,11 @@ class PreferenceRates(JsonRecord):
 def preference_rates(
     preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap | None = None
 ) -> PreferenceRates:
-    """Measure how a metric agrees with the preferences.
+    """Measure how a metric, indexed by set_id, agrees with the preferences, (n_questions, ...).
 
-    Args:
-        preferences: (n_questions, ...) with `set_1`, `set_2`, `preferred` (1, 2, 0 = tie) and, for
-            the bootstrap, `participant_id` and `query_id`.
-        values: the metric, indexed by set_id, NaN where a set has none.
-
-    Returns:
-        The rates; NaN, with a reason, if no pair fulfils a rate's condition.
+    These have `set_1`, `set_2`, `preferred` (1, 2, 0 = tie) and, for the bootstrap,
+    `participant_id` and `query_id`. The metric is NaN where a set has no value; a rate is NaN, with
+    a reason, if no pair fulfils its condition.
     """
     n_questions = len(preferences)
     n_decided = int(has_preference(preferences).sum())

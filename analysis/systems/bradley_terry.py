@@ -31,9 +31,7 @@ def count_wins(
 ) -> FloatArray:
     """Count how often system i was preferred to system j: [i, j] of (n_systems, n_systems).
 
-    Args:
-        first, second: (n,) the numbers of the systems on each side.
-        share: (n,) 1 if the first was preferred, 0 if the second was, 0.5 for a tie.
+    The sides are (n,) system numbers; `share` (n,) is 1 if the first won, 0 if not, 0.5 for a tie.
     """
     wins = np.zeros((n_systems, n_systems))
     np.add.at(wins, (first, second), share)
@@ -60,10 +58,7 @@ def resampled_wins(
 
 
 def log_strengths(wins: FloatArray) -> FloatArray:
-    """Fit centred Bradley-Terry log-strengths, (n_systems,), to what `count_wins` returned.
-
-    All are NaN if they do not exist (see `why_undefined`).
-    """
+    """Fit centred log-strengths, (n_systems,), to `count_wins`; all NaN if they do not exist."""
     n_systems = len(wins)
     if n_systems < 2 or connected_components(wins > 0, connection="strong")[0] > 1:
         return np.full(n_systems, np.nan)
@@ -123,10 +118,7 @@ def why_undefined(wins: FloatArray, names: Sequence[str]) -> str | None:
 
 
 def kendall_tau(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Kendall's tau-b of two arrays of strengths (..., n_systems), over the systems.
-
-    NaN if one of them is undefined or has all systems equal.
-    """
+    """Kendall's tau-b of strengths (..., n_systems); NaN if one is undefined or all are equal."""
     upper = np.triu_indices(first.shape[-1], 1)
 
     def signs(strengths: FloatArray) -> FloatArray:

@@ -89,10 +89,7 @@ def strengths(
 def order_agreement(
     human: Strengths, predicted: Strengths, names: Sequence[str], bootstrap: Bootstrap
 ) -> OrderAgreement:
-    """Compare the order that a metric predicts with people's, on the same systems and resamples.
-
-    Undefined, with a reason, if strengths are undefined or all are equal.
-    """
+    """Compare a metric's order with people's; undefined if strengths are, or if all are equal."""
     for whose, each in (("people's", human), ("the metric's", predicted)):
         equal = np.ptp(each.fitted) <= EQUAL
         reason = "all systems are equally strong" if equal else each.reason
