@@ -32,7 +32,6 @@ class Information:
         self._posterior = torch.eye(len(latents), dtype=latents.dtype)  # [J, J]
         self._identity = torch.eye(latents.shape[2], dtype=latents.dtype)  # [A, A]
         self.total = 0.0
-        """The information of all pairs taken."""
 
     def gains(self, places: Sequence[int]) -> Tensor:
         """The information that each of these pairs would add: [n]."""

@@ -39,14 +39,9 @@ def opinions(
     pooling: Pooling,
     inference: Inference,
 ) -> Tensor:
-    """Scores of sets, the mean over a set's images (CIRQRS eq. 7), once or by MC-dropout.
+    """[J, S] float64 on the CPU: scores of sets, the mean over a set's images (CIRQRS eq. 7).
 
-    Args:
-        sets: S of them, each of k images with tokens.
-        dropout: draws the masks of J = SAMPLES opinions; None for no dropout, J = 1.
-
-    Returns:
-        [J, S] float64 on the CPU.
+    `dropout` draws the masks of J = SAMPLES opinions; None for no dropout, J = 1.
     """
     column = indexed(image for possible in sets for image in possible.images)
     row = indexed((possible.reference, possible.text) for possible in sets)

@@ -52,9 +52,7 @@ def uncertainty(
 ) -> Uncertainty:
     """Collect opinions on all candidates, of one scorer or of several as an ensemble.
 
-    Raises:
-        UnreadableInput: no checkpoint, no images, a checkpoint named twice, or an ensemble of
-            retrained and other scorers.
+    Refuses a checkpoint named twice, and an ensemble of retrained and other scorers.
     """
     scorers = [load_scorer(path, paths.weights, device) for path in checkpoints]
     require_distinct(scorers)
@@ -100,13 +98,9 @@ def latents_of_answers(
 ) -> tuple[Tensor, Tensor]:
     """The opinions on the latents of each pair's answer, and the answer's information about them.
 
-    Args:
-        views: of each scorer its opinions on the sets, [j, S], and its answer model.
-        places: [P, 2] of the pairs' sets.
-
-    Returns:
-        [J, P, A] and [P, A]: A is 3, the margin and the two Likert scores; or 1, the margin, if the
-        scorers have no model of the Likert scores.
+    `views` has each scorer's opinions on the sets, [j, S], and its answer model; `places`, [P, 2],
+    are the pairs' sets. Gives [J, P, A] and [P, A]: A is 3, the margin and the two Likert scores;
+    or 1, the margin, if the scorers have no model of the Likert scores.
     """
     parts, thresholds = [], []
     for scores, prior in views:

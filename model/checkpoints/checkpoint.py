@@ -43,11 +43,7 @@ class Checkpoint:
         return str(self.about["files"]["scorer"]["sha256"])
 
     def tensors(self, part: str) -> dict[str, Tensor]:
-        """Read the tensors of a part: `scorer`, or `state`, which resuming needs.
-
-        Raises:
-            UnreadableInput: the file is missing, truncated or not the one that was written.
-        """
+        """Read the tensors of a part: `scorer`, or `state`, which resuming needs."""
         entry = self.about["files"].get(part)
         if entry is None:
             raise UnreadableInput(
@@ -73,9 +69,6 @@ def save(
     """Write a checkpoint, completely or not at all, replacing the one of this name.
 
     `about` is the content of the JSON file besides `format` and `files`; `parts` are the tensors.
-
-    Raises:
-        UnreadableInput: the tensors cannot be written, for example to a full disk.
     """
     folder.mkdir(parents=True, exist_ok=True)
     clear(folder, f".{name}[-.]*.draft", kept=set())  # of a killed process
@@ -142,11 +135,7 @@ def sha256_of(path: Path) -> str:
 
 
 def read(path: Path) -> Checkpoint:
-    """Read a checkpoint's JSON file, or from a run's folder that of the best or else the last.
-
-    Raises:
-        UnreadableInput: there is no checkpoint, or the JSON file is not one.
-    """
+    """Read a checkpoint's JSON file, or from a run's folder that of the best or else the last."""
     if path.is_dir():
         candidates = (path / f"{BEST}.json", path / f"{LAST}.json")
         existing = [candidate for candidate in candidates if candidate.is_file()]

@@ -39,16 +39,10 @@ CATALOGUE = "catalogue"
 def read_training_data(
     recipe: Recipe, folder: Path | None, images: Path | None, limit: int | None
 ) -> TrainingData:
-    """Read the training data of a recipe.
+    """Read the training data of a recipe; None for `folder` is the drawn catalogue.
 
-    Args:
-        recipe: names the dataset and the rule for pools.
-        folder: of the dataset; None for the drawn catalogue.
-        images: the folder of the images, in any layout, or the one to draw pictures into.
-        limit: about how many training triplets to keep; all if None.
-
-    Raises:
-        UnreadableInput: not a folder of the dataset, or too few images.
+    `images` holds the images, in any layout, or is the folder to draw pictures into; `limit` is
+    about how many training triplets to keep. UnreadableInput if too few images are left.
     """
     if folder is None:
         return drawn(images or Path(CATALOGUE), recipe.seed, *drawn_size(limit), recipe.pool)
@@ -58,11 +52,7 @@ def read_training_data(
 
 
 def fashioniq(folder: Path, images: Path | None, rule: PoolRule) -> TrainingData:
-    """Read the training and validation triplets of every category in the folder.
-
-    Raises:
-        UnreadableInput: a broken file, a missing split, or no triplet with its images.
-    """
+    """Read every category in the folder; UnreadableInput if no triplet has its images."""
     sources = {source.corpus: source for source in fashioniq_files.read(folder, splits=SPLITS)}
     parts = []
     for category in distinct(name.rpartition(".")[0] for name in sources):
@@ -91,9 +81,7 @@ def drawn(folder: Path, seed: int, per_category: int, n: int, rule: PoolRule) ->
     Garments of held-out combinations are neither drawn nor candidates. The training pool has no
     validation target; the validation corpus has the training targets as distractors.
 
-    Raises:
-        CatalogueTooSmall: the garments give fewer than `n` triplets, all splits together.
-        UnreadableInput: the folder cannot be written to.
+    CatalogueTooSmall if the garments give fewer than `n` triplets, all splits together.
     """
     garments, triplets = draw_dataset(seed, per_category, n)
     draw_pictures(shown_of(garments), folder)
@@ -103,7 +91,6 @@ def drawn(folder: Path, seed: int, per_category: int, n: int, rule: PoolRule) ->
 def drawn_parts(
     garments: Sequence[Garment], triplets: Sequence[DrawnTriplet], rule: PoolRule, folder: Path
 ) -> list[Part]:
-    """The parts of a catalogue whose pictures are in `folder`."""
     parts = []
     for category in CATEGORIES:
         shown = corpus(shown_of(garments), category)
@@ -162,7 +149,6 @@ def draw_pictures(garments: Iterable[Garment], folder: Path) -> None:
 
 
 def image_folder(folder: Path, images: Path | None) -> Path:
-    """The given folder of the images or the dataset's usual one."""
     if images is not None and not images.is_dir():
         raise UnreadableInput(str(images), "there is no such folder", "name another with --images")
     chosen = images or usual_folder(folder)

@@ -15,7 +15,6 @@ SPLITS = ("train", "val")
 
 
 def part_of(name: str, train: Source, val: Source, rule: PoolRule) -> Part:
-    """Combine the two splits of one category."""
     examples = examples_of(train, name)
     pool = train.images if rule == "corpus" else tuple(example.target for example in examples)
     return Part(name, examples, examples_of(val, name), distinct(pool), distinct(val.images))

@@ -117,7 +117,6 @@ def fill(
 
 
 def require_shapes(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor], file: Path) -> None:
-    """Raise UnreadableInput if a tensor does not have the wanted shape."""
     for name, tensor in tensors.items():
         if tensor.shape != wanted[name].shape:
             shapes = f"{list(tensor.shape)}, not {list(wanted[name].shape)}"

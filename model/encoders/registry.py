@@ -21,11 +21,7 @@ def build_encoder(
     """Make an encoder as it is before training.
 
     `folder` holds BLIP-2's published files (None: the usual one); the generator draws the weights
-    of `tiny`.
-
-    Raises:
-        UnreadableInput: images of another size are needed, or files are missing or broken.
-        HsfiqError: no encoder has the name, or a package that it needs is not installed.
+    of `tiny`. UnreadableInput for images of another size, and missing or broken files.
     """
     if name == tiny.NAME:
         encoder: Encoder = tiny.Tiny(generator)

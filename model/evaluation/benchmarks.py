@@ -47,8 +47,6 @@ COCO = "COCO 2017 unlabeled"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query of a benchmark and its relevant images."""
-
     query_id: str  # as in runs
     reference: str
     text: str  # as in the benchmark, not yet normalised for an encoder
@@ -121,11 +119,9 @@ def fashioniq(
 ) -> Benchmark:
     """Read FashionIQ, one part for each category. The reference is a candidate.
 
-    Args:
-        folder: holds `captions/` and `image_splits/`.
-        categories: only these; all of the split if empty.
-        split: one with targets: the published test files have none.
-        captions: `both` makes two queries of every triplet (VAL, CoSMo).
+    `folder` holds `captions/` and `image_splits/`; empty `categories` are all of the split. `split`
+    needs targets, which the published test files lack. `captions="both"` makes two queries of
+    every triplet (VAL, CoSMo).
     """
     parts = []
     for source in fashioniq_files.read(folder, categories, [split]):
@@ -169,9 +165,8 @@ def candidates(source: Source, rule: CorpusRule) -> Corpus:
 def cirr(folder: Path, split: str = "val") -> Benchmark:
     """Read CIRR rc2. The reference is not a candidate; `subset` is the image set without it.
 
-    Args:
-        folder: holds `captions/` and `image_splits/`, or a folder `cirr` that does.
-        split: `val`, or `test1`, which has no targets.
+    `folder`, or a folder `cirr` in it, holds `captions/` and `image_splits/`. `test1` has no
+    targets.
     """
     (source,) = cirr_files.read(folder, [split])
     known = set(source.images)
@@ -201,9 +196,8 @@ def with_image_set(source: Source, triplet: Triplet, known: set[str]) -> Query:
 def circo(folder: Path, split: str = "val") -> Benchmark:
     """Read CIRCO. The reference is a candidate, and the text is the caption alone.
 
-    Args:
-        folder: holds `<split>.json` or `annotations/`; COCO's list of images may be below it.
-        split: `val`, or `test`, which has no targets.
+    `folder` holds `<split>.json` or `annotations/`; COCO's list of images may be below it. `test`
+    has no targets.
     """
     source = circo_files.read(folder, split)
     queries = tuple(

@@ -71,11 +71,7 @@ def cirqrs_at(
 def with_cirqrs(
     evaluation: Evaluation, answers: Mapping[str, SystemLists], prepared: PreparedScorer
 ) -> Evaluation:
-    """Add CIRQRS@k to the evaluation of a system's lists.
-
-    Raises:
-        Diverged: the scorer gives numbers that are not finite.
-    """
+    """The evaluation of a system's lists with CIRQRS@k; Diverged if a score is not finite."""
     by_part = {
         part.name: cirqrs_at(part, answers[part.name], prepared)
         for part in evaluation.benchmark.parts
@@ -117,9 +113,8 @@ def partial_notes(benchmark: Benchmark, by_part: Mapping[str, Mapping[int, Cirqr
 def mean_of_first(scores: torch.Tensor, k: int, lengths: Sequence[int]) -> CirqrsAt:
     """Eq. 10 over the lists whose first k images are scored.
 
-    Args:
-        scores: [Q, M] of the lists' images in their order, NaN for images without a score.
-        lengths: of all lists, also of those whose reference is missing.
+    `scores` are [Q, M], of the lists' images in their order, NaN for images without a score;
+    `lengths` are of all lists, also of those whose reference is missing.
     """
     if short := sum(length < k for length in lengths):
         reason = f"{short:,} of {len(lengths):,} lists have fewer than {k} images"

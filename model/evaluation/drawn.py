@@ -50,10 +50,8 @@ def catalogue_of(recipe: Recipe, data: Mapping[str, Any]) -> Catalogue:
     """The catalogue that a scorer was trained on, or else the one that its seed draws.
 
     No garment is a target in two splits (`hsfiq.drawn.triplets`), so that any catalogue is a fair
-    test; but only the training's own gives the figures of its validation.
-
-    Args:
-        data: what its checkpoint records about its training data.
+    test; but only the training's own gives the figures of its validation. `data` is what its
+    checkpoint records about its training data.
     """
     if data.get("name") == "drawn":
         n_train = data["n_train"]
@@ -104,9 +102,7 @@ def drawn_for_scorer(
 ) -> tuple[Benchmark, Path, tuple[str, ...]]:
     """A split of the catalogue that a scorer was trained on, the folder of its pictures, and notes.
 
-    Args:
-        path: the scorer's checkpoint.
-        images: folder for the pictures, which are drawn if missing; None for the scorer's own.
+    Missing pictures are drawn into `images`; None for the scorer's own folder.
     """
     checkpoint = read(path)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")

@@ -75,7 +75,6 @@ def evaluate_system(
         files: one system's runs; may be empty if there is a scorer.
         scorer: ranks the corpus if there are no runs, else adds CIRQRS@k to their figures.
         submission: a new folder for the files of the benchmark's server.
-        notes: on the benchmark, for the result.
         allow_missing: whether to continue without lists of some queries, or without some images.
 
     Raises:
@@ -131,7 +130,6 @@ def report_figures(
     *,
     allow_missing: bool,
 ) -> EvaluationReport:
-    """The system's figures, with CIRQRS@k if there is a scorer for it."""
     all_notes = [*comparability_notes(benchmark), *notes, *system.notes]
     evaluation, about = evaluate(system.benchmark, system.answers, all_notes), system.about
     if cirqrs_scorer is not None:

@@ -67,8 +67,6 @@ class PartFigures:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A system's figures on a benchmark."""
-
     benchmark: Benchmark
     overall: PartFigures  # of the only part, or the mean of several
     parts: tuple[PartFigures, ...]
@@ -214,7 +212,6 @@ def mean_over(
 
 
 def too_short(benchmark: Benchmark, part: Part) -> str:
-    """The problem of a list that ends too early, and the remedy."""
     problem = "end too early to tell"
     if part.corpus.left_out:
         return f"{problem}, after the cut to the union; give longer ones, or rank the union alone"
@@ -250,12 +247,8 @@ def target_of(query: Query) -> str:
 def recall(ranked: Sequence[str], target: str, k: int, n_candidates: int | None) -> float | None:
     """Recall@k: 1 if the target is among the first k, else 0.
 
-    Args:
-        ranked: candidates, best first, each once.
-        n_candidates: of the corpus; None if unknown.
-
-    Returns:
-        None if the list ends before place k without the target, and is not the complete corpus.
+    None if the list ends before place k without the target and is not the complete corpus, of
+    `n_candidates` images (None if unknown).
     """
     if target in ranked:
         return float(ranked.index(target) < k)
@@ -268,10 +261,8 @@ def average_precision(
     """AP@k over several ground truths (CIRCO's paper and code).
 
     The sum of the precisions at the places of ground truths among the first k, divided by
-    min(number of ground truths, k).
-
-    Returns:
-        None if the list ends before place k without all truths, and is not the complete corpus.
+    min(number of ground truths, k); None if the list ends before place k without all truths, and is
+    not the complete corpus.
     """
     hits, precisions = 0, 0.0
     for place, image in enumerate(ranked[:k], start=1):

@@ -35,18 +35,11 @@ class Block(NamedTuple):
 
 
 def scored_blocks(queries: Tensor, gallery: Iterable[Tensor], pooling: Pooling) -> Iterator[Block]:
-    """Score every query against every image, block by block.
+    """Score every query against every image, by blocks; UnreadableInput if a score is not finite.
 
-    Args:
-        queries: [Q, D], on the device that computes.
-        gallery: the corpus in its order, in chunks [n, L, D].
-
-    Yields:
-        For each chunk, its scores for `QUERIES` queries at a time: n L (D + QUERIES) numbers in
-        memory.
-
-    Raises:
-        UnreadableInput: a score is not finite.
+    Queries are [Q, D], on the device that computes; `gallery` is the corpus in its order, in chunks
+    [n, L, D]. Each chunk gives its scores for `QUERIES` queries at a time, which takes
+    n L (D + QUERIES) numbers of memory.
     """
     first = 0
     for images in gallery:
@@ -110,19 +103,14 @@ class TopK:
 def keys_of(scores: Tensor, columns: Tensor) -> Tensor:
     """Integers in the order of the scores; for equal scores, in falling order of the columns.
 
-    Args:
-        scores: [b, n] float32.
-        columns: [n] int64, below 2^32.
-
-    Returns:
-        [b, n] int64: the bits of the score above those of the negated column.
+    Scores [b, n] float32 and columns [n] int64, below 2^32, give [b, n] int64: the bits of the
+    score above those of the negated column.
     """
     bits = (scores + 0.0).view(torch.int32)  # -0 becomes 0
     return (in_order(bits).long() << 32) | (_LOW - columns)
 
 
 def scores_of(keys: Tensor) -> Tensor:
-    """The scores of keys of any shape."""
     return in_order((keys >> 32).int()).view(torch.float32)
 
 

@@ -41,13 +41,9 @@ def match_runs(
 ) -> tuple[dict[str, SystemLists], list[str]]:
     """Match one system's runs to a benchmark; return the lists by part, and notes on them.
 
-    Args:
-        runs: for CIRR, one may be the ranking of the image sets.
-        allow_missing: whether queries without a list count as misses.
-
-    Raises:
-        UnreadableInput: with file and place; other queries, missing queries, images that are not
-            candidates, an image twice in a list, lists of several systems.
+    For CIRR, one run may be the ranking of the image sets. With `allow_missing`, queries without a
+    list count as misses. UnreadableInput, with file and place, for other or missing queries, images
+    that are not candidates, an image twice in a list, and lists of several systems.
     """
     collected = collect(benchmark, runs)
     if collected.subset and not collected.lists:
@@ -139,7 +135,6 @@ def drop_other_categories(benchmark: Benchmark, collected: CollectedRuns) -> lis
 
 
 def refuse_unknown_queries(benchmark: Benchmark, lists: Mapping[str, PlacedList]) -> None:
-    """Refuse queries that the benchmark does not have, with an explanation."""
     known = parts_by_query(benchmark)
     unknown = [query_id for query_id in lists if query_id not in known]
     if unknown:

@@ -28,8 +28,6 @@ DEPTH = 50
 
 @dataclass(frozen=True, slots=True)
 class ScorerLists:
-    """A scorer's lists for a benchmark."""
-
     benchmark: Benchmark  # with the candidates that were ranked
     answers: dict[str, SystemLists]  # by part, without the queries whose reference is missing
     scores: dict[str, dict[str, tuple[float, ...]]]  # by part and query: pooled cosines
@@ -51,10 +49,6 @@ def rank_with_scorer(
 
     If missing images are allowed, missing candidates are not ranked, and queries whose reference is
     missing have no list.
-
-    Raises:
-        UnreadableInput: no checkpoint, no images, missing ones, or an unknown corpus.
-        Diverged: the scorer gives numbers that are not finite.
     """
     prepared = prepare_scorer(
         paths, images_of(benchmark), device, callback, allow_missing=allow_missing
@@ -124,11 +118,7 @@ def restrict(benchmark: Benchmark, available: Collection[str], folder: Path) -> 
 def rank_part(
     part: Part, prepared: PreparedScorer, depth: int, *, without_reference: bool
 ) -> tuple[SystemLists, dict[str, tuple[float, ...]]]:
-    """Rank one corpus for the queries whose reference is available.
-
-    Returns:
-        The lists, also of the subsets, and the lists' scores by query.
-    """
+    """The lists of the queries whose reference is available, and the lists' scores by query."""
     images = part.corpus.images or ()
     column = indexed(images)
     queries = [query for query in part.queries if query.reference in prepared.available]

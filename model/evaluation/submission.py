@@ -27,11 +27,7 @@ from hsfiq.readers.submissions import (
 
 
 def check_submission(benchmark: Benchmark, runs: Sequence[Run]) -> None:
-    """Check files for CIRR or CIRCO as the benchmark's server does; CIRR takes one or two.
-
-    Raises:
-        UnreadableInput: the first problem that the server would refuse.
-    """
+    """Check files for CIRR or CIRCO as the benchmark's server does; CIRR takes one or two."""
     for run in runs:
         check_file(benchmark, run)
     collected = collect(benchmark, runs)
@@ -117,7 +113,6 @@ def make_submission(benchmark: Benchmark, answers: SystemLists) -> dict[str, byt
 def cut_lists(
     queries: Sequence[Query], lists: Mapping[str, tuple[str, ...]], length: int
 ) -> dict[str, tuple[str, ...]]:
-    """The first images of every query's list."""
     for query in queries:
         n = len(lists.get(query.query_id, ()))
         if n < length:

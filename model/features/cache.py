@@ -69,9 +69,7 @@ class FeatureCache:
     def open(cls, root: Path, encoder: Encoder, dtype: torch.dtype = TOKENS_DTYPE) -> FeatureCache:
         """Open the cache below `root`, which need not exist; only `fill` writes.
 
-        Raises:
-            UnreadableInput: the files are truncated, or not of this cache.
-            HsfiqError: tokens cannot be stored in this dtype.
+        UnreadableInput if the files are truncated, or not of this cache.
         """
         layout = Layout.of(encoder, dtype)
         files = TokenFiles(root / layout.key, layout)
@@ -96,9 +94,6 @@ class FeatureCache:
         at any time, the next process computes only what is still missing.
 
         Args:
-            images: files by image id.
-            device: where the encoder is.
-            batch: images encoded at once.
             workers: threads that read, decode and preprocess; one for each CPU if None.
             on_progress: called after every batch with the number of contents done and to do.
 
@@ -131,8 +126,7 @@ class FeatureCache:
     def tokens(self, image_ids: Sequence[str]) -> Tensor:
         """Copy images' tokens, in any order and with repetitions: [B, P, W] in the stored dtype.
 
-        Raises:
-            UnreadableInput: the last `fill` with this image found no tokens for it, or none had it.
+        UnreadableInput if the last `fill` with this image found no tokens for it, or none had it.
         """
         return self._files.read([self._row(image_id) for image_id in image_ids])
 

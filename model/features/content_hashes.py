@@ -46,11 +46,7 @@ class ContentMemo:
         self._clock = clock
 
     def read(self, images: Mapping[str, Path], *, workers: int) -> Contents:
-        """Hash every image file, or look its hash up; writes nothing.
-
-        Raises:
-            UnreadableInput: the memo is damaged.
-        """
+        """Hash every image file, or look its hash up; writes nothing."""
         known, now = self._load(), self._clock()
         with ThreadPoolExecutor(workers) as pool:
             outcomes = pool.map(lambda path: _read(path, known), images.values())

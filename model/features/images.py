@@ -43,7 +43,6 @@ def prepare_all(
 
     Args:
         files: by the sha256 of their content; a file that no longer has it counts as unreadable.
-        preprocessing: of every image.
         workers: threads; Pillow decodes and resizes without holding Python's global lock.
         ahead: the most images in progress or waiting, which bounds memory.
     """

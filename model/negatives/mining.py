@@ -39,7 +39,7 @@ def draw_negatives(
     *,
     chunk: int,
 ) -> Drawn:
-    """Score the pool for each query, define the sets and draw from them.
+    """Score the pool for each query, define the sets and draw; raises as `negative_mask`.
 
     Args:
         queries: [Q, D], on the device that is to compute.
@@ -48,11 +48,7 @@ def draw_negatives(
         rule: for `corpus` nothing is scored.
         uniforms: [Q, T] in [0, 1). With several processes, draw them for all queries from one
             generator and give each process the rows of its queries.
-        pooling: over an image's vectors.
         chunk: how many queries and images to score at a time.
-
-    Raises:
-        UnreadableInput: a pool of one image, a target outside it, a score that is not a number.
     """
     if rule.strategy == "corpus":
         return draw_from_corpus(len(gallery), targets, uniforms)

@@ -67,10 +67,8 @@ class ReleaseAnswers:
 def read_answers(release: Path) -> ReleaseAnswers:
     """Read a release, and its split if it has one; without a split, all is for training.
 
-    Raises:
-        UnreadableInput: the folder is no release, an answer is invalid, or a triplet or a
-            participant is in both parts.
-        NothingToDo: it has no questions.
+    UnreadableInput if an answer is invalid, or a triplet or a participant is in both parts;
+    NothingToDo without questions.
     """
     sets = {released.set_id: released for released in read_sets(release)}
     about = about_release(release)
@@ -135,11 +133,7 @@ def with_images(
 
 
 def answer_tensors(questions: Sequence[Question], weights: Mapping[str, float]) -> AnswerTensors:
-    """The answers as tensors; the participants' weights are scaled to a mean of 1 over questions.
-
-    Raises:
-        NothingToDo: all weights are 0.
-    """
+    """The answers, weights scaled to a mean of 1 over questions; NothingToDo if all are 0."""
     participants = tuple(sorted({question.participant for question in questions}))
     index = {name: i for i, name in enumerate(participants)}
     unscaled = torch.tensor([weights[q.participant] for q in questions], dtype=torch.float64)

@@ -91,12 +91,7 @@ def prepare_inputs(
     device: torch.device,
     callback: Callback,
 ) -> Inputs:
-    """Find the images and compute the tokens that the cache lacks.
-
-    Raises:
-        UnreadableInput: no images, or no disk space for their tokens.
-        NothingToDo: no training question has all its images.
-    """
+    """Find images, compute missing tokens; NothingToDo if no training question has its images."""
     encoder = loaded.scorer.encoder
     train, test = answers.part("train"), answers.part("test")
     sets = [released for question in (*train, *test) for released in question.sets]

@@ -50,9 +50,6 @@ def measure_agreement(
     Returns:
         {"n_questions", "n_without_scores", "n_participants", "figures" (worst change first),
         "accuracy_by_margin", "calibration"}.
-
-    Raises:
-        AnalysisError: the release's tables are inconsistent.
     """
     complete = read_release(folder)
     ids = complete.preferences["question_id"]
@@ -125,8 +122,7 @@ def calibration(
 ) -> dict[str, Any]:
     """Brier score and reliability table of P(set 1 preferred), over the answers without ties.
 
-    Returns:
-        {"n", "human_ties", "before", "after", "figure"}: the last is the Brier score's entry.
+    In {"n", "human_ties", "before", "after", "figure"}, the last is the Brier score's entry.
     """
     rows = release.preferences[release.preferences["preferred"] != 0]
     hits: Array = np.asarray(rows["preferred"] == 1, dtype=np.float64)  # [n]
@@ -183,7 +179,6 @@ def measure_recall(
 
     Args:
         ranks: by stage and corpus, the rank of each triplet's target; the same triplets in both.
-        seed: of the resamples of triplets.
 
     Returns:
         {"n_triplets", "figures" (worst change first)}.

@@ -50,20 +50,12 @@ def retrain(
     device: torch.device,
     callback: Callback,
 ) -> Checkpoint:
-    """Retrain a scorer, unless the folder holds the same retraining.
+    """Retrain a scorer, unless the folder holds the same retraining; refuse another run's folder.
 
-    Args:
-        paths: of the checkpoint to start from, images, weights and cache.
-        data: triplets to measure recall on, and to mix in if `settings.mix` is above 0.
-
-    Returns:
-        The checkpoint; `report.json` and the other files are beside it.
-
-    Raises:
-        UnreadableInput: no release, no checkpoint, no images, a split that leaks, or a folder with
-            another run.
-        NothingToDo: there is no question to train on.
-        Diverged: a loss or a weight is not finite.
+    `paths` are of the checkpoint to start from, images, weights and cache; `data` are triplets to
+    measure recall on, and to mix in if `settings.mix` is above 0. `report.json` and the other files
+    are beside the checkpoint. UnreadableInput for a split that leaks; NothingToDo if there is no
+    question to train on.
     """
     if settings.mix and data is None:
         raise UnreadableInput("mix", "needs triplets to mix in", "give --data")

@@ -41,7 +41,6 @@ class Recipe:
         clip_norm: the gradient norm above which gradients are clipped.
         precision: of the trained part; `auto` is bf16 on a GPU that has it, else fp16 with a
             gradient scaler, and fp32 on a CPU.
-        seed: of everything that is drawn.
         strategy: how negative sets are defined, after the warm-up on the whole pool.
         n_def: periods that the epochs are divided into; each but the first redefines the sets.
         n_neg: the first size of a set, for the strategies in `SIZED`.

@@ -28,11 +28,7 @@ def encode_images(
 ) -> tuple[Inference, set[str]]:
     """Compute the tokens that the cache lacks, with a scorer on `device`.
 
-    Returns:
-        Inference on these images, and the ids of those that can be read.
-
-    Raises:
-        UnreadableInput: no disk space for the tokens.
+    Gives inference on these images, and the ids of those that can be read.
     """
     tokens = FeatureCache.open(cache, loaded.scorer.encoder)
     report = tokens.fill(files, device=device, on_progress=callback.caching)
@@ -65,10 +61,8 @@ def find_images(
 ) -> Iterator[Mapping[str, Path]]:
     """The available files of some images, by image id.
 
-    Pictures of the drawn catalogue need no folder: they are drawn again.
-
-    Args:
-        unknown: `where` and `what` of the error if there is no folder.
+    Pictures of the drawn catalogue need no folder: they are drawn again. `unknown` is `where` and
+    `what` of the error if there is no folder.
     """
     if folder is not None:
         yield image_files(folder, wanted)

@@ -39,7 +39,6 @@ def file_names(name: str) -> tuple[str, str, str]:
 
 
 def require_metric_name(name: str) -> None:
-    """Refuse a name that no scores file may have."""
     is_file_name = name.strip() != "" and name == Path(name).name
     if not is_file_name or name.startswith(".") or name.endswith(".images"):
         raise UnreadableInput("--name", f"{name!r} is not a file name", "write --name cirqrs")

@@ -52,11 +52,8 @@ def score_release(
 ) -> dict[str, Any]:
     """Score a release, unless the same scorer has done so; return the JSON file's content.
 
-    Args:
-        force: score in any case, and replace any scores of this name.
-
-    Raises:
-        UnreadableInput: no release, no checkpoint, no images, or other scores of this name.
+    `force` scores in any case, and replaces any scores of this name; without it, other scores of
+    this name are UnreadableInput.
     """
     sets = read_sets(release)
     folder = scores_folder(release)

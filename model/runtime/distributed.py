@@ -51,11 +51,7 @@ class Distributed:
         return values
 
     def gather(self, mine: Tensor, n: int) -> Tensor:
-        """Join the results of all shares [about n / size, ...] in the order of the n rows.
-
-        Returns:
-            [n, ...], the same in every process.
-        """
+        """Join all shares [about n / size, ...] to [n, ...] in row order, in every process."""
         if self.size == 1:
             return mine
         longest = -(-n // self.size)

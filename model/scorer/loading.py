@@ -46,8 +46,7 @@ def load_scorer(path: Path, weights: Path | None, device: torch.device) -> Loade
 
     `weights` is as for `new_scorer`: a checkpoint does not hold the frozen weights.
 
-    Raises:
-        UnreadableInput: no checkpoint, a broken one, or weights that it was not trained on.
+    UnreadableInput for weights that it was not trained on.
     """
     checkpoint = checkpoints.read(path)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
@@ -67,7 +66,6 @@ def load_scorer(path: Path, weights: Path | None, device: torch.device) -> Loade
 
 
 def load_parameters(checkpoint: Checkpoint, scorer: Scorer) -> None:
-    """Copy a checkpoint's weights into a scorer; raises as `copy_parameters`."""
     tensors = checkpoint.tensors("scorer")
     copy_parameters(tensors, trained_parameters(scorer), str(checkpoint.path))
 
@@ -75,11 +73,7 @@ def load_parameters(checkpoint: Checkpoint, scorer: Scorer) -> None:
 def copy_parameters(
     tensors: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter], where: str
 ) -> None:
-    """Copy tensors into the parameters of the same names.
-
-    Raises:
-        UnreadableInput: names or shapes differ; nothing was changed.
-    """
+    """Copy tensors into parameters by name; UnreadableInput, and no change, if any does not fit."""
     differing = sorted(set(tensors) ^ set(parameters)) or sorted(
         name for name, parameter in parameters.items() if tensors[name].shape != parameter.shape
     )

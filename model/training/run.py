@@ -44,24 +44,15 @@ def run(
     cached: bool = True,
     save_every: float = SAVE_EVERY,
 ) -> Checkpoint:
-    """Train, or resume the run in the folder; a run that has ended is left alone.
+    """Train, or resume the run in the folder (left alone if ended); return the best checkpoint.
+
+    UnreadableInput if the folder holds another run; Diverged if the loss is not finite.
 
     Args:
-        recipe: every number.
-        data: triplets, candidates and images.
-        out: the folder of the run.
         paths: of a checkpoint to start from, BLIP-2's weights and the feature cache.
-        distributed: the processes that train together.
         callback: called in the first process only, except for `caching` and `unreadable`.
         cached: use the feature cache; else the image encoder runs at every step.
         save_every: seconds after which a checkpoint is written within an epoch too.
-
-    Returns:
-        The best checkpoint.
-
-    Raises:
-        UnreadableInput: missing weights or images, another run's folder, a broken checkpoint.
-        Diverged: the loss is not finite.
     """
     precision(recipe.precision, distributed.device)  # refuse it before hours of caching
     scorer = new_scorer(recipe, paths.weights)

@@ -84,8 +84,7 @@ class Trainer:
     ) -> None:
         """Start a run with a scorer on the device of `distributed`, or resume the one in `folder`.
 
-        Raises:
-            UnreadableInput: the folder holds another run, or a broken checkpoint.
+        UnreadableInput if the folder holds another run, or a broken checkpoint.
         """
         self.scorer, self.data, self.recipe, self.tokens = scorer, data, recipe, tokens
         self.folder, self.distributed, self.callbacks = folder, distributed, callbacks
@@ -193,9 +192,8 @@ class Trainer:
     def step(self, batch: Batch) -> tuple[float, float]:
         """Take one step of the optimiser; Diverged if the loss is not finite.
 
-        Returns:
-            The mean loss and the share of targets scored above their negatives, over the batches
-            of all processes.
+        The result is the mean loss and the share of targets scored above their negatives, over the
+        batches of all processes.
         """
         place = (self.recipe.seed, "step", self.progress.epoch, self.progress.step)
         torch.manual_seed(seed_for(*place, self.distributed.rank))  # for dropout

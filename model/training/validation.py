@@ -37,9 +37,8 @@ def ranks(
 ) -> dict[str, Tensor]:
     """The targets' ranks in each corpus: [Q] int64, 1 being the best.
 
-    Raises:
-        Diverged: a vector is not finite.
-        UnreadableInput: a reference that is to be excluded is not in its corpus.
+    Diverged if a vector is not finite; UnreadableInput if a reference that is to be excluded is
+    not in its corpus.
     """
     by_corpus = {}
     for corpus, rows in rows_by_pool(data.val).items():

@@ -27,9 +27,7 @@ def convert(source: Path, out: Path) -> Checkpoint:
     An answer model beside the checkpoint is copied unchanged: it describes scores, and these stay
     the same. `source` is a checkpoint's JSON file, or a run's folder.
 
-    Raises:
-        UnreadableInput: no checkpoint, one of another encoder, or with unknown tensors; `out`
-            exists already, or cannot be written.
+    UnreadableInput for another encoder's checkpoint or unknown tensors, and if `out` exists.
     """
     checkpoint = checkpoints.read(source)
     encoder, recipe = (checkpoint.about.get(key) for key in ("encoder", "recipe"))

@@ -40,15 +40,9 @@ from hsfiq.model.encoders.hf.tensor_names import (
 def lavis_to_hf(architecture: Architecture, source: Path, out: Path) -> int:
     """Convert LAVIS' files to a folder that `blip2-hf` and transformers load.
 
-    Every tensor keeps its precision; `out` is written completely or not at all.
-
-    Returns:
-        The number of tensors that transformers' model has.
-
-    Raises:
-        UnreadableInput: files or tensors are missing, unknown, damaged or of another shape; `out`
-            exists already, or cannot be written.
-        HsfiqError: transformers is not installed.
+    Every tensor keeps its precision; `out` is written completely or not at all. Returns the number
+    of tensors that transformers' model has. UnreadableInput if `out` exists, or a tensor is
+    missing, unknown, damaged or of another shape.
     """
     if architecture.vit.kind != "eva":
         raise UnreadableInput(

@@ -121,12 +121,7 @@ class Blip2Hf(nn.Module):
 
 
 def load(folder: Path | None) -> Blip2Hf:
-    """Load a model from a folder of transformers' layout; the usual folder if None.
-
-    Raises:
-        UnreadableInput: a file is missing, damaged, or of another model.
-        HsfiqError: transformers is not installed, or too old.
-    """
+    """Load a model from a folder of transformers' layout; the usual folder if None."""
     folder = folder or weight_files.usual_folder()
     weight_files.require_files(folder)
     model = import_hf_model()

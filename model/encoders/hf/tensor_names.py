@@ -99,8 +99,7 @@ def lavis_names(name: str) -> tuple[str, ...]:
 def to_hf(tensors: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
     """Rename all or some of LAVIS' tensors to transformers' names, without those of `lavis_only`.
 
-    Raises:
-        UnreadableInput: a name that BLIP-2 with EVA's image encoder lacks, or half of a bias.
+    UnreadableInput for a name that BLIP-2 with EVA's image encoder lacks, or half of a bias.
     """
     converted: dict[str, Tensor] = {}
     unknown = []
@@ -127,8 +126,7 @@ def lavis_only(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def to_lavis(tensors: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
     """Rename all or some of transformers' tensors to LAVIS' names.
 
-    Raises:
-        UnreadableInput: a name that `Blip2ForImageTextRetrieval` lacks, or a bias for keys.
+    UnreadableInput for a name that `Blip2ForImageTextRetrieval` lacks, or a bias for keys.
     """
     converted: dict[str, Tensor] = {}
     unknown = []

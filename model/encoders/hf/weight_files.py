@@ -36,7 +36,6 @@ def usual_folder() -> Path:
 
 
 def require_files(folder: Path) -> None:
-    """Raise UnreadableInput if a file is missing, naming it and its source."""
     missing = [
         " or ".join(names)
         for names in ((CONFIG,), (WEIGHTS, PARTS), (VOCABULARY, TOKENIZER))

@@ -129,17 +129,12 @@ class Blip2(nn.Module):
 
 
 def load(name: str, weights: Path) -> Blip2:
-    """Load a published model (`ARCHITECTURES`) from the folder of its files.
-
-    Raises:
-        UnreadableInput: a file is missing, damaged, or of another model.
-        HsfiqError: there is no such model, or LAVIS is not installed.
-    """
+    """Load a published model (`ARCHITECTURES`); HsfiqError if LAVIS is not installed."""
     return from_files(architecture_named(name), weights)
 
 
 def from_files(architecture: Architecture, weights: Path) -> Blip2:
-    """Build a model of any size from files of the published layout; raises as `load`."""
+    """Build a model of any size from files of the published layout."""
     require_files(architecture, weights)
     bert = weights / BERT_CONFIG, weights / BERT_VOCABULARY
     lavis = import_lavis_model().build(architecture.vit, *bert)
