@@ -35,8 +35,7 @@ from hsfiq.collect.protocol import (
     View,
 )
 from hsfiq.db.engine import Database
-from hsfiq.errors import Refused, UnreadableInput
-from hsfiq.records import InvalidRecord
+from hsfiq.errors import InvalidRecord, Refused, UnreadableInput
 
 Body = Annotated[bytes, Depends(limited_body)]
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from hsfiq.annotate.cookies import Signer, read_assignment, required_participant, signer_of
 from hsfiq.annotate.images import ImageStore, WebCopies, cache_folder
 from hsfiq.annotate.views import ViewBuilder
+from hsfiq.answers import SHORTEST_REASON, Answer, Times
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.protocol import (
@@ -38,7 +39,6 @@ from hsfiq.collect.stages import (
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Question
 from hsfiq.errors import Forbidden, Refused
-from hsfiq.records import SHORTEST_REASON, Answer, Times
 
 Cookies = Mapping[str, str]
 

@@ -18,7 +18,7 @@ from hsfiq.collect.protocol import (
     SubmitPayload,
 )
 from hsfiq.errors import Refused
-from hsfiq.records import is_storable_text
+from hsfiq.text import is_storable_text
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ LARGEST_BODY = 64 * 1024
 """Bytes of any request: more than an answer needs, too little to exhaust the memory."""
 
 LONGEST_TEXT = 400
-"""Characters of every text but the reason, whose length `hsfiq.records` limits."""
+"""Characters of every text but the reason, whose length `hsfiq.answers` limits."""
 
 SUBMIT_KEY = re.compile(r"[0-9A-Za-z_-]{16,64}")
 

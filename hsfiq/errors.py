@@ -84,3 +84,7 @@ class NotOpen(Refused):
     """The study takes no answers now, or no further participant."""
 
     status = 410
+
+
+class InvalidRecord(HsfiqError, ValueError):
+    """A record with an invalid value."""

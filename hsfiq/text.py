@@ -29,3 +29,8 @@ def first_few(names: Sequence[str], limit: int = 3) -> str:
 
 def joined(captions: Sequence[str]) -> str:
     return " and ".join(captions)
+
+
+def is_storable_text(text: str) -> bool:
+    """Whether databases can store a text: JSON allows NUL and lone surrogates, databases do not."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
+from hsfiq.answers import Answer
 from hsfiq.collect import participants
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.responses import Skip, submit
@@ -28,7 +29,6 @@ from hsfiq.db.tables import (
     System,
     Triplet,
 )
-from hsfiq.records import Answer
 from hsfiq.study.config import Checks, Design, Presentation, Queries, Recruitment, StudyConfig
 from hsfiq.study.design import draw_study
 

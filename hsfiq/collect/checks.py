@@ -14,7 +14,7 @@ from hsfiq.collect.participants import require_active
 from hsfiq.collect.steps import steps_of
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Response, Study
 from hsfiq.errors import Forbidden, Refused
-from hsfiq.records import is_storable_text
+from hsfiq.text import is_storable_text
 
 MIRRORED = {0: 0, 1: 2, 2: 1}
 """What a preference becomes when the sides are swapped."""

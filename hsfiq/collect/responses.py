@@ -12,12 +12,13 @@ from functools import cache
 from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
+from hsfiq.answers import LONGEST_REASON, Answer
 from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.participants import lock_participant, require_active
 from hsfiq.collect.steps import require_reached
 from hsfiq.db.tables import Participant, Question, Response, Study
 from hsfiq.errors import Conflict, Refused
-from hsfiq.records import LONGEST_REASON, Answer, is_storable_text
+from hsfiq.text import is_storable_text
 
 MISSING_IMAGE = "missing-image"
 JUDGEMENT_COLUMNS = ("score_1", "score_2", "preferred", "irrelevant", "reason", "skipped")

@@ -11,6 +11,7 @@ from random import Random
 
 from sqlalchemy.orm import Session
 
+from hsfiq.answers import Answer, Times
 from hsfiq.collect import participants
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.responses import submit
@@ -28,7 +29,6 @@ from hsfiq.drawn import (
 )
 from hsfiq.drawn.triplets import Split
 from hsfiq.errors import UnreadableInput
-from hsfiq.records import Answer, Times
 from hsfiq.study.config import Design
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from hsfiq.drawn.garments import VALUES, Attribute, Garment, differences
-from hsfiq.records import InvalidRecord
+from hsfiq.errors import InvalidRecord
 
 if TYPE_CHECKING:
     from random import Random

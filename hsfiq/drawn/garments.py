@@ -16,8 +16,7 @@ from itertools import chain, product
 from random import Random
 from typing import TYPE_CHECKING, Literal, get_args
 
-from hsfiq.errors import HsfiqError
-from hsfiq.records import InvalidRecord
+from hsfiq.errors import HsfiqError, InvalidRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -23,8 +23,9 @@ from hsfiq.drawn.garments import (
     corpus,
     differences,
 )
+from hsfiq.errors import InvalidRecord
 from hsfiq.ids import triplet_id
-from hsfiq.records import InvalidRecord, Triplet
+from hsfiq.records import Triplet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.records import is_storable_text
+from hsfiq.text import is_storable_text
 
 LONGEST_NAME = 200
 BYTE_ORDER_MARK = "\ufeff"

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
-from hsfiq.errors import UnreadableInput
+from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.readers.files import Place, kind, numbered_lines, parse_json, read_text
-from hsfiq.records import InvalidRecord, RankedList
+from hsfiq.records import RankedList
 
 JSONL_KEYS = ("query_id", "images", "scores", "system")
 TREC_FIELDS = 6

@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hsfiq.answers import HIGHEST_SCORE, LOWEST_SCORE
 from hsfiq.errors import NothingToDo, UnreadableInput
-from hsfiq.records import HIGHEST_SCORE, LOWEST_SCORE
 
 Part = Literal["train", "test", "unused"]
 

@@ -7,11 +7,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hsfiq.answers import Answer
 from hsfiq.collect.protocol import AnswerPayload, CheckView, QuestionView, View
 from hsfiq.drawn import Garment, SimulatedAnnotator, generator
 from hsfiq.drawn.reading import read, set_utility_as_read
 from hsfiq.drawn.recognition import recognise
-from hsfiq.records import Answer
 from hsfiq.simulate.client import CannotContinue, RefusedRequest, StudyClient
 from hsfiq.simulate.entry import Destination, require_simulated
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from hsfiq.answers import contradicts
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import sha256_of
 from hsfiq.model.preference.response_model import AnswerTensors
-from hsfiq.records import contradicts
 from hsfiq.releases.manifest import MANIFEST, read_manifest
 from hsfiq.releases.reader import (
     EXPORT_AGAIN,

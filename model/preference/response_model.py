@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hsfiq.answers import HIGHEST_SCORE, LOWEST_SCORE
 from hsfiq.model.preference.likelihood import preference_loss, score_loss
 from hsfiq.model.preference.response_fit import (
     ArrowheadHessian,
@@ -24,7 +25,6 @@ from hsfiq.model.preference.response_fit import (
     dense_derivatives,
     fit_with_min_slope,
 )
-from hsfiq.records import HIGHEST_SCORE, LOWEST_SCORE
 
 N_THRESHOLDS = HIGHEST_SCORE - LOWEST_SCORE
 

@@ -11,7 +11,7 @@ import torch
 
 from hsfiq.drawn import garment_of
 from hsfiq.drawn.pictures import write_images
-from hsfiq.errors import UnreadableInput
+from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.images.folder import ImageFolder, usual_folder
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.recipes.recipe import Recipe
@@ -19,7 +19,6 @@ from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import Inference, precision
 from hsfiq.model.scorer.loading import Loaded
 from hsfiq.model.training.callbacks import Callback
-from hsfiq.records import InvalidRecord
 from hsfiq.releases.reader import ReleasedSet
 
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
+from hsfiq.answers import Answer
 from hsfiq.db.tables import Study
 from hsfiq.readers import hpfiq
-from hsfiq.records import Answer, JudgedPair, PublishedForm
+from hsfiq.records import JudgedPair, PublishedForm
 from hsfiq.releases.rows import QuestionRow, read_forms
 
 

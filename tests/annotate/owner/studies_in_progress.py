@@ -8,6 +8,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 
+from hsfiq.answers import Answer, Times
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.responses import Skip
@@ -16,7 +17,6 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant
 from hsfiq.owner_password import set_password
-from hsfiq.records import Answer, Times
 from tests.annotate.served_studies import Place, make_study
 
 PASSWORD = "correct horse battery"

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
+from hsfiq.answers import Answer, Times
 from hsfiq.collect import leases, participants
 from hsfiq.collect.leases import DEPARTED_STATUSES, end_lease
 from hsfiq.collect.participants import STATUSES
@@ -25,7 +26,6 @@ from hsfiq.collect.steps import load_question, mark_served
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Forbidden, NotOpen, Refused
-from hsfiq.records import Answer, Times
 from hsfiq.releases import Filters
 from hsfiq.study.config import Checks, Recruitment
 from tests.hsfiq.samples import release_of, rows

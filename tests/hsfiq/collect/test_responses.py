@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
+from hsfiq.answers import LONGEST_REASON, Answer, Times
 from hsfiq.collect import participants
 from hsfiq.collect.progress import progress_of
 from hsfiq.collect.responses import Skip, latest_response
@@ -25,7 +26,6 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Conflict, Forbidden, NotOpen, Refused
-from hsfiq.records import LONGEST_REASON, Answer, Times
 from tests.studies import (
     GOOD,
     NOW,

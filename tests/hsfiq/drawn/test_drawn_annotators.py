@@ -6,6 +6,7 @@ from statistics import mean, median
 
 import pytest
 
+from hsfiq.answers import Answer
 from hsfiq.drawn import (
     SYSTEMS,
     Population,
@@ -17,7 +18,6 @@ from hsfiq.drawn import (
     garment_of,
     set_utility,
 )
-from hsfiq.records import Answer
 
 ORACLE = SimulatedAnnotator("simulated-oracle", noise=0)
 

@@ -6,7 +6,7 @@ import pytest
 from hsfiq.drawn.captions import write_captions
 from hsfiq.drawn.garments import VALUES, Garment, catalogue, differences
 from hsfiq.drawn.triplets import DrawnTriplet, draw_triplets
-from hsfiq.records import InvalidRecord
+from hsfiq.errors import InvalidRecord
 
 WORDS = {
     "colour": r"\b(color|darker|lighter|black|white|grey|red|pink|yellow|green|blue)\b",

@@ -17,7 +17,7 @@ from hsfiq.drawn.garments import (
     differences,
     garment_of,
 )
-from hsfiq.records import InvalidRecord
+from hsfiq.errors import InvalidRecord
 
 
 def test_image_ids_are_unique_and_reversible() -> None:

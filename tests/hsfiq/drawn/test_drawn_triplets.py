@@ -14,7 +14,8 @@ from hsfiq.drawn.garments import (
     differences,
 )
 from hsfiq.drawn.triplets import DrawnTriplet, draw_split, draw_triplets, target_split
-from hsfiq.records import InvalidRecord, Triplet
+from hsfiq.errors import InvalidRecord
+from hsfiq.records import Triplet
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from hsfiq.answers import Answer, Times
 from hsfiq.collect.responses import Skip
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
-from hsfiq.records import Answer, Times
 from hsfiq.releases import Filters, Release
 from hsfiq.study.config import Design
 from tests.hsfiq.samples import (
