@@ -43,7 +43,6 @@ class Cell:
 
 
 def draw_cell(page: Image.Image, cell: Cell, picture: Image.Image | None, fonts: Fonts) -> None:
-    """Draw a cell with its picture, or with the reason why it has none."""
     pen = ImageDraw.Draw(page)
     left, top, right, bottom = cell.box
     if picture is None:

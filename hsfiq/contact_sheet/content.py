@@ -53,22 +53,15 @@ class SheetContent:
 def content_from_folder(
     folder: Path, query_id: str, splits: Sequence[str], runs: Sequence[Path]
 ) -> SheetContent:
-    """Read a query from its dataset's folder, and its lists from runs.
-
-    Raises:
-        UnreadableInput: the query is missing or in several splits, or a run cannot be read.
-    """
+    """Read a query from its dataset's folder, and its lists from runs."""
     query = query_in_folder(folder, query_id, splits)
     return SheetContent(query, rows_of_runs(runs, query), usual_folder(folder) or folder)
 
 
 def query_in_folder(folder: Path, query_id: str, splits: Sequence[str] = ()) -> SheetQuery:
-    """Read a query from the folder of its dataset.
+    """Read a query, its captions in either order, from a folder of FashionIQ, CIRR or CIRCO.
 
-    Args:
-        folder: of FashionIQ, CIRR or CIRCO.
-        query_id: the outside id; the text is the captions, in either order.
-        splits: those to search; in CIRCO, ids of different splits may be equal.
+    The `splits` are searched; in CIRCO, ids of different splits may be equal.
 
     Raises:
         UnreadableInput: it is missing, or in several splits.
@@ -116,11 +109,7 @@ def query_of(dataset: str, split: Source, triplet: Triplet, suffix: str) -> Shee
 
 
 def rows_of_runs(paths: Sequence[Path], query: SheetQuery) -> list[SheetRow]:
-    """Return a row for each system of each run, named in the run, else by the file.
-
-    Raises:
-        UnreadableInput: a run cannot be read.
-    """
+    """Return a row for each system of each run, named in the run, else by the file."""
     rows = [(path, row) for path in paths for row in rows_of_run(path, query)]
     counts = Counter(row.system for _, row in rows)
     return [

@@ -42,13 +42,8 @@ _INVISIBLE = {"Mn", "Me", "Cf", "Cc", "Zs", "Zl", "Zp"}
 class Fonts:
     """Chooses for each text the first font that has most of its characters.
 
-    Pillow's own font has ASCII and few other characters, but is the same on every machine.
-
-    Args:
-        file: a font to prefer to all others.
-
-    Raises:
-        UnreadableInput: the file is not a font.
+    Pillow's own font has ASCII and few other characters, but is the same on every machine. A `file`
+    is preferred to all others; `UnreadableInput` if it is not a font.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -98,11 +93,7 @@ def is_font(name: str) -> bool:
 
 @cache
 def load(name: str, size: int) -> ImageFont.FreeTypeFont:
-    """Load a font in this size in pixels.
-
-    Raises:
-        OSError: there is no font with this name.
-    """
+    """Load a font in this size in pixels; `OSError` if there is no font with this name."""
     if name:
         return ImageFont.truetype(name, size)
     return cast("ImageFont.FreeTypeFont", ImageFont.load_default(size))

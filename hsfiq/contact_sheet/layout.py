@@ -41,12 +41,8 @@ class Words:
 class Layout:
     """Places cells and words on a page, from top to bottom.
 
-    Args:
-        query: the sheet's query.
-        k: number of images of each list.
-        ratio: a cell's height over its width.
-        reasons: why an image has no picture, by its id.
-        fonts: measures texts.
+    `k` is the number of images of each list, `ratio` a cell's height over its width; `reasons` say
+    why an image has no picture, by its id.
     """
 
     def __init__(
@@ -62,7 +58,6 @@ class Layout:
         self.rules: list[int] = []
 
     def left(self, column: int) -> int:
-        """Return the left edge of a column."""
         return MARGIN + column * (self.cell[0] + GUTTER)
 
     def add_query(self) -> None:

@@ -34,7 +34,6 @@ class Sheet:
     lacking: str
 
     def png(self) -> bytes:
-        """Return the page as a PNG file."""
         file = BytesIO()
         self.page.save(file, "PNG", optimize=True)
         return file.getvalue()
@@ -49,15 +48,8 @@ def draw_sheet(
 ) -> Sheet:
     """Draw a query with the first `k` images of each list.
 
-    Args:
-        query: shown at the top.
-        rows: one for each system.
-        k: maximum number of images of each list.
-        find: returns an image's file; None if it is absent.
-        font: a font file for the texts; by default Pillow's font, else the system's.
-
-    Raises:
-        UnreadableInput: the file is not a font.
+    `find` returns an image's file, or None if it is absent. `font` is a font file for the texts
+    (else `UnreadableInput`); by default, it is Pillow's font, else the system's.
     """
     fonts = Fonts(font)
     listed = [name for row in rows for name in row.images[:k]]

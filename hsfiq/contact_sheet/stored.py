@@ -17,22 +17,14 @@ from hsfiq.text import joined
 
 
 def content_from_database(session: Session, query_id: str, runs: Sequence[Path]) -> SheetContent:
-    """Read a query from the database, and its lists from runs; without runs, from the database.
-
-    Raises:
-        UnreadableInput: the query is missing or in several datasets, or a run cannot be read.
-    """
+    """Read a query from the database, and its lists from runs; without runs, from the database."""
     query = stored_query(session, query_id)
     rows = rows_of_runs(runs, query) if runs else stored_rows(session, query)
     return SheetContent(query, rows, stored_image_root(session, query))
 
 
 def stored_query(session: Session, query_id: str) -> SheetQuery:
-    """Return the query with this outside id, from any dataset.
-
-    Raises:
-        UnreadableInput: no dataset has the query, or several have.
-    """
+    """Return the query with this outside id; `UnreadableInput` unless just one dataset has it."""
     triplet_id, suffix = split_query_id(query_id)
     triplets = session.scalars(select(Triplet).where(Triplet.external_id == triplet_id)).all()
     if len(triplets) > 1:

@@ -36,7 +36,6 @@ def summarise(path: Path, content: SheetContent, sheet: Sheet) -> dict[str, Any]
 
 
 def describe(path: Path, content: SheetContent, sheet: Sheet) -> str:
-    """Describe the sheet in a line."""
     rows = content.rows
     n_empty = sum(not row.images for row in rows)
     systems = "1 system" if len(rows) == 1 else f"{len(rows):,} systems"

@@ -36,14 +36,7 @@ class StepFailed(HsfiqError):
 
 
 def run_loop(steps: Sequence[Step], folder: Path, port: int, write: Write, warn: Write) -> None:
-    """Run the steps, stop the server in any case, and write a summary.
-
-    Args:
-        steps: the commands.
-        folder: for all files.
-        port: of the server.
-        write: prints output.
-        warn: prints errors.
+    """Run the steps, stop the server in any case, and write a summary; `warn` prints errors.
 
     Raises:
         StepFailed: a command failed.

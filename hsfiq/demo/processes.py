@@ -36,8 +36,7 @@ PAGE_SECONDS = 5.0
 def run_to_end(command: Sequence[str], signals: Signals) -> int:
     """Run a command, which writes to the terminal; return its exit code.
 
-    Raises:
-        KeyboardInterrupt: a signal was received, and the command has ended.
+    If a signal is received, `KeyboardInterrupt` is raised after the command has ended.
     """
     process = subprocess.Popen(command)  # noqa: S603 (ours)
     try:
@@ -67,13 +66,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 class Server:
-    """A server at an address, in its own process, which ends with the block.
-
-    Args:
-        address: its URL.
-        log: the file for its output.
-        signals: checked while it starts.
-    """
+    """A server at a URL, in its own process, which ends with the block; `log` is for its output."""
 
     def __init__(self, address: str, log: Path, signals: Signals) -> None:
         self.address = address

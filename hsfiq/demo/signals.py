@@ -19,10 +19,7 @@ ENDING = tuple(
 class Signals:
     """Within the block, defers signals that would end the process until `heed` is called.
 
-    Signals that are already ignored, as under `nohup`, stay ignored.
-
-    Attributes:
-        received: the first such signal.
+    `received` is the first. Signals that are already ignored, as under `nohup`, stay ignored.
     """
 
     def __init__(self) -> None:

@@ -54,7 +54,6 @@ class DrawnQuery:
 
 
 def find_study(session: Session) -> Study | None:
-    """Return the demo's study in this database, if any."""
     return session.scalars(select(Study).where(Study.name == NAME)).one_or_none()
 
 
@@ -84,18 +83,9 @@ def make_study(
     simulated: bool,
     split: Split = SPLIT,
 ) -> dict[int, DrawnTriplet]:
-    """Draw the catalogue, its images and a study.
+    """Draw the catalogue, its images and a study; return each query's triplet, by database key.
 
-    Args:
-        database: for the study.
-        folder: for the images.
-        design: of the study.
-        n_participants: the number of participants with forms.
-        simulated: whether simulated annotators will answer it.
-        split: of the queries' triplets; `test` has combinations of attributes not in training.
-
-    Returns:
-        The triplet of each query, by the query's database key.
+    The queries' triplets are of the `split`; `test` has combinations of attributes not in training.
 
     Raises:
         CatalogueTooSmall: the catalogue has too few triplets.

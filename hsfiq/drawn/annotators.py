@@ -83,12 +83,7 @@ class SimulatedAnnotator:
     ) -> Answer:
         """Answer one question; of its times, only the active seconds are set.
 
-        Args:
-            rng: the same state gives the same answer.
-            utility_1: of set 1, 0 to 1.
-            utility_2: of set 2, 0 to 1.
-            ties_allowed: whether the preferred set may be 0.
-            progress: 0 at the first question, 1 at the last.
+        `progress` is 0 at the first question and 1 at the last.
         """
         seconds = self.median_seconds * rng.lognormvariate(0, _SECONDS_SPREAD)
         if rng.random() < self.lapse_rate:

@@ -81,11 +81,7 @@ class Captions:
 
 
 def write_captions(rng: Random, reference: Garment, target: Garment) -> Captions:
-    """Write two captions that describe how the target differs from the reference.
-
-    Raises:
-        InvalidRecord: the garments are the same, or of two categories.
-    """
+    """Write two captions of the differences; `InvalidRecord` if none, or of two categories."""
     different = differences(reference, target)
     if not different or reference.category != target.category:
         raise InvalidRecord(

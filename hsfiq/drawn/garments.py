@@ -72,11 +72,7 @@ class CatalogueTooSmall(HsfiqError, ValueError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Garment:
-    """One drawn garment.
-
-    Raises:
-        InvalidRecord: an attribute has an invalid value.
-    """
+    """A drawn garment; `InvalidRecord` if an attribute has an invalid value."""
 
     category: Category
     colour: Colour
@@ -117,11 +113,7 @@ def _image_id(garment: Garment) -> str:
 
 
 def garment_of(image_id: str) -> Garment:
-    """Return the garment of an image id, without a catalogue.
-
-    Raises:
-        InvalidRecord: no garment has this id.
-    """
+    """Return the garment of an image id, without a catalogue; `InvalidRecord` if there is none."""
     number = int(image_id[1:]) if re.fullmatch("g[0-9]{4}", image_id) else _N_GARMENTS
     if number >= _N_GARMENTS:
         raise InvalidRecord(f"{image_id!r} is no image of the drawn catalogue")
@@ -141,11 +133,7 @@ def differences(garment: Garment, other: Garment) -> tuple[Attribute, ...]:
 def generator(seed: int, *purpose: str) -> Random:
     """Return a generator that depends on the seed and its purpose alone, in every process.
 
-    So what one generator draws does not depend on how often another was used.
-
-    Args:
-        seed: the seed of the simulation.
-        purpose: such as a system and a query id.
+    So what one draws, such as for a system and a query, does not depend on the use of another.
     """
     key = "\0".join((str(seed), *purpose))
     return Random(int.from_bytes(sha256(key.encode()).digest()[:8], "big"))  # noqa: S311 (no secret)

@@ -52,7 +52,6 @@ class Layers:
 
 @cache
 def layers(category: Category, sleeve: Sleeve, neckline: Neckline) -> Layers:
-    """Draw the layers of a cut."""
     shape = cut(category, sleeve, neckline)
     cloth = polygon_mask([shape.body, *shape.sleeves, *shape.collar])
     return Layers(
@@ -77,7 +76,6 @@ def scaled(points: Iterable[Point]) -> list[Point]:
 
 
 def polygon_mask(paths: Iterable[Path], value: int = 255) -> Image.Image:
-    """Draw filled outlines."""
     image, pen = empty_mask()
     for path in paths:
         pen.polygon(scaled(path), fill=value)

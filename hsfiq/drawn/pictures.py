@@ -110,9 +110,7 @@ PALETTES: dict[Colour, Palette] = {
 def draw(garment: Garment, size: tuple[int, int] = SIZE) -> Image.Image:
     """Draw a garment, the same pixels every time with the same version of Pillow.
 
-    Args:
-        garment: what to draw.
-        size: width and height in pixels; 3:4 keeps the garment's proportions.
+    A size (width and height in pixels) of 3:4 keeps the garment's proportions.
     """
     palette = PALETTES[garment.colour]
     shared = layers(garment.category, garment.sleeve, garment.neckline)

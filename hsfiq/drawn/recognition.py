@@ -80,13 +80,11 @@ def _small(picture: Image.Image) -> Image.Image:
 
 
 def _distance(picture: Image.Image, other: Image.Image) -> float:
-    """Return the mean squared difference of two small pictures."""
     squares = ImageStat.Stat(ImageChops.difference(picture, other)).sum2
     return sum(squares) / (3 * _SMALL[0] * _SMALL[1])
 
 
 def _neighbours(garment: Garment) -> Iterator[Garment]:
-    """Yield the garments that differ in one attribute."""
     for name in ATTRIBUTES:
         for value in VALUES[name]:
             if value != garment.value(name):

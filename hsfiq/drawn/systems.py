@@ -45,14 +45,8 @@ class DrawnSystem:
     ) -> RankedList:
         """Rank a corpus for a query, best first, without the reference.
 
-        The noise depends only on the seed, the system, the query and the corpus as a set.
-
-        Args:
-            triplet: of the query.
-            corpus: the images to rank.
-            seed: of the simulation.
-            query_id: if it differs from the triplet's id (captions in reversed order: `~`).
-            depth: maximum length of the list.
+        The noise depends only on the seed, the system, the query and the corpus as a set. The
+        query's id differs from its triplet's if the captions are in reversed order (`~`).
 
         Raises:
             InvalidRecord: the corpus has no image but the reference.

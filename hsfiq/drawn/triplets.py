@@ -48,11 +48,8 @@ _VAL_SHARE = 0.375  # of the targets that are not held out: 0.3 of all
 class DrawnTriplet:
     """A triplet with its two garments, and so with its ground truth.
 
-    `mentioned` are the attributes that the captions mention: the ideal image has the target's
-    values there, and the reference's values elsewhere.
-
-    Raises:
-        InvalidRecord: no attribute is mentioned, or every one.
+    `mentioned` are the attributes that the captions mention, at least one but not every one (else
+    `InvalidRecord`): the ideal image has the target's values there, the reference's elsewhere.
     """
 
     external_id: str

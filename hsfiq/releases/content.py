@@ -37,13 +37,8 @@ FIRST_VERSION = "1.0.0"
 class Release:
     """A release that is not on disk yet.
 
-    Attributes:
-        name: `<study>-<kind>`.
-        version: like 1.0.0.
-        files: their contents by name.
-        content_sha256: digest of the data, the filters and the split's options, independent of the
-            versions of the release and of hsfiq.
-        notes: what the release lacks, and why.
+    `content_sha256` digests the data, the filters and the split's options, independent of the
+    versions of the release and of hsfiq. `notes` say what the release lacks, and why.
     """
 
     name: str
@@ -135,7 +130,6 @@ def build(
 
 
 def make_tables(questions: FilteredQuestions) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each table."""
     queries = {question.query_id: question.query for question in questions.kept}
     return {
         "queries": [
@@ -152,7 +146,6 @@ def make_tables(questions: FilteredQuestions) -> dict[str, list[dict[str, Any]]]
 
 
 def set_rows(question: QuestionRow) -> Iterable[dict[str, Any]]:
-    """Yield the rows of `sets` for set 1 and set 2 of a question."""
     for side, score in enumerate((question.score_1, question.score_2), start=1):
         yield {
             "set_id": set_id(question.question_id, side),

@@ -65,7 +65,6 @@ CONTEXT = {
 def croissant(
     manifest: Mapping[str, Any], files: Mapping[str, bytes], schemas: Mapping[str, pa.Schema]
 ) -> dict[str, Any]:
-    """Return the metadata as a JSON object; `files` are the release's contents by name."""
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",

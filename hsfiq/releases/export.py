@@ -30,16 +30,8 @@ def export_releases(
 ) -> list[Outcome]:
     """Write a release of each kind; unchanged content writes nothing.
 
-    Args:
-        session: reads the study.
-        study: whose answers are exported.
-        kinds: one or both.
-        filters: drop questions.
-        split: drawn from the questions kept.
-        parent: the folder for `<study>-<kind>-<version>` of each kind.
-        folder: the release folder itself, for a single kind; then `parent` is ignored.
-        version: of the releases; required if their content has changed.
-        force: replace an existing release.
+    A `folder` is the release folder itself, for a single kind; without it, each kind has
+    `<parent>/<study>-<kind>-<version>`. If the content has changed, a `version` is required.
 
     Raises:
         NothingToDo: no answered question is kept, or too few to split.

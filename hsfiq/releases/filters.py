@@ -39,8 +39,6 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """A dropped question, with the rule and the value that dropped it."""
-
     question: QuestionRow
     rule: str
     value: str
@@ -67,8 +65,6 @@ class FunnelStep:
 
 @dataclass(frozen=True, slots=True)
 class FilteredQuestions:
-    """The questions that were assigned, kept and excluded, and the funnel between them."""
-
     n_assigned: int
     kept: list[QuestionRow]
     excluded: list[Exclusion]

@@ -28,12 +28,7 @@ class Outcome:
 
 
 def write_release(release: Release, folder: Path, *, force: bool = False) -> Outcome:
-    """Write the release as `folder`; unchanged content writes nothing.
-
-    Raises:
-        UnreadableInput: the folder holds something else and `force` is not given, or it cannot be
-            written.
-    """
+    """Write the release; unchanged content writes nothing, only `force` replaces another one."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UnreadableInput(str(folder), "exists and is not a folder")
     if folder.is_dir() and any(folder.iterdir()):
@@ -61,16 +56,11 @@ def write_next_version(
 ) -> Outcome:
     """Write `parent/<name>-<version>`, unless the newest version there has the same content.
 
-    Args:
-        build: makes the release with a given version.
-        parent: the folder of the releases.
-        name: of the release, without its version.
-        version: the version to write; by default the newest, or 1.0.0.
-        force: replace that version if it exists.
+    `build` makes the release with a given version, by default the newest, or 1.0.0.
 
     Raises:
-        UnreadableInput: the content has changed and no version was named, or the version exists or
-            is lower than the newest.
+        UnreadableInput: the content has changed and neither a version nor `force` is given, or the
+            version is lower than the newest, or exists and `force` is not given.
     """
     versions = versions_in(parent, name)
     newest = versions[-1] if versions else None

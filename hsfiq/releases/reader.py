@@ -1,6 +1,7 @@
 """Reading the tables of a release folder as typed records, for `hsfiq` and `hsfiq.model`.
 
-Only the columns in use are read; `hsfiq.releases.schemas` lists all of them.
+Only the columns in use are read; `hsfiq.releases.schemas` lists all of them. A table that is
+missing, unreadable or invalid raises `UnreadableInput`.
 """
 
 from __future__ import annotations
@@ -73,23 +74,13 @@ class ReleasedExclusion:
 
 
 def read_queries(release: Path) -> dict[str, ReleasedQuery]:
-    """Read the queries of a release, by id.
-
-    Raises:
-        UnreadableInput: the table is missing or unreadable.
-    """
     columns = ("query_id", "triplet_id", "dataset", "reference_id", "target_id", "text")
     rows = read_rows(release / QUERIES, columns, nullable=("target_id",))
     return {row["query_id"]: ReleasedQuery(*(row[name] for name in columns)) for row in rows}
 
 
 def read_sets(release: Path) -> list[ReleasedSet]:
-    """Read the retrieved sets of a release.
-
-    Raises:
-        UnreadableInput: a table is missing or unreadable, or a set's query is missing.
-        NothingToDo: the release has no sets.
-    """
+    """Read the retrieved sets of a release; `NothingToDo` if it has none."""
     queries = read_queries(release)
     path = release / SETS
     sets = []
@@ -109,11 +100,6 @@ def read_sets(release: Path) -> list[ReleasedSet]:
 
 
 def read_preferences(release: Path) -> list[ReleasedPreference]:
-    """Read the answered questions of a release.
-
-    Raises:
-        UnreadableInput: the table is missing or unreadable, or a score or preference is invalid.
-    """
     path = release / PREFERENCES
     columns = (
         *("question_id", "participant_id", "query_id", "set_1", "set_2"),
@@ -135,22 +121,12 @@ def read_preferences(release: Path) -> list[ReleasedPreference]:
 
 
 def read_exclusions(release: Path) -> list[ReleasedExclusion]:
-    """Read the dropped questions of a release.
-
-    Raises:
-        UnreadableInput: the table is missing or unreadable.
-    """
     rows = read_rows(release / EXCLUSIONS, ("participant_id", "rule"))
     return [ReleasedExclusion(row["participant_id"], row["rule"]) for row in rows]
 
 
 def read_parts(release: Path) -> dict[str, Part]:
-    """Read the part of each question of a release that was exported with `--split`, by question id.
-
-    Raises:
-        UnreadableInput: the table is missing or unreadable, a part is unknown, or a question
-            occurs twice.
-    """
+    """Read the part of each question, by id, of a release that was exported with `--split`."""
     path = release / SPLITS
     parts: dict[str, Part] = {}
     for row in read_rows(path, ("question_id", "part"), remedy=EXPORT_WITH_SPLIT):
@@ -171,11 +147,7 @@ def read_rows(
     nullable: Collection[str] = (),
     remedy: str = NAME_A_RELEASE,
 ) -> list[dict[str, Any]]:
-    """Read columns of a Parquet file as rows; only the `nullable` ones may contain nulls.
-
-    Raises:
-        UnreadableInput: the file is missing or unreadable, lacks a column, or contains a null.
-    """
+    """Read columns of a Parquet file as rows; only the `nullable` ones may contain nulls."""
     if not path.is_file():
         raise UnreadableInput(str(path), "there is no such file", remedy)
     try:

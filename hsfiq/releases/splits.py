@@ -37,11 +37,7 @@ SPLITS_BY: tuple[SplitBy, ...] = get_args(SplitBy)
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The options of a split: what is held out for testing, and its share.
-
-    Raises:
-        UnreadableInput: the share is not between 0 and 1.
-    """
+    """The options of a split: what is held out for testing, and its share, between 0 and 1."""
 
     by: SplitBy
     seed: int = 0
@@ -156,13 +152,10 @@ def triplet_of(id_: str) -> str:
 
 
 def verify_no_leak(release: Path) -> dict[str, Part]:
-    """Read a release's split and verify that nothing is in both train and test.
+    """Read the part of each question by its id, and verify that nothing is in both train and test.
 
     The triplet and the participant of each question are looked up in the tables; the manifest's
     counts are not used. A triplet is identified by its own id and by its queries' ids.
-
-    Returns:
-        The part of every question, by its id.
 
     Raises:
         UnreadableInput: a triplet or a participant is in both parts, the release has no split, or
@@ -193,11 +186,7 @@ def verify_no_leak(release: Path) -> dict[str, Part]:
 
 
 def split_by(release: Path) -> SplitBy:
-    """Read from the manifest what is held out.
-
-    Raises:
-        UnreadableInput: the release has no split.
-    """
+    """Read from the manifest what is held out; `UnreadableInput` if the release has no split."""
     split = (read_manifest(release) or {}).get("split")
     named = split.get("by") if isinstance(split, dict) else None
     for by in SPLITS_BY:
@@ -220,11 +209,7 @@ def require_one_part(
 ) -> None:
     """Require that no triplet, or no participant, has questions in both train and test.
 
-    Args:
-        noun: triplet or participant.
-        members: the id of each question's triplet or participant, with the question's id.
-        parts: by question id.
-        where: the file to name in an error.
+    `members` are the id of each question's triplet or participant, with the question's id.
     """
     questions: dict[str, dict[Part, str]] = {}
     for id_, question in members:

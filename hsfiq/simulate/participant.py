@@ -72,8 +72,6 @@ class RecognisedImages:
 
 
 class SimulatedParticipant:
-    """A simulated annotator with a connection to the study."""
-
     def __init__(
         self,
         annotator: SimulatedAnnotator,

@@ -49,11 +49,7 @@ def to_hpfiq(session: Session, study: Study, kept: Sequence[QuestionRow]) -> byt
 
 
 def judged_pair(question: QuestionRow) -> JudgedPair:
-    """Return an answered question as a record.
-
-    Raises:
-        LookupError: its query has no target, or it has no answer.
-    """
+    """Return an answered question as a record; `LookupError` if it has no target or no answer."""
     target = question.query.target_id
     score_1, score_2, preferred = question.score_1, question.score_2, question.preferred
     if target is None or score_1 is None or score_2 is None or preferred is None:
