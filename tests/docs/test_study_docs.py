@@ -8,7 +8,6 @@ import shlex
 import tomllib
 from dataclasses import asdict, fields
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import pytest
@@ -68,7 +67,7 @@ def test_the_commands_run_in_the_order_of_the_pages(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
-    monkeypatch.setattr("hsfiq.cli.serve.room", lambda *_: SimpleNamespace(serve=people_come))
+    monkeypatch.setattr("hsfiq.annotate.app.serve", people_come)
     write_inputs()
     ran = 0
     for words in COMMANDS:

@@ -55,7 +55,7 @@ def test_a_simulated_study_is_run_as_others_are_until_it_is_closed() -> None:
     assert hsfiq("study", "close").out == "study simulated: open -> closed\n"
     again = hsfiq("study", "open")
     assert again.code == 2
-    assert again.err == "hsfiq: study simulated: holds simulated answers and is finished for good\n"
+    assert again.err == "hsfiq: study simulated holds simulated answers and cannot take more\n"
 
 
 @on_sqlite

@@ -221,9 +221,9 @@ def test_python_m_hsfiq_works_there_too(installed: Installed, target: Path) -> N
 
 def test_what_runs_there_is_the_installed_wheel(installed: Installed, target: Path) -> None:
     code = "import hsfiq.db.schema as d; print(d.__file__); print(d.migrations_folder())"
-    said = succeed(sys.executable, "-P", "-c", code, cwd=installed.folder, path=target)
-    assert said.splitlines() == [
-        str(target / "hsfiq" / "db" / "engine.py"),
+    printed = succeed(sys.executable, "-P", "-c", code, cwd=installed.folder, path=target)
+    assert printed.splitlines() == [
+        str(target / "hsfiq" / "db" / "schema.py"),
         str(target / "hsfiq" / "migrations"),
     ]
 

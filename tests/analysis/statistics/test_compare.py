@@ -316,7 +316,7 @@ def test_what_is_undefined_has_a_reason() -> None:
     ties = [replace(q, preferred=0) for q in two_people]
     alone, nothing = (
         "one participant alone",
-        ("one: n = 0", "no pair has", "a metric tells no pair"),
+        ("one: n = 0", "no pair has", "a metric has the same two values"),
     )
     for study, columns, reasons in (
         ([], ([], []), nothing),
