@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from benchmarks.browsing import Browser, Refusal, free_port, quantiles
+from benchmarks.browsing import Browser, Refusal, free_port, quantiles, wait_until
 from benchmarks.serving import Annotator, Place, Server, answers_by_question, make_study
 from hsfiq.collect.protocol import SubmitPayload
 from hsfiq.db.tables import Response
@@ -55,9 +55,10 @@ def soak(place: Place, rounds: int, seed: int, people: int = PEOPLE) -> dict[str
     server = Server(place, free_port())
     server.start()
     ledger = Ledger()
+    annotators = [Annotator(server.port, token, Random(n)) for n, token in enumerate(tokens)]
     threads = [
-        threading.Thread(target=answer_on, args=(Annotator(server.port, token, Random(n)), ledger))
-        for n, token in enumerate(tokens)
+        threading.Thread(target=answer_on, args=(annotator, ledger), daemon=True)
+        for annotator in annotators
     ]
     for thread in threads:
         thread.start()
@@ -65,10 +66,8 @@ def soak(place: Place, rounds: int, seed: int, people: int = PEOPLE) -> dict[str
         time.sleep(rng.uniform(SHORTEST, LONGEST))
         server.kill()
         server.start()
-    time.sleep(1)  # the last answers reach a running server
     ledger.over.set()
-    for thread in threads:
-        thread.join()
+    wait_until(lambda: not any(thread.is_alive() for thread in threads), "every annotator")
     server.kill()
     return summarise(place, ledger, people, rounds)
 
@@ -91,7 +90,7 @@ def answer_on(person: Annotator, ledger: Ledger) -> None:
 
 
 def retry(person: Annotator, action: Callable[[], None], ledger: Ledger) -> bool:
-    """Repeat until the server replies; False if it refused or the run is over."""
+    """Repeat until the server replies; False if it refused."""
     while True:
         try:
             action()
@@ -100,8 +99,6 @@ def retry(person: Annotator, action: Callable[[], None], ledger: Ledger) -> bool
             ledger.refusals.append(str(refusal))
             action = person.enter
         except (OSError, http.client.HTTPException):
-            if ledger.over.is_set():
-                return False
             person.browser.close()
             cookies, person.browser = person.browser.cookies, Browser(person.port)
             person.browser.cookies = cookies
