@@ -230,8 +230,11 @@ def beside(judged: dict[tuple[int, Split], Judged]) -> list[dict[str, Any]]:
             "seed": seed,
             "split": split,
             **{
-                name: {"value": of[metric].value, "ci": interval(of[metric].resamples)}
-                for name, of in (("rho", study.rho), ("tie_half", study.tie_half))
+                name: {
+                    "value": figures_by_metric[metric].value,
+                    "ci": interval(figures_by_metric[metric].resamples),
+                }
+                for name, figures_by_metric in (("rho", study.rho), ("tie_half", study.tie_half))
             },
         }
         for (seed, split), study in judged.items()

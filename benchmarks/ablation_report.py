@@ -168,20 +168,20 @@ def drawn(name: str, figure: Figure) -> dict[str, bytes]:
 def strategies_figure(cases: Sequence[Row]) -> Figure:
     """Like CIRQRS' Table 7: a mark and interval for each seed, and a line at their mean."""
     rows = [case for case in cases if is_usual(case)]
-    ways = list(dict.fromkeys(way(case) for case in rows))
+    variants = list(dict.fromkeys(way(case) for case in rows))
     seeds = seeds_of(rows)
     figure, axes = panels("How negative sets are defined", height=6.4)
     for (split, name), panel in axes.items():
-        for place, variant in enumerate(ways):
-            here = [case for case in rows if (case["split"], way(case)) == (split, variant)]
-            mean = fmean(case[name]["value"] for case in here)
+        for place, variant in enumerate(variants):
+            split_rows = [case for case in rows if (case["split"], way(case)) == (split, variant)]
+            mean = fmean(case[name]["value"] for case in split_rows)
             panel.plot([mean, mean], [place - 0.38, place + 0.38], color="black", linewidth=1.2)
-            for case, mark in zip(here, marks(seeds), strict=True):
-                at = place + 0.2 * (seeds.index(case["seed"]) - (len(seeds) - 1) / 2)
-                panel.plot(case[name]["ci"], [at, at], color=mark["color"], linewidth=1)
-                panel.plot(case[name]["value"], at, **mark)
-        panel.set_yticks(range(len(ways)), ways)
-        panel.set_ylim(len(ways) - 0.5, -0.5)
+            for case, mark in zip(split_rows, marks(seeds), strict=True):
+                height = place + 0.2 * (seeds.index(case["seed"]) - (len(seeds) - 1) / 2)
+                panel.plot(case[name]["ci"], [height, height], color=mark["color"], linewidth=1)
+                panel.plot(case[name]["value"], height, **mark)
+        panel.set_yticks(range(len(variants)), variants)
+        panel.set_ylim(len(variants) - 0.5, -0.5)
         panel.label_outer()
         panel.grid(axis="x", color="0.9")
     legend(figure, axes, "coloured lines: 95% intervals over targets or participants")
@@ -193,9 +193,9 @@ def sizes_figure(cases: Sequence[Row]) -> Figure:
     seeds = seeds_of(cases)
     figure, axes = panels("cirqrs, by the size of a negative set at first", height=5.4)
     for (split, name), panel in axes.items():
-        here = [case for case in cases if case["split"] == split]
-        sizes = sorted({case["n_neg"] for case in here})
-        values = {(case["n_neg"], case["seed"]): case[name]["value"] for case in here}
+        split_cases = [case for case in cases if case["split"] == split]
+        sizes = sorted({case["n_neg"] for case in split_cases})
+        values = {(case["n_neg"], case["seed"]): case[name]["value"] for case in split_cases}
         means = [fmean(values[size, seed] for seed in seeds) for size in sizes]
         panel.plot(sizes, means, color="black", linewidth=1.2)
         for place, (seed, mark) in enumerate(zip(seeds, marks(seeds), strict=True)):
@@ -224,15 +224,19 @@ def panels(title: str, height: float) -> tuple[Figure, Panels]:
     return figure, axes
 
 
-def legend(figure: Figure, axes: Panels, more: str) -> None:
+def legend(figure: Figure, axes: Panels, explanation: str) -> None:
     """Explain marks and lines below the panels."""
     named = axes["val", "rho"].get_lines()
-    shown = {
+    handles = {
         str(case.get_label()): case for case in named if not str(case.get_label()).startswith("_")
     }
-    title = f"black: mean of the seeds; {more}"
+    title = f"black: mean of the seeds; {explanation}"
     figure.legend(
-        shown.values(), shown.keys(), loc="outside lower center", ncols=len(shown), title=title
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=len(handles),
+        title=title,
     )
 
 

@@ -44,7 +44,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
         tokens = make_study(place, 1 + sum(cases), n_questions, seed)
         ours = time_ours(place, tokens, cases, seed)
         theirs = time_theirs(place, Path(name) / "potato", cases)
-        wanted = sum(users * (WARM_UP + cycles) for users, cycles in cases.items())
+        n_expected = sum(users * (WARM_UP + cycles) for users, cycles in cases.items())
         stored = {
             "ours": len(answers_by_question(place)) - n_questions,  # of the warm-up participant
             "theirs": potato.stored_answers(Path(name) / "potato"),
@@ -61,14 +61,14 @@ def run(seed: int, full: bool) -> dict[str, Any]:
         }
         for users in cases
     ]
-    most = max(cases)
+    most_users = max(cases)
     return {
         "name": "annotate-cycle",
-        "ratio": round(theirs[most][0] / ours[most][0], 2),
-        "ours": ours[most][0],
-        "theirs": theirs[most][0],
+        "ratio": round(theirs[most_users][0] / ours[most_users][0], 2),
+        "ours": ours[most_users][0],
+        "theirs": theirs[most_users][0],
         "unit": "ms, p50 of a cycle at 32 users",
-        "equal": stored == {"ours": wanted, "theirs": wanted},
+        "equal": stored == {"ours": n_expected, "theirs": n_expected},
         "cases": rows,
     }
 

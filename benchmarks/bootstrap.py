@@ -86,15 +86,15 @@ def compare(
 
     ours, (draws, drawn) = timed(work)
     slow = reference_rhos(draws, rows, study)
-    far = float(np.abs(np.array(slow) - drawn[: len(slow)]).max())
+    largest_difference = float(np.abs(np.array(slow) - drawn[: len(slow)]).max())
     return {
         "case": unit,
         "ratio": round(theirs * resamples / ours, 1),
         "ours": round(ours, 3),
         "resamples": resamples,
-        "equal": far <= CLOSE,
+        "equal": largest_difference <= CLOSE,
         "compared": len(slow),
-        "furthest": far,
+        "furthest": largest_difference,
     }
 
 

@@ -71,8 +71,8 @@ class Browser:
             response = self._connection.getresponse()
         content = response.read()
         for header in response.headers.get_all("Set-Cookie") or ():
-            for name, morsel in SimpleCookie(header).items():
-                self.cookies[name] = morsel.value
+            for name, cookie in SimpleCookie(header).items():
+                self.cookies[name] = cookie.value
         if response.status >= 400:
             raise Refusal(f"{method} {path}", response.status, content)
         return content

@@ -58,15 +58,15 @@ def mean_agreement(by_seed: Sequence[HeldOut], name: str) -> dict[str, Any]:
     }
 
 
-def mean_difference(by_seed: Sequence[HeldOut], more: str, less: str) -> dict[str, Any]:
+def mean_difference(by_seed: Sequence[HeldOut], higher: str, lower: str) -> dict[str, Any]:
     """Return the paired difference of two metrics' rhos, averaged over seeds, with its interval."""
     return {
         "value": float(
-            np.mean([agreement.rhos[more] - agreement.rhos[less] for agreement in by_seed])
+            np.mean([agreement.rhos[higher] - agreement.rhos[lower] for agreement in by_seed])
         ),
         "ci": interval(
             np.mean(
-                [agreement.resampled[more] - agreement.resampled[less] for agreement in by_seed],
+                [agreement.resampled[higher] - agreement.resampled[lower] for agreement in by_seed],
                 axis=0,
             )
         ),

@@ -31,7 +31,7 @@ Retrain = Callable[[Path, str], None]
 def compare_follow_ups(
     folder: Path,
     command: partial[str],
-    whole: Path,
+    whole_release: Path,
     first: Path,
     scorer: Path,
     n: int,
@@ -43,7 +43,7 @@ def compare_follow_ups(
     Args:
         folder: with the first study in `study`.
         command: runs a command there.
-        whole: the release whose held-out triplets stay held out.
+        whole_release: the release whose held-out triplets stay held out.
         first: its copy with the answers that `scorer` was retrained on, and the scores `before`.
         scorer: the checkpoint whose uncertainty counts.
         n: pairs, and answers, of each study.
@@ -54,7 +54,7 @@ def compare_follow_ups(
         place = copy_of_database(folder / "study", folder / strategy)
         created = command(
             "study", "next", "--n", str(n), "--strategy", strategy, "--scorer", str(scorer),
-            "--study", NAME, "--release", str(whole), "--seed", str(seed), "--json",
+            "--study", NAME, "--release", str(whole_release), "--seed", str(seed), "--json",
             "--database", place.url,
         )  # fmt: skip
         n_forms = json.loads(created)["forms"]  # at least as many as participants can enrol

@@ -55,7 +55,7 @@ def python_3_11() -> str:
     return path
 
 
-def make(target: Path) -> None:
+def make_venv(target: Path) -> None:
     """Install into a folder beside `target` and move it there when it is complete."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{target.name}.") as name:
@@ -72,7 +72,7 @@ def main() -> None:
     """Print the folder on standard output, for make; pip prints on standard error."""
     target = folder()
     if not target.is_dir():
-        make(target)
+        make_venv(target)
     print(target)
 
 

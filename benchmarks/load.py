@@ -52,8 +52,8 @@ def answer_study(people: int, seed: int, pause: float, submits: int) -> dict[str
             while len(seconds) < submits:
                 for person in crowd:
                     person.start_over()
-                more, failed = all_at_once(crowd, 0.0)
-                seconds += more
+                extra_seconds, failed = all_at_once(crowd, 0.0)
+                seconds += extra_seconds
                 errors += failed
                 memory.append(server.resident_mb())
         finally:

@@ -204,7 +204,7 @@ class Workspace:
         self.score(part, out, "after")
         return measure_held_out(part, METRICS)
 
-    def measure_follow_ups(self, command: partial[str], whole: Path, seed: int) -> HeldOut:
+    def measure_follow_ups(self, command: partial[str], whole_release: Path, seed: int) -> HeldOut:
         """Retrain again on each follow-up study's answers; measure on the held-out part."""
         first, n = self.part(self.plan.sizes[0]), self.plan.follow_up
         scorer = self.folder / f"out-{self.plan.sizes[0]}"
@@ -214,7 +214,9 @@ class Workspace:
             self.retrain(release, scorer, out)
             self.score(first, out, name)
 
-        return compare_follow_ups(self.folder, command, whole, first, scorer, n, seed, retrain)
+        return compare_follow_ups(
+            self.folder, command, whole_release, first, scorer, n, seed, retrain
+        )
 
     def part(self, size: int) -> Path:
         """Return the folder of the release with this many answers to train on."""

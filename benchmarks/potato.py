@@ -122,8 +122,8 @@ class PotatoUser:
 
     def cycle(self) -> None:
         """Save, move on, load the next item's page."""
-        given = {"score_1:4": "4", "score_2:2": "2", "preference:one": "one"}
-        saved = {"instance_id": self._instance, "annotations": given, "span_annotations": []}
+        annotations = {"score_1:4": "4", "score_2:2": "2", "preference:one": "one"}
+        saved = {"instance_id": self._instance, "annotations": annotations, "span_annotations": []}
         self._post("/updateinstance", saved)
         self._post(
             "/annotate",

@@ -86,8 +86,8 @@ def items(place: Place) -> list[dict[str, object]]:
                 "id": f"q{number:03}",
                 "text": pair.query.text,
                 "reference": f"{pair.query.triplet.reference.name}.jpg",
-                "set_1": [f"{shown.image.name}.jpg" for shown in pair.first.images],
-                "set_2": [f"{shown.image.name}.jpg" for shown in pair.second.images],
+                "set_1": [f"{set_image.image.name}.jpg" for set_image in pair.first.images],
+                "set_2": [f"{set_image.image.name}.jpg" for set_image in pair.second.images],
             }
             for number, pair in enumerate(pairs)
         ]
@@ -187,8 +187,8 @@ class Annotator:
     def pass_checks(self) -> None:
         """Answer the arithmetic checks before the question."""
         while self.view["step"] == "check":
-            given = sum_of(self.view["prompt"])
-            payload: CheckPayload = {"assignment": self.view["assignment"], "given": given}
+            answer = sum_of(self.view["prompt"])
+            payload: CheckPayload = {"assignment": self.view["assignment"], "given": answer}
             self.view = self.post("/check", payload)["view"]
 
     def post(self, path: str, payload: Mapping[str, object]) -> Any:

@@ -66,16 +66,16 @@ def step(name: str, batch: int, steps: dict[str, int], seed: int) -> dict[str, A
     """
     with tempfile.TemporaryDirectory() as folder:
         numbers = map(str, (batch, seed, steps["theirs"], steps["ours"]))
-        done = subprocess.run(
+        process = subprocess.run(
             [python(), "-m", "benchmarks.stepping", folder, name, *numbers],
             cwd=lavis_venv.ROOT,
             stdout=subprocess.PIPE,
             text=True,
             check=False,
         )
-    if done.returncode:
+    if process.returncode:
         raise SystemExit("a side of the benchmark failed; its message is above")
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(process.stdout))
 
 
 def python() -> str:

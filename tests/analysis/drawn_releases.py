@@ -64,7 +64,7 @@ def draw_release(
                 }
                 sides = answering.sample(pair, 2)
                 images = [shown(system.rank(triplet, candidates, seed).images) for system in sides]
-                worth = [worth_of(triplet, each) for each in images]
+                worth = [worth_of(triplet, image_list) for image_list in images]
                 answer = annotator.answer(answering, worth[0], worth[1])
                 preferences.append(
                     {

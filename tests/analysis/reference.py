@@ -113,5 +113,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float:
 
 def binomial_p(hits: int, n: int) -> float:
     """Two-sided exact test of one half: the outcomes no likelier than the one seen."""
-    ways = [math.comb(n, k) for k in range(n + 1)]
-    return sum(way for way in ways if way <= ways[hits]) / float(2**n)
+    probabilities = [math.comb(n, k) for k in range(n + 1)]
+    return sum(
+        probability for probability in probabilities if probability <= probabilities[hits]
+    ) / float(2**n)

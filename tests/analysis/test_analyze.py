@@ -122,11 +122,11 @@ def values_of_key(value: object, key: str) -> Iterator[dict[str, Any]]:
             yield from values_of_key(inner, key)
 
 
-def simulate(rng: np.random.Generator, n_participants: int, each: int) -> list[Question]:
+def simulate(rng: np.random.Generator, n_participants: int, n_questions: int) -> list[Question]:
     """Answers that follow a hidden quality, which recall of the sets hints at."""
     study = []
     for participant in range(n_participants):
-        for _ in range(each):
+        for _ in range(n_questions):
             quality = rng.normal(size=2)
             images = ["tbcde" if rng.random() < 0.3 + 0.1 * q else "abcde" for q in quality]
             low, high = (int(score) for score in np.clip(np.round(quality + 3), 1, 5))

@@ -73,8 +73,8 @@ def test_a_complete_release(drawn: tuple[Release, pd.Series]) -> None:
     assert written["sensitivity"]["one_participant_left_out"]["n_participants"] == 30
     result = analyze(release, [Recall(5)], bootstrap_of(release, 20), in_detail=True)
     assert set(result.to_json()) >= KEYS
-    shown = analysis_text(result)
-    lines = shown.splitlines()
+    text = analysis_text(result)
+    lines = text.splitlines()
     assert max(map(len, lines)) <= 100
     first = [line.split()[0] for line in lines if line.strip().startswith(tuple(BEST_FIRST))]
     assert first == BEST_FIRST

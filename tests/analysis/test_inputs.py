@@ -51,6 +51,6 @@ def test_only_one_part_of_the_split_is_kept(tmp_path: Path) -> None:
 
 
 def test_an_unknown_part_is_an_error() -> None:
-    with pytest.raises(AnalysisError) as caught:
+    with pytest.raises(AnalysisError) as error_info:
         analysis.load_inputs(make_release(STUDY), ["recall@5"], part="validation")
-    assert caught.value.where == "part"
+    assert error_info.value.where == "part"

@@ -35,7 +35,9 @@ def read_published(path: Path) -> list[Question]:
                 form["preferred set"],
                 strict=True,
             ):
-                images = [tuple(map(image_id, shown["img_path"])) for shown in (set_1, set_2)]
+                images = [
+                    tuple(map(image_id, set_image["img_path"])) for set_image in (set_1, set_2)
+                ]
                 scores = (int(set_1["user_score"]), int(set_2["user_score"]))
                 study.append(
                     Question(int(preferred), scores, (images[0], images[1]), image_id(target), user)

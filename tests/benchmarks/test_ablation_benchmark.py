@@ -54,7 +54,7 @@ def test_the_whole_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = ablation.measure(seed=3, plan=plan)
     assert result["simulated"]
     assert result["same_warm_up"]
-    assert [(it["strategy"], it["split"]) for it in result["cases"]] == [
+    assert [(case["strategy"], case["split"]) for case in result["cases"]] == [
         ("corpus", "val"), ("qure", "val"), ("corpus", "test"), ("qure", "test"),
     ]  # fmt: skip
     for case in result["cases"]:
@@ -69,7 +69,11 @@ def test_the_whole_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
                 assert case[name]["above_corpus_ci"] == [0, 0]
     # The scores of who knows were given to the right sets.
     for split in SPLITS:
-        rhos = {it["metric"]: it["rho"]["value"] for it in result["beside"] if it["split"] == split}
+        rhos = {
+            case["metric"]: case["rho"]["value"]
+            for case in result["beside"]
+            if case["split"] == split
+        }
         assert max(rhos, key=lambda name: rhos[name]) == "oracle"
     for path in ablation.write(result, tmp_path / "out"):
         assert Path(path).stat().st_size > 0
@@ -77,15 +81,17 @@ def test_the_whole_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_trainings_of_a_seed_differ_only_in_their_negatives() -> None:
     trials = ablation.planned(7, FULL)
-    each = len(ablation.STRATEGIES) + len(FULL.sizes)
-    assert len(trials) == len(set(trials)) == 3 * each
+    n_trials = len(ablation.STRATEGIES) + len(FULL.sizes)
+    assert len(trials) == len(set(trials)) == 3 * n_trials
     for seed in (7, 8, 9):
-        base, *others = [it.recipe for it in trials if it.seed == seed]
+        base, *others = [trial.recipe for trial in trials if trial.seed == seed]
         assert base.strategy == "corpus"
         assert base.seed == trials[0].recipe.seed + seed - 7
         differing = [set(changes(base, other)) for other in others]
-        assert all(it <= {"strategy", "n_neg"} for it in differing)
-        assert len({(it.strategy, it.n_neg) for it in others}) == len(others) == each - 1
+        assert all(options <= {"strategy", "n_neg"} for options in differing)
+        assert (
+            len({(trial.strategy, trial.n_neg) for trial in others}) == len(others) == n_trials - 1
+        )
 
 
 def test_ranks_give_the_recall_that_an_evaluation_gives() -> None:
@@ -111,7 +117,7 @@ def random_lists(
             for number in range(n_queries)
         ]
         parts.append(Part(name, tuple(queries), Corpus("catalogue", images)))
-        lists = {it.query_id: tuple(rng.permutation(images)[:50].tolist()) for it in queries}
+        lists = {query.query_id: tuple(rng.permutation(images)[:50].tolist()) for query in queries}
         answers[name] = SystemLists(lists, {})
     return Benchmark("drawn", "test", tuple(parts), keeps_reference=True), answers
 
@@ -120,28 +126,30 @@ def test_recall_of_resampled_targets() -> None:
     rng = np.random.default_rng(2)
     targets = [f"garment-{number}" for number in rng.integers(9, size=40)]
     ranks = [float(rank) for rank in rng.integers(1, 30, size=40)]
-    found = ablation.recall(Lists(targets, ranks), 10, seed=5)
-    assert found.value == sum(rank <= 10 for rank in ranks) / 40
+    estimate = ablation.recall(Lists(targets, ranks), 10, seed=5)
+    assert estimate.value == sum(rank <= 10 for rank in ranks) / 40
     names = sorted(set(targets))
     draws = np.random.default_rng(5).integers(len(names), size=(RESAMPLES, len(names)))
-    for share, draw in zip(found.resamples, draws, strict=True):
-        asked = [
+    for share, draw in zip(estimate.resamples, draws, strict=True):
+        resampled_ranks = [
             rank
             for place in draw
             for rank, target in zip(ranks, targets, strict=True)
             if target == names[place]
         ]
-        assert share == pytest.approx(sum(rank <= 10 for rank in asked) / len(asked))
+        assert share == pytest.approx(
+            sum(rank <= 10 for rank in resampled_ranks) / len(resampled_ranks)
+        )
 
 
 def test_a_different_warm_up_is_detected() -> None:
-    one, other = (Trial(it, None, 0, 60, 10) for it in ("corpus", "qure"))
-    assert one.recipe.period == 2
+    first, other = (Trial(strategy, None, 0, 60, 10) for strategy in ("corpus", "qure"))
+    assert first.recipe.period == 2
     curve = [0.1, 0.2, 0.3]
-    assert ablation.same_warm_up({one: trained(curve), other: trained([0.1, 0.2, 0.9])})
-    assert not ablation.same_warm_up({one: trained(curve), other: trained([0.1, 0.21, 0.3])})
+    assert ablation.same_warm_up({first: trained(curve), other: trained([0.1, 0.2, 0.9])})
+    assert not ablation.same_warm_up({first: trained(curve), other: trained([0.1, 0.21, 0.3])})
     later = Trial("qure", None, 1, 60, 10)
-    assert ablation.same_warm_up({one: trained(curve), later: trained([0.5, 0.6])})
+    assert ablation.same_warm_up({first: trained(curve), later: trained([0.5, 0.6])})
 
 
 def trained(curve: list[float], seed: int = 0) -> Trained:
@@ -157,12 +165,12 @@ def test_summary_over_seeds() -> None:
         {"value": value, "above_corpus": value - 0.5, "above_corpus_ci": ci}
         for value, ci in ((0.6, [0.01, 0.2]), (0.4, [-0.3, 0.1]), (0.2, [-0.4, -0.2]))
     ]
-    found = ablation.over_seeds(figures)
-    assert found["seeds"] == [0.6, 0.4, 0.2]
-    assert (found["lowest"], found["highest"]) == (0.2, 0.6)
-    assert found["mean"] == pytest.approx(0.4)
-    assert found["above_corpus"]["mean"] == pytest.approx(-0.1)
-    assert found["above_corpus"]["n_clear"] == 2
+    summary = ablation.over_seeds(figures)
+    assert summary["seeds"] == [0.6, 0.4, 0.2]
+    assert (summary["lowest"], summary["highest"]) == (0.2, 0.6)
+    assert summary["mean"] == pytest.approx(0.4)
+    assert summary["above_corpus"]["mean"] == pytest.approx(-0.1)
+    assert summary["above_corpus"]["n_clear"] == 2
 
 
 @pytest.fixture(scope="module")
@@ -170,16 +178,16 @@ def made_up_result() -> dict[str, Any]:
     """A result of three seeds and two further sizes, with figures of chance."""
     plan = Plan(seeds=3, limit=60, epochs=5, answers=100, sizes=(3, 50))
     trials = ablation.planned(0, plan)
-    names = {it.name for it in trials} | set(BESIDE)
+    names = {trial.name for trial in trials} | set(BESIDE)
     rng = np.random.default_rng(8)
     sampled = {name: Sampled(rng.random(), rng.random(RESAMPLES)) for name in sorted(names)}
     study = Judged(sampled, sampled, n_sets=200, n_participants=2)
-    found = {trial: trained([0.1], seed) for seed, trial in enumerate(trials)}
+    results = {trial: trained([0.1], seed) for seed, trial in enumerate(trials)}
     cases = [
         case
         for seed in range(3)
         for split in SPLITS
-        for case in ablation.cases_of(seed, split, found, study)
+        for case in ablation.cases_of(seed, split, results, study)
     ]
     return {
         "name": "ablation", "simulated": True, "seeds": 3, "triplets": 60, "epochs": 5,
@@ -194,10 +202,10 @@ def test_tables_show_the_results_values(made_up_result: dict[str, Any]) -> None:
     assert "simulated annotators" in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {row.count("|") for row in rows} == {7}
-    first = next(it for it in made_up_result["summary"] if it["strategy"] == "qure")
-    one = first["recall@10"]
-    shown = f"{one['mean']:.3f} ({one['lowest']:.3f} to {one['highest']:.3f})"
-    assert next(row for row in rows if row.startswith("| qure |")).split("|")[3].strip() == shown
+    first = next(row for row in made_up_result["summary"] if row["strategy"] == "qure")
+    summary = first["recall@10"]
+    cell = f"{summary['mean']:.3f} ({summary['lowest']:.3f} to {summary['highest']:.3f})"
+    assert next(row for row in rows if row.startswith("| qure |")).split("|")[3].strip() == cell
     sizes = [row.split("|")[1].strip() for row in rows if row.startswith(("| val, ", "| test, "))]
     expected = [f"{split}, {size}" for split in SPLITS for size in (3, 12, 50)]
     assert sizes[: len(expected)] == expected
@@ -209,8 +217,8 @@ def test_tables_show_the_results_values(made_up_result: dict[str, Any]) -> None:
 def test_figures_are_complete_and_reproducible(
     made_up_result: dict[str, Any], tmp_path: Path
 ) -> None:
-    paths = [Path(it) for it in ablation.write(made_up_result, tmp_path / "one")]
-    assert [it.name for it in paths] == [
+    paths = [Path(path) for path in ablation.write(made_up_result, tmp_path / "one")]
+    assert [path.name for path in paths] == [
         "ablation.json", "ablation.md", "ablation.svg", "ablation.png",
         "ablation-sizes.svg", "ablation-sizes.png",
     ]  # fmt: skip
@@ -219,25 +227,29 @@ def test_figures_are_complete_and_reproducible(
         assert ET.fromstring(svg.read_bytes()).tag.endswith("svg")
         with Image.open(BytesIO(png.read_bytes())) as image:
             assert image.width > image.height > 500
-    again = ablation_report.figures(made_up_result["cases"])
-    assert [again[it.name] for it in paths[2:]] == [it.read_bytes() for it in paths[2:]]
+    redrawn = ablation_report.figures(made_up_result["cases"])
+    assert [redrawn[path.name] for path in paths[2:]] == [path.read_bytes() for path in paths[2:]]
 
 
 def test_marks_and_lines_are_at_their_values(made_up_result: dict[str, Any]) -> None:
     case = next(
-        it for it in made_up_result["cases"] if it["strategy"] == "top-k" and it["seed"] == 1
+        case
+        for case in made_up_result["cases"]
+        if case["strategy"] == "top-k" and case["seed"] == 1
     )
     panel = ablation_report.strategies_figure(made_up_result["cases"]).axes[3]
     assert panel.get_title() == "Spearman's rho"
-    lines = [(np.asarray(it.get_xdata()).tolist(), it.get_label()) for it in panel.get_lines()]
+    lines = [
+        (np.asarray(line.get_xdata()).tolist(), line.get_label()) for line in panel.get_lines()
+    ]
     assert ([case["rho"]["value"]], "seed 1") in lines
     assert case["rho"]["ci"] in [values for values, _ in lines]
     sizes = ablation_report.sizes_of(made_up_result["cases"])
     panel = ablation_report.sizes_figure(sizes).axes[0]
     means = {
-        it["n_neg"]: it["recall@1"]["mean"]
-        for it in made_up_result["summary"]
-        if (it["strategy"], it["split"]) == ("cirqrs", "val")
+        row["n_neg"]: row["recall@1"]["mean"]
+        for row in made_up_result["summary"]
+        if (row["strategy"], row["split"]) == ("cirqrs", "val")
     }
     mean = panel.get_lines()[0]
     assert np.asarray(mean.get_xdata()).tolist() == [3, 12, 50]

@@ -64,12 +64,12 @@ def test_correlations_of_resampled_people() -> None:
     scores, metric, people = drawn_rows(seed=1, n=40)
     sets = pd.DataFrame({"participant_id": people, "score": scores})
     values = {"metric": metric, "scores": scores}
-    found = agreement.resampled(values, sets, np.random.default_rng(5))
+    correlations = agreement.resampled(values, sets, np.random.default_rng(5))
     expected = [
         spearmanr(metric[rows], scores[rows]).statistic for rows in people_drawn(people, seed=5)
     ]
-    assert found["metric"] == pytest.approx(expected)
-    assert found["scores"] == pytest.approx(1)
+    assert correlations["metric"] == pytest.approx(expected)
+    assert correlations["scores"] == pytest.approx(1)
 
 
 def test_halves_of_resampled_people() -> None:
@@ -87,7 +87,7 @@ def test_halves_of_resampled_people() -> None:
             }
         ),
     )
-    found = agreement.resampled_halves({"metric": metric}, data, np.random.default_rng(5))  # type: ignore[arg-type]
+    correlations = agreement.resampled_halves({"metric": metric}, data, np.random.default_rng(5))  # type: ignore[arg-type]
 
     def right(row: int) -> float:
         better = metric[firsts[row]] - metric[seconds[row]]
@@ -96,5 +96,5 @@ def test_halves_of_resampled_people() -> None:
     expected = [
         sum(right(row) for row in rows) / len(rows) for rows in people_drawn(people[:30], seed=5)
     ]
-    assert found["metric"].tolist() == pytest.approx(expected)
+    assert correlations["metric"].tolist() == pytest.approx(expected)
     assert {right(row) for row in range(30)} == {0, 0.5, 1}

@@ -26,11 +26,11 @@ def test_coverage_counts_intervals_that_contain_the_truth(monkeypatch: pytest.Mo
     monkeypatch.setattr(coverage, "TRUTH_PARTICIPANTS", 2000)
     result = coverage.measure(seed=2, studies=12, sizes=(4, 12))
     assert 0.3 < result["truth"] < 0.5
-    of = {(case["participants"], case["interval"]): case for case in result["cases"]}
-    assert len(of) == 8
+    cases = {(case["participants"], case["interval"]): case for case in result["cases"]}
+    assert len(cases) == 8
     for size in (4, 12):
         clustered, widened, sets = (
-            of[size, name] for name in ("participants", "participants, widened", "sets")
+            cases[size, name] for name in ("participants", "participants, widened", "sets")
         )
         assert clustered["mean_length"] < widened["mean_length"]
         assert sets["mean_length"] < clustered["mean_length"]

@@ -60,9 +60,15 @@ def test_means_over_seeds() -> None:
     ]
     result = loop_learns.figures(by_seed)
     for name in METRICS:
-        assert result[name]["rho"] == pytest.approx(sum(one.rhos[name] for one in by_seed) / 3)
+        assert result[name]["rho"] == pytest.approx(
+            sum(agreement.rhos[name] for agreement in by_seed) / 3
+        )
     differences = [
-        sum(one.resampled["after"][i] - one.resampled["before"][i] for one in by_seed) / 3
+        sum(
+            agreement.resampled["after"][i] - agreement.resampled["before"][i]
+            for agreement in by_seed
+        )
+        / 3
         for i in range(RESAMPLES)
     ]
     expected = [np.quantile(differences, end) for end in (0.025, 0.975)]

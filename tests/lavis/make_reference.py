@@ -99,7 +99,7 @@ def computed(blip2: Blip2, pixels: Tensor, texts: list[str]) -> dict[str, Tensor
 
 def trained(blip2: Blip2) -> list[str]:
     """The names of what is trained."""
-    return sorted(name for name, it in blip2.named_parameters() if it.requires_grad)
+    return sorted(name for name, parameter in blip2.named_parameters() if parameter.requires_grad)
 
 
 def main() -> None:
@@ -112,8 +112,8 @@ def main() -> None:
         weights = random_weights(Path(folder))
         write_lavis_files(Path(folder) / "lavis", weights, BERT, WORDS)
         blip2 = from_files(SMALL, Path(folder) / "lavis")
-    asked = [*TEXTS, *ODD_TEXTS, *random_texts(60)]
-    about: dict[str, Any] = {
+    texts = [*TEXTS, *ODD_TEXTS, *random_texts(60)]
+    description: dict[str, Any] = {
         "versions": {name: version(name) for name in ("salesforce-lavis", "transformers", "torch")},
         "ln_vision_eps": blip2.lavis.ln_vision.eps,
         "frozen_id": blip2.frozen_id(),
@@ -121,16 +121,16 @@ def main() -> None:
         "bert": BERT,
         "words": WORDS,
         "texts": TEXTS,
-        "tokenized": [list(pair) for pair in zip(asked, word_ids(blip2, asked), strict=True)],
+        "tokenized": [list(pair) for pair in zip(texts, word_ids(blip2, texts), strict=True)],
     }
-    tensors = {f"weights/{name}": it for name, it in weights.items()}
+    tensors = {f"weights/{name}": weight for name, weight in weights.items()}
     tensors["inputs/pixels"] = pixels
     outputs = computed(blip2, pixels.float(), TEXTS)
-    tensors |= {f"outputs/{name}": it.contiguous() for name, it in outputs.items()}
+    tensors |= {f"outputs/{name}": output.contiguous() for name, output in outputs.items()}
     TENSORS.parent.mkdir(exist_ok=True)
     save_file(tensors, TENSORS)
     TENSORS.chmod(0o644)
-    ABOUT.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    ABOUT.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -35,11 +35,11 @@ def test_every_vector_has_length_one(blip2: Blip2, pixels: Tensor, dtype: torch.
     exact = [blip2.query(tokens, TEXTS), blip2.gallery(tokens)]
     with torch.autocast("cpu", torch.bfloat16):
         cast = [blip2.query(tokens, TEXTS), blip2.gallery(tokens)]
-    for vectors, near in zip(exact, cast, strict=True):
-        assert vectors.dtype == near.dtype == torch.float32
+    for vectors, cast_vectors in zip(exact, cast, strict=True):
+        assert vectors.dtype == cast_vectors.dtype == torch.float32
         assert (vectors.norm(dim=-1) - 1).abs().max() < 1e-5
-        assert (near.norm(dim=-1) - 1).abs().max() < 1e-5
-        assert (vectors * near).sum(dim=-1).min() > 0.99
+        assert (cast_vectors.norm(dim=-1) - 1).abs().max() < 1e-5
+        assert (vectors * cast_vectors).sum(dim=-1).min() > 0.99
 
 
 def test_tokens_are_those_of_the_image_encoder_alone(blip2: Blip2, pixels: Tensor) -> None:
@@ -70,10 +70,10 @@ def test_a_batch_is_its_images_one_by_one(blip2: Blip2, pixels: Tensor) -> None:
     tokens = blip2.image_tokens(pixels)
     queries, images = blip2.query(tokens, TEXTS), blip2.gallery(tokens)
     for row, text in enumerate(TEXTS):
-        alone = blip2.image_tokens(pixels[row : row + 1])
-        assert torch.allclose(alone[0], tokens[row], atol=1e-5)
-        assert torch.allclose(blip2.query(alone, [text])[0], queries[row], atol=1e-5)
-        assert torch.allclose(blip2.gallery(alone)[0], images[row], atol=1e-5)
+        single = blip2.image_tokens(pixels[row : row + 1])
+        assert torch.allclose(single[0], tokens[row], atol=1e-5)
+        assert torch.allclose(blip2.query(single, [text])[0], queries[row], atol=1e-5)
+        assert torch.allclose(blip2.gallery(single)[0], images[row], atol=1e-5)
 
 
 def test_as_many_texts_as_references(blip2: Blip2, pixels: Tensor) -> None:
@@ -125,8 +125,8 @@ def test_the_query_is_the_mean_of_lavis_multimodal_features(
 ) -> None:
     samples = {"image": pixels, "text_input": TEXTS}
     features = theirs.extract_features(samples, mode="multimodal").multimodal_embeds
-    wanted = normalize(theirs.text_proj(features).mean(dim=1), dim=-1)
-    assert torch.allclose(blip2.query(blip2.image_tokens(pixels), TEXTS), wanted, atol=1e-6)
+    expected = normalize(theirs.text_proj(features).mean(dim=1), dim=-1)
+    assert torch.allclose(blip2.query(blip2.image_tokens(pixels), TEXTS), expected, atol=1e-6)
 
 
 def test_the_whole_state_is_what_lavis_reads(blip2: Blip2, theirs: Blip2Qformer) -> None:
@@ -174,11 +174,11 @@ def test_what_was_trained_is_saved_and_loaded_by_its_names(
     aliases = {"lavis.temp", "lavis.Qformer.cls.predictions.decoder.weight"}
     assert changed - aliases == trained(blip2).keys()
     torch.save({name: p.detach() for name, p in trained(blip2).items()}, weights / "trained.pt")
-    again = from_files(architecture, weights).eval()
-    again.load_state_dict(torch.load(weights / "trained.pt", weights_only=True), strict=False)
-    assert torch.equal(again.query(tokens, TEXTS), blip2.query(tokens, TEXTS))
-    assert torch.equal(again.gallery(tokens), blip2.gallery(tokens))
-    assert torch.equal(again.temperature, blip2.temperature)
+    reloaded = from_files(architecture, weights).eval()
+    reloaded.load_state_dict(torch.load(weights / "trained.pt", weights_only=True), strict=False)
+    assert torch.equal(reloaded.query(tokens, TEXTS), blip2.query(tokens, TEXTS))
+    assert torch.equal(reloaded.gallery(tokens), blip2.gallery(tokens))
+    assert torch.equal(reloaded.temperature, blip2.temperature)
 
 
 def test_the_frozen_id_is_the_image_encoders(
@@ -188,10 +188,10 @@ def test_the_frozen_id_is_the_image_encoders(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     known = blip2.frozen_id()
-    again = from_files(architecture, weights)
-    for parameter in trained(again).values():
+    same_encoder = from_files(architecture, weights)
+    for parameter in trained(same_encoder).values():
         parameter.data.add_(0.1)
-    assert again.frozen_id() == known
+    assert same_encoder.frozen_id() == known
     other = tmp_path_factory.mktemp("other")
     write_weights(other, architecture, seed=2)
     assert from_files(architecture, other).frozen_id() != known
@@ -212,10 +212,10 @@ def test_one_weight_more_or_less_is_another_frozen_id(
 
 def test_a_checkpoint_with_its_image_encoder_needs_no_other_file(tmp_path: Path) -> None:
     write_weights(tmp_path, WHOLE, seed=1)
-    whole = from_files(WHOLE, tmp_path)
-    assert whole.tokens_shape == (10, 24)
+    complete = from_files(WHOLE, tmp_path)
+    assert complete.tokens_shape == (10, 24)
     stored = torch.load(tmp_path / WHOLE.checkpoint)["model"]["visual_encoder.pos_embed"]
-    assert torch.equal(whole.lavis.visual_encoder.pos_embed, stored)
+    assert torch.equal(complete.lavis.visual_encoder.pos_embed, stored)
 
 
 def test_random_weights_are_drawn_from_the_generator() -> None:
@@ -223,9 +223,9 @@ def test_random_weights_are_drawn_from_the_generator() -> None:
         return Blip2.random(CLIP, torch.Generator().manual_seed(seed))
 
     before = torch.random.get_rng_state()
-    first, same = draw(3), draw(3)
+    first, second = draw(3), draw(3)
     assert torch.equal(torch.random.get_rng_state(), before)
-    states = first.state_dict(), same.state_dict()
+    states = first.state_dict(), second.state_dict()
     assert all(torch.equal(states[1][name], tensor) for name, tensor in states[0].items())
     # BERT-base with cross-attention in every second layer, as the published checkpoints have it.
     embeddings = first.lavis.Qformer.bert.embeddings.word_embeddings.weight

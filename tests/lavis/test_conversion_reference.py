@@ -49,7 +49,7 @@ def test_they_are_lavis_own_features(reference: Reference, lavis: Blip2) -> None
 def test_lavis_reads_the_same_words(reference: Reference, lavis: Blip2) -> None:
     texts, ids = zip(*reference.about["tokenized"], strict=True)
     assert word_ids(lavis, list(texts)) == list(ids)
-    assert max(len(it) for it in ids) == lavis.lavis.max_txt_len
+    assert max(len(token_ids) for token_ids in ids) == lavis.lavis.max_txt_len
 
 
 def test_the_same_is_frozen_and_the_same_trained(reference: Reference, lavis: Blip2) -> None:
@@ -60,7 +60,7 @@ def test_the_same_is_frozen_and_the_same_trained(reference: Reference, lavis: Bl
 
 def test_lavis_state_comes_back_from_transformers_names(lavis: Blip2) -> None:
     state = lavis.lavis.state_dict()
-    again = to_lavis(to_hf(state, "here"), "there") | lavis_only(state)
-    assert again.keys() == state.keys()
-    assert all(again[name].equal(tensor) for name, tensor in state.items())
-    lavis.lavis.load_state_dict(again, strict=True)
+    converted = to_lavis(to_hf(state, "here"), "there") | lavis_only(state)
+    assert converted.keys() == state.keys()
+    assert all(converted[name].equal(tensor) for name, tensor in state.items())
+    lavis.lavis.load_state_dict(converted, strict=True)

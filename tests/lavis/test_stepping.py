@@ -23,9 +23,9 @@ def test_cached_and_encoded_steps_agree(blip2: Blip2, tmp_path: Path) -> None:
     texts = ["is red", "has no logo"]
     ours, theirs = Stepper(blip2, texts), Stepper(copy.deepcopy(blip2), texts)
     for seed in range(3):
-        left = ours.step(cached(cache, 2), seed)[0]
+        cached_loss = ours.step(cached(cache, 2), seed)[0]
         right = theirs.step(encoded(theirs.blip2, files, 2), seed)[0]
-        assert left == right
+        assert cached_loss == right
         assert relative_difference(ours.gradients(), theirs.gradients()) == 0
     ours.step(cached(cache, 2), seed=8)
     assert relative_difference(ours.gradients(), theirs.gradients()) > 0.1
@@ -51,9 +51,9 @@ def test_a_side_that_fails_ends_both(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_weights_are_set() -> None:
-    first, again = (stepping.random_blip2(EVA, seed=5).state_dict() for _ in range(2))
+    first, second = (stepping.random_blip2(EVA, seed=5).state_dict() for _ in range(2))
     for name, weight in first.items():
-        assert torch.equal(weight, again[name])
+        assert torch.equal(weight, second[name])
         assert weight.is_floating_point() <= bool(weight.isfinite().all())
     spread = first["lavis.Qformer.bert.embeddings.word_embeddings.weight"].std()
     assert spread == pytest.approx(stepping.WEIGHT, rel=0.01)

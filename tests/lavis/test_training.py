@@ -38,10 +38,10 @@ class Losses(Callback):
     """Remembers the loss of every step."""
 
     def __init__(self) -> None:
-        self.found: list[float] = []
+        self.values: list[float] = []
 
     def stepped(self, step: Step) -> None:
-        self.found.append(step.loss)
+        self.values.append(step.loss)
 
 
 @pytest.fixture(scope="module")
@@ -50,31 +50,31 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
 
 
 def train(
-    scorer: Scorer, data: TrainingData, tokens: TokenSource, out: Path, one: Recipe = QURE
+    scorer: Scorer, data: TrainingData, tokens: TokenSource, out: Path, recipe: Recipe = QURE
 ) -> list[float]:
-    told = Losses()
-    folder = RunFolder(out, {"recipe": one.to_json()}, {})
-    Trainer(scorer, data, one, tokens, folder, Distributed(CPU), [told]).train()
-    return told.found
+    losses = Losses()
+    folder = RunFolder(out, {"recipe": recipe.to_json()}, {})
+    Trainer(scorer, data, recipe, tokens, folder, Distributed(CPU), [losses]).train()
+    return losses.values
 
 
 def test_the_loop_trains_it_cached_or_not(
     data: TrainingData, architecture: Architecture, weights: Path, tmp_path: Path
 ) -> None:
-    found = []
-    for way in ("cached", "encoded"):
+    losses = []
+    for mode in ("cached", "encoded"):
         encoder = from_files(architecture, weights)
         tokens: TokenSource = EncodedTokens(encoder, data.images, torch.float16, CPU)
-        if way == "cached":
+        if mode == "cached":
             cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
             cache.fill(data.images, batch=8, device=CPU, workers=1)
             tokens = cache
         before = encoder.frozen_id()
-        found.append(train(Scorer(encoder, "max"), data, tokens, tmp_path / way))
+        losses.append(train(Scorer(encoder, "max"), data, tokens, tmp_path / mode))
         encoder._frozen_id = None
         assert encoder.frozen_id() == before
-    assert found[0] == pytest.approx(found[1], abs=1e-4)
-    assert found[0][-1] != found[0][0]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+    assert losses[0][-1] != losses[0][0]
 
 
 def test_a_stopped_run_goes_on_and_its_checkpoint_loads(
@@ -82,7 +82,7 @@ def test_a_stopped_run_goes_on_and_its_checkpoint_loads(
 ) -> None:
     encoder = from_files(architecture, weights)
     tokens = EncodedTokens(encoder, data.images, torch.float16, CPU)
-    whole = train(Scorer(encoder, "max"), data, tokens, tmp_path / "whole")
+    all_losses = train(Scorer(encoder, "max"), data, tokens, tmp_path / "whole")
 
     class Stop(Losses):
         def ended(self, epoch: dict[str, object]) -> None:
@@ -90,20 +90,20 @@ def test_a_stopped_run_goes_on_and_its_checkpoint_loads(
                 raise KeyboardInterrupt
 
     folder = RunFolder(tmp_path / "stopped", {"recipe": QURE.to_json()}, {})
-    told = Stop()
+    callback = Stop()
     stopped = Scorer(from_files(architecture, weights), "max")
     with pytest.raises(KeyboardInterrupt):
-        Trainer(stopped, data, QURE, tokens, folder, Distributed(CPU), [told]).train()
-    again = Scorer(from_files(architecture, weights), "max")
-    rest = train(again, data, tokens, tmp_path / "stopped")
-    n_steps = len(whole) // QURE.epochs
-    assert rest == pytest.approx(whole[2 * n_steps :], abs=1e-5)
+        Trainer(stopped, data, QURE, tokens, folder, Distributed(CPU), [callback]).train()
+    resumed = Scorer(from_files(architecture, weights), "max")
+    remaining = train(resumed, data, tokens, tmp_path / "stopped")
+    n_steps = len(all_losses) // QURE.epochs
+    assert remaining == pytest.approx(all_losses[2 * n_steps :], abs=1e-5)
 
     last = folder.last()
     assert last is not None
     fresh = Scorer(from_files(architecture, weights), "max")
     load_parameters(last, fresh)
-    for name, parameter in trained_parameters(again).items():
+    for name, parameter in trained_parameters(resumed).items():
         assert parameter.equal(trained_parameters(fresh)[name]), name
 
 

@@ -18,9 +18,9 @@ from hsfiq.model.encoders.lavis.encoder import from_files, load
 
 
 def complaint(architecture: Architecture, weights: Path) -> str:
-    with pytest.raises(UnreadableInput) as caught:
+    with pytest.raises(UnreadableInput) as error_info:
         from_files(architecture, weights)
-    line = str(caught.value)
+    line = str(error_info.value)
     assert "\n" not in line
     return line
 
@@ -29,9 +29,9 @@ def complaint(architecture: Architecture, weights: Path) -> str:
 def test_missing_files_are_named_with_where_they_are_from(name: str, tmp_path: Path) -> None:
     (tmp_path / "bert-base-uncased").mkdir()
     (tmp_path / "bert-base-uncased" / "vocab.txt").touch()
-    with pytest.raises(UnreadableInput) as caught:
+    with pytest.raises(UnreadableInput) as error_info:
         load(name, tmp_path)
-    line = str(caught.value)
+    line = str(error_info.value)
     assert "\n" not in line
     assert line.startswith(f"{tmp_path}: {name} lacks ")
     store = "https://storage.googleapis.com/sfr-vision-language-research/LAVIS/models/BLIP2/"
@@ -79,9 +79,9 @@ def test_whatever_is_not_a_pytorch_file(
         read_tensors(file)
 
 
-def change(file: Path, how: Callable[[dict[str, torch.Tensor]], object]) -> None:
+def change(file: Path, edit: Callable[[dict[str, torch.Tensor]], object]) -> None:
     content = torch.load(file)
-    how(content.get("model", content))
+    edit(content.get("model", content))
     torch.save(content, file)
 
 

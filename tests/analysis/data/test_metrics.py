@@ -52,16 +52,16 @@ def test_an_invalid_k_is_an_error(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make_metric", "message"),
     [
         (lambda: parse_metric("  "), "the name is empty"),
         (lambda: Recall(0), "recall@0: k must be 1 or more"),
         (lambda: ScoreColumn("recall@5"), "counted from the sets"),
     ],
 )
-def test_impossible_metrics_cannot_be_made(make: Callable[[], Metric], message: str) -> None:
+def test_impossible_metrics_cannot_be_made(make_metric: Callable[[], Metric], message: str) -> None:
     with pytest.raises(AnalysisError, match=message):
-        make()
+        make_metric()
 
 
 @few
@@ -80,9 +80,9 @@ def test_recall_counts_in_rank_order() -> None:
 
 
 def test_recall_beyond_the_size_of_the_sets_is_an_error() -> None:
-    with pytest.raises(AnalysisError) as caught:
+    with pytest.raises(AnalysisError) as error_info:
         Recall(7).values(make_release([Question(1)]))
-    assert str(caught.value) == (
+    assert str(error_info.value) == (
         "recall@7: needs 7 images, but release small has sets of 5; ask for recall@5 or below"
     )
 
@@ -95,9 +95,9 @@ def test_known_metrics() -> None:
 
 def test_an_unknown_name_lists_what_is_known() -> None:
     release = make_release([Question(1)], scores={"mine": Path("mine.csv")})
-    with pytest.raises(AnalysisError) as caught:
+    with pytest.raises(AnalysisError) as error_info:
         ScoreColumn("yours").values(release)
-    assert str(caught.value) == (
+    assert str(error_info.value) == (
         "yours: no such metric for release small; known are recall@1, recall@2, recall@3, "
         "recall@4, recall@5, mine; a scores file of your own is named with --scores FILE"
     )
@@ -105,8 +105,8 @@ def test_an_unknown_name_lists_what_is_known() -> None:
 
 def test_a_scorer_without_scores_names_the_command() -> None:
     release = make_release([Question(1)], folder=Path("my releases/small"))
-    with pytest.raises(AnalysisError) as caught:
+    with pytest.raises(AnalysisError) as error_info:
         ScoreColumn("cirqrs").values(release)
-    assert str(caught.value).endswith(
+    assert str(error_info.value).endswith(
         "`hsfiq score 'my releases/small' --scorer CKPT --name cirqrs` makes them"
     )

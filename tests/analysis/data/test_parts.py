@@ -98,8 +98,8 @@ def filtered(folder: Path, part: str, copy: Path) -> Path:
             if part_of(question) == part:
                 kept.append(row)
         if path.name != "splits.parquet":
-            into = copy if path.parent == folder else scores
-            pq.write_table(pa.Table.from_pylist(kept, schema=table.schema), into / path.name)
+            destination = copy if path.parent == folder else scores
+            pq.write_table(pa.Table.from_pylist(kept, schema=table.schema), destination / path.name)
     return copy
 
 
@@ -249,11 +249,11 @@ def test_a_missing_or_unreadable_split_is_an_error(folder: Path, tmp_path: Path)
 
 
 def assert_told(release: Release, message: str) -> None:
-    with pytest.raises(AnalysisError) as caught:
+    with pytest.raises(AnalysisError) as error_info:
         take_part(release, "test")
-    assert str(caught.value).startswith(f"{release.folder / 'splits.parquet'}: {message}")
-    assert caught.value.exit_code == 2
-    assert "\n" not in str(caught.value)
+    assert str(error_info.value).startswith(f"{release.folder / 'splits.parquet'}: {message}")
+    assert error_info.value.exit_code == 2
+    assert "\n" not in str(error_info.value)
 
 
 # -------------------------------------------------------------------------------- learned answers
@@ -263,11 +263,11 @@ OLDER = {"name": "small", "version": "0.9.0", "content_sha256": "another"}
 FOREIGN = {"name": "big", "version": "1.0.0", "content_sha256": "of another study"}
 
 
-def with_provenance(folder: Path, into: Path, about: object) -> Release:
+def with_provenance(folder: Path, destination: Path, provenance: object) -> Release:
     """The release, its scores `mine` in a folder of their own, with this beside them."""
-    scores = into / "mine.csv"
+    scores = destination / "mine.csv"
     pd.read_parquet(folder.with_name(f"{folder.name}.scores") / "mine.parquet").to_csv(scores)
-    (into / "mine.json").write_text(json.dumps(about), encoding="utf-8")
+    (destination / "mine.json").write_text(json.dumps(provenance), encoding="utf-8")
     return replace(read_release(folder), scores={"mine": scores})
 
 
@@ -283,8 +283,8 @@ def test_a_scorer_retrained_on_these_answers_is_noted(folder: Path, tmp_path: Pa
     for part in ("train", "unused"):
         (note,) = training_notes(take_part(release, part), METRICS)
         assert note == expected.replace("all questions", "this part")
-    whole = replace(release, folder=tmp_path)
-    (note,) = training_notes(whole, METRICS)
+    retrained = replace(release, folder=tmp_path)
+    (note,) = training_notes(retrained, METRICS)
     assert "and no question of it was held out: its figures are too good; export the" in note
 
 
@@ -313,15 +313,15 @@ def test_held_out_questions_may_be_in_an_older_release(folder: Path, tmp_path: P
     oldest = {**OLDER, "version": "0.8.0", "content_sha256": "a third"}
     sources = [oldest, OLDER, FOREIGN, SOURCE, {**OLDER, "content_sha256": "a fourth"}]
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": sources})
-    this, others = training_notes(release, METRICS)
-    assert this.endswith("use --part test")
+    own_note, others = training_notes(release, METRICS)
+    assert own_note.endswith("use --part test")
     assert "small 0.8.0, small 0.9.0" in others
     assert "which is not what is analysed" in others
     assert training_notes(take_part(release, "test"), METRICS) == (others,)
 
 
 @pytest.mark.parametrize(
-    "about",
+    "provenance",
     [
         {"metric": "mine"},
         {"metric": "mine", "trained_on": []},
@@ -331,8 +331,8 @@ def test_held_out_questions_may_be_in_an_older_release(folder: Path, tmp_path: P
         ["mine"],
     ],
 )
-def test_other_provenances_give_no_note(folder: Path, tmp_path: Path, about: object) -> None:
-    release = with_provenance(folder, tmp_path, about)
+def test_other_provenances_give_no_note(folder: Path, tmp_path: Path, provenance: object) -> None:
+    release = with_provenance(folder, tmp_path, provenance)
     assert training_notes(release, METRICS) == ()
     assert training_notes(replace(release, content_sha256=None), METRICS) == ()
     (tmp_path / "mine.json").write_bytes(b"\xff{")
@@ -341,14 +341,14 @@ def test_other_provenances_give_no_note(folder: Path, tmp_path: Path, about: obj
 
 def test_the_note_is_in_every_output(folder: Path, tmp_path: Path) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [SOURCE]})
-    for taken, n in ((release, 1), (take_part(release, "test"), 0)):
-        report = analysis.report(taken, METRICS, (), bootstrap_of(taken, 20))
+    for source, n in ((release, 1), (take_part(release, "test"), 0)):
+        report = analysis.report(source, METRICS, (), bootstrap_of(source, 20))
         results = json.loads(json.dumps(report.to_json()))
         assert len(results["notes"]) == n
         text = analysis_text(report.analysis)
         assert text.count('NOTE: metric "mine" comes from a scorer') == n
         assert text.count("use --part test") == n  # neither line breaks within it
         assert max(map(len, text.splitlines()[:4])) <= 100
-        first = {each["about"]: each["says"] for each in results["report"]["read_first"]}
+        first = {note["about"]: note["says"] for note in results["report"]["read_first"]}
         assert ("Limits of this analysis" in first) == bool(n)
         assert report.to_html().count("use --part test.") == n

@@ -44,9 +44,11 @@ def test_scores_are_read(folder: Path, tmp_path: Path) -> None:
 )
 def test_a_missing_or_broken_file_is_named(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"PAR1 \xff\n no")
-    with pytest.raises(AnalysisError, match=f"{name}: .*read.*export the release again") as caught:
+    with pytest.raises(
+        AnalysisError, match=f"{name}: .*read.*export the release again"
+    ) as error_info:
         read_release(folder)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
     (folder / name).unlink()
     with pytest.raises(AnalysisError, match=f"{name}: no such file"):
         read_release(folder)
@@ -126,9 +128,9 @@ def test_invalid_tables_are_errors(
 ) -> None:
     release = make_release(STUDY)
     frame = changed(getattr(release, table), column, values)
-    with pytest.raises(AnalysisError) as caught:
+    with pytest.raises(AnalysisError) as error_info:
         replace(release, **{table: frame})
-    assert message in str(caught.value)
+    assert message in str(error_info.value)
 
 
 def test_a_set_without_its_question_is_an_error() -> None:

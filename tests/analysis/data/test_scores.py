@@ -77,11 +77,11 @@ def test_ids_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
 
 def test_scores_are_read_beside_the_release_and_from_extra_files(tmp_path: Path) -> None:
     folder = tmp_path / "small-hp-1.0.0"
-    beside = scores_folder(folder)
-    assert beside == tmp_path / "small-hp-1.0.0.scores"
+    folder_scores = scores_folder(folder)
+    assert folder_scores == tmp_path / "small-hp-1.0.0.scores"
     assert find_scores(folder) == {}
-    kept = write(beside / "cirqrs.parquet", per_set(1.0))
-    write(beside / "cirqrs.images.parquet", per_set(1.0))
+    kept = write(folder_scores / "cirqrs.parquet", per_set(1.0))
+    write(folder_scores / "cirqrs.images.parquet", per_set(1.0))
     extra = write(tmp_path / "mine.images.csv", per_set(1.0))
     assert find_scores(folder, [extra, kept]) == {"cirqrs": kept, "mine": extra}
 
@@ -100,9 +100,9 @@ def test_invalid_scores_files_are_errors(tmp_path: Path) -> None:
         find_scores(tmp_path, [tmp_path / "mine.txt"])
     with pytest.raises(AnalysisError, match=r"mine\.csv: no such file"):
         find_scores(tmp_path, [tmp_path / "mine.csv"])
-    both = [write(tmp_path / name, per_set(1.0)) for name in ("mine.csv", "mine.jsonl")]
+    paths = [write(tmp_path / name, per_set(1.0)) for name in ("mine.csv", "mine.jsonl")]
     with pytest.raises(AnalysisError, match=r"mine\.csv already gives mine; rename one"):
-        find_scores(tmp_path, both)
+        find_scores(tmp_path, paths)
     with pytest.raises(AnalysisError, match=r"recall@5 is counted from the sets"):
         find_scores(tmp_path, [write(tmp_path / "recall@5.csv", per_set(1.0))])
 
@@ -139,10 +139,10 @@ def test_invalid_scores_files_are_errors(tmp_path: Path) -> None:
 def test_errors_name_the_place(tmp_path: Path, name: str, text: str, message: str) -> None:
     path = tmp_path / name
     path.write_text(text, encoding="latin-1")
-    with pytest.raises(AnalysisError) as caught:
+    with pytest.raises(AnalysisError) as error_info:
         read_scores(path, RELEASE.sets)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(error_info.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_an_unknown_set_in_parquet_names_the_row(tmp_path: Path) -> None:

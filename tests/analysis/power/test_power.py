@@ -121,7 +121,7 @@ def test_widths_are_those_of_clustered_intervals() -> None:
 
 def test_more_answers_give_more_precision() -> None:
     result = power(LIKELY, participants=(10, 40), questions=(10, 30), n_studies=60)
-    size = {(each.participants, each.questions): each.precision for each in result.sizes}
+    size = {(size.participants, size.questions): size.precision for size in result.sizes}
     for name in ("rho", "tie_half"):
         assert size[10, 10][name].width > size[40, 10][name].width > size[40, 30][name].width
         assert size[10, 10][name].difference > size[40, 30][name].difference
@@ -130,10 +130,10 @@ def test_more_answers_give_more_precision() -> None:
 
 
 def test_the_participants_needed_reach_the_target_width() -> None:
-    wanted = 0.12
-    needed = power(LIKELY, **SMALL, width=wanted).needed[0].for_width["rho"]
+    target_width = 0.12
+    needed = power(LIKELY, **SMALL, width=target_width).needed[0].for_width["rho"]
     result = power(LIKELY, participants=(needed,), questions=(10,), n_studies=60, seed=1)
-    assert result.sizes[0].precision["rho"].width == pytest.approx(wanted, rel=0.25)
+    assert result.sizes[0].precision["rho"].width == pytest.approx(target_width, rel=0.25)
 
 
 def test_the_detectable_difference_has_a_power_of_80_percent() -> None:

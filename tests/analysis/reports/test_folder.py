@@ -15,10 +15,10 @@ def test_a_report_is_replaced_only_with_force(tmp_path: Path) -> None:
     files = {"report.html": b"old", "results.json": b"{}", "tables/a.csv": b"1"}
     write_folder(files, folder)
     assert (folder / "tables" / "a.csv").read_bytes() == b"1"
-    with pytest.raises(AnalysisError) as caught:
+    with pytest.raises(AnalysisError) as error_info:
         write_folder({**files, "report.html": b"new"}, folder)
-    assert caught.value.where == str(folder)
-    assert "--force" in caught.value.remedy
+    assert error_info.value.where == str(folder)
+    assert "--force" in error_info.value.remedy
     write_folder({"report.html": b"new", "results.json": b"{}"}, folder, force=True)
     assert sorted(path.name for path in folder.iterdir()) == ["report.html", "results.json"]
     assert [path.name for path in folder.parent.iterdir()] == ["report"]
@@ -29,9 +29,9 @@ def test_other_files_are_never_replaced(tmp_path: Path, force: bool) -> None:
     note = tmp_path / "precious.txt"
     note.write_text("mine")
     for path in (tmp_path, note):
-        with pytest.raises(AnalysisError) as caught:
+        with pytest.raises(AnalysisError) as error_info:
             write_folder({"report.html": b""}, path, force=force)
-        assert caught.value.where == str(path)
+        assert error_info.value.where == str(path)
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
     assert note.read_text() == "mine"
 

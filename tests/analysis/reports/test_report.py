@@ -153,10 +153,10 @@ def test_importing_the_package_loads_no_library() -> None:
         "import sys; from hsfiq import analysis; "
         "print(*{'numpy', 'pandas', 'matplotlib', 'jinja2'} & set(sys.modules))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
     )
-    assert done.stdout.strip() == ""
+    assert process.stdout.strip() == ""
     with pytest.raises(AttributeError, match="no attribute"):
         _ = analysis.reprot  # type: ignore[attr-defined]
 

@@ -38,12 +38,12 @@ def test_rows_of_a_cluster_are_drawn_together(unit: Unit) -> None:
 
 
 def test_weights_of_participants_and_triplets_multiply() -> None:
-    both, people, triplets = (
+    crossed, people, triplets = (
         Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=50)
         for unit in ("participant-triplet", "participant", "triplet")
     )
-    weights = all_weights(both)
-    assert both.n_clusters == 3
+    weights = all_weights(crossed)
+    assert crossed.n_clusters == 3
     by_people = all_weights(people)
     assert (weights[by_people == 0] == 0).all()
     ratio = np.divide(weights, by_people, out=np.full_like(weights, np.nan), where=by_people > 0)
@@ -85,17 +85,19 @@ def test_resamples_are_the_same_at_every_call_and_in_blocks_of_any_size(
 def test_the_order_of_the_rows_changes_nothing(unit: Unit) -> None:
     order = [4, 2, 6, 0, 1, 5, 3]
     weights = all_weights(Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=60))
-    turned = ROWS.iloc[order]
-    again = all_weights(Bootstrap.of_rows(turned, TRIPLETS, unit=unit, n_resamples=60), turned)
-    assert (again == weights[:, order]).all()
+    permuted = ROWS.iloc[order]
+    permuted_weights = all_weights(
+        Bootstrap.of_rows(permuted, TRIPLETS, unit=unit, n_resamples=60), permuted
+    )
+    assert (permuted_weights == weights[:, order]).all()
 
 
 def test_a_subset_of_rows_has_the_same_weights() -> None:
     bootstrap = Bootstrap.of_rows(ROWS, n_resamples=30)
-    some = ROWS.iloc[[1, 5]]
-    assert (all_weights(bootstrap, some) == all_weights(bootstrap)[:, [1, 5]]).all()
-    assert bootstrap.n_clusters_of(some) == 2
-    assert bootstrap.n_clusters_of(some.iloc[:0]) == 0
+    subset = ROWS.iloc[[1, 5]]
+    assert (all_weights(bootstrap, subset) == all_weights(bootstrap)[:, [1, 5]]).all()
+    assert bootstrap.n_clusters_of(subset) == 2
+    assert bootstrap.n_clusters_of(subset.iloc[:0]) == 0
 
 
 @few

@@ -58,11 +58,11 @@ def swapped_difference(scores: Floats, first: Floats, second: Floats, mask: Floa
     """One permutation as a loop: swap the cells, correlate row by row, average."""
     differences = []
     for human, metric_a, metric_b, swap in zip(scores, first, second, mask, strict=True):
-        mine, theirs = [], []
+        first_values, theirs = [], []
         for cell, exchanged in enumerate(swap):
-            mine.append(metric_b[cell] if exchanged else metric_a[cell])
+            first_values.append(metric_b[cell] if exchanged else metric_a[cell])
             theirs.append(metric_a[cell] if exchanged else metric_b[cell])
-        differences.append(correlation(human, mine) - correlation(human, theirs))
+        differences.append(correlation(human, first_values) - correlation(human, theirs))
     defined = [value for value in differences if not math.isnan(value)]
     return math.fsum(defined) / len(defined) if defined else math.nan
 
@@ -81,9 +81,9 @@ def test_cells_equal_the_loop(drawn: tuple[Floats, Floats, Floats], seed: int) -
         assert grouped_test(*drawn, Swaps(5)).reason is not None
         return
     masks = np.concatenate(list(Swaps(20, seed).masks(*ranks[0].shape)))
-    wanted = [swapped_difference(*ranks, mask) for mask in masks]
+    expected = [swapped_difference(*ranks, mask) for mask in masks]
     # Swaps may leave a row all but constant, where sums of squares lose digits that the loop keeps.
-    assert cell_sums(*ranks).differences(masks) == pytest.approx(wanted, abs=1e-9, nan_ok=True)
+    assert cell_sums(*ranks).differences(masks) == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
 @few
@@ -113,10 +113,10 @@ def test_clusters_equal_swapping_all_their_rows(
     ranks = [standard_ranks(side) for side in (scores, first, second)]
     sums = cluster_sums(*ranks, clusters)
     masks = np.concatenate(list(Swaps(20, seed).masks(1, clusters.max() + 1)))
-    wanted = [
+    expected = [
         swapped_difference(*(side[None] for side in ranks), mask[:, clusters]) for mask in masks
     ]
-    assert sums.differences(masks) == pytest.approx(wanted, abs=1e-12, nan_ok=True)
+    assert sums.differences(masks) == pytest.approx(expected, abs=1e-12, nan_ok=True)
     gap = stats.spearmanr(scores, first).statistic - stats.spearmanr(scores, second).statistic
     assert sums.difference() == pytest.approx(gap)
 
@@ -146,8 +146,8 @@ def test_invariances(drawn: tuple[Floats, Floats, Floats], seed: int) -> None:
     swaps = Swaps(50, seed)
     human, metric_a, metric_b = drawn
     result = grouped_test(human, metric_a, metric_b, swaps)
-    bent = grouped_test(human * 2 + 1, metric_a**3, np.exp(metric_b), swaps)
-    assert bent == result
+    transformed = grouped_test(human * 2 + 1, metric_a**3, np.exp(metric_b), swaps)
+    assert transformed == result
     mirror = grouped_test(human, metric_b, metric_a, swaps)
     assert mirror.difference == pytest.approx(-result.difference, nan_ok=True)
     assert mirror.p == pytest.approx(result.p, nan_ok=True)
@@ -155,9 +155,9 @@ def test_invariances(drawn: tuple[Floats, Floats, Floats], seed: int) -> None:
 
 def test_swaps_are_the_same_at_every_call_and_even() -> None:
     swaps = Swaps(3000, seed=5)
-    first, again = (np.concatenate(list(swaps.masks(40, 10))) for _ in range(2))
+    first, second = (np.concatenate(list(swaps.masks(40, 10))) for _ in range(2))
     assert first.shape == (3000, 40, 10)
-    assert (first == again).all()
+    assert (first == second).all()
     assert len(list(swaps.masks(40, 10))) > 1
     assert first.mean() == pytest.approx(0.5, abs=0.002)
     assert not (first == np.concatenate(list(Swaps(3000, seed=6).masks(40, 10)))).all()
@@ -193,9 +193,9 @@ def test_an_impossible_test_has_a_reason() -> None:
         written = json.loads(json.dumps(test.to_json(), allow_nan=False))
         assert (written["difference"], written["p"], written["n_groups"]) == (None, None, 0)
         assert written["reason"]
-    same = grouped_test(three, three, three)
-    assert (same.difference, same.p, same.reason) == (0.0, 1.0, None)
-    assert "reason" not in same.to_json()
+    equal = grouped_test(three, three, three)
+    assert (equal.difference, equal.p, equal.reason) == (0.0, 1.0, None)
+    assert "reason" not in equal.to_json()
 
 
 def test_p_counts_equal_and_undefined_permutations() -> None:
@@ -211,5 +211,5 @@ def test_holm_equals_pingouin(p_values: list[float]) -> None:
     if all(map(math.isnan, p_values)):
         assert np.isnan(adjusted).all()
     else:
-        wanted = pingouin.multicomp(p_values, method="holm")[1]
-        assert adjusted == pytest.approx(np.minimum(wanted, 1.0), nan_ok=True)
+        expected = pingouin.multicomp(p_values, method="holm")[1]
+        assert adjusted == pytest.approx(np.minimum(expected, 1.0), nan_ok=True)

@@ -66,8 +66,8 @@ def test_every_way_equals_scipy_on_the_rows_written_out(
         result = resampled_spearman(bootstrap, rows, x, y)
         if unit == "row" and few_cells == 0:
             # Single rows are drawn by their place among those of rising x.
-            fewer = len(np.unique(x)) < len(np.unique(y))
-            order = np.argsort(y if fewer else x, kind="stable")
+            x_has_fewer_values = len(np.unique(x)) < len(np.unique(y))
+            order = np.argsort(y if x_has_fewer_values else x, kind="stable")
     weights = np.concatenate(list(bootstrap.weights(rows)))
     expected = literal(x[order], y[order], weights)
     assert result == pytest.approx(expected, abs=1e-12, nan_ok=True)
@@ -84,9 +84,9 @@ def test_weights_of_one_give_the_plain_rho(
     assert pair.rho(np.ones((1, len(rows)))) == pytest.approx(expected, abs=1e-12, nan_ok=True)
     codes, names = pd.factorize(rows["participant_id"])
     form = ClusteredPair.of(x, y, codes, len(names) + 1)
-    once = np.ones((1, len(names) + 1))
-    assert form.rho(once) == pytest.approx(expected, abs=1e-12, nan_ok=True)
-    assert form.rho(3 * once) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    ones = np.ones((1, len(names) + 1))
+    assert form.rho(ones) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    assert form.rho(3 * ones) == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 def test_a_monotone_transform_changes_no_resample() -> None:
@@ -107,9 +107,9 @@ def test_the_clustered_pair_counts_rows_above_and_below() -> None:
     of_group = zip(form.above, form.cluster, np.unique(y)[form.level], strict=True)
     for above, cluster, value in of_group:
         expected = np.zeros(8)
-        for own in x[(codes == cluster) & (y == value)]:
-            for other, its in zip(x, codes, strict=True):
-                expected[its] += (own > other) - int(own < other)
+        for own_value in x[(codes == cluster) & (y == value)]:
+            for other, other_cluster in zip(x, codes, strict=True):
+                expected[other_cluster] += (own_value > other) - int(own_value < other)
         assert (above == expected).all()
     assert len(form.above) == len(set(zip(codes, y, strict=True)))
 

@@ -54,13 +54,13 @@ def test_rows_are_the_figures_of_the_kept_questions(drawn: Drawn) -> None:
     dropped[ALL_ANSWERS] = preferences["irrelevant"] & False
     dropped[ALL_RULES] = pd.concat(list(dropped.values()), axis=1).any(axis=1)
     for row in result.rows:
-        left = release.subset(~dropped[row.rule])
-        assert row.n_questions == len(left.preferences) == len(preferences) - row.n_dropped
+        kept = release.subset(~dropped[row.rule])
+        assert row.n_questions == len(kept.preferences) == len(preferences) - row.n_dropped
         assert row.conclusions is not None
         rho = row.conclusions.estimates["rho"]["oracle"]
-        assert (rho.value, rho.n) == (spearman(left.sets, utilities).rho, len(left.sets))
+        assert (rho.value, rho.n) == (spearman(kept.sets, utilities).rho, len(kept.sets))
         tie_half = row.conclusions.estimates["tie_half"]["oracle"]
-        assert tie_half.value == preference_rates(left.preferences, utilities).tie_half.rate
+        assert tie_half.value == preference_rates(kept.preferences, utilities).tie_half.rate
         assert rho.ci is not None
         assert rho.ci.low < rho.value < rho.ci.high
         assert not [change for change in row.changes if "oracle" in change]
@@ -78,7 +78,7 @@ def test_a_conclusion_that_depends_on_hurried_answers_is_reported(drawn: Drawn) 
         release, preferences=preferences.assign(active_seconds=np.where(hurried, 1.0, 30.0))
     )
     result = sensitivity(timed, {"flattering": flattering}, bootstrap_of(timed, 100))
-    (row,) = [each for each in result.rows if "seconds" in each.rule]
+    (row,) = [row for row in result.rows if "seconds" in row.rule]
     assert row.n_dropped == 600
     assert "tie_half of flattering against chance: unclear -> below" in row.changes
     assert row.to_json()["conclusion_changes"] is True
@@ -97,7 +97,7 @@ def test_the_jackknife_measures_the_other_participants(study: list[Question]) ->
         rhos.append(spearman(others.sets, values).rho)
         rates.append(preference_rates(others.preferences, values).tie_half.rate)
     for statistic, expected in (("rho", rhos), ("tie_half", rates)):
-        known = [each for each in expected if not np.isnan(each)]
+        known = [value for value in expected if not np.isnan(value)]
         bounds = result.ranges[statistic]["m"]
         # Of two sets rho is 1 or -1, which the resamples give and the point estimate does not.
         if statistic == "rho" and len(known) < len(expected):

@@ -83,13 +83,13 @@ def test_equals_the_definition_and_another_package(
     units = [unit for cluster in units_of(table).values() for unit in cluster]
     pairable = [unit for unit in units if len(unit) > 1]
     assert (result.n_units, result.n_ratings) == (len(pairable), sum(map(len, pairable)))
-    wanted = slow_alpha(units, level)
-    if math.isnan(wanted):
+    expected = slow_alpha(units, level)
+    if math.isnan(expected):
         assert math.isnan(result.alpha)
         assert result.reason
         assert result.to_json()["alpha"] is None
         return
-    assert result.alpha == pytest.approx(wanted, abs=1e-12)
+    assert result.alpha == pytest.approx(expected, abs=1e-12)
     matrix = table.pivot_table(index="rater", columns="unit", values="value").to_numpy(float)
     theirs = krippendorff.alpha(reliability_data=matrix, level_of_measurement=level)
     assert result.alpha == pytest.approx(theirs, abs=1e-9)
@@ -107,11 +107,13 @@ def test_each_resample_equals_the_definition_on_the_drawn_clusters(level: Level)
     drawn = resampled_alphas(coincidences(table), level, 40, seed=7)
     by_cluster = units_of(table)
     clusters = [by_cluster[cluster] for cluster in sorted(by_cluster)]
-    again = np.random.default_rng(7)
-    weights = again.multinomial(12, np.full(12, 1 / 12), size=40)
+    generator = np.random.default_rng(7)
+    weights = generator.multinomial(12, np.full(12, 1 / 12), size=40)
     for value, weight in zip(drawn, weights, strict=True):
         units = [
-            unit for own, times in zip(clusters, weight, strict=True) for unit in own * int(times)
+            unit
+            for members, times in zip(clusters, weight, strict=True)
+            for unit in members * int(times)
         ]
         assert value == pytest.approx(slow_alpha(units, level), abs=1e-9)
     result = agreement(table, level, resamples=40, seed=7)
@@ -120,8 +122,8 @@ def test_each_resample_equals_the_definition_on_the_drawn_clusters(level: Level)
 
 
 def test_full_agreement_is_one_and_chance_is_near_zero() -> None:
-    same = {(rater, unit): unit % 5 for rater in range(3) for unit in range(20)}
-    assert agreement(frame(same), "ordinal").alpha == 1
+    unanimous = {(rater, unit): unit % 5 for rater in range(3) for unit in range(20)}
+    assert agreement(frame(unanimous), "ordinal").alpha == 1
     rng = np.random.default_rng(0)
     chance = {(rater, unit): int(rng.integers(1, 6)) for rater in range(3) for unit in range(400)}
     result = agreement(frame(chance), "ordinal")
@@ -145,16 +147,16 @@ def test_undefined_is_nan_with_its_reason(rows: dict[tuple[int, int], int], reas
 
 def test_a_second_judgement_of_the_same_person_does_not_count() -> None:
     rows = frame({(0, 0): 1, (1, 0): 1, (0, 2): 2, (1, 2): 3})
-    twice = pd.concat([rows, pd.DataFrame([("p0", 0, 0, 5)], columns=COLUMNS)])
-    assert agreement(twice, "nominal") == agreement(rows, "nominal")
-    alone = pd.DataFrame([("p0", 0, 0, 5), ("p0", 0, 0, 4)], columns=COLUMNS)
-    nobody = agreement(alone, "nominal")
-    assert isinstance(nobody, Agreement)
-    assert nobody.n_units == 0
+    repeated = pd.concat([rows, pd.DataFrame([("p0", 0, 0, 5)], columns=COLUMNS)])
+    assert agreement(repeated, "nominal") == agreement(rows, "nominal")
+    single_rater = pd.DataFrame([("p0", 0, 0, 5), ("p0", 0, 0, 4)], columns=COLUMNS)
+    result = agreement(single_rater, "nominal")
+    assert isinstance(result, Agreement)
+    assert result.n_units == 0
 
 
-def binomial_tail(least: int, n: int, p: float) -> float:
-    return sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(least, n + 1))
+def binomial_tail(least_hits: int, n: int, p: float) -> float:
+    return sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(least_hits, n + 1))
 
 
 @pytest.mark.parametrize(("hits", "n"), [(3, 10), (1, 2), (40, 90)])
@@ -168,6 +170,6 @@ def test_the_exact_interval_has_tails_of_a_fortieth(hits: int, n: int) -> None:
 def test_the_exact_interval_at_the_ends() -> None:
     assert exact_proportion(0, 5).ci[0] == 0
     assert exact_proportion(5, 5).ci[1] == 1
-    nothing = exact_proportion(0, 0)
-    assert math.isnan(nothing.rate)
-    assert nothing.reason == "there is nothing to count"
+    empty = exact_proportion(0, 0)
+    assert math.isnan(empty.rate)
+    assert empty.reason == "there is nothing to count"

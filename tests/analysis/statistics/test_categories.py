@@ -65,7 +65,7 @@ def test_the_note_says_whether_participants_differ_too(
 def test_without_categories_there_is_a_reason() -> None:
     release = make_release(STUDY)
     bootstrap = bootstrap_of(release, 5)
-    without = categories(release, {}, bootstrap).to_json()
-    assert without == {"categories": None, "reason": "the release names no categories"}
+    result = categories(release, {}, bootstrap).to_json()
+    assert result == {"categories": None, "reason": "the release names no categories"}
     empty = categories(with_categories([None] * 4), {}, bootstrap)
     assert empty.reason == "no question has a category"

@@ -31,7 +31,11 @@ def test_others_mean_is_the_mean_of_the_others(rows: list[tuple[str, str, int]])
     )
     result = others_mean(sets, set_units(sets))
     for place, (person, images, _) in enumerate(rows):
-        others = [score for other, shown, score in rows if other != person and shown == images]
+        others = [
+            score
+            for other, other_images, score in rows
+            if other != person and other_images == images
+        ]
         expected = np.mean(others) if others else np.nan
         assert result[str(place)] == pytest.approx(expected, nan_ok=True)
 
@@ -68,8 +72,8 @@ def test_alphas_are_krippendorffs(overlapping: tuple[Release, pd.Series]) -> Non
 
 
 def test_metrics_are_measured_on_the_same_sets_only() -> None:
-    same = Question(1, (5, 1), ("abc", "def"))
-    study = [same, replace(same, participant="p2"), Question(2, (1, 5), ("fed", "cba"))]
+    repeated = Question(1, (5, 1), ("abc", "def"))
+    study = [repeated, replace(repeated, participant="p2"), Question(2, (1, 5), ("fed", "cba"))]
     release = make_release(study)
     release.sets["query_id"] = release.preferences["query_id"] = "query p1.form_1.0"
     values = pd.Series([1.0, 0.0, 1.0, 0.0, 1.0, 0.0], index=release.sets["set_id"].to_numpy())

@@ -62,7 +62,7 @@ def compare(
 
 def figures(result: Difference) -> tuple[Any, ...]:
     numbers = (result.difference, result.ci.low, result.ci.high, result.p)
-    return tuple(pytest.approx(each, nan_ok=True, abs=1e-12) for each in numbers)
+    return tuple(pytest.approx(number, nan_ok=True, abs=1e-12) for number in numbers)
 
 
 def literal(
@@ -93,8 +93,8 @@ def usable(
     """The sets that both metrics have a value for, and the pairs with a preference likewise."""
     missing = {name for metric in values.values() for name in metric.index[metric.isna()]}
     pairs = release.preferences[release.preferences["preferred"] != 0]
-    whole = ~(pairs["set_1"].isin(missing) | pairs["set_2"].isin(missing))
-    return release.sets[~release.sets["set_id"].isin(missing)], pairs[whole]
+    complete = ~(pairs["set_1"].isin(missing) | pairs["set_2"].isin(missing))
+    return release.sets[~release.sets["set_id"].isin(missing)], pairs[complete]
 
 
 @few
@@ -111,8 +111,8 @@ def test_differences_are_those_of_the_single_statistics(
     rates = [preference_rates(pairs, metric) for metric in values.values()]
     for name, metric_a, metric_b in (
         ("spearman", *rhos),
-        ("tie_half", *[each.tie_half.rate for each in rates]),
-        ("symmetric", *[each.symmetric.rate for each in rates]),
+        ("tie_half", *[metric_rates.tie_half.rate for metric_rates in rates]),
+        ("symmetric", *[metric_rates.symmetric.rate for metric_rates in rates]),
     ):
         difference: Difference = getattr(result, name)
         assert difference.difference == pytest.approx(metric_a - metric_b, nan_ok=True, abs=1e-12)
@@ -145,12 +145,12 @@ def test_intervals_are_those_of_repeated_rows(
         if math.isnan(getattr(result, name).difference):
             continue
         statistics = [literal(*resample, name, values) for resample in zip(*repeated, strict=True)]
-        wanted = bootstrap.interval(np.array(statistics), rows[name != "spearman"])
+        expected = bootstrap.interval(np.array(statistics), rows[name != "spearman"])
         ci = getattr(result, name).ci
         assert (ci.low, ci.high, ci.n_undefined) == (
-            pytest.approx(wanted.low, nan_ok=True, abs=1e-12),
-            pytest.approx(wanted.high, nan_ok=True, abs=1e-12),
-            wanted.n_undefined,
+            pytest.approx(expected.low, nan_ok=True, abs=1e-12),
+            pytest.approx(expected.high, nan_ok=True, abs=1e-12),
+            expected.n_undefined,
         )
 
 
@@ -187,16 +187,16 @@ def literal_swap(
     table: pd.DataFrame, name: str, values: Mapping[str, pd.Series[float]], exchanged: set[str]
 ) -> float:
     """The difference when the two metrics are exchanged for these participants."""
-    here = table["participant_id"].isin(exchanged).to_numpy()
+    is_exchanged = table["participant_id"].isin(exchanged).to_numpy()
     metric_a, metric_b = values.values()
     if name == "spearman":
         x, y = (standardised(table["set_id"].map(metric)) for metric in (metric_a, metric_b))
-        first, second = x.where(~here, y), y.where(~here, x)
+        first, second = x.where(~is_exchanged, y), y.where(~is_exchanged, x)
         if min(first.std(), second.std()) < 1e-9:
             return math.nan
         scores = table["score"].rank()
         return float(np.corrcoef(first, scores)[0, 1] - np.corrcoef(second, scores)[0, 1])
-    theirs = set(table.loc[here, ["set_1", "set_2"]].to_numpy().ravel())
+    theirs = set(table.loc[is_exchanged, ["set_1", "set_2"]].to_numpy().ravel())
     first = pd.Series(
         {key: (metric_b if key in theirs else metric_a)[key] for key in metric_a.index}
     )
@@ -214,8 +214,8 @@ def test_invariances(
     study, *columns = drawn
     values = as_metrics(study, *columns)
     plain = compare(study, values)
-    bent = compare(study, {"one": values["one"] ** 3 + 7, "two": np.exp(values["two"])})
-    turned = compare(study, dict(reversed(values.items())))
+    transformed = compare(study, {"one": values["one"] ** 3 + 7, "two": np.exp(values["two"])})
+    swapped = compare(study, dict(reversed(values.items())))
     sides = compare(
         [
             replace(q, preferred={0: 0, 1: 2, 2: 1}[q.preferred], scores=q.scores[::-1])
@@ -223,17 +223,17 @@ def test_invariances(
         ],
         as_metrics(study, *[mirrored(column) for column in columns]),
     )
-    twice = compare(study + study, as_metrics(study + study, *[2 * list(c) for c in columns]))
+    doubled = compare(study + study, as_metrics(study + study, *[2 * list(c) for c in columns]))
     for name in STATISTICS:
         difference: Difference = getattr(plain, name)
-        assert figures(getattr(bent, name)) == figures_of(difference)
+        assert figures(getattr(transformed, name)) == figures_of(difference)
         assert figures(getattr(sides, name)) == figures_of(difference)
-        opposite: Difference = getattr(turned, name)
+        opposite: Difference = getattr(swapped, name)
         assert opposite.difference == pytest.approx(-difference.difference, nan_ok=True)
         assert opposite.p == pytest.approx(difference.p, nan_ok=True)
         assert opposite.ci.low == pytest.approx(-difference.ci.high, nan_ok=True, abs=1e-12)
         if difference.n > 2:  # two sets have no correlation, four have
-            assert figures(getattr(twice, name)) == figures_of(difference)
+            assert figures(getattr(doubled, name)) == figures_of(difference)
 
 
 def figures_of(result: Difference) -> tuple[float, ...]:
@@ -245,18 +245,23 @@ def mirrored(column: Sequence[float | None]) -> list[float | None]:
 
 
 def simulate(
-    rng: np.random.Generator, noises: Sequence[float], n_participants: int = 20, each: int = 25
+    rng: np.random.Generator,
+    noises: Sequence[float],
+    n_participants: int = 20,
+    n_questions: int = 25,
 ) -> tuple[list[Question], dict[str, pd.Series[float]]]:
     """Answers that follow a quality, and metrics that see the quality through so much noise."""
     study, columns = [], [[] for _ in noises]
     for participant in range(n_participants):
         offset = rng.normal() / 2
-        for _ in range(each):
+        for _ in range(n_questions):
             quality = rng.normal(size=2)
-            seen = quality + rng.normal(size=2)
-            scores = tuple(int(s) for s in np.clip(np.rint(seen + offset + 3), 1, 5))
+            perceived = quality + rng.normal(size=2)
+            scores = tuple(int(s) for s in np.clip(np.rint(perceived + offset + 3), 1, 5))
             study.append(
-                Question(1 if seen[0] > seen[1] else 2, scores, participant=f"p{participant}")
+                Question(
+                    1 if perceived[0] > perceived[1] else 2, scores, participant=f"p{participant}"
+                )
             )
             for column, noise in zip(columns, noises, strict=True):
                 column.extend(quality + noise * rng.normal(size=2))
@@ -268,7 +273,7 @@ def test_a_better_metric_is_detected_and_equal_ones_are_not() -> None:
     release = make_release(study)
     result = compare_all(release, values, bootstrap_of(release, 300))
     better, best, equal = result
-    assert [(each.metric, each.other) for each in result] == [
+    assert [(comparison.metric, comparison.other) for comparison in result] == [
         ("one", "two"),
         ("one", "three"),
         ("two", "three"),
@@ -278,16 +283,16 @@ def test_a_better_metric_is_detected_and_equal_ones_are_not() -> None:
             difference: Difference = getattr(comparison, name)
             assert difference.ci.low > 0
             assert difference.p < difference.p_holm < 0.01
-        same: Difference = getattr(equal, name)
-        assert same.ci.low < 0 < same.ci.high
-        assert same.p == same.p_holm > 0.05
+        equal_difference: Difference = getattr(equal, name)
+        assert equal_difference.ci.low < 0 < equal_difference.ci.high
+        assert equal_difference.p == equal_difference.p_holm > 0.05
 
 
 def test_p_is_small_as_often_as_it_should() -> None:
     rng = np.random.default_rng(9)
     small = dict.fromkeys(STATISTICS, 0)
     for number in range(60):
-        study, values = simulate(rng, (1.0, 1.0), n_participants=10, each=8)
+        study, values = simulate(rng, (1.0, 1.0), n_participants=10, n_questions=8)
         result = compare(study, values, Swaps(99, seed=number))
         for name in STATISTICS:
             small[name] += getattr(result, name).p <= 0.2
@@ -300,12 +305,14 @@ def test_a_third_metric_changes_p_holm_alone() -> None:
     release, swaps = make_release(study), Swaps(200)
     bootstrap = bootstrap_of(release, RESAMPLES)
     pair = {name: values[name] for name in ("one", "two")}
-    (alone,) = compare_all(release, pair, bootstrap, swaps)
-    among, fewer, _ = compare_all(release, values, bootstrap, swaps)
+    (pair_alone,) = compare_all(release, pair, bootstrap, swaps)
+    first_pair, second_pair, _ = compare_all(release, values, bootstrap, swaps)
     for name in STATISTICS:
-        assert replace(getattr(among, name), p_holm=getattr(alone, name).p) == getattr(alone, name)
-        assert getattr(among, name).p_holm >= getattr(alone, name).p
-    assert (fewer.spearman.n, fewer.tie_half.n) == (len(release.sets) - 100, 150)
+        assert replace(getattr(first_pair, name), p_holm=getattr(pair_alone, name).p) == getattr(
+            pair_alone, name
+        )
+        assert getattr(first_pair, name).p_holm >= getattr(pair_alone, name).p
+    assert (second_pair.spearman.n, second_pair.tie_half.n) == (len(release.sets) - 100, 150)
 
 
 def test_what_is_undefined_has_a_reason() -> None:
@@ -314,17 +321,17 @@ def test_what_is_undefined_has_a_reason() -> None:
     rising, flat = [float(n) for n in range(8)], [1.0] * 8
     equal_scores = [replace(q, scores=(3, 3)) for q in two_people]
     ties = [replace(q, preferred=0) for q in two_people]
-    alone, nothing = (
+    single_reason, empty_reason = (
         "one participant alone",
         ("one: n = 0", "no pair has", "a metric has the same two values"),
     )
     for study, columns, reasons in (
-        ([], ([], []), nothing),
-        (two_people, (rising, [None] * 8), nothing),
-        (one_person, (rising[:6], rising[5::-1]), (alone,) * 3),
-        (two_people, (rising, flat), ("two: the metric has the same", None, nothing[2])),
+        ([], ([], []), empty_reason),
+        (two_people, (rising, [None] * 8), empty_reason),
+        (one_person, (rising[:6], rising[5::-1]), (single_reason,) * 3),
+        (two_people, (rising, flat), ("two: the metric has the same", None, empty_reason[2])),
         (equal_scores, (rising, rising[::-1]), ("one: every set has the same", None, None)),
-        (ties, (rising, rising[::-1]), (None, *nothing[1:])),
+        (ties, (rising, rising[::-1]), (None, *empty_reason[1:])),
     ):
         written = json.loads(
             json.dumps(compare(study, as_metrics(study, *columns)).to_json(), allow_nan=False)
@@ -335,7 +342,7 @@ def test_what_is_undefined_has_a_reason() -> None:
                 continue
             assert written[name]["p"] is written[name]["p_holm"] is None
             assert written[name]["reason"].startswith(reason)
-            assert (written[name]["difference"] is None) == (reason != alone)
+            assert (written[name]["difference"] is None) == (reason != single_reason)
             assert written[name]["ci"] == [None, None]
             assert written[name]["ci_method"]["reason"]
 
@@ -349,7 +356,7 @@ def test_fewer_than_two_metrics_are_not_compared() -> None:
 
 
 def test_an_analysis_contains_the_comparisons() -> None:
-    study, _ = simulate(np.random.default_rng(11), (), n_participants=3, each=4)
+    study, _ = simulate(np.random.default_rng(11), (), n_participants=3, n_questions=4)
     release = make_release(study)
     analysis = analyze(release, [Recall(5), Recall(1)], bootstrap_of(release, RESAMPLES))
     written = json.loads(json.dumps(analysis.to_json(), allow_nan=False))

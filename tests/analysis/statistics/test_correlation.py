@@ -50,15 +50,15 @@ def test_equals_the_definition_and_scipy(study: list[Question]) -> None:
 @given(studies)
 def test_invariances(study: list[Question]) -> None:
     result = correlate(study)
-    bent = spearman(make_release(study).sets, values_of(study) ** 3 + 7)
-    turned = spearman(make_release(study).sets, -values_of(study))
-    assert bent.rho == pytest.approx(result.rho, abs=1e-12, nan_ok=True)
-    assert turned.rho == pytest.approx(-result.rho, abs=1e-12, nan_ok=True)
+    transformed = spearman(make_release(study).sets, values_of(study) ** 3 + 7)
+    negated = spearman(make_release(study).sets, -values_of(study))
+    assert transformed.rho == pytest.approx(result.rho, abs=1e-12, nan_ok=True)
+    assert negated.rho == pytest.approx(-result.rho, abs=1e-12, nan_ok=True)
     if result.reason is None:
-        twice = correlate(study + study)
-        assert twice.rho == pytest.approx(result.rho, abs=1e-12)
-        assert twice.n == 2 * result.n
-        assert twice.n_clusters == result.n_clusters
+        doubled = correlate(study + study)
+        assert doubled.rho == pytest.approx(result.rho, abs=1e-12)
+        assert doubled.n == 2 * result.n
+        assert doubled.n_clusters == result.n_clusters
 
 
 def test_participants_without_a_value_are_no_clusters() -> None:
@@ -92,16 +92,16 @@ def test_values_are_matched_by_set_id_not_by_order() -> None:
     assert spearman(make_release(study).sets, shuffled).rho == pytest.approx(1)
 
 
-def drawn_study(seed: int, n_participants: int, each: int) -> list[Question]:
+def drawn_study(seed: int, n_participants: int, n_questions: int) -> list[Question]:
     """People who differ in offset and slope; the metric has few and many values by turns."""
     rng = np.random.default_rng(seed)
     study = []
     for person in range(n_participants):
         offset, slope = rng.normal(3, 0.5), rng.normal(0.6, 0.4)
-        for _ in range(each):
+        for _ in range(n_questions):
             values = rng.normal(size=2)
-            felt = np.clip(np.round(offset + slope * values + rng.normal(size=2)), 1, 5)
-            scores = [int(score) for score in felt]
+            ratings = np.clip(np.round(offset + slope * values + rng.normal(size=2)), 1, 5)
+            scores = [int(score) for score in ratings]
             study.append(
                 Question(
                     1,
@@ -142,16 +142,18 @@ def test_the_interval_is_that_of_the_participants_written_out() -> None:
 
 def test_the_same_answers_by_everyone_twice_change_no_interval() -> None:
     study = drawn_study(2, 8, 5)
-    once, twice = (
+    original, doubled = (
         spearman(release.sets, values_of(answers), bootstrap_of(release, 100))
         for answers in (study, study + study)
         for release in [make_release(answers)]
     )
-    assert once.ci is not None
-    assert twice.ci is not None
-    assert (twice.ci.low, twice.ci.high) == pytest.approx((once.ci.low, once.ci.high), abs=1e-12)
-    assert twice.independent_ci[1] - twice.independent_ci[0] < 0.8 * (
-        once.independent_ci[1] - once.independent_ci[0]
+    assert original.ci is not None
+    assert doubled.ci is not None
+    assert (doubled.ci.low, doubled.ci.high) == pytest.approx(
+        (original.ci.low, original.ci.high), abs=1e-12
+    )
+    assert doubled.independent_ci[1] - doubled.independent_ci[0] < 0.8 * (
+        original.independent_ci[1] - original.independent_ci[0]
     )
 
 

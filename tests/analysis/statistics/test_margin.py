@@ -32,13 +32,16 @@ def told_apart(study: list[Question]) -> list[tuple[float, int, bool]]:
         first, second = question.values
         if question.preferred != 0 and first is not None and second not in (None, first):
             right = question.preferred == (1 if first > second else 2)
-            apart = abs(question.scores[0] - question.scores[1])
-            pairs.append((abs(first - second), apart, right))
+            score_gap = abs(question.scores[0] - question.scores[1])
+            pairs.append((abs(first - second), score_gap, right))
     return pairs
 
 
 def counted(margin: AccuracyByMargin) -> list[tuple[float, float, object, int]]:
-    return [(each.low, each.high, pytest.approx(each.accuracy), each.n) for each in margin.bins]
+    return [
+        (margin_bin.low, margin_bin.high, pytest.approx(margin_bin.accuracy), margin_bin.n)
+        for margin_bin in margin.bins
+    ]
 
 
 def by_place(
@@ -60,10 +63,12 @@ def test_equals_the_definition(study: list[Question]) -> None:
     result = margins_of(study)
     gaps = [gap for gap, _, _ in pairs]
     places = [math.floor(BINS * (rank - 0.5) / len(pairs) + 1e-9) for rank in midranks(gaps)]
-    wanted = by_place([(gap, right) for gap, _, right in pairs], places)
-    assert counted(result.by_metric) == wanted
-    wanted = by_place([(apart, right) for _, apart, right in pairs], [pair[1] for pair in pairs])
-    assert counted(result.by_score) == wanted
+    expected = by_place([(gap, right) for gap, _, right in pairs], places)
+    assert counted(result.by_metric) == expected
+    expected = by_place(
+        [(score_gap, right) for _, score_gap, right in pairs], [pair[1] for pair in pairs]
+    )
+    assert counted(result.by_score) == expected
     assert result.by_metric.n == result.by_score.n == len(pairs)
     assert (result.by_metric.reason is None) == bool(pairs)
 
@@ -73,9 +78,9 @@ def test_equals_the_definition(study: list[Question]) -> None:
 def test_the_bins_together_are_the_symmetric_rate(study: list[Question]) -> None:
     rate = preference_rates(make_release(study).preferences, values_of(study)).symmetric
     for margin in (margins_of(study).by_metric, margins_of(study).by_score):
-        assert sum(each.n for each in margin.bins) == rate.n
+        assert sum(margin_bin.n for margin_bin in margin.bins) == rate.n
         if rate.n:
-            hits = sum(each.accuracy * each.n for each in margin.bins)
+            hits = sum(margin_bin.accuracy * margin_bin.n for margin_bin in margin.bins)
             assert hits / rate.n == pytest.approx(rate.rate)
 
 
@@ -122,10 +127,10 @@ def test_invariances(study: list[Question]) -> None:
     assert scaled.by_metric.trend == plain.by_metric.trend or not plain.by_metric.n
     for plain_bin, other_bin in zip(plain.by_metric.bins, scaled.by_metric.bins, strict=True):
         assert replace(plain_bin, low=2 * plain_bin.low, high=2 * plain_bin.high) == other_bin
-    twice = margins_of(study + study)
+    doubled = margins_of(study + study)
     for plain_bin, other_bin in zip(
         plain.by_metric.bins + plain.by_score.bins,
-        twice.by_metric.bins + twice.by_score.bins,
+        doubled.by_metric.bins + doubled.by_score.bins,
         strict=True,
     ):
         assert (other_bin.low, other_bin.high, other_bin.n) == (
@@ -154,13 +159,13 @@ def simulate(rng: np.random.Generator, *, sure: bool) -> list[Question]:
 
 def test_a_metric_with_reliable_margins_has_a_trend() -> None:
     result = margins_of(simulate(np.random.default_rng(1), sure=True)).by_metric
-    accuracies = [each.accuracy for each in result.bins]
+    accuracies = [margin_bin.accuracy for margin_bin in result.bins]
     assert accuracies == sorted(accuracies)
-    assert [each.n for each in result.bins] == [120] * BINS
+    assert [margin_bin.n for margin_bin in result.bins] == [120] * BINS
     assert result.trend.ci.low > 0.1
-    for each in result.bins:
-        assert each.ci.low < each.accuracy < each.ci.high
-        assert each.ci.n_clusters == 12
+    for margin_bin in result.bins:
+        assert margin_bin.ci.low < margin_bin.accuracy < margin_bin.ci.high
+        assert margin_bin.ci.n_clusters == 12
 
 
 def test_a_metric_with_meaningless_margins_has_no_trend() -> None:
@@ -175,11 +180,11 @@ def test_the_intervals_are_those_of_repeated_participants() -> None:
     result = margins(release.preferences, values_of(study), bootstrap).by_metric
     gaps, _, right = (np.array(column) for column in zip(*told_apart(study), strict=True))
     weights = np.concatenate(list(bootstrap.weights(release.preferences))).astype(int)
-    for place, each in enumerate(result.bins):
+    for place, margin_bin in enumerate(result.bins):
         inside = equal_bins(gaps) == place
         drawn = [np.repeat(right[inside], row[inside]).mean() for row in weights]
         ends = np.quantile(drawn, [0.025, 0.975])
-        assert (each.ci.low, each.ci.high) == pytest.approx(tuple(ends))
+        assert (margin_bin.ci.low, margin_bin.ci.high) == pytest.approx(tuple(ends))
     ranks = stats.rankdata(gaps)
     rhos = [
         stats.pearsonr(np.repeat(ranks, row), np.repeat(right, row)).statistic for row in weights
@@ -208,9 +213,9 @@ def test_what_is_undefined_has_a_reason() -> None:
         for part in (written["by_metric"], written["by_score"]):
             assert (part["bins"], part["n"], part["trend"]["rho"]) == ([], 0, None)
             assert part["reason"] == part["trend"]["reason"]
-    alone = margins_of([Question(1, values=(2, 1))]).by_metric
-    assert alone.bins[0].accuracy == 1.0
-    assert alone.bins[0].ci.reason is not None
-    assert alone.trend.reason == "all margins are equal"
+    single = margins_of([Question(1, values=(2, 1))]).by_metric
+    assert single.bins[0].accuracy == 1.0
+    assert single.bins[0].ci.reason is not None
+    assert single.trend.reason == "all margins are equal"
     right = margins_of([Question(1, values=(2, 1)), Question(1, values=(3, 1))]).by_metric
     assert right.trend.reason == "the metric is right of every pair"

@@ -27,7 +27,7 @@ def accuracies(study: list[Question], seed: int = 0) -> dict[str, PairwiseAccura
     return pairwise_accuracies(release.preferences, values_of(study), bootstrap)
 
 
-def says(question: Question, human: str) -> int:
+def preference_of(question: Question, human: str) -> int:
     """What people say: 1 set 1 is better, -1 set 2, 0 neither."""
     if human == "preference":
         return {0: 0, 1: 1, 2: -1}[question.preferred]
@@ -40,8 +40,8 @@ def agrees(question: Question, human: str, epsilon: float) -> bool:
     assert first is not None
     assert second is not None
     if abs(first - second) <= epsilon:
-        return says(question, human) == 0
-    return says(question, human) == (1 if first > second else -1)
+        return preference_of(question, human) == 0
+    return preference_of(question, human) == (1 if first > second else -1)
 
 
 def share(study: list[Question], human: str, epsilon: float) -> float:
@@ -60,7 +60,7 @@ def test_equals_the_definition(study: list[Question], seed: int) -> None:
     used = [question for question in study if None not in question.values]
     for human, result in accuracies(study, seed).items():
         assert result.n == len(used)
-        assert result.human_ties == sum(says(question, human) == 0 for question in used)
+        assert result.human_ties == sum(preference_of(question, human) == 0 for question in used)
         assert result.metric_ties == sum(q.values[0] == q.values[1] for q in used)
         if not used:
             assert result.reason == "no pair has both values"
@@ -130,20 +130,20 @@ def test_invariances(study: list[Question]) -> None:
 @few
 @given(studies)
 def test_every_answer_twice_changes_no_share_and_no_interval(study: list[Question]) -> None:
-    once, twice = accuracies(study), accuracies(study + study)
-    for human, result in once.items():
-        doubled = twice[human]
+    original, doubled_study = accuracies(study), accuracies(study + study)
+    for human, result in original.items():
+        doubled = doubled_study[human]
         assert doubled.n == 2 * result.n
         assert doubled.epsilons == result.epsilons
         assert doubled.accuracy == pytest.approx(result.accuracy, nan_ok=True)
         for end in ("low", "high"):
-            wanted = getattr(result.ci, end)
-            assert getattr(doubled.ci, end) == pytest.approx(wanted, nan_ok=True)
+            expected = getattr(result.ci, end)
+            assert getattr(doubled.ci, end) == pytest.approx(expected, nan_ok=True)
 
 
 def test_the_interval_is_that_of_repeated_participants() -> None:
     rng = np.random.default_rng(3)
-    study = simulate(rng, n_participants=6, each=5, noise=1.0)
+    study = simulate(rng, n_participants=6, n_questions=5, noise=1.0)
     release = make_release(study)
     bootstrap = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=4)
     result = pairwise_accuracies(release.preferences, values_of(study), bootstrap)["score"]
@@ -159,12 +159,12 @@ def test_the_interval_is_that_of_repeated_participants() -> None:
 
 
 def simulate(
-    rng: np.random.Generator, n_participants: int, each: int, noise: float
+    rng: np.random.Generator, n_participants: int, n_questions: int, noise: float
 ) -> list[Question]:
     """Scores that follow a quality, people who tie below 0.5, and a metric that sees it too."""
     study = []
     for participant in range(n_participants):
-        for _ in range(each):
+        for _ in range(n_questions):
             quality = rng.normal(size=2)
             values = quality + noise * rng.normal(size=2)
             gap = quality[0] - quality[1]

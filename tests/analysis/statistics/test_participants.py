@@ -21,25 +21,29 @@ def test_equals_the_reference_loops(study: list[Question]) -> None:
     result = participants(release, {"m": values_of(study)})
     assert list(result.table.index) == sorted({question.participant for question in study})
     for person, row in result.table.iterrows():
-        own = [question for question in study if question.participant == person]
-        decided = [question.preferred for question in own if question.preferred]
-        assert row["n"] == len(own)
-        assert row["mean_score"] == pytest.approx(mean(mean(each.scores) for each in own))
-        first = mean(each == 1 for each in decided) if decided else math.nan
+        answered = [question for question in study if question.participant == person]
+        decided = [question.preferred for question in answered if question.preferred]
+        assert row["n"] == len(answered)
+        assert row["mean_score"] == pytest.approx(
+            mean(mean(question.scores) for question in answered)
+        )
+        first = mean(preferred == 1 for preferred in decided) if decided else math.nan
         assert row["set_1"] == pytest.approx(first, nan_ok=True)
-        assert row["same_scores"] == mean(each.scores[0] == each.scores[1] for each in own)
+        assert row["same_scores"] == mean(
+            question.scores[0] == question.scores[1] for question in answered
+        )
         against = [
-            each.preferred != 0
-            and each.scores[each.preferred - 1] < each.scores[2 - each.preferred]
-            for each in own
+            question.preferred != 0
+            and question.scores[question.preferred - 1] < question.scores[2 - question.preferred]
+            for question in answered
         ]
         assert row["contradictions"] == mean(against)
-        tie_half = reference.tie_half(own)[0]
+        tie_half = reference.tie_half(answered)[0]
         assert result.by_metric["m"].loc[person, "tie_half"] == pytest.approx(tie_half, nan_ok=True)
         pairs = [
             (value, score)
-            for each in own
-            for value, score in zip(each.values, each.scores, strict=True)
+            for question in answered
+            for value, score in zip(question.values, question.scores, strict=True)
             if value is not None
         ]
         rho = reference.spearman(*zip(*pairs, strict=True)) if len(pairs) >= 3 else math.nan
@@ -61,7 +65,7 @@ def test_times_and_checks(drawn: tuple[Release, pd.Series]) -> None:
     release, _ = drawn
     table = participants(release, {}).table
     times = release.preferences.groupby("participant_id")["active_seconds"]
-    assert table["seconds"].to_dict() == {person: median(each) for person, each in times}
+    assert table["seconds"].to_dict() == {person: median(seconds) for person, seconds in times}
     assert table["failed_checks"].tolist() == [1.0] + [0.0] * 29
 
 
@@ -73,9 +77,9 @@ def test_a_careless_participant_is_an_outlier(drawn: tuple[Release, pd.Series]) 
         score_1=release.preferences["score_1"].where(~lazy, 5),
     )
     result = participants(replace(release, preferences=hurried), {"oracle": utilities})
-    named = {(each.participant, each.figure) for each in result.outliers}
+    named = {(outlier.participant, outlier.figure) for outlier in result.outliers}
     assert ("simulated-07", "set_1") in named
-    assert all(abs(each.z) > 3.5 for each in result.outliers)
+    assert all(abs(outlier.z) > 3.5 for outlier in result.outliers)
     assert len(result.table) == 30
 
 

@@ -40,10 +40,10 @@ def test_swapping_the_sides_leaves_p() -> None:
 @few
 @given(st.lists(st.integers(-6, 6), min_size=1, max_size=9))
 def test_the_sign_flip_test_equals_going_over_all_patterns(leads: list[int]) -> None:
-    seen = abs(sum(leads))
+    observed = abs(sum(leads))
     patterns = list(product((-1, 1), repeat=len(leads)))
     hits = sum(
-        abs(sum(sign * lead for sign, lead in zip(pattern, leads, strict=True))) >= seen
+        abs(sum(sign * lead for sign, lead in zip(pattern, leads, strict=True))) >= observed
         for pattern in patterns
     )
     assert sign_flip_p(np.array(leads)) == pytest.approx(hits / len(patterns), abs=1e-12)

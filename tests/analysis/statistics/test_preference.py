@@ -122,21 +122,21 @@ def test_swapping_the_sides_gives_the_mirror(study: list[Question]) -> None:
 def test_a_monotone_transform_changes_nothing(study: list[Question]) -> None:
     preferences = make_release(study).preferences
     values = values_of(study)
-    plain, bent = (
+    plain, transformed = (
         preference_rates(preferences, values),
         preference_rates(preferences, values**3 + 7),
     )
-    assert plain.to_json() == bent.to_json()
-    assert plain.pairs_to_json() == bent.pairs_to_json()
+    assert plain.to_json() == transformed.to_json()
+    assert plain.pairs_to_json() == transformed.pairs_to_json()
 
 
 @few
 @given(studies)
 def test_every_answer_twice_changes_no_rate(study: list[Question]) -> None:
-    once, twice = rates_of(study), rates_of(study + study)
+    original, doubled = rates_of(study), rates_of(study + study)
     for name in RATES:
-        rate: Rate = getattr(once, name)
-        assert figures(getattr(twice, name)) == (rate.rate, 2 * rate.n)
+        rate: Rate = getattr(original, name)
+        assert figures(getattr(doubled, name)) == (rate.rate, 2 * rate.n)
 
 
 @few
@@ -250,12 +250,12 @@ def test_every_statistic_uses_the_one_definition_of_its_rate(
     assert given_tie(preferences, utilities, tied, bootstrap).rate == 0
     by_margin = margins(preferences, utilities, bootstrap).by_metric
     assert by_margin.n == len(preferences)
-    assert {each.accuracy for each in by_margin.bins} == {0.0}
+    assert {margin_bin.accuracy for margin_bin in by_margin.bins} == {0.0}
     (comparison,) = compare_all(release, {"a": utilities, "b": tied}, bootstrap, Swaps(9))
     for name in ("symmetric", "tie_half"):
         assert getattr(comparison, name).difference == 0
-    own = participants(release, {"m": utilities}).by_metric["m"]["tie_half"]
-    assert set(own) == {0.0}
+    accuracies = participants(release, {"m": utilities}).by_metric["m"]["tie_half"]
+    assert set(accuracies) == {0.0}
     conclusions = conclude(release, {"m": utilities}, bootstrap)
     assert conclusions.estimates["tie_half"]["m"].ci == rates.tie_half.ci
     excluded = jackknife(release, {"m": utilities}).ranges["tie_half"]["m"]

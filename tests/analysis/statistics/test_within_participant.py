@@ -41,10 +41,10 @@ def literal(study: list[Question]) -> dict[str, float]:
 @few
 @given(studies)
 def test_equals_the_definition(study: list[Question]) -> None:
-    result, own = within(study), literal(study)
-    assert result.n_participants == len(own)
-    if own:
-        assert result.mean == pytest.approx(np.mean(list(own.values())), abs=1e-12)
+    result, rhos = within(study), literal(study)
+    assert result.n_participants == len(rhos)
+    if rhos:
+        assert result.mean == pytest.approx(np.mean(list(rhos.values())), abs=1e-12)
     else:
         assert math.isnan(result.mean)
         assert result.mean_reason
@@ -81,18 +81,18 @@ def test_the_interval_resamples_the_participants_rhos() -> None:
         }
     )
     values = pd.Series(rng.normal(size=120), index=table["set_id"])
-    own = participant_rhos(table.assign(value=values.to_numpy())).to_numpy()
+    rhos = participant_rhos(table.assign(value=values.to_numpy())).to_numpy()
     bootstrap = Bootstrap.of_rows(table, n_resamples=200)
     result = within_participant(table, values, bootstrap)
-    drawn = [own @ counts / 12 for counts in np.concatenate(list(bootstrap.counts()))]
+    drawn = [rhos @ counts / 12 for counts in np.concatenate(list(bootstrap.counts()))]
     assert result.mean_ci is not None
     ends = (result.mean_ci.low, result.mean_ci.high)
     assert ends == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
     by_row = Bootstrap.of_rows(table, unit="row", n_resamples=200)
-    again = within_participant(table, values, by_row)
-    assert again.mean_ci == result.mean_ci
-    assert again.centred_ci is not None
-    assert again.centred_ci.unit == "row"
+    by_rows = within_participant(table, values, by_row)
+    assert by_rows.mean_ci == result.mean_ci
+    assert by_rows.centred_ci is not None
+    assert by_rows.centred_ci.unit == "row"
 
 
 def test_generous_participants_alone_give_no_correlation_within() -> None:

@@ -67,7 +67,7 @@ def test_fitting_many_at_once_equals_evalica_one_by_one() -> None:
     rng = np.random.default_rng(0)
     wins = rng.integers(0, 3, (300, 4, 4)) * (1.0 - np.eye(4))
     result = resampled_log_strengths(wins)
-    one_by_one = np.array([log_strengths(each) for each in wins])
+    one_by_one = np.array([log_strengths(counts) for counts in wins])
     assert 20 < np.isnan(one_by_one).any(axis=1).sum() < 280
     np.testing.assert_allclose(result, one_by_one, atol=1e-7)
 
@@ -106,8 +106,8 @@ def test_wins_are_counted_in_each_resample() -> None:
     result = resampled_wins(rows, first, second, share, 3, bootstrap)
     (weights,) = bootstrap.weights(rows)
     for resample, counts in enumerate(weights.astype(int)):
-        again = [np.repeat(each, counts) for each in (first, second, share)]
-        np.testing.assert_allclose(result[resample], count_wins(*again, 3))
+        repeated = [np.repeat(column, counts) for column in (first, second, share)]
+        np.testing.assert_allclose(result[resample], count_wins(*repeated, 3))
 
 
 @few

@@ -30,19 +30,23 @@ def order(figures: dict[str, float]) -> list[str]:
 
 def test_the_known_order_is_recovered(measured: Systems) -> None:
     figures = measured.figures
-    assert order({name: each.win_rate.value for name, each in figures.items()}) == BEST_FIRST
-    assert order({name: each.strength.value for name, each in figures.items()}) == BEST_FIRST
-    assert order({name: each.mean_score.value for name, each in figures.items()}) == BEST_FIRST
+    assert order({name: figure.win_rate.value for name, figure in figures.items()}) == BEST_FIRST
+    assert order({name: figure.strength.value for name, figure in figures.items()}) == BEST_FIRST
+    assert order({name: figure.mean_score.value for name, figure in figures.items()}) == BEST_FIRST
     oracle = measured.metrics["oracle"]
-    assert order({name: each.value for name, each in oracle.set_score.items()}) == BEST_FIRST
+    assert order({name: score.value for name, score in oracle.set_score.items()}) == BEST_FIRST
     assert oracle.order.tau == 1
     assert oracle.order.swapped == ()
     assert measured.k == 5
 
 
 def test_intervals_contain_their_estimates(measured: Systems) -> None:
-    for each in measured.figures.values():
-        for estimate in (each.win_rate, each.strength, each.mean_score):
+    for measured_system in measured.figures.values():
+        for estimate in (
+            measured_system.win_rate,
+            measured_system.strength,
+            measured_system.mean_score,
+        ):
             assert estimate.ci is not None
             assert estimate.ci.low < estimate.value < estimate.ci.high
             assert estimate.ci.unit == "participant"
@@ -61,9 +65,9 @@ def test_a_metric_that_is_always_wrong_reverses_the_order(measured: Systems) -> 
 def test_figures_are_the_plain_ones(drawn: Drawn, measured: Systems) -> None:
     release, utilities = drawn
     for name in BEST_FIRST:
-        own = release.sets[release.sets["system"] == name]
-        assert measured.figures[name].mean_score.value == pytest.approx(own["score"].mean())
-        assert measured.figures[name].mean_score.n == len(own)
+        own_sets = release.sets[release.sets["system"] == name]
+        assert measured.figures[name].mean_score.value == pytest.approx(own_sets["score"].mean())
+        assert measured.figures[name].mean_score.n == len(own_sets)
         won = missing = 0
         for row in release.preferences.itertuples():
             if name in (row.system_1, row.system_2):
@@ -71,14 +75,14 @@ def test_figures_are_the_plain_ones(drawn: Drawn, measured: Systems) -> None:
                 won, missing = won + (winner == name), missing + (winner != name)
         assert measured.figures[name].win_rate.value == pytest.approx(won / (won + missing))
         scores = measured.metrics["oracle"].set_score[name]
-        assert scores.value == pytest.approx(utilities[own["set_id"]].mean())
+        assert scores.value == pytest.approx(utilities[own_sets["set_id"]].mean())
     assert set(measured.metrics["oracle"].by_category) == {"dress", "shirt", "toptee"}
 
 
 def test_a_set_that_several_people_judged_counts_once(overlapping: Drawn) -> None:
     release, utilities = overlapping
     measured = systems(release, {"oracle": utilities}, bootstrap_of(release, 20))
-    n = sum(each.n for each in measured.metrics["oracle"].set_score.values())
+    n = sum(score.n for score in measured.metrics["oracle"].set_score.values())
     assert n == len(release.sets) / 3
 
 
@@ -89,8 +93,8 @@ def test_own_similarity_comes_from_a_scores_file_of_the_systems_name(
     path = tmp_path / "sharp.csv"
     rows = pd.DataFrame({"set_id": utilities.index, "score": utilities.to_numpy()})
     rows.to_csv(path, index=False)
-    given = replace(release, scores={"sharp": path})
-    figures = systems(given, {}, bootstrap_of(release, 50)).figures
+    with_own_scores = replace(release, scores={"sharp": path})
+    figures = systems(with_own_scores, {}, bootstrap_of(release, 50)).figures
     assert figures["sharp"].own_similarity.rate > 0.6
     assert figures["sharp"].own_similarity.ci is not None
     assert math.isnan(figures["blurred"].own_similarity.rate)
@@ -109,7 +113,7 @@ def test_unnamed_systems_have_a_reason(drawn: Drawn) -> None:
 
 
 def named(preferred: list[int], pairs: list[tuple[str, str]]) -> Release:
-    release = make_release([Question(each) for each in preferred])
+    release = make_release([Question(preference) for preference in preferred])
     first, second = zip(*pairs, strict=True)
     return replace(
         release,
