@@ -38,12 +38,12 @@ def markdown(result: dict[str, Any]) -> str:
     strategies = [case for case in result["summary"] if is_usual(case)]
     for split, title in SPLITS.items():
         rows = [case for case in strategies if case["split"] == split]
-        others = [case for case in rows if case["strategy"] != "corpus"]
+        strategy_rows = [case for case in rows if case["strategy"] != "corpus"]
         blocks += [
             [f"## {title}: mean (lowest to highest seed)"],
             table("strategy", [(way(case), case) for case in rows], over_seeds),
             ["Above `corpus`; in brackets how many seeds' 95% intervals omit 0:"],
-            table("strategy", [(way(case), case) for case in others], above),
+            table("strategy", [(way(case), case) for case in strategy_rows], above),
         ]
     if sizes := sizes_of(result["summary"]):
         blocks += [

@@ -60,7 +60,7 @@ def make_queries(
     With `both_orders` each triplet gives two queries, its captions in either order. With
     `separate` each category has eight images of its own, named after it.
     """
-    made = []
+    query_ids = []
     with database.writing() as session:
         source = Dataset(name=dataset)
         session.add(source)
@@ -68,7 +68,7 @@ def make_queries(
         named = [System(name=name) for name in systems]
         session.add_all(named)
         for category, count in (triplets or {"shirt": 8}).items():
-            if separate or not made:
+            if separate or not query_ids:
                 name = category if separate else "image"
                 images = [Image(dataset_id=source.id, name=f"{name}-{n}") for n in range(8)]
                 session.add_all(images)
@@ -89,7 +89,7 @@ def make_queries(
                     query = Query(triplet_id=triplet.id, suffix=suffix, text="is red" + suffix)
                     session.add(query)
                     session.flush()
-                    made.append(query.id)
+                    query_ids.append(query.id)
                     session.add_all(
                         RankedList(
                             system_id=system.id,
@@ -100,7 +100,7 @@ def make_queries(
                         )
                         for place, system in enumerate(named)
                     )
-    return made
+    return query_ids
 
 
 def config(
@@ -130,8 +130,8 @@ def draw(
 ) -> int:
     """Draw a study over these queries; its key."""
     with database.writing() as session:
-        wanted = config(design, name, checks, recruitment)
-        return draw_study(session, wanted, query_ids).id
+        study_config = config(design, name, checks, recruitment)
+        return draw_study(session, study_config, query_ids).id
 
 
 def small_study(database: Database, **design: object) -> int:
@@ -193,10 +193,10 @@ class Seat:
                 submit_key=key or secrets.token_hex(8),
             ).revision
 
-    def try_check(self, check_id: int, given: str) -> bool:
+    def try_check(self, check_id: int, attempt: str) -> bool:
         with self.database.writing() as session:
             participant = session.get_one(Participant, self.participant_id)
-            return answer_check(session, participant, check_id, given, now=NOW)
+            return answer_check(session, participant, check_id, attempt, now=NOW)
 
     def pass_check(self, check_id: int) -> None:
         with self.database.reading() as session:
@@ -241,6 +241,6 @@ def values(response: Response) -> Answer:
     )
 
 
-def own_environment(**more: str) -> dict[str, str]:
+def own_environment(**variables: str) -> dict[str, str]:
     """The environment for a Python process that imports this checkout from any folder."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+    return {**os.environ, "PYTHONPATH": str(ROOT), **variables}

@@ -49,9 +49,9 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_import_contracts_hold(need: Callable[..., None]) -> None:
     need("importlinter")
-    done = lint_imports(ROOT)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(VIOLATIONS)} kept, 0 broken" in done.stdout
+    process = lint_imports(ROOT)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert f"{len(VIOLATIONS)} kept, 0 broken" in process.stdout
 
 
 def test_each_contract_can_fail(need: Callable[..., None], tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_each_contract_can_fail(need: Callable[..., None], tmp_path: Path) -> No
     for path, line in VIOLATIONS.items():
         file = tmp_path / path
         file.write_text(f"{file.read_text()}\n{line}\n")
-    done = lint_imports(tmp_path)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert f"0 kept, {len(VIOLATIONS)} broken" in done.stdout
+    process = lint_imports(tmp_path)
+    assert process.returncode == 1, process.stdout + process.stderr
+    assert f"0 kept, {len(VIOLATIONS)} broken" in process.stdout
 
 
 IMPORTED = """
@@ -94,16 +94,16 @@ sys.exit(code)
     ],
 )
 def test_help_imports_no_package_and_nothing_heavy(arguments: str) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", IMPORTED, *arguments.split()],
         env=own_environment(),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0
-    assert "hsfiq" in done.stdout
-    assert HEAVY & set(done.stderr.split()) == set()
+    assert process.returncode == 0
+    assert "hsfiq" in process.stdout
+    assert HEAVY & set(process.stderr.split()) == set()
 
 
 # ------------------------------------------------------------------------------------- structure

@@ -280,13 +280,13 @@ def test_each_output_names_its_origin(small_run: SmallRun) -> None:
     manifest = read_json(small_run.folder / "release/manifest.json")
     first = read_json(small_run.folder / "scorer/best.json")
     retrained = read_json(small_run.folder / "retrained/last.json")
-    sha256s = [about["files"]["scorer"]["sha256"] for about in (first, retrained)]
+    sha256s = [provenance["files"]["scorer"]["sha256"] for provenance in (first, retrained)]
     assert sha256s[0] != sha256s[1]
     assert retrained["init_sha256"] == sha256s[0]
     assert retrained["release"]["content_sha256"] == manifest["content_sha256"]
     for name, sha256 in zip(("before", "after"), sha256s, strict=True):
-        said = read_json(small_run.folder / f"release.scores/{name}.json")
-        assert said["checkpoint_sha256"] == sha256
+        provenance = read_json(small_run.folder / f"release.scores/{name}.json")
+        assert provenance["checkpoint_sha256"] == sha256
 
 
 @ONE_WORKER
@@ -412,16 +412,16 @@ def test_another_program_at_the_address_is_not_taken_for_the_study(
 ) -> None:
     port = free_port()
     steps = loop_steps(tmp_path / "demo", port, SEED, TINY)
-    other = subprocess.Popen(
+    other_program = subprocess.Popen(
         [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"],
         cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     log = tmp_path / "demo/server.log"
-    with other, Server(address_of(port), log, Signals()) as server:
-        wait_until(server.answers, other)
+    with other_program, Server(address_of(port), log, Signals()) as server:
+        wait_until(server.answers, other_program)
         with pytest.raises(StepFailed) as failure:
             run_steps(steps[1:2], server, Signals(), write, warn)
-        other.kill()
+        other_program.kill()
     assert failure.value.exit_code == 1
     assert f"another program answers at http://127.0.0.1:{port}" in capfd.readouterr().err
     assert not (tmp_path / "demo").exists()
@@ -452,8 +452,8 @@ def test_further_signals_do_not_keep_processes_from_being_ended(
         process.send_signal(first)
     for name in ("command", "server"):
         wait_until((tmp_path / f"{name}.signalled").exists, process)
-        for again in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            process.send_signal(again)
+        for next_signal in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            process.send_signal(next_signal)
         (tmp_path / f"{name}.may-end").touch()
     assert process.wait() == -signal.SIGINT, log.read_text()
     assert (tmp_path / "command.ended").exists()
@@ -496,7 +496,7 @@ def test_a_signal_that_was_not_heeded_ends_the_block() -> None:
 def test_options_that_do_not_go_with_it(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused(
+    assert_refused(
         ["--dir", str(tmp_path / "demo"), *words],
         f"{words[0]}: does not go with --full; leave one out",
         capsys,
@@ -507,10 +507,12 @@ def test_options_that_do_not_go_with_it(
 def test_a_folder_that_is_not_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.txt"
     file.touch()
-    refused(["--dir", str(tmp_path)], f"{tmp_path}: is not empty; name another --dir", capsys)
+    assert_refused(
+        ["--dir", str(tmp_path)], f"{tmp_path}: is not empty; name another --dir", capsys
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    what = f"{file}: exists and is not a folder; name another --dir"
-    refused(["--dir", str(file)], what, capsys)
+    message = f"{file}: exists and is not a folder; name another --dir"
+    assert_refused(["--dir", str(file)], message, capsys)
 
 
 def test_a_taken_port_is_reported_before_any_step(
@@ -518,7 +520,7 @@ def test_a_taken_port_is_reported_before_any_step(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        refused(
+        assert_refused(
             ["--dir", str(tmp_path / "demo"), "--port", str(port)],
             f"127.0.0.1:{port}: cannot be listened on (Address already in use); "
             "choose another --port",
@@ -531,7 +533,7 @@ def test_a_taken_port_is_reported_before_any_step(
 def test_a_seed_that_training_refuses_is_reported_before_any_step(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused(
+    assert_refused(
         ["--dir", str(tmp_path / "demo"), "--seed", str(seed)],
         f"--seed: {seed} is not from 0 to {2**63 - 1}, as training needs; name another",
         capsys,
@@ -543,7 +545,7 @@ def test_a_missing_package_is_reported_before_any_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    refused(
+    assert_refused(
         ["--dir", str(tmp_path / "demo")],
         "torch is not installed, and this command needs it; pip install 'hsfiq[model]'",
         capsys,
@@ -556,7 +558,7 @@ def test_paths_are_not_broken_into_lines() -> None:
         assert path in wrap(f"Some words before it, and then {path} and more.").split()
 
 
-def refused(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def assert_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Require that the command prints this one line, and nothing else."""
     assert cli.run(["demo", "--full", "--no-open", *words]) == 2
     assert capsys.readouterr() == ("", f"hsfiq: {message}\n")

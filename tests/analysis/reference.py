@@ -94,8 +94,8 @@ def midranks(values: Sequence[float]) -> list[float]:
     """One more than how many are smaller, plus half of how many others are equal."""
     ranks = []
     for value in values:
-        smaller = sum(other < value for other in values)
-        equal = sum(other == value for other in values)
+        smaller = sum(other_value < value for other_value in values)
+        equal = sum(other_value == value for other_value in values)
         ranks.append(smaller + (equal + 1) / 2)
     return ranks
 

@@ -21,7 +21,7 @@ expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def usual_study(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """The usual study, made once: tests take copies of its database and share its images."""
     place = Place(tmp_path_factory.mktemp("study"))
     make_study(place).close()
@@ -34,9 +34,9 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def copied(made: Place, place: Place) -> Place:
+def copied(usual_study: Place, place: Place) -> Place:
     """The usual study in a database of the test's own."""
-    shutil.copyfile(made.file, place.file)
+    shutil.copyfile(usual_study.file, place.file)
     return place
 
 
@@ -100,7 +100,7 @@ def process_server(copied: Place) -> Iterator[Server]:
     server.kill()
 
 
-def elsewhere(home: str, address: str) -> list[str]:
+def requests_to_other_hosts(home: str, address: str) -> list[str]:
     """The address, if it is another site's: the page tells nobody that it is open."""
     return [] if address.startswith((f"{home}/", "data:", "blob:")) else [address]
 
@@ -127,7 +127,10 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: errors.extend(elsewhere(server.url, request.url)))
+        page.on(
+            "request",
+            lambda request: errors.extend(requests_to_other_hosts(server.url, request.url)),
+        )
         page.goto(f"{server.url}/start/{newcomer(server.place, is_ready=is_ready)}")
         page.locator('.page:not([data-step="loading"])').wait_for()
         return page

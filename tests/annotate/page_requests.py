@@ -21,11 +21,11 @@ def expected_sum(prompt: str) -> str:
 def view(client: TestClient, number: int | None = None) -> dict[str, Any]:
     answer = client.get("/question" if number is None else f"/question/{number}")
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    content: dict[str, Any] = answer.json()
+    return content
 
 
-def answer_body(shown: dict[str, Any], key: str = KEY, **changes: object) -> dict[str, Any]:
+def answer_body(question: dict[str, Any], key: str = KEY, **changes: object) -> dict[str, Any]:
     answer = {
         "score_1": 4,
         "score_2": 2,
@@ -36,26 +36,26 @@ def answer_body(shown: dict[str, Any], key: str = KEY, **changes: object) -> dic
         "seconds_since_first_interaction": None,
     }
     return {
-        "assignment": shown["assignment"],
+        "assignment": question["assignment"],
         "submit_key": key,
         "answer": answer | changes,
     }
 
 
-def check_body(shown: dict[str, Any], given: str | None = None) -> dict[str, Any]:
-    right = expected_sum(shown["prompt"])
-    return {"assignment": shown["assignment"], "given": right if given is None else given}
+def check_body(check: dict[str, Any], attempt: str | None = None) -> dict[str, Any]:
+    right = expected_sum(check["prompt"])
+    return {"assignment": check["assignment"], "given": right if attempt is None else attempt}
 
 
 def answer_until(client: TestClient, step: str) -> dict[str, Any]:
     """Answer questions, and checks rightly, until a step of this kind is shown."""
-    shown = view(client)
-    while shown["step"] != step:
-        if shown["step"] == "check":
-            shown = client.post("/check", json=check_body(shown)).json()["view"]
+    current_view = view(client)
+    while current_view["step"] != step:
+        if current_view["step"] == "check":
+            current_view = client.post("/check", json=check_body(current_view)).json()["view"]
         else:
-            shown = client.post("/submit", json=answer_body(shown)).json()["view"]
-    return shown
+            current_view = client.post("/submit", json=answer_body(current_view)).json()["view"]
+    return current_view
 
 
 def stored(database: Database) -> list[Response]:

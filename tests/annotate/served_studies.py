@@ -117,8 +117,8 @@ def make_study(
             session.flush()
             query_ids.append(query.id)
             for system in systems:
-                found = rng.sample([image.id for image in images[12:]], K)
-                session.add(RankedList(system_id=system.id, query_id=query.id, image_ids=found))
+                image_ids = rng.sample([image.id for image in images[12:]], K)
+                session.add(RankedList(system_id=system.id, query_id=query.id, image_ids=image_ids))
         session.flush()
         draw_study(
             session,

@@ -44,8 +44,8 @@ def faults(page: Page, axe: str) -> Iterator[str]:
 @pytest.fixture
 def sound(axe: str) -> Callable[[Page, str], None]:
     def check(page: Page, name: str) -> None:
-        found = list(faults(page, axe))
-        assert found == [], f"{name}:\n" + "\n".join(found)
+        violations = list(faults(page, axe))
+        assert violations == [], f"{name}:\n" + "\n".join(violations)
 
     return check
 

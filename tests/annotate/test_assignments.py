@@ -39,19 +39,19 @@ def test_images_are_private_and_cached_permanently(annotator: TestClient) -> Non
 def test_another_participants_assignment_is_refused(
     annotator: TestClient, database: Database
 ) -> None:
-    mine = view(annotator)
-    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as other:
-        enrol(other, database)
-        assert other.post("/submit", json=answer_body(mine)).status_code == 403
-        assert view(other)["number"] == 1
+    own_view = view(annotator)
+    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as other_annotator:
+        enrol(other_annotator, database)
+        assert other_annotator.post("/submit", json=answer_body(own_view)).status_code == 403
+        assert view(other_annotator)["number"] == 1
     assert stored(database) == []
 
 
 def test_an_altered_assignment_is_refused(annotator: TestClient, database: Database) -> None:
-    shown = view(annotator)
-    signature = shown["assignment"].rpartition(".")[2]
+    current_view = view(annotator)
+    signature = current_view["assignment"].rpartition(".")[2]
     for forged in (f"question:2:0.{signature}", f"check:1:0.{signature}", "", ".", "x" * 300):
-        body = answer_body(shown) | {"assignment": forged}
+        body = answer_body(current_view) | {"assignment": forged}
         assert annotator.post("/submit", json=body).status_code == 403
     assert stored(database) == []
 
@@ -66,8 +66,8 @@ def test_a_later_question_cannot_be_seen(annotator: TestClient) -> None:
 def test_a_checks_assignment_is_not_valid_for_a_question(
     annotator: TestClient, database: Database
 ) -> None:
-    shown = view(annotator)
-    body = {"assignment": shown["assignment"], "given": "12"}
+    current_view = view(annotator)
+    body = {"assignment": current_view["assignment"], "given": "12"}
     assert annotator.post("/check", json=body).status_code == 403
 
 
@@ -75,16 +75,16 @@ def test_the_signing_key_survives_a_restart(place: Place) -> None:
     database = make_study(place)
     with TestClient(plain_app(Services.of(database)), follow_redirects=False) as before:
         enrol(before, database)
-        shown, cookie = view(before), before.cookies[COOKIE]
+        current_view, cookie = view(before), before.cookies[COOKIE]
     database.close()
-    again = open_database(place.url)
-    with TestClient(plain_app(Services.of(again)), cookies={COOKIE: cookie}) as after:
-        assert after.post("/submit", json=answer_body(shown)).status_code == 200
-    again.close()
+    reopened = open_database(place.url)
+    with TestClient(plain_app(Services.of(reopened)), cookies={COOKIE: cookie}) as after:
+        assert after.post("/submit", json=answer_body(current_view)).status_code == 200
+    reopened.close()
 
 
 def test_another_participants_check_is_refused(annotator: TestClient, database: Database) -> None:
-    mine = answer_until(annotator, "check")
-    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as other:
-        enrol(other, database)
-        assert other.post("/check", json=check_body(mine)).status_code == 403
+    own_check = answer_until(annotator, "check")
+    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as other_annotator:
+        enrol(other_annotator, database)
+        assert other_annotator.post("/check", json=check_body(own_check)).status_code == 403

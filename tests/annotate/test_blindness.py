@@ -24,44 +24,47 @@ def opening(client: TestClient) -> dict[str, Any]:
     return dict(value)
 
 
-def tokens_in(shown: dict[str, Any]) -> set[str]:
-    images = [shown["reference"], *shown["sets"][0], *shown["sets"][1]]
-    return {image["token"] for image in images} | set(shown["next_images"])
+def tokens_in(question: dict[str, Any]) -> set[str]:
+    images = [question["reference"], *question["sets"][0], *question["sets"][1]]
+    return {image["token"] for image in images} | set(question["next_images"])
 
 
 def test_a_whole_run_gives_nothing_away(annotator: TestClient) -> None:
-    seen = [annotator.get(path).text for path in ("/", "/study/config")]
-    shown = opening(annotator)["view"]
-    while shown["step"] != "done":
-        seen.append(json.dumps(shown))
-        if shown["step"] == "check":
-            answer = annotator.post("/check", json=check_body(shown))
+    texts = [annotator.get(path).text for path in ("/", "/study/config")]
+    current_view = opening(annotator)["view"]
+    while current_view["step"] != "done":
+        texts.append(json.dumps(current_view))
+        if current_view["step"] == "check":
+            answer = annotator.post("/check", json=check_body(current_view))
         else:
-            for token in tokens_in(shown):
+            for token in tokens_in(current_view):
                 answers = [annotator.get(f"/image/{token}{end}") for end in ("", "/full")]
-                seen += [str(sorted(answer.headers.items())) for answer in answers]
-            answer = annotator.post("/submit", json=answer_body(shown))
-        seen += [answer.text, str(sorted(answer.headers.items()))]
-        shown = answer.json()["view"]
-    for text in seen:
-        assert not (found := TELLTALE.search(text)), f"{found}: {text[:300]}"
+                texts += [str(sorted(answer.headers.items())) for answer in answers]
+            answer = annotator.post("/submit", json=answer_body(current_view))
+        texts += [answer.text, str(sorted(answer.headers.items()))]
+        current_view = answer.json()["view"]
+    for text in texts:
+        assert not (match := TELLTALE.search(text)), f"{match}: {text[:300]}"
 
 
 def test_a_view_has_no_other_keys(annotator: TestClient) -> None:
-    shown = view(annotator)
-    assert set(shown) == {
+    current_view = view(annotator)
+    assert set(current_view) == {
         "step", "number", "total", "answered", "back", "text", "reference", "sets", "earlier",
         "standing_at", "assignment", "next_images", "minutes_left", "reason_asked",
     }  # fmt: skip
-    assert {key for one in shown["sets"] for image in one for key in image} == {"token", "missing"}
-    assert [len(one) for one in shown["sets"]] == [5, 5]
+    assert {key for image_set in current_view["sets"] for image in image_set for key in image} == {
+        "token",
+        "missing",
+    }
+    assert [len(image_set) for image_set in current_view["sets"]] == [5, 5]
 
 
 def test_the_next_images_are_those_of_the_next_question(annotator: TestClient) -> None:
-    shown = view(annotator)
-    following = annotator.post("/submit", json=answer_body(shown)).json()["view"]
+    current_view = view(annotator)
+    following = annotator.post("/submit", json=answer_body(current_view)).json()["view"]
     images = [following["reference"], *following["sets"][0], *following["sets"][1]]
-    assert set(shown["next_images"]) == {image["token"] for image in images}
+    assert set(current_view["next_images"]) == {image["token"] for image in images}
 
 
 def test_the_opening_names_nobody(annotator: TestClient) -> None:

@@ -51,13 +51,13 @@ def visit(place: Place) -> Iterator[Visit]:
     """A new_browser before a study made for the test."""
     opened: list[tuple[TestClient, Database]] = []
 
-    def make(**options: Any) -> tuple[TestClient, Database]:
+    def start_visit(**options: Any) -> tuple[TestClient, Database]:
         database = make_study(place, **options)
         client = TestClient(plain_app(Services.of(database)), follow_redirects=False)
         opened.append((client.__enter__(), database))
         return opened[-1]
 
-    yield make
+    yield start_visit
     for client, database in opened:
         client.__exit__()
         database.close()
@@ -114,11 +114,11 @@ def test_an_invalid_link(new_browser: TestClient, token: str) -> None:
 def test_an_invited_person_who_is_too_late(visit: Visit, place: Place) -> None:
     client, database = visit(recruitment={"mode": "invitation", **CODE})
     token = newcomer(place, is_ready=False)
-    for status, said in (("paused", "come back later"), ("closed", "C1&lt;2&gt;3")):
+    for status, message in (("paused", "come back later"), ("closed", "C1&lt;2&gt;3")):
         set_status(database, status)
         answer = client.get(f"/start/{token}")
         assert answer.status_code == 410
-        assert said in answer.text
+        assert message in answer.text
         assert COOKIE not in client.cookies
     assert "Begin" not in client.get("/").text
 
@@ -133,8 +133,8 @@ def test_the_same_prolific_link_twice_makes_one_participant(visit: Visit) -> Non
         assert (answer.status_code, answer.headers["location"]) == (303, "study/")
         client.cookies.clear()
     assert count(database) == 1
-    found = the_participant(database)
-    assert (found.source, found.external_id) == ("prolific", PERSON)
+    participant = the_participant(database)
+    assert (participant.source, participant.external_id) == ("prolific", PERSON)
 
 
 def test_only_the_persons_id_is_stored(visit: Visit, place: Place) -> None:
@@ -195,9 +195,9 @@ def test_a_late_platform_participant_gets_the_code(visit: Visit) -> None:
     client, database = visit(recruitment={"mode": "prolific", "participants": 1, **CODE})
     assert client.get("/start", params=PROLIFIC).status_code == 303
     client.cookies.clear()
-    late = PROLIFIC | {"PROLIFIC_PID": "another"}
+    parameters = PROLIFIC | {"PROLIFIC_PID": "another"}
     for _ in ("full", "closed"):
-        answer = client.get("/start", params=late)
+        answer = client.get("/start", params=parameters)
         assert answer.status_code == 410
         assert "C1&lt;2&gt;3" in answer.text
         assert CODE["completion_url"] in answer.text
@@ -212,47 +212,47 @@ def test_from_the_welcome_page_to_the_first_question(
     new_browser: TestClient, database: Database
 ) -> None:
     begin(new_browser, database)
-    shown = view(new_browser)
-    assert shown["step"] == "consent"
-    assert "voluntary" in json.dumps(shown["text"])
+    current_view = view(new_browser)
+    assert current_view["step"] == "consent"
+    assert "voluntary" in json.dumps(current_view["text"])
     assert new_browser.get("/question/1").json()["step"] == "consent"
-    shown = new_browser.post("/consent", json={"agrees": True}).json()
-    assert (shown["step"], shown["better"]) == ("practice", 1)
+    current_view = new_browser.post("/consent", json={"agrees": True}).json()
+    assert (current_view["step"], current_view["better"]) == ("practice", 1)
     assert new_browser.post("/consent", json={"agrees": True}).json()["step"] == "practice"
-    for image in [shown["reference"], *shown["sets"][0], *shown["sets"][1]]:
+    for image in [current_view["reference"], *current_view["sets"][0], *current_view["sets"][1]]:
         assert new_browser.get(f"/image/{image['token']}").status_code == 200
     assert new_browser.get("/image/practice-11").status_code == 404
-    body = answer_body(shown)
+    body = answer_body(current_view)
     assert new_browser.post("/submit", json=body).status_code == 403
     for _ in range(2):
         assert new_browser.post("/practice", json={}).json()["step"] == "question"
-    found = the_participant(database)
-    assert found.consented_at
-    assert found.practised_at
+    participant = the_participant(database)
+    assert participant.consented_at
+    assert participant.practised_at
     assert stored(database) == []
 
 
 def test_no_answer_before_consent(new_browser: TestClient, database: Database) -> None:
     enrol(new_browser, database)
-    shown = view(new_browser)
+    current_view = view(new_browser)
     with database.writing() as session:
         session.scalars(select(Participant)).one().consented_at = None
-    assert new_browser.post("/submit", json=answer_body(shown)).status_code == 403
+    assert new_browser.post("/submit", json=answer_body(current_view)).status_code == 403
     assert stored(database) == []
 
 
 def test_declining_is_final_and_frees_the_place(visit: Visit) -> None:
     client, database = visit(recruitment={"mode": "prolific", "participants": 1, **CODE})
     client.get("/start", params=PROLIFIC)
-    shown = client.post("/consent", json={"agrees": False}).json()
-    assert (shown["step"], shown["kind"]) == ("farewell", "declined")
-    assert "code" not in shown
+    current_view = client.post("/consent", json={"agrees": False}).json()
+    assert (current_view["step"], current_view["kind"]) == ("farewell", "declined")
+    assert "code" not in current_view
     assert client.post("/consent", json={"agrees": True}).json()["kind"] == "declined"
     assert client.get("/start", params=PROLIFIC).status_code == 303
     assert view(client)["kind"] == "declined"
     assert the_participant(database).status == "screened-out"
-    other = PROLIFIC | {"PROLIFIC_PID": "another"}
-    assert client.get("/start", params=other).status_code == 303
+    other_participant = PROLIFIC | {"PROLIFIC_PID": "another"}
+    assert client.get("/start", params=other_participant).status_code == 303
     assert view(client)["step"] == "consent"
 
 
@@ -288,17 +288,20 @@ def test_the_studys_own_texts(visit: Visit) -> None:
 def test_the_code_is_shown_only_at_the_end(visit: Visit) -> None:
     client, database = visit(recruitment=CODE)
     begin(client, database)
-    seen = [json.dumps(view(client))]
+    texts = [json.dumps(view(client))]
     enrol(client, database)
-    shown = view(client)
-    while shown["step"] != "done":
-        seen.append(json.dumps(shown))
-        if shown["step"] == "check":
-            shown = client.post("/check", json=check_body(shown)).json()["view"]
+    current_view = view(client)
+    while current_view["step"] != "done":
+        texts.append(json.dumps(current_view))
+        if current_view["step"] == "check":
+            current_view = client.post("/check", json=check_body(current_view)).json()["view"]
         else:
-            shown = client.post("/submit", json=answer_body(shown)).json()["view"]
-    assert not any("C1<2>3" in text or "example.org" in text for text in seen)
-    assert (shown["code"], shown["url"]) == (CODE["completion_code"], CODE["completion_url"])
+            current_view = client.post("/submit", json=answer_body(current_view)).json()["view"]
+    assert not any("C1<2>3" in text or "example.org" in text for text in texts)
+    assert (current_view["code"], current_view["url"]) == (
+        CODE["completion_code"],
+        CODE["completion_url"],
+    )
 
 
 @pytest.mark.parametrize(("status", "kind", "has_code"), [
@@ -314,8 +317,12 @@ def test_a_participant_excluded_after_an_answer(
     enrol(client, database)
     following = client.post("/submit", json=answer_body(view(client))).json()["view"]
     change(database, status)
-    shown = view(client)
-    assert (shown["step"], shown["kind"], "code" in shown) == ("farewell", kind, has_code)
+    current_view = view(client)
+    assert (current_view["step"], current_view["kind"], "code" in current_view) == (
+        "farewell",
+        kind,
+        has_code,
+    )
     assert view(client, 1)["step"] == "farewell"
     assert client.post("/submit", json=answer_body(following)).status_code == 410
     assert len(stored(database)) == 1
@@ -325,8 +332,12 @@ def test_a_closed_study_gives_late_participants_the_code(visit: Visit) -> None:
     client, database = visit(recruitment=CODE)
     enrol(client, database)
     set_status(database, "closed")
-    shown = view(client)
-    assert (shown["kind"], shown["code"], shown["back"]) == ("closed", "C1<2>3", None)
+    current_view = view(client)
+    assert (current_view["kind"], current_view["code"], current_view["back"]) == (
+        "closed",
+        "C1<2>3",
+        None,
+    )
 
 
 def reassign(database: Database, *, only: int | None = None) -> None:
@@ -340,9 +351,9 @@ def reassign(database: Database, *, only: int | None = None) -> None:
 
 
 def test_a_reassigned_question_is_refused(annotator: TestClient, database: Database) -> None:
-    shown = view(annotator)
+    current_view = view(annotator)
     reassign(database, only=1)
-    answer = annotator.post("/submit", json=answer_body(shown))
+    answer = annotator.post("/submit", json=answer_body(current_view))
     assert (answer.status_code, answer.json()["handed_on"]) == (403, True)
     assert stored(database) == []
     now_at = view(annotator)
@@ -358,13 +369,13 @@ def test_questions_are_reassigned_after_the_lease(
             first = session.scalars(select(Participant).order_by(Participant.id)).first()
             assert first
             first.seen_at = datetime.now(UTC) - timedelta(days=1)
-        shown = view(annotator)  # a sign of life: it stays theirs
+        current_view = view(annotator)  # a sign of life: it stays theirs
         with database.writing() as session:
             first = session.get_one(Participant, first.id)
             first.seen_at = datetime.now(UTC) - timedelta(days=1)
         third.follow_redirects = False
         enrol(third, database)
-        assert annotator.post("/submit", json=answer_body(shown)).status_code == 403
+        assert annotator.post("/submit", json=answer_body(current_view)).status_code == 403
         assert view(annotator)["kind"] == "handed-on"
         assert answer_until(third, "done")["total"] == 6
     with database.reading() as session:
@@ -374,8 +385,12 @@ def test_questions_are_reassigned_after_the_lease(
 def test_a_partial_participation_is_acknowledged(annotator: TestClient, database: Database) -> None:
     annotator.post("/submit", json=answer_body(view(annotator)))
     reassign(database)
-    shown = view(annotator)
-    assert (shown["step"], shown["answered"], shown["passed_on"]) == ("done", 1, True)
+    current_view = view(annotator)
+    assert (current_view["step"], current_view["answered"], current_view["passed_on"]) == (
+        "done",
+        1,
+        True,
+    )
 
 
 # ------------------------------------------------------------------------------- reasons, pace
@@ -384,35 +399,35 @@ def test_a_partial_participation_is_acknowledged(annotator: TestClient, database
 def test_a_reason_is_asked_on_every_second_question(visit: Visit) -> None:
     client, database = visit(reason_every=2)
     enrol(client, database)
-    shown = view(client)
-    asked = []
-    while shown["step"] != "done":
-        if shown["step"] == "check":
-            shown = client.post("/check", json=check_body(shown)).json()["view"]
+    current_view = view(client)
+    reasons_asked = []
+    while current_view["step"] != "done":
+        if current_view["step"] == "check":
+            current_view = client.post("/check", json=check_body(current_view)).json()["view"]
             continue
-        asked.append(shown["reason_asked"])
-        if shown["reason_asked"]:
+        reasons_asked.append(current_view["reason_asked"])
+        if current_view["reason_asked"]:
             for short in (None, "", "  ab  "):
-                body = answer_body(shown, "short-reason-1234", reason=short)
+                body = answer_body(current_view, "short-reason-1234", reason=short)
                 assert client.post("/submit", json=body).status_code == 422
-        body = answer_body(shown, reason="abc" if shown["reason_asked"] else None)
-        shown = client.post("/submit", json=body).json()["view"]
-    assert asked == [False, True] * 3
+        body = answer_body(current_view, reason="abc" if current_view["reason_asked"] else None)
+        current_view = client.post("/submit", json=body).json()["view"]
+    assert reasons_asked == [False, True] * 3
     assert [row.reason for row in stored(database)] == [None, "abc"] * 3
 
 
 def test_the_time_left_depends_on_the_participants_pace(
     annotator: TestClient, database: Database
 ) -> None:
-    left = []
+    minutes_left = []
     for seconds in (10, 40, 900):
-        shown = view(annotator)
-        left.append(shown["minutes_left"])
+        current_view = view(annotator)
+        minutes_left.append(current_view["minutes_left"])
         with database.writing() as session:
             for question in session.scalars(select(Question)):
                 question.served_at = datetime.now(UTC) - timedelta(hours=1)
-        annotator.post("/submit", json=answer_body(shown, active_seconds=seconds))
-    assert left == [None, None, None]
+        annotator.post("/submit", json=answer_body(current_view, active_seconds=seconds))
+    assert minutes_left == [None, None, None]
     assert view(annotator)["minutes_left"] == 2  # three times 40 seconds
 
 

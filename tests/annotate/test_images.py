@@ -26,9 +26,9 @@ SECRET = b"telltale-secret"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "cache"
-    made.mkdir()
-    return made
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    return cache
 
 
 def opened(path: Path | None) -> Picture.Image:
@@ -57,11 +57,11 @@ def test_metadata_is_removed_and_the_orientation_applied(tmp_path: Path, folder:
     Picture.new("RGB", (40, 20), "red").save(source, exif=exif, comment=SECRET)
     assert SECRET in source.read_bytes()
     for kind in ("thumbnail", "full"):
-        made = WebCopies(folder).of(source, kind)  # type: ignore[arg-type]
-        assert opened(made).size == (20, 40)
-        assert not opened(made).getexif()
-        assert made
-        assert SECRET not in made.read_bytes()
+        web_copy = WebCopies(folder).of(source, kind)  # type: ignore[arg-type]
+        assert opened(web_copy).size == (20, 40)
+        assert not opened(web_copy).getexif()
+        assert web_copy
+        assert SECRET not in web_copy.read_bytes()
 
 
 def test_a_copy_is_made_once(tmp_path: Path, folder: Path) -> None:
@@ -103,12 +103,12 @@ def test_without_a_folder_to_write_in(tmp_path: Path) -> None:
     Picture.new("RGB", (30, 40), "red").save(source)
     blocked = tmp_path / "file"
     blocked.write_text("")
-    made = WebCopies(blocked / "cache")
-    assert opened(made.of(source, "thumbnail")).size == (30, 40)
+    copies = WebCopies(blocked / "cache")
+    assert opened(copies.of(source, "thumbnail")).size == (30, 40)
 
 
 @pytest.fixture
-def own(place: Place) -> Iterator[tuple[TestClient, Database]]:
+def annotator_and_database(place: Place) -> Iterator[tuple[TestClient, Database]]:
     """An annotator of a study with images of its own."""
     database = make_study(place)
     with TestClient(plain_app(Services.of(database)), follow_redirects=False) as client:
@@ -117,35 +117,39 @@ def own(place: Place) -> Iterator[tuple[TestClient, Database]]:
 
 
 def test_copies_are_stored_beside_the_database(
-    own: tuple[TestClient, Database], place: Place
+    annotator_and_database: tuple[TestClient, Database], place: Place
 ) -> None:
-    client, database = own
-    shown = view(client)
-    images = [shown["reference"], *shown["sets"][0], *shown["sets"][1]]
+    client, database = annotator_and_database
+    current_view = view(client)
+    images = [current_view["reference"], *current_view["sets"][0], *current_view["sets"][1]]
     assert cache_folder(database) == place.folder / "study.db.thumbnails"
     assert len(list(cache_folder(database).glob("*.webp"))) == len(
         {image["token"] for image in images}
     )
 
 
-def test_a_broken_file_counts_as_missing(own: tuple[TestClient, Database], place: Place) -> None:
-    client, database = own
+def test_a_broken_file_counts_as_missing(
+    annotator_and_database: tuple[TestClient, Database], place: Place
+) -> None:
+    client, database = annotator_and_database
     token = view(client)["reference"]["token"]
     with database.reading() as session:
         name = session.scalars(select(Image.name).where(Image.token == token)).one()
     (place.images / f"{name}.png").write_bytes(b"broken")
     shutil.rmtree(cache_folder(database))
-    with TestClient(plain_app(Services.of(database)), cookies=client.cookies) as again:
-        assert view(again)["reference"]["missing"] is True
+    with TestClient(plain_app(Services.of(database)), cookies=client.cookies) as new_client:
+        assert view(new_client)["reference"]["missing"] is True
         for path in (f"/image/{token}", f"/image/{token}/full"):
-            assert again.get(path).status_code == 404
+            assert new_client.get(path).status_code == 404
 
 
 @pytest.mark.parametrize("token", [
     "..%2f..%2fetc%2fpasswd", "%2e%2e/study.db", "../study.db", "telltale-001", "0" * 32, "%00",
     "practice-99", "practice--1", "practice-1.webp",
 ])  # fmt: skip
-def test_no_other_file_is_served(own: tuple[TestClient, Database], token: str) -> None:
-    client, _ = own
+def test_no_other_file_is_served(
+    annotator_and_database: tuple[TestClient, Database], token: str
+) -> None:
+    client, _ = annotator_and_database
     for path in (f"/image/{token}", f"/image/{token}/full", f"/image/{token}/full/../../x"):
         assert client.get(path).status_code == 404

@@ -39,9 +39,9 @@ HOSTILE = (
 
 def rows(place: Place) -> list[Response]:
     database = open_database(place.url)
-    found = stored(database)
+    answers = stored(database)
     database.close()
-    return found
+    return answers
 
 
 def test_from_the_link_to_the_code_by_keyboard_alone(
@@ -100,15 +100,18 @@ def test_from_the_link_to_the_code_by_keyboard_alone(
     expect_step(page, "done", "6 of 6 questions")
     expect(page.locator(".code strong")).to_have_text("CODE-7")
     assert page.locator(".completion a").get_attribute("href") == "https://app.example.org/c"
-    found = [(row.score_1, row.score_2, row.preferred, row.reason) for row in rows(place)]
-    assert found == [
+    answers = [(row.score_1, row.score_2, row.preferred, row.reason) for row in rows(place)]
+    assert answers == [
         *[(4, 2, 1, None)] * 2,
         (3, 3, 0, "the same 1 q"),
         *[(1, 5, 2, None)] * 2,
         (1, 5, 2, "closer in colour"),
     ]
     with server.database.reading() as session:
-        assert [one.passed for one in session.scalars(select(CheckAnswer))] == [False, True]
+        assert [check_answer.passed for check_answer in session.scalars(select(CheckAnswer))] == [
+            False,
+            True,
+        ]
 
 
 def test_to_decline(server: ThreadServer, open_page: OpenPage) -> None:
@@ -230,10 +233,10 @@ def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: 
     press(page, "Enter", "5", "Shift+Digit1", "q", "Enter")
     expect(page.locator(".feedback-text")).to_contain_text(hostile)
     press(page, "Enter")
-    seen = set()
+    texts = set()
     for number in (1, 2, 3, 4):
         expect(page.locator(".count")).to_have_text(f"{number} / 4")
-        seen.add(page.locator(".user-text").text_content())
+        texts.add(page.locator(".user-text").text_content())
         assert page.locator(".wish *").count() == 0
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width == 1280
@@ -246,7 +249,7 @@ def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: 
             expect(page.locator("#hsfiq-sum")).to_be_focused()
             type_sum(page)
             press(page, "Enter")
-    assert seen == set(HOSTILE)
+    assert texts == set(HOSTILE)
     expect_step(page, "done", "4 of 4 questions")
     assert page.evaluate("window.broken") is None
     assert rows(place)[1].reason == hostile
@@ -257,9 +260,9 @@ def test_it_speaks_korean(place: Place, serve: Serve, open_page: OpenPage) -> No
     page = open_page(serve(place))
     expect(page.locator(".set").nth(0)).to_contain_text("보통 정도로 일치함")
     assert page.evaluate("document.documentElement.lang") == "ko"
-    shown = page.locator(".page").inner_text().replace("Shopping Mall", "").replace("Shift", "")
+    page_text = page.locator(".page").inner_text().replace("Shopping Mall", "").replace("Shift", "")
     english = {"Next", "Back", "Guidelines", "Reason", "Original", "prefer", "match", "order"}
-    assert not english & set(shown.split())
+    assert not english & set(page_text.split())
     press(page, "1", "Enter")
     expect(page.locator(".live")).to_have_text(
         "아직 답하지 않은 항목: Shopping Mall 2 점수, 선호하는 쪽"
@@ -272,18 +275,19 @@ def test_all_images_of_the_next_question_are_there_before_next(
     page = open_page(server)
     expect_step(page, "question", "1 / 6")
     page.wait_for_load_state("networkidle")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
     answered = page.expect_response("**/submit")
     with answered as reply:
         answer(page)
     expect_step(page, "question", "2 / 6")
-    shown = reply.value.json()["view"]
+    next_view = reply.value.json()["view"]
     tokens = {
-        image["token"] for image in [shown["reference"], *shown["sets"][0], *shown["sets"][1]]
+        image["token"]
+        for image in [next_view["reference"], *next_view["sets"][0], *next_view["sets"][1]]
     }
     expect(page.locator(".frame img").last).to_have_js_property("complete", value=True)
-    fetched = {url.rsplit("/", 1)[-1] for url in asked if "/image/" in url}
+    fetched = {url.rsplit("/", 1)[-1] for url in urls if "/image/" in url}
     assert not fetched & tokens
 
 

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.browser
 
 def rows(server: ThreadServer | Server) -> list[Response]:
     database = open_database(server.place.url)
-    found = stored(database)
+    answers = stored(database)
     database.close()
-    return found
+    return answers
 
 
 def test_an_answer_by_mouse_reaches_the_database(server: ThreadServer, open_page: OpenPage) -> None:
@@ -140,14 +140,14 @@ def test_back_and_revise(server: ThreadServer, open_page: OpenPage) -> None:
 
 def test_two_tabs_make_no_second_row(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
-    other = page.context.new_page()
-    other.goto(f"{server.url}/study/")
-    expect_step(other, "question", "1 / 6")
+    second_tab = page.context.new_page()
+    second_tab.goto(f"{server.url}/study/")
+    expect_step(second_tab, "question", "1 / 6")
     answer(page)
     expect_step(page, "question", "2 / 6")
-    answer(other)
-    expect(other.locator(".notice-text")).to_have_text(TEXT["answered_elsewhere"])
-    expect_step(other, "question", "2 / 6")
+    answer(second_tab)
+    expect(second_tab.locator(".notice-text")).to_have_text(TEXT["answered_elsewhere"])
+    expect_step(second_tab, "question", "2 / 6")
     assert len(rows(server)) == 1
 
 
@@ -193,8 +193,8 @@ def test_nothing_needs_scrolling_on_a_desktop(
     )
     assert size == [width, height]
     for part in (".reference .frame", ".user-text", ".frame", ".option", ".button.next"):
-        for found in page.locator(part).all():
-            box = found.bounding_box()
+        for element in page.locator(part).all():
+            box = element.bounding_box()
             assert box, part
             assert box["y"] >= 0, part
             assert box["y"] + box["height"] <= height, part
@@ -215,14 +215,16 @@ def test_the_fullest_page_fits_a_desktop(
     page = open_page(serve(place))
     expect_step(page, "question", "1 / 6")
     for part in (".option", ".actions .button:visible", ".notice-text", ".option > span"):
-        for found in page.locator(part).all():
-            box = found.bounding_box()
+        for element in page.locator(part).all():
+            box = element.bounding_box()
             assert box, part
             assert box["x"] >= 0, part
             assert box["x"] + box["width"] <= 1280, part
             assert box["y"] + box["height"] <= 720, part
-    shown = page.locator(".likert .option").all()
-    assert all(one.evaluate("(box) => box.scrollHeight <= box.clientHeight + 1") for one in shown)
+    options = page.locator(".likert .option").all()
+    assert all(
+        option.evaluate("(box) => box.scrollHeight <= box.clientHeight + 1") for option in options
+    )
 
 
 def test_the_boxes_stay_where_they_are(server: ThreadServer, open_page: OpenPage) -> None:
@@ -241,8 +243,8 @@ def test_a_phone_needs_no_sideways_scrolling(server: ThreadServer, open_page: Op
     page = open_page(server, 390, 844)
     expect_step(page, "question", "1 / 6")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    for found in page.locator(".frame, .option, .actions .button:visible").all():
-        box = found.bounding_box()
+    for element in page.locator(".frame, .option, .actions .button:visible").all():
+        box = element.bounding_box()
         assert box
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 390

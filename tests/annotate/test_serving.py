@@ -9,10 +9,10 @@ from tests.annotate.served_studies import Place
 
 
 def test_a_taken_port_is_one_line(copied: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         assert run(["serve", "--port", str(port), "--database", copied.url]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith(f"hsfiq: 127.0.0.1:{port}: cannot be listened on (Address already")

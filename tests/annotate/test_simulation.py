@@ -104,9 +104,16 @@ def answers(database: Database) -> list[tuple[str, int, int, int, int | None, in
         ).all()
         latest = {row[3]: latest_response(session, row[3]) for row in rows}
     return [
-        (name, position or 0, place, question, said and said.score_1, said and said.preferred)
+        (
+            name,
+            position or 0,
+            place,
+            question,
+            answer and answer.score_1,
+            answer and answer.preferred,
+        )
         for name, position, place, question in rows
-        for said in (latest[question],)
+        for answer in (latest[question],)
     ]
 
 
@@ -119,8 +126,8 @@ def invited(database: Database, address: str, n: int) -> list[str]:
     """This many personal links."""
     with database.writing() as session:
         study = list_studies(session)[0]
-        made = participants.invite(session, study.id, n, now=datetime.now(UTC))
-        return [f"{address}/start/{participant.token}" for participant in made]
+        invited_participants = participants.invite(session, study.id, n, now=datetime.now(UTC))
+        return [f"{address}/start/{participant.token}" for participant in invited_participants]
 
 
 def quiet(_done: int, _total: int) -> None:
@@ -150,7 +157,9 @@ def test_a_complete_study_is_answered(address: str, study: Database) -> None:
         assert row.served_at <= row.first_interaction_at <= row.submitted_at
     with study.reading() as session:
         sums = session.scalars(select(CheckAnswer)).all()
-        assert [one.passed for one in sums] == [True] * PEOPLE  # before each form but the first
+        assert [check_answer.passed for check_answer in sums] == [
+            True
+        ] * PEOPLE  # before each form but the first
         people = session.scalars(select(Participant)).all()
         assert all(person.consented_at and person.practised_at for person in people)
         release = build(
@@ -170,13 +179,13 @@ def test_the_same_seed_gives_the_same_answers_however_many_answer_at_once(
     tmp_path: Path,
     serve: Callable[[Place], ThreadServer],
 ) -> None:
-    found = []
+    answers_by_run = []
     for at_once in (1, PEOPLE):
         server = serve(copy_of(drawn[0], tmp_path / str(at_once)))
         options = ("--participants", PEOPLE, "--at-once", at_once, "--seed", 5)
         assert simulate(*options, server.url)[0] == 0
-        found.append(answers(server.database))
-    assert found[0] == found[1]
+        answers_by_run.append(answers(server.database))
+    assert answers_by_run[0] == answers_by_run[1]
 
 
 def test_an_annotator_without_noise_or_bias_prefers_the_better_set(
@@ -193,10 +202,12 @@ def test_an_annotator_without_noise_or_bias_prefers_the_better_set(
         for row in stored(study):
             question = load_question(session, row.question_id)
             query, triplet = question.pair.query, drawn[1][question.pair.query_id]
-            one, other = (utility_of(triplet, shown) for shown in shown_sets(question))
-            if one != other and len(read(query.text, triplet.reference)) == 1:
+            first, second = (
+                utility_of(triplet, retrieved_set) for retrieved_set in shown_sets(question)
+            )
+            if first != second and len(read(query.text, triplet.reference)) == 1:
                 n_exact += 1
-                assert row.preferred == (1 if one > other else 2)
+                assert row.preferred == (1 if first > second else 2)
     assert n_exact > EVERYTHING / 2
 
 
@@ -217,8 +228,8 @@ def test_personal_links_are_followed_and_can_be_followed_again(
 def test_an_interrupted_simulation_is_continued(
     address: str, study: Database, tmp_path: Path
 ) -> None:
-    def interrupt(done: int, _total: int) -> None:
-        if done:
+    def interrupt(n_done: int, _total: int) -> None:
+        if n_done:
             raise KeyboardInterrupt
 
     annotators = [SimulatedAnnotator(f"simulated-{n}", median_seconds=0.1) for n in range(PEOPLE)]
@@ -236,7 +247,9 @@ def test_an_interrupted_simulation_is_continued(
     assert len(rows) == len({row.question_id for row in rows}) == EVERYTHING
     assert count(study, Participant) == PEOPLE
     assert [row for row in before if row[-1] is not None] == [
-        now for row, now in zip(before, answers(study), strict=False) if row[-1] is not None
+        later_row
+        for row, later_row in zip(before, answers(study), strict=False)
+        if row[-1] is not None
     ]
     assert simulate("--participants", 1, "--seed", 4, "--sessions", file, address)[0] == 2
 
@@ -260,13 +273,13 @@ class Unsteady:
         if self.n_requests % 3 == 0:
             await busy(scope, receive, send)
         elif self.n_requests % 4 == 0 and scope["path"] in ("/submit", "/check", "/consent"):
-            await self.app(scope, receive, nowhere)
+            await self.app(scope, receive, discard)
             await busy(scope, receive, send)
         else:
             await self.app(scope, receive, send)
 
 
-async def nowhere(_message: object) -> None:
+async def discard(_message: object) -> None:
     """Lose an answer."""
 
 
@@ -394,7 +407,7 @@ def test_a_question_with_a_missing_image_is_skipped(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["ftp://x"], "ftp://x: is not an http(s) address"),
         (["http://[x"], "is not an http(s) address"),
@@ -411,10 +424,10 @@ def test_a_question_with_a_missing_image_is_skipped(
         ([], "URL"),
     ],
 )
-def test_wrong_usage_is_one_line(arguments: list[str], said: str) -> None:
+def test_wrong_usage_is_one_line(arguments: list[str], message: str) -> None:
     code, _, err = simulate(*arguments)
     assert code == 2
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
 
 

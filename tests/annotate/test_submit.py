@@ -39,14 +39,21 @@ def send(client: TestClient, body: bytes | str, content_type: str = "application
 
 
 def test_an_answer_is_stored_as_a_row(annotator: TestClient, database: Database) -> None:
-    shown = view(annotator)
-    assert (shown["step"], shown["number"], shown["total"], shown["answered"]) == (
+    current_view = view(annotator)
+    assert (
+        current_view["step"],
+        current_view["number"],
+        current_view["total"],
+        current_view["answered"],
+    ) == (
         "question",
         1,
         6,
         0,
     )
-    body = answer_body(shown, score_1=5, score_2=3, preferred=2, irrelevant=True, reason="<b>why")
+    body = answer_body(
+        current_view, score_1=5, score_2=3, preferred=2, irrelevant=True, reason="<b>why"
+    )
     answer = annotator.post("/submit", json=body).json()
     assert answer["revision"] == 1
     assert (answer["view"]["number"], answer["view"]["answered"]) == (2, 1)
@@ -66,9 +73,9 @@ def test_the_same_submit_twice_is_one_row(annotator: TestClient, database: Datab
 
 
 def test_a_stale_revision_is_refused(annotator: TestClient, database: Database) -> None:
-    shown = view(annotator)
-    annotator.post("/submit", json=answer_body(shown))
-    answer = annotator.post("/submit", json=answer_body(shown, "another-key-12345"))
+    current_view = view(annotator)
+    annotator.post("/submit", json=answer_body(current_view))
+    answer = annotator.post("/submit", json=answer_body(current_view, "another-key-12345"))
     assert answer.status_code == 409
     assert "error" in answer.json()
     assert len(stored(database)) == 1
@@ -77,12 +84,12 @@ def test_a_stale_revision_is_refused(annotator: TestClient, database: Database) 
 def test_back_and_revise_is_a_new_revision(annotator: TestClient, database: Database) -> None:
     annotator.post("/submit", json=answer_body(view(annotator), reason="first"))
     annotator.post("/submit", json=answer_body(view(annotator)))
-    earlier = view(annotator, 1)
-    assert earlier["earlier"] == {
+    earlier_view = view(annotator, 1)
+    assert earlier_view["earlier"] == {
         "score_1": 4, "score_2": 2, "preferred": 1, "irrelevant": False, "reason": "first",
     }  # fmt: skip
-    assert earlier["standing_at"] == 3
-    body = answer_body(earlier, "another-key-12345", score_1=1, preferred=2)
+    assert earlier_view["standing_at"] == 3
+    body = answer_body(earlier_view, "another-key-12345", score_1=1, preferred=2)
     answer = annotator.post("/submit", json=body).json()
     assert answer["revision"] == 2
     assert answer["view"]["number"] == 2
@@ -90,23 +97,23 @@ def test_back_and_revise_is_a_new_revision(annotator: TestClient, database: Data
 
 
 def test_a_complete_participation(annotator: TestClient, database: Database) -> None:
-    shown = answer_until(annotator, "check")
-    assert (shown["answered"], shown["number"]) == (3, 4)
-    wrong = annotator.post("/check", json=check_body(shown, "1")).json()
-    assert wrong["passed"] is False
-    assert wrong["view"]["step"] == "check"
+    current_view = answer_until(annotator, "check")
+    assert (current_view["answered"], current_view["number"]) == (3, 4)
+    wrong_attempt = annotator.post("/check", json=check_body(current_view, "1")).json()
+    assert wrong_attempt["passed"] is False
+    assert wrong_attempt["view"]["step"] == "check"
     assert annotator.get("/question/4").status_code == 403
-    right = annotator.post("/check", json=check_body(shown)).json()
+    right = annotator.post("/check", json=check_body(current_view)).json()
     assert right["passed"] is True
     assert (right["view"]["step"], right["view"]["number"]) == ("question", 4)
-    assert annotator.post("/check", json=check_body(shown)).status_code == 403
-    done = answer_until(annotator, "done")
-    assert (done["answered"], done["total"], done["back"]) == (6, 6, 6)
+    assert annotator.post("/check", json=check_body(current_view)).status_code == 403
+    last_view = answer_until(annotator, "done")
+    assert (last_view["answered"], last_view["total"], last_view["back"]) == (6, 6, 6)
     with database.reading() as session:
         tries = session.scalars(select(CheckAnswer).order_by(CheckAnswer.id)).all()
-    assert [(one.given, one.passed) for one in tries] == [
+    assert [(attempt.given, attempt.passed) for attempt in tries] == [
         ("1", False),
-        (expected_sum(shown["prompt"]), True),
+        (expected_sum(current_view["prompt"]), True),
     ]
 
 
@@ -176,13 +183,13 @@ def test_a_reason_of_10000_emoji_fits(annotator: TestClient, database: Database)
 
 
 def test_no_time_is_longer_than_the_wall_time(annotator: TestClient, database: Database) -> None:
-    shown = view(annotator)
+    current_view = view(annotator)
     with database.writing() as session:
         served = datetime.now(UTC) - timedelta(seconds=60)
         session.scalars(
             select(Question).where(Question.served_at.is_not(None))
         ).one().served_at = served
-    body = answer_body(shown, active_seconds=1e6, seconds_since_first_interaction=30)
+    body = answer_body(current_view, active_seconds=1e6, seconds_since_first_interaction=30)
     assert annotator.post("/submit", json=body).status_code == 200
     (row,) = stored(database)
     assert row.active_seconds is not None
@@ -196,10 +203,10 @@ def test_no_time_is_longer_than_the_wall_time(annotator: TestClient, database: D
 def test_the_first_time_of_serving_is_stored(annotator: TestClient, database: Database) -> None:
     def served() -> list[datetime]:
         with database.reading() as session:
-            found = session.scalars(
+            times = session.scalars(
                 select(Question.served_at).where(Question.served_at.is_not(None))
             )
-            return [moment for moment in found if moment]
+            return [moment for moment in times if moment]
 
     view(annotator)
     first = served()
@@ -215,14 +222,14 @@ def test_the_first_time_of_serving_is_stored(annotator: TestClient, database: Da
 def test_a_paused_or_closed_study_refuses_answers(
     annotator: TestClient, database: Database, status: str
 ) -> None:
-    shown = view(annotator)
+    current_view = view(annotator)
     set_status(database, status)
     shown_now = view(annotator)
     assert (shown_now["step"], shown_now["kind"]) == ("farewell", status)
-    assert annotator.post("/submit", json=answer_body(shown)).status_code == 410
+    assert annotator.post("/submit", json=answer_body(current_view)).status_code == 410
     assert stored(database) == []
     set_status(database, "open")
-    assert annotator.post("/submit", json=answer_body(shown)).status_code == 200
+    assert annotator.post("/submit", json=answer_body(current_view)).status_code == 200
 
 
 def test_a_finished_participant_sees_the_thanks_in_a_closed_study(
@@ -239,10 +246,10 @@ def test_a_finished_participant_sees_the_thanks_in_a_closed_study(
 def test_only_a_question_with_a_missing_image_can_be_skipped(place: Place) -> None:
     database = make_study(place, missing=frozenset(range(20)))  # every reference
     with TestClient(plain_app(Services.of(database)), follow_redirects=False) as client:
-        shown = view(enrol(client, database))
-        assert shown["reference"]["missing"] is True
-        assert client.get(f"/image/{shown['reference']['token']}").status_code == 404
-        body = {"assignment": shown["assignment"], "submit_key": KEY, "skip": True}
+        current_view = view(enrol(client, database))
+        assert current_view["reference"]["missing"] is True
+        assert client.get(f"/image/{current_view['reference']['token']}").status_code == 404
+        body = {"assignment": current_view["assignment"], "submit_key": KEY, "skip": True}
         assert client.post("/submit", json=body).json()["view"]["number"] == 2
         (row,) = stored(database)
         assert (row.skipped, row.score_1, row.preferred) == ("missing-image", None, None)

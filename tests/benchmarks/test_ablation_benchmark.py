@@ -84,13 +84,15 @@ def test_trainings_of_a_seed_differ_only_in_their_negatives() -> None:
     n_trials = len(ablation.STRATEGIES) + len(FULL.sizes)
     assert len(trials) == len(set(trials)) == 3 * n_trials
     for seed in (7, 8, 9):
-        base, *others = [trial.recipe for trial in trials if trial.seed == seed]
+        base, *other_recipes = [trial.recipe for trial in trials if trial.seed == seed]
         assert base.strategy == "corpus"
         assert base.seed == trials[0].recipe.seed + seed - 7
-        differing = [set(changes(base, other)) for other in others]
+        differing = [set(changes(base, recipe)) for recipe in other_recipes]
         assert all(options <= {"strategy", "n_neg"} for options in differing)
         assert (
-            len({(trial.strategy, trial.n_neg) for trial in others}) == len(others) == n_trials - 1
+            len({(trial.strategy, trial.n_neg) for trial in other_recipes})
+            == len(other_recipes)
+            == n_trials - 1
         )
 
 
@@ -143,11 +145,11 @@ def test_recall_of_resampled_targets() -> None:
 
 
 def test_a_different_warm_up_is_detected() -> None:
-    first, other = (Trial(strategy, None, 0, 60, 10) for strategy in ("corpus", "qure"))
+    first, second = (Trial(strategy, None, 0, 60, 10) for strategy in ("corpus", "qure"))
     assert first.recipe.period == 2
     curve = [0.1, 0.2, 0.3]
-    assert ablation.same_warm_up({first: trained(curve), other: trained([0.1, 0.2, 0.9])})
-    assert not ablation.same_warm_up({first: trained(curve), other: trained([0.1, 0.21, 0.3])})
+    assert ablation.same_warm_up({first: trained(curve), second: trained([0.1, 0.2, 0.9])})
+    assert not ablation.same_warm_up({first: trained(curve), second: trained([0.1, 0.21, 0.3])})
     later = Trial("qure", None, 1, 60, 10)
     assert ablation.same_warm_up({first: trained(curve), later: trained([0.5, 0.6])})
 

@@ -15,9 +15,9 @@ def test_a_folder_for_each_set_of_versions(monkeypatch: pytest.MonkeyPatch, tmp_
     known = lavis_venv.folder()
     assert known.parent == tmp_path / ".cache" / "hsfiq"
     assert lavis_venv.folder() == known
-    other = tmp_path / "constraints.txt"
-    other.write_text("torch==2.2.1\n")
-    monkeypatch.setattr(lavis_venv, "CONSTRAINTS", other)
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("torch==2.2.1\n")
+    monkeypatch.setattr(lavis_venv, "CONSTRAINTS", constraints)
     assert lavis_venv.folder() != known
 
 

@@ -19,9 +19,9 @@ def test_both_methods_give_the_same_figures() -> None:
 def test_other_swaps_are_not_equal() -> None:
     rng = np.random.default_rng(1)
     tables = [standard_ranks(table) for table in permutation.draw(rng, 12)]
-    masks, others = rng.integers(2, size=(2, 6, 12, permutation.SYSTEMS), dtype=np.bool_)
+    masks, other_masks = rng.integers(2, size=(2, 6, 12, permutation.SYSTEMS), dtype=np.bool_)
     correlate = permutation.LOOPS["numpy.corrcoef"]
     observed = permutation.mean_difference(*tables, correlate)
     drawn = permutation.loop(*tables, masks, correlate)
     assert permutation.equal(cell_sums(*tables), masks, observed, drawn)
-    assert not permutation.equal(cell_sums(*tables), others, observed, drawn)
+    assert not permutation.equal(cell_sums(*tables), other_masks, observed, drawn)

@@ -32,7 +32,7 @@ on_sqlite = pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     """What a command left behind."""
 
     code: int
@@ -45,12 +45,12 @@ class Ran:
         return json.loads(self.out)
 
 
-def hsfiq(*arguments: str | Path) -> Ran:
+def hsfiq(*arguments: str | Path) -> CommandResult:
     """Run a command in this process."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = cli.run([str(argument) for argument in arguments])
-    return Ran(code, out.getvalue(), err.getvalue())
+    return CommandResult(code, out.getvalue(), err.getvalue())
 
 
 def dump(path: Path) -> list[str]:

@@ -50,33 +50,33 @@ def test_a_new_file_replaces_the_old_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("patch", "left"), [(BEFORE_RENAMING, b"old"), (AFTER_RENAMING, b"new")], ids=["old", "new"]
+    ("patch", "content"), [(BEFORE_RENAMING, b"old"), (AFTER_RENAMING, b"new")], ids=["old", "new"]
 )
-def test_killed_around_the_renaming(patch: str, left: bytes, path: Path) -> None:
+def test_killed_around_the_renaming(patch: str, content: bytes, path: Path) -> None:
     command = [sys.executable, "-c", KILLED.format(patch=patch), str(path)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert path.read_bytes() == left
+    assert path.read_bytes() == content
     drafts = [path.with_name(name) for name in names(path) if name != "it.json"]
-    assert [draft.read_bytes() for draft in drafts] == ([b"new"] if left == b"old" else [])
+    assert [draft.read_bytes() for draft in drafts] == ([b"new"] if content == b"old" else [])
     write_whole(path, b"newer")
     assert path.read_bytes() == b"newer"
 
 
 def test_on_the_disk_before_it_is_renamed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sync, rename, done = whole_files.sync, Path.replace, []
+    sync, rename, steps = whole_files.sync, Path.replace, []
 
     def recorded_sync(synced: Path) -> None:
-        done.append(synced.name)
+        steps.append(synced.name)
         sync(synced)
 
     def recorded_rename(draft: Path, target: Path) -> Path:
-        done.append("renamed")
+        steps.append("renamed")
         return rename(draft, target)
 
     monkeypatch.setattr(whole_files, "sync", recorded_sync)
     monkeypatch.setattr(Path, "replace", recorded_rename)
     write_whole(path, b"new")
-    assert done == [f".it.json-{os.getpid()}.draft", "renamed", path.parent.name]
+    assert steps == [f".it.json-{os.getpid()}.draft", "renamed", path.parent.name]
 
 
 def test_a_full_disk_leaves_the_old_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,9 +41,9 @@ LEAVES = {path: command for path, command in COMMANDS.items() if not hasattr(com
 @pytest.mark.parametrize("path", COMMANDS)
 def test_every_command_has_help(path: str) -> None:
     for option in ("--help", "-h"):
-        shown = hsfiq(*path.split()[1:], option)
-        assert (shown.code, shown.err) == (0, "")
-        assert shown.out.lstrip().startswith(f"Usage: {path}")
+        command = hsfiq(*path.split()[1:], option)
+        assert (command.code, command.err) == (0, "")
+        assert command.out.lstrip().startswith(f"Usage: {path}")
 
 
 @pytest.mark.parametrize("path", LEAVES)
@@ -56,10 +56,10 @@ def test_every_command_has_an_example_that_parses(path: str) -> None:
 
 def test_a_group_alone_shows_its_help() -> None:
     for words in ([], ["db"], ["import"], ["study"]):
-        shown = hsfiq(*words)
-        assert (shown.code, shown.out) == (2, "")
-        assert shown.err.lstrip().startswith(" ".join(["Usage: hsfiq", *words]))
-        assert "\nCommands:\n" in shown.err
+        command = hsfiq(*words)
+        assert (command.code, command.out) == (2, "")
+        assert command.err.lstrip().startswith(" ".join(["Usage: hsfiq", *words]))
+        assert "\nCommands:\n" in command.err
 
 
 def test_the_version() -> None:
@@ -99,8 +99,8 @@ def test_results_for_people() -> None:
         "hpfiq: closed, imported, 5 of 5 questions answered by 2 participants\n"
     )
     assert "answered: 5\n" in hsfiq("study", "status").out
-    shown = hsfiq("export", "--release", "hp", "--filter-invalid").out
-    assert shown.splitlines() == [
+    output = hsfiq("export", "--release", "hp", "--filter-invalid").out
+    assert output.splitlines() == [
         "releases/hpfiq-hp-1.0.0: written",
         "  assigned                      5",
         "  unanswered           0        5",
@@ -114,9 +114,9 @@ def test_exit_code_1_reports_failed_checks() -> None:
     assert hsfiq("export").code == 1
     assert hsfiq("db", "check").code == 1
     hsfiq("import", "fashioniq", FASHIONIQ)
-    nothing = hsfiq("export")
-    assert (nothing.code, nothing.out) == (1, "")
-    assert nothing.err == "hsfiq: the database holds no study; import or create one first\n"
+    command = hsfiq("export")
+    assert (command.code, command.out) == (1, "")
+    assert command.err == "hsfiq: the database holds no study; import or create one first\n"
     assert hsfiq("db", "check").code == 0
 
 
@@ -147,16 +147,16 @@ def test_debug_is_accepted_at_any_position(arguments: list[str]) -> None:
 
 
 def test_debug_shows_the_traceback() -> None:
-    shown = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "hsfiq", "import", "hpfiq", "absent.json", "--debug"],
         env=own_environment(),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert shown.returncode != 0
-    assert shown.stderr.startswith("Traceback")
-    assert "absent.json: there is no such file" in shown.stderr
+    assert process.returncode != 0
+    assert process.stderr.startswith("Traceback")
+    assert "absent.json: there is no such file" in process.stderr
 
 
 def test_a_defect_is_shown_with_its_traceback() -> None:
@@ -166,9 +166,9 @@ def test_a_defect_is_shown_with_its_traceback() -> None:
 
 def test_messages_contain_no_terminal_control_characters() -> None:
     Path("it.json").write_text(json.dumps({"\x1b[31mred\u202e": 3}))
-    shown = hsfiq("import", "hpfiq", "it.json")
-    assert shown.code == 2
-    assert r"\x1b[31mred\u202e" in shown.err
+    command = hsfiq("import", "hpfiq", "it.json")
+    assert command.code == 2
+    assert r"\x1b[31mred\u202e" in command.err
 
 
 # ----------------------------------------------------------------------------- which database
@@ -177,22 +177,22 @@ def test_messages_contain_no_terminal_control_characters() -> None:
 def test_precedence_is_command_then_root_then_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def made(*arguments: str | Path) -> set[str]:
+    def created_databases(*arguments: str | Path) -> set[str]:
         assert hsfiq(*arguments).code == 0
-        found = {path.name for path in Path().glob("*.db")}
-        for name in found:
+        names = {path.name for path in Path().glob("*.db")}
+        for name in names:
             Path(name).unlink()
-        return found
+        return names
 
     run = ("import", "hpfiq", HPFIQ)
-    assert made(*run) == {"hsfiq.db"}
+    assert created_databases(*run) == {"hsfiq.db"}
     monkeypatch.setenv("HSFIQ_DATABASE_URL", "sqlite:///variable.db")
-    assert made(*run) == {"variable.db"}
-    assert made("--database", "sqlite:///root.db", *run) == {"root.db"}
+    assert created_databases(*run) == {"variable.db"}
+    assert created_databases("--database", "sqlite:///root.db", *run) == {"root.db"}
     command = (*run, "--database", "sqlite:///command.db")
-    assert made("--database", "sqlite:///root.db", *command) == {"command.db"}
+    assert created_databases("--database", "sqlite:///root.db", *command) == {"command.db"}
     monkeypatch.setenv("HSFIQ_DATABASE_URL", "")
-    assert made(*run) == {"hsfiq.db"}
+    assert created_databases(*run) == {"hsfiq.db"}
 
 
 def test_the_commands_of_the_schema() -> None:
@@ -208,15 +208,15 @@ def test_the_commands_of_the_schema() -> None:
 
 def test_the_demo_command_writes_simulated_answers(need: Callable[..., None]) -> None:
     need("PIL")
-    done = hsfiq("demo", "--answers", "3", "--seed", "3", "--dir", "simulated")
-    assert (done.code, done.err) == (0, "")
-    assert done.out.endswith("simulated/hsfiq.db: 3 answers by simulated annotators (seed 3)\n")
+    command = hsfiq("demo", "--answers", "3", "--seed", "3", "--dir", "simulated")
+    assert (command.code, command.err) == (0, "")
+    assert command.out.endswith("simulated/hsfiq.db: 3 answers by simulated annotators (seed 3)\n")
     url = "sqlite:///simulated/hsfiq.db"
     (study,) = hsfiq("study", "list", "--database", url, "--json").result["studies"]
     assert (study["origin"], study["status"], study["answered"]) == ("simulated", "closed", 3)
-    again = hsfiq("demo", "--answers", "3", "--dir", "simulated")
-    assert again.code == 2
-    assert again.err == "hsfiq: simulated: holds a demo already; name another with --dir\n"
+    repeated = hsfiq("demo", "--answers", "3", "--dir", "simulated")
+    assert repeated.code == 2
+    assert repeated.err == "hsfiq: simulated: holds a demo already; name another with --dir\n"
 
 
 # ------------------------------------------------------------------------------ in any folder
@@ -285,15 +285,15 @@ sys.modules["pandas"] = None
 from hsfiq.cli import run
 sys.exit(run(["analyze", "releases/mine", "--metric", "recall@5"]))
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script],
         env=own_environment(),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "pip install 'hsfiq[analysis]'" in done.stderr
+    assert (process.returncode, process.stdout) == (2, "")
+    assert "pip install 'hsfiq[analysis]'" in process.stderr
 
 
 def test_the_database_is_a_single_file_after_the_command() -> None:

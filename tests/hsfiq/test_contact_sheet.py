@@ -82,8 +82,8 @@ def test_roles_are_shown_by_frames_and_words_not_only_by_colour(images: Path) ->
         colours = {pixel for _, pixel in tag.getcolors(10_000) or []}
         assert ImageColor.getrgb(COLOURS[cell.role]) in colours
         assert (255, 255, 255) in colours
-    others = [cell.image for cell in sheet.cells if cell.rank is None]
-    assert others == ["ref", "tgt", "also"]
+    reference_images = [cell.image for cell in sheet.cells if cell.rank is None]
+    assert reference_images == ["ref", "tgt", "also"]
 
 
 def test_frames_never_cover_the_picture(images: Path) -> None:
@@ -99,8 +99,8 @@ def test_absent_and_broken_images_become_labelled_placeholders(images: Path) -> 
     assert sheet.reasons == {"gone": ABSENT, "b": "image undecodable"}
     for cell, expected in zip(listed(sheet), (EMPTY, EMPTY, None), strict=True):
         left, top, right, bottom = cell.box
-        wanted = ImageColor.getrgb(expected) if expected else RED
-        assert colour(sheet, left + 5, top + 5) == wanted
+        expected_colour = ImageColor.getrgb(expected) if expected else RED
+        assert colour(sheet, left + 5, top + 5) == expected_colour
         middle = sheet.page.crop((left + 5, top + 5, right - 5, bottom - 5))
         assert (len(middle.getcolors(100_000) or []) > 2) == (expected is not None), "words"
 
@@ -113,9 +113,9 @@ def test_pictures_keep_their_proportions_and_are_not_cropped(
     sheet = drawn(images, SheetRow("s", ("a", "b")))
     left, top, right, bottom = listed(sheet)[0].box
     blue = sheet.page.crop((left, top, right, bottom)).split()[0].point(lambda v: 255 * (v == 30))
-    found = blue.getbbox()
-    assert found is not None
-    width, height = found[2] - found[0], found[3] - found[1]
+    bounds = blue.getbbox()
+    assert bounds is not None
+    width, height = bounds[2] - bounds[0], bounds[3] - bounds[1]
     assert width / height == pytest.approx(size[0] / size[1], rel=0.05, abs=0.02)
     assert max(width / (right - left), height / (bottom - top)) > 0.97
 
@@ -133,10 +133,12 @@ def test_cells_of_one_size_in_one_grid(k: int, lengths: list[int]) -> None:
         assert box[0] >= 8
         assert box[2] <= sheet.page.width - 8
         assert box[3] <= sheet.page.height - 30
-        for other in boxes[:number]:
-            apart = 2 * (FRAME + GAP)
+        for other_box in boxes[:number]:
+            min_distance = 2 * (FRAME + GAP)
             assert (
-                box[0] - other[2] >= apart or other[0] - box[2] >= apart or box[1] - other[3] >= 40
+                box[0] - other_box[2] >= min_distance
+                or other_box[0] - box[2] >= min_distance
+                or box[1] - other_box[3] >= 40
             )
     assert len(listed(sheet)) == sum(min(k, n) for n in lengths)
     assert len({box[0] for box in boxes}) <= max(MOST_COLUMNS, 4)
@@ -169,7 +171,7 @@ def test_letters_missing_from_the_font_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "said"),
+    ("scores", "texts"),
     [
         (None, ["", ""]),
         ((0.98, 0.5), ["0.980", "0.500"]),
@@ -177,26 +179,26 @@ def test_letters_missing_from_the_font_are_named() -> None:
         ((-3e-7, -4e-7), ["-3e-07", "-4e-07"]),
     ],
 )
-def test_scores(scores: tuple[float, ...] | None, said: list[str]) -> None:
-    assert score_texts(SheetRow("s", ("a", "b"), scores), 2) == said
+def test_scores(scores: tuple[float, ...] | None, texts: list[str]) -> None:
+    assert score_texts(SheetRow("s", ("a", "b"), scores), 2) == texts
 
 
 # ------------------------------------------------------------------------ where the query is from
 
 
 def test_from_a_folder_with_runs(images: Path) -> None:
-    ran = hsfiq(
+    command = hsfiq(
         "show", "shirt.val.0", "--data", FASHIONIQ, "--images", images,
         "--run", RUNS / "sprc.jsonl", "--run", RUNS / "sprc.json", "--k", "2",
     )  # fmt: skip
-    assert ran.code == 0
-    assert ran.out.startswith("show-shirt.val.0.png: 2 systems, ")
-    assert ran.err == ""
+    assert command.code == 0
+    assert command.out.startswith("show-shirt.val.0.png: 2 systems, ")
+    assert command.err == ""
     with Image.open("show-shirt.val.0.png") as page:
         assert page.format == "PNG"
-    again = hsfiq("show", "shirt.val.0", "--data", FASHIONIQ)
-    assert (again.code, again.out) == (2, "")
-    assert again.err == (
+    incomplete = hsfiq("show", "shirt.val.0", "--data", FASHIONIQ)
+    assert (incomplete.code, incomplete.out) == (2, "")
+    assert incomplete.err == (
         "hsfiq: show-shirt.val.0.png: exists already; name another file with --out, or --force\n"
     )
     assert hsfiq("show", "shirt.val.0", "--data", FASHIONIQ, "--force").code == 0
@@ -204,13 +206,13 @@ def test_from_a_folder_with_runs(images: Path) -> None:
 
 
 def test_absent_images_are_counted(images: Path) -> None:
-    ran = hsfiq(
+    command = hsfiq(
         "show", "shirt.val.0", "--data", FASHIONIQ, "--images", images,
         "--run", RUNS / "sprc.jsonl", "--json",
     )  # fmt: skip
-    assert ran.result["without_picture"] == {"s2": ABSENT}
-    assert ran.result["systems"] == [{"system": "SPRC", "images": 3, "target_rank": 1}]
-    assert ran.err == f"1 of 4 images have no picture (1 absent below {images}, 0 broken): s2\n"
+    assert command.result["without_picture"] == {"s2": ABSENT}
+    assert command.result["systems"] == [{"system": "SPRC", "images": 3, "target_rank": 1}]
+    assert command.err == f"1 of 4 images have no picture (1 absent below {images}, 0 broken): s2\n"
 
 
 def test_captions_in_the_reversed_order() -> None:
@@ -234,8 +236,8 @@ def test_circo_has_several_targets_and_ids_in_two_splits(tmp_path: Path) -> None
     run.write_text(json.dumps({"0": [44, "000000000012", 5]}))
     (row,) = rows_of_runs([run], query)
     assert row == SheetRow("mine", ("44", "12", "5"))
-    ran = hsfiq("show", "0", "--data", ".", "--split", "val", "--run", run, "--json")
-    assert ran.result["systems"][0]["target_rank"] == 2
+    command = hsfiq("show", "0", "--data", ".", "--split", "val", "--run", run, "--json")
+    assert command.result["systems"][0]["target_rank"] == 2
 
 
 def test_a_run_without_the_query_says_so(tmp_path: Path) -> None:
@@ -243,8 +245,8 @@ def test_a_run_without_the_query_says_so(tmp_path: Path) -> None:
     (row,) = rows_of_runs([RUNS / "sprc.trec"], query)
     assert (row.system, row.images) == ("SPRC", ())
     assert row.reason == "no list for shirt.val.1 in sprc.trec, only for shirt.val.1~"
-    ran = hsfiq("show", "shirt.val.1", "--data", FASHIONIQ, "--run", RUNS / "sprc.trec")
-    assert "1 system, 1 without a list" in ran.out
+    command = hsfiq("show", "shirt.val.1", "--data", FASHIONIQ, "--run", RUNS / "sprc.trec")
+    assert "1 system, 1 without a list" in command.out
 
 
 def test_systems_of_the_same_name_get_distinct_labels() -> None:
@@ -260,9 +262,9 @@ def test_systems_of_the_same_name_get_distinct_labels() -> None:
 def test_from_the_database(images: Path) -> None:
     hsfiq("import", "fashioniq", FASHIONIQ, "--images", images)
     hsfiq("import", "runs", RUNS / "sprc.trec")
-    ran = hsfiq("show", "shirt.val.0", "--json")
-    assert ran.result["systems"] == [{"system": "SPRC", "images": 3, "target_rank": 1}]
-    assert ran.result["without_picture"] == {"s2": ABSENT}
+    command = hsfiq("show", "shirt.val.0", "--json")
+    assert command.result["systems"] == [{"system": "SPRC", "images": 3, "target_rank": 1}]
+    assert command.result["without_picture"] == {"s2": ABSENT}
     other = hsfiq("show", "shirt.val.1~", "--json")
     assert other.result["systems"] == [{"system": "SPRC", "images": 3, "target_rank": 2}]
     bare = hsfiq("show", "shirt.val.2")
@@ -276,15 +278,15 @@ def test_from_a_database_without_an_image_folder() -> None:
     shutil.copytree(FASHIONIQ, "fiq")
     hsfiq("import", "fashioniq", "fiq")
     Image.new("RGB", (9, 9)).save("ref_a.png")
-    ran = hsfiq("show", "shirt.val.0")
-    assert "2 of 2 images have no picture (2 absent as no image folder is known" in ran.err
+    command = hsfiq("show", "shirt.val.0")
+    assert "2 of 2 images have no picture (2 absent as no image folder is known" in command.err
 
 
 # ------------------------------------------------------------------------------------- bad input
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("shirt.val.99", "--data", FASHIONIQ), "has no query 'shirt.val.99'"),
         (("shirt.val.0#1", "--data", FASHIONIQ), "has no query 'shirt.val.0#1'"),
@@ -301,21 +303,21 @@ def test_from_a_database_without_an_image_folder() -> None:
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(
-    words: tuple[str | Path, ...], said: str, tmp_path: Path
+    words: tuple[str | Path, ...], message: str, tmp_path: Path
 ) -> None:
-    ran = hsfiq("show", *words)
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
-    assert ran.err.count("\n") == 1
+    command = hsfiq("show", *words)
+    assert (command.code, command.out) == (2, "")
+    assert message in command.err
+    assert command.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_query_missing_from_the_database() -> None:
-    nothing = hsfiq("show", "7")
-    assert (nothing.code, nothing.out) == (1, "")
-    assert "there is no database" in nothing.err
+    without_database = hsfiq("show", "7")
+    assert (without_database.code, without_database.out) == (1, "")
+    assert "there is no database" in without_database.err
     hsfiq("import", "fashioniq", FASHIONIQ)
     for query in ("shirt.val.99", "shirt.val.0#1"):
-        ran = hsfiq("show", query)
-        assert ran.code == 2
-        assert f"query '{query}': is not in the database; name its dataset's folder" in ran.err
+        command = hsfiq("show", query)
+        assert command.code == 2
+        assert f"query '{query}': is not in the database; name its dataset's folder" in command.err

@@ -106,8 +106,12 @@ def test_the_served_study_has_open_places_and_images(
         participant = participants.enrol(session, study.id, now=START)
         question = load_question(session, steps_of(session, participant).steps[0].question_id)
         assert question.pair.query_id in truth
-        shown = [member.image for one in shown_sets(question) for member in one.images]
-        names = [image.name for image in (*shown, question.pair.query.triplet.reference)]
+        images = [
+            member.image
+            for retrieved_set in shown_sets(question)
+            for member in retrieved_set.images
+        ]
+        names = [image.name for image in (*images, question.pair.query.triplet.reference)]
     for name in names:
         (picture,) = (tmp_path / IMAGE_FOLDER).rglob(f"{name}.*")
         assert picture.stat().st_size > 500
@@ -148,9 +152,9 @@ def test_the_database_is_in_the_folder_for_any_folder_name(
     monkeypatch.chdir(tmp_path)
     names = ("q?x", "p%41x", 'it\'s "it" ü')
     for name in names:
-        ran = hsfiq("demo", "--answers", "1", "--seed", "-4", "--dir", name)
-        assert (ran.code, ran.err) == (0, "")
-        url = ran.out.partition(": 1 answers")[0]
+        command = hsfiq("demo", "--answers", "1", "--seed", "-4", "--dir", name)
+        assert (command.code, command.err) == (0, "")
+        url = command.out.partition(": 1 answers")[0]
         assert "drawn" in hsfiq("study", "list", "--database", url).out
         assert (tmp_path / name / DATABASE_FILE).stat().st_size > 0
     assert {path.name for path in tmp_path.iterdir()} == set(names)
@@ -163,16 +167,16 @@ def test_an_existing_study_keeps_its_size(tmp_path: Path) -> None:
     database.close()
     before = dump(tmp_path / DATABASE_FILE)
     command = hsfiq("demo", "--dir", tmp_path, "--participants", "5")
-    said = (
+    message = (
         f"--participants: the study in {tmp_path} has its size already; "
         "leave it out, or name another --dir"
     )
-    assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {said}\n")
+    assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {message}\n")
     assert dump(tmp_path / DATABASE_FILE) == before
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (
             ("--participants", "5", "--answers", "3"),
@@ -182,10 +186,10 @@ def test_an_existing_study_keeps_its_size(tmp_path: Path) -> None:
     ],
 )
 def test_incompatible_options_are_refused(
-    tmp_path: Path, words: tuple[str, ...], said: str
+    tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     command = hsfiq("demo", "--dir", tmp_path / "demo", *words)
-    assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {said}\n")
+    assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {message}\n")
     assert not (tmp_path / "demo").exists()
 
 
@@ -224,15 +228,17 @@ def test_five_hundred_answers_are_ten_complete_participants(answered: Database) 
 @pytest.mark.usefixtures("unseen")
 def test_a_seed_gives_the_same_rows_on_any_database(database: Database, tmp_path: Path) -> None:
     make_answered_study(database, tmp_path / "one", 60, seed=7)
-    again = open_database(f"sqlite:///{tmp_path / 'again.db'}")
-    make_answered_study(again, tmp_path / "another", 60, seed=7)
-    other = open_database(f"sqlite:///{tmp_path / 'other.db'}")
-    make_answered_study(other, tmp_path / "other", 60, seed=8)
+    second_database = open_database(f"sqlite:///{tmp_path / 'again.db'}")
+    make_answered_study(second_database, tmp_path / "another", 60, seed=7)
+    other_seed = open_database(f"sqlite:///{tmp_path / 'other.db'}")
+    make_answered_study(other_seed, tmp_path / "other", 60, seed=8)
     for kind in ("hs", "hp"):
-        assert release_of(database, kind).files == release_of(again, kind).files
-        assert release_of(database, kind).content_sha256 != release_of(other, kind).content_sha256
-    again.close()
-    other.close()
+        assert release_of(database, kind).files == release_of(second_database, kind).files
+        assert (
+            release_of(database, kind).content_sha256 != release_of(other_seed, kind).content_sha256
+        )
+    second_database.close()
+    other_seed.close()
 
 
 @ONE_WORKER
@@ -261,27 +267,29 @@ def test_the_annotators_side_bias_shows(answered: Database) -> None:
 def test_better_systems_are_preferred(answered: Database) -> None:
     """Nothing but the catalogue's attributes tells the annotators which system is good."""
     wins: Counter[str] = Counter()
-    seen: Counter[str] = Counter()
+    n_shown: Counter[str] = Counter()
     with answered.reading() as session:
         for response in session.scalars(select(Response)):
-            shown = shown_sets(session.get_one(Question, response.question_id))
-            for side, retrieved in enumerate(shown, start=1):
+            sets = shown_sets(session.get_one(Question, response.question_id))
+            for side, retrieved in enumerate(sets, start=1):
                 assert retrieved.system is not None
-                seen[retrieved.system.name] += 1
+                n_shown[retrieved.system.name] += 1
                 wins[retrieved.system.name] += response.preferred == side
-    shares = [wins[system.name] / seen[system.name] for system in SYSTEMS]
+    shares = [wins[system.name] / n_shown[system.name] for system in SYSTEMS]
     assert min(shares) < 0.4
     assert max(shares) > 0.6
-    assert max(seen.values()) - min(seen.values()) < 50
+    assert max(n_shown.values()) - min(n_shown.values()) < 50
 
 
 @ONE_WORKER
 def test_simulated_answers_are_stored_like_those_of_people(answered: Database) -> None:
     with answered.reading() as session:
         checks = session.scalars(select(CheckAnswer)).all()
-        asked = session.scalars(select(Check.id).join(Check.form).where(Form.position > 1)).all()
+        check_ids = session.scalars(
+            select(Check.id).join(Check.form).where(Form.position > 1)
+        ).all()
         rows = session.scalars(select(Response)).all()
-    assert {answer.check_id for answer in checks} == set(asked)
+    assert {answer.check_id for answer in checks} == set(check_ids)
     assert all(answer.passed for answer in checks)
     for row in rows:
         assert row.revision == 1
@@ -344,7 +352,7 @@ def test_the_command_uses_held_out_combinations(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (
             ("--answers", "3", "--split", "tset"),
@@ -353,7 +361,7 @@ def test_the_command_uses_held_out_combinations(tmp_path: Path) -> None:
         (("--split", "test"), "--split: the served study has split val; add --answers N"),
     ],
 )
-def test_splits_that_cannot_be_served(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_splits_that_cannot_be_served(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     command = hsfiq("demo", "--dir", tmp_path / "demo", *words)
-    assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {said}\n")
+    assert (command.code, command.out, command.err) == (2, "", f"hsfiq: {message}\n")
     assert not (tmp_path / "demo").exists()

@@ -16,20 +16,20 @@ def with_pandas(need: Callable[..., None]) -> None:
 
 
 def test_widths_and_required_participants() -> None:
-    done = hsfiq("power", *SMALL, "--width", "0.1", "--json")
-    assert done.code == 0
-    sizes = [(size["participants"], size["questions"]) for size in done.result["sizes"]]
+    command = hsfiq("power", *SMALL, "--width", "0.1", "--json")
+    assert command.code == 0
+    sizes = [(size["participants"], size["questions"]) for size in command.result["sizes"]]
     assert sizes == [(10, 5), (20, 5)]
-    assert done.result["width"] == 0.1
-    assert done.result["needed"][0]["for_width"]["rho"] > 20
-    assert "CIRQRS Tables 2 and 3" in done.result["population"]["source"]
+    assert command.result["width"] == 0.1
+    assert command.result["needed"][0]["for_width"]["rho"] > 20
+    assert "CIRQRS Tables 2 and 3" in command.result["population"]["source"]
 
 
 def test_for_people() -> None:
-    done = hsfiq("power", *SMALL, "--overlap", "2")
-    assert "participants for each question: 2" in done.out
-    assert "with 5 questions each, participants needed" in done.out
-    assert max(map(len, done.out.splitlines())) <= 100
+    command = hsfiq("power", *SMALL, "--overlap", "2")
+    assert "participants for each question: 2" in command.out
+    assert "with 5 questions each, participants needed" in command.out
+    assert max(map(len, command.out.splitlines())) <= 100
 
 
 def test_from_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,9 +37,9 @@ def test_from_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
     assert hsfiq("import", "hpfiq", HPFIQ).code == 0
     assert hsfiq("export", "--release", "hp", "--out", "r").code == 0
-    done = hsfiq("power", "--from", "r", *SMALL, "--metric", "recall@5", "--json")
-    assert done.code == 0
-    assert done.result["population"]["source"] == "release hpfiq-hp 1.0.0"
+    command = hsfiq("power", "--from", "r", *SMALL, "--metric", "recall@5", "--json")
+    assert command.code == 0
+    assert command.result["population"]["source"] == "release hpfiq-hp 1.0.0"
     flat = hsfiq("power", "--from", "r", *SMALL, "--metric", "recall@6")
     assert flat.code == 2
     assert "recall@6: needs 6 images" in flat.err
@@ -51,13 +51,13 @@ def test_the_details_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert hsfiq("import", "hpfiq", HPFIQ).code == 0
     assert hsfiq("export", "--release", "hp", "--out", "r").code == 0
     plain = hsfiq("analyze", "r", "--metric", "recall@5", "--json").result
-    more = hsfiq("analyze", "r", "--metric", "recall@5", "--details", "--json").result
+    details = hsfiq("analyze", "r", "--metric", "recall@5", "--details", "--json").result
     keys = {"systems", "participants", "categories", "ceiling", "sensitivity"}
-    assert set(more) - set(plain) == keys
-    assert more["systems"]["reason"] == "the release names no systems"
-    assert more["metrics"] == plain["metrics"]
-    shown = hsfiq("analyze", "r", "--metric", "recall@5", "--details").out
-    assert "leaving out any one participant" in shown
+    assert set(details) - set(plain) == keys
+    assert details["systems"]["reason"] == "the release names no systems"
+    assert details["metrics"] == plain["metrics"]
+    text = hsfiq("analyze", "r", "--metric", "recall@5", "--details").out
+    assert "leaving out any one participant" in text
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_details_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_impossible_simulations_are_refused(arguments: tuple[str, ...], message: str) -> None:
-    done = hsfiq("power", *arguments)
-    assert done.code == 2
-    assert message in done.err
-    assert len(done.err.splitlines()) == 1
+    command = hsfiq("power", *arguments)
+    assert command.code == 2
+    assert message in command.err
+    assert len(command.err.splitlines()) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hsfiq.samples import Ran, dump, hsfiq
+from tests.hsfiq.samples import CommandResult, dump, hsfiq
 
 pytestmark = pytest.mark.shared
 
@@ -17,8 +17,8 @@ def folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder whose database holds the published answers."""
     folder = tmp_path_factory.mktemp("published")
     answers = shared / "data" / "hpfiq" / "hpfiq_users_1_40.json"
-    done = hsfiq("import", "hpfiq", answers, "--database", f"sqlite:///{folder / 'hsfiq.db'}")
-    assert done.out == "study hpfiq: 2,000 questions added\n"
+    command = hsfiq("import", "hpfiq", answers, "--database", f"sqlite:///{folder / 'hsfiq.db'}")
+    assert command.out == "study hpfiq: 2,000 questions added\n"
     return folder
 
 
@@ -28,8 +28,8 @@ def in_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
 
 
-def funnel(done: Ran, kind: str) -> list[tuple[str, int, int]]:
-    (release,) = [it for it in done.result["releases"] if it["kind"] == kind]
+def funnel(command: CommandResult, kind: str) -> list[tuple[str, int, int]]:
+    (release,) = [release for release in command.result["releases"] if release["kind"] == kind]
     return [(step["rule"], step["dropped"], step["left"]) for step in release["funnel"]]
 
 
@@ -41,23 +41,23 @@ def test_unfiltered_it_comes_back_byte_for_byte(shared: Path) -> None:
 
 def test_importing_it_again_changes_nothing(shared: Path) -> None:
     before = dump(Path("hsfiq.db"))
-    again = hsfiq("import", "hpfiq", shared / "data" / "hpfiq" / "hpfiq_users_1_40.json")
-    assert again.out == "study hpfiq: nothing new, all 2,000 questions existed\n"
+    repeated = hsfiq("import", "hpfiq", shared / "data" / "hpfiq" / "hpfiq_users_1_40.json")
+    assert repeated.out == "study hpfiq: nothing new, all 2,000 questions existed\n"
     assert dump(Path("hsfiq.db")) == before
 
 
 def test_filtered_19_contradict_and_none_is_flagged() -> None:
-    done = hsfiq("export", "--filter-invalid", "--out", "filtered", "--json")
-    assert funnel(done, "hp")[2:] == [("irrelevant", 0, 2000), ("contradicts", 19, 1981)]
-    assert funnel(done, "hs")[2:] == [("irrelevant", 0, 2000)]
+    command = hsfiq("export", "--filter-invalid", "--out", "filtered", "--json")
+    assert funnel(command, "hp")[2:] == [("irrelevant", 0, 2000), ("contradicts", 19, 1981)]
+    assert funnel(command, "hs")[2:] == [("irrelevant", 0, 2000)]
 
 
 def test_the_papers_figures(need: Callable[..., None]) -> None:
     need("pandas")
     assert hsfiq("export").code == 0
-    done = hsfiq("analyze", "--metric", "recall@5", "--json")
-    assert done.err == "analysing releases/hpfiq-hp-1.0.0\n"
-    figures = done.result
+    command = hsfiq("analyze", "--metric", "recall@5", "--json")
+    assert command.err == "analysing releases/hpfiq-hp-1.0.0\n"
+    figures = command.result
     assert figures["release"]["n_questions"] == 2000
     assert figures["release"]["n_sets"] == 4000
     assert figures["release"]["n_participants"] == 40

@@ -53,9 +53,9 @@ def test_a_simulated_study_is_run_as_others_are_until_it_is_closed() -> None:
         assert hsfiq("study", command).code == 0
     assert hsfiq("study", "invite", "--count", "2").code == 0
     assert hsfiq("study", "close").out == "study simulated: open -> closed\n"
-    again = hsfiq("study", "open")
-    assert again.code == 2
-    assert again.err == "hsfiq: study simulated holds simulated answers and cannot take more\n"
+    repeated = hsfiq("study", "open")
+    assert repeated.code == 2
+    assert repeated.err == "hsfiq: study simulated holds simulated answers and cannot take more\n"
 
 
 @on_sqlite
@@ -71,7 +71,7 @@ def test_a_demo_is_served_to_its_intended_annotators(
     design = replace(served_design(0), questions_per_form=2)
     make_study(database, folder, design, 3, simulated=simulated)
     database.close()
-    refused = hsfiq("demo", "--dir", "demo", *([] if simulated else ["--simulated"]))
+    command = hsfiq("demo", "--dir", "demo", *([] if simulated else ["--simulated"]))
     origin = "simulated" if simulated else "collected"
-    assert refused.code == 2
-    assert refused.err.startswith(f"hsfiq: demo: holds a demo whose answers are {origin}; name")
+    assert command.code == 2
+    assert command.err.startswith(f"hsfiq: demo: holds a demo whose answers are {origin}; name")

@@ -47,9 +47,9 @@ def run(
 
 def succeed(*command: str | Path, cwd: Path, path: Path | None = None) -> str:
     """Run a command that has to end well and give back what it printed."""
-    done = run(*command, cwd=cwd, path=path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    process = run(*command, cwd=cwd, path=path)
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
 @pytest.fixture(scope="session")
@@ -67,8 +67,8 @@ def wheel(need: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -
         *(sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", folder, ROOT),
         cwd=folder,
     )
-    (made,) = folder.glob("*.whl")
-    return made
+    (wheel_file,) = folder.glob("*.whl")
+    return wheel_file
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ def test_the_wheel_contains_one_package(wheel: Path) -> None:
         names = archive.namelist()
     info = f"hsfiq-{__version__}.dist-info"
     assert {name.partition("/")[0] for name in names} == {"hsfiq", info}
-    for wanted in ("env.py", "script.py.mako", "versions/0001_the_first_schema.py"):
-        assert f"hsfiq/migrations/{wanted}" in names
+    for file_name in ("env.py", "script.py.mako", "versions/0001_the_first_schema.py"):
+        assert f"hsfiq/migrations/{file_name}" in names
     assert {name.split("/")[1] for name in names if name.startswith(info)} >= {
         "METADATA", "entry_points.txt", "licenses",
     }  # fmt: skip
@@ -146,13 +146,13 @@ def test_the_wheel_contains_every_file_of_the_packages(wheel: Path) -> None:
     """Pages, styles and guidelines too, not Python alone."""
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if name.startswith("hsfiq/")}
-    there = {
+    sources = {
         (prefix / path.relative_to(folder)).as_posix()
         for folder, prefix in FOLDERS.items()
         for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {name for name in packed if ".dist-info" not in name} == there
+    assert {name for name in packed if ".dist-info" not in name} == sources
 
 
 def test_its_extras_are_the_documented_ones(wheel: Path) -> None:
@@ -207,8 +207,8 @@ def test_every_step_works_beside_unrelated_packages(installed: Installed) -> Non
     ).read_bytes()
     result = json.loads(installed.succeed("analyze", "hp", "--metric", "recall@5", "--json"))
     assert result["release"]["n_questions"] == 3
-    shown = installed.succeed("study", "list")
-    assert shown.startswith("hpfiq: closed, imported, 3 of 3 questions")
+    output = installed.succeed("study", "list")
+    assert output.startswith("hpfiq: closed, imported, 3 of 3 questions")
 
 
 def test_python_m_hsfiq_works_there_too(installed: Installed, target: Path) -> None:
@@ -258,10 +258,10 @@ def test_the_core_is_small(bare: Path, tmp_path: Path) -> None:
         "from importlib.metadata import distributions; "
         "print(*sorted(d.name.lower() for d in distributions()))"
     )
-    there = set(succeed(bare / "python", "-P", "-c", code, cwd=tmp_path).split())
-    assert there >= {"hsfiq", "sqlalchemy", "alembic", "typer", "pyarrow"}
-    assert there & {"numpy", "pandas", "torch", "gradio", "pillow", "psycopg"} == set()
-    assert len(there) < 20
+    packages = set(succeed(bare / "python", "-P", "-c", code, cwd=tmp_path).split())
+    assert packages >= {"hsfiq", "sqlalchemy", "alembic", "typer", "pyarrow"}
+    assert packages & {"numpy", "pandas", "torch", "gradio", "pillow", "psycopg"} == set()
+    assert len(packages) < 20
 
 
 def test_the_core_imports_and_exports(core: Installed) -> None:
@@ -300,9 +300,9 @@ def test_the_core_evaluates_ranked_lists(core: Installed) -> None:
 def test_the_core_says_which_extra_a_command_needs(
     core: Installed, arguments: str, extra: str
 ) -> None:
-    done = core.run(*arguments.split())
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
+    process = core.run(*arguments.split())
+    assert (process.returncode, process.stdout) == (2, "")
+    (line,) = process.stderr.splitlines()
     assert line.startswith("hsfiq: ")
     assert f"pip install 'hsfiq[{extra}]'" in line
     assert not (core.folder / "demo").exists()

@@ -192,9 +192,9 @@ def test_the_frozen_id_is_the_image_encoders(
     for parameter in trained(same_encoder).values():
         parameter.data.add_(0.1)
     assert same_encoder.frozen_id() == known
-    other = tmp_path_factory.mktemp("other")
-    write_weights(other, architecture, seed=2)
-    assert from_files(architecture, other).frozen_id() != known
+    other_folder = tmp_path_factory.mktemp("other")
+    write_weights(other_folder, architecture, seed=2)
+    assert from_files(architecture, other_folder).frozen_id() != known
 
 
 def test_one_weight_more_or_less_is_another_frozen_id(

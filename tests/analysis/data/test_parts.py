@@ -302,22 +302,22 @@ def test_any_release_that_a_scorer_was_retrained_on_counts(
     folder: Path, tmp_path: Path, sources: list[object]
 ) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": sources})
-    note, *others = training_notes(release, METRICS)
+    note, *other_notes = training_notes(release, METRICS)
     assert note.endswith("use --part test")
-    assert len(others) == (FOREIGN in sources)
-    assert all("which is not what is analysed" in other for other in others)
-    assert training_notes(take_part(release, "test"), METRICS) == tuple(others)
+    assert len(other_notes) == (FOREIGN in sources)
+    assert all("which is not what is analysed" in note for note in other_notes)
+    assert training_notes(take_part(release, "test"), METRICS) == tuple(other_notes)
 
 
 def test_held_out_questions_may_be_in_an_older_release(folder: Path, tmp_path: Path) -> None:
     oldest = {**OLDER, "version": "0.8.0", "content_sha256": "a third"}
     sources = [oldest, OLDER, FOREIGN, SOURCE, {**OLDER, "content_sha256": "a fourth"}]
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": sources})
-    own_note, others = training_notes(release, METRICS)
+    own_note, other_notes = training_notes(release, METRICS)
     assert own_note.endswith("use --part test")
-    assert "small 0.8.0, small 0.9.0" in others
-    assert "which is not what is analysed" in others
-    assert training_notes(take_part(release, "test"), METRICS) == (others,)
+    assert "small 0.8.0, small 0.9.0" in other_notes
+    assert "which is not what is analysed" in other_notes
+    assert training_notes(take_part(release, "test"), METRICS) == (other_notes,)
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ def test_resamples_are_the_same_at_every_call_and_in_blocks_of_any_size(
         assert len(blocks) > 2
         assert (np.concatenate(blocks) == whole).all()
         assert bootstrap.totals(ROWS, columns) == pytest.approx(sums)
-    other = Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=4)
-    assert (all_weights(other) != whole).any()
+    other_seed = Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=4)
+    assert (all_weights(other_seed) != whole).any()
 
 
 @pytest.mark.parametrize("unit", ["participant", "triplet", "participant-triplet"])

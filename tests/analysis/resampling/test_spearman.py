@@ -108,8 +108,8 @@ def test_the_clustered_pair_counts_rows_above_and_below() -> None:
     for above, cluster, value in of_group:
         expected = np.zeros(8)
         for own_value in x[(codes == cluster) & (y == value)]:
-            for other, other_cluster in zip(x, codes, strict=True):
-                expected[other_cluster] += (own_value > other) - int(own_value < other)
+            for other_value, other_cluster in zip(x, codes, strict=True):
+                expected[other_cluster] += (own_value > other_value) - int(own_value < other_value)
         assert (above == expected).all()
     assert len(form.above) == len(set(zip(codes, y, strict=True)))
 

@@ -93,9 +93,9 @@ def test_the_jackknife_measures_the_other_participants(study: list[Question]) ->
     assert result.n_participants == len(people)
     rhos, rates = [], []
     for person in people:
-        others = release.subset(release.preferences["participant_id"] != person)
-        rhos.append(spearman(others.sets, values).rho)
-        rates.append(preference_rates(others.preferences, values).tie_half.rate)
+        remaining = release.subset(release.preferences["participant_id"] != person)
+        rhos.append(spearman(remaining.sets, values).rho)
+        rates.append(preference_rates(remaining.preferences, values).tie_half.rate)
     for statistic, expected in (("rho", rhos), ("tie_half", rates)):
         known = [value for value in expected if not np.isnan(value)]
         bounds = result.ranges[statistic]["m"]
@@ -112,8 +112,8 @@ def test_the_jackknife_names_a_decisive_participant() -> None:
         Question(1, (4, 1), participant="p2", values=(2, 1)),
         Question(1, (1, 4), participant="p3", values=(0, 9)),
     ]
-    other = pd.Series([0.0, 0.0, 0.0, 0.0, 5.0, 0.0], index=values_of(study).index)
-    result = jackknife(make_release(study), {"m": values_of(study), "other": other})
+    other_values = pd.Series([0.0, 0.0, 0.0, 0.0, 5.0, 0.0], index=values_of(study).index)
+    result = jackknife(make_release(study), {"m": values_of(study), "other": other_values})
     assert result.best["tie_half"] == ("m", "other")
     assert result.ranges["tie_half"]["m"].high_without == "p3"
     assert result.ranges["tie_half"]["m"].high == 1

@@ -31,12 +31,12 @@ def test_others_mean_is_the_mean_of_the_others(rows: list[tuple[str, str, int]])
     )
     result = others_mean(sets, set_units(sets))
     for place, (person, images, _) in enumerate(rows):
-        others = [
+        other_scores = [
             score
-            for other, other_images, score in rows
-            if other != person and other_images == images
+            for other_participant, other_images, score in rows
+            if other_participant != person and other_images == images
         ]
-        expected = np.mean(others) if others else np.nan
+        expected = np.mean(other_scores) if other_scores else np.nan
         assert result[str(place)] == pytest.approx(expected, nan_ok=True)
 
 

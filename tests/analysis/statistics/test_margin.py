@@ -49,7 +49,9 @@ def by_place(
 ) -> list[tuple[float, float, float, int]]:
     result = []
     for place in sorted(set(places)):
-        inside = [pair for pair, other in zip(pairs, places, strict=True) if other == place]
+        inside = [
+            pair for pair, pair_place in zip(pairs, places, strict=True) if pair_place == place
+        ]
         gaps = [gap for gap, _ in inside]
         hits = sum(right for _, right in inside)
         result.append((min(gaps), max(gaps), hits / len(inside), len(inside)))

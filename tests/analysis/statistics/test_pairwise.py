@@ -76,9 +76,9 @@ def test_equals_the_definition(study: list[Question], seed: int) -> None:
             continue
         right = 0
         for question, fold in zip(used, folds, strict=True):
-            others = [q for q, other in zip(used, folds, strict=True) if other != fold]
-            assert result.epsilons[fold] == best_epsilon(others, human)
-            right += agrees(question, human, best_epsilon(others, human))
+            remaining = [q for q, other_fold in zip(used, folds, strict=True) if other_fold != fold]
+            assert result.epsilons[fold] == best_epsilon(remaining, human)
+            right += agrees(question, human, best_epsilon(remaining, human))
         assert result.accuracy == pytest.approx(right / len(used))
         assert result.in_sample >= result.uncalibrated
 

@@ -84,21 +84,21 @@ def answer(
     for step in [step for step in steps if step.number <= count and not step.done]:
         if step.check_id is not None:
             expected = session.get_one(Check, step.check_id).expected or ""
-            for given in tries:
-                answer_check(session, participant, step.check_id, given or expected, now=now)
+            for attempt in tries:
+                answer_check(session, participant, step.check_id, attempt or expected, now=now)
             continue
         mark_served(session, step.question_id, now)
         now += timedelta(seconds=seconds)
-        given = Answer(*values, irrelevant=False, times=Times(None, None, now, seconds))
-        submit(session, participant, step.question_id, given, 0)
+        new_answer = Answer(*values, irrelevant=False, times=Times(None, None, now, seconds))
+        submit(session, participant, step.question_id, new_answer, 0)
 
 
 def revise(
     session: Session, participant: Participant, values: tuple[int, int, int], now: datetime
 ) -> None:
     question = steps_of(session, participant).steps[0].question_id
-    given = Answer(*values, irrelevant=True, reason=REASON, times=Times(None, None, now, 99.0))
-    submit(session, participant, question, given, 1)
+    answer = Answer(*values, irrelevant=True, reason=REASON, times=Times(None, None, now, 99.0))
+    submit(session, participant, question, answer, 1)
 
 
 def skip(session: Session, participant: Participant, now: datetime) -> None:
@@ -112,11 +112,11 @@ def submit(
     session: Session,
     participant: Participant,
     question: int,
-    given: Answer | Skip,
+    answer: Answer | Skip,
     revision: int,
 ) -> None:
     responses.submit(
-        session, participant, question, given, expected_revision=revision,
+        session, participant, question, answer, expected_revision=revision,
         submit_key=f"submit-key-{revision:06d}",
     )  # fmt: skip
 
@@ -144,12 +144,12 @@ class Events:
                     return int(dependency["id"])
         raise LookupError(f"{component} has no {event}")
 
-    def post(self, component: str, event: str, *data: Any, **more: Any) -> Any:
+    def post(self, component: str, event: str, *data: Any, **extra: Any) -> Any:
         body = {"data": list(data), "fn_index": self.index(component, event), "session_hash": "s"}
-        return self.client.post("/owner/board/gradio_api/run/predict", json=body | more)
+        return self.client.post("/owner/board/gradio_api/run/predict", json=body | extra)
 
-    def call(self, component: str, event: str, *data: Any, **more: Any) -> list[Any]:
-        answered = self.post(component, event, *data, **more)
+    def call(self, component: str, event: str, *data: Any, **extra: Any) -> list[Any]:
+        answered = self.post(component, event, *data, **extra)
         assert answered.status_code == 200, answered.text
         values: list[Any] = answered.json()["data"]
         return values

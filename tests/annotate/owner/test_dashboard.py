@@ -57,7 +57,10 @@ def owner(watched: Database) -> Iterator[TestClient]:
 
 def statuses(database: Database) -> dict[str, str]:
     with database.reading() as session:
-        return {one.name: one.status for one in session.scalars(select(Participant))}
+        return {
+            participant.name: participant.status
+            for participant in session.scalars(select(Participant))
+        }
 
 
 def study_status(database: Database) -> str:
@@ -74,9 +77,9 @@ def test_the_dashboard_shows_the_study(owner: TestClient) -> None:
     (load,) = [d["id"] for d in events.config["dependencies"] if d["targets"][0][1] == "load"]
     body = {"data": [], "fn_index": load, "session_hash": "s"}
     answer = owner.post("/owner/board/gradio_api/run/predict", json=body)
-    chooser, at, tiles, plots, people, latest, about = answer.json()["data"]
+    chooser, refreshed_at, tiles, plots, people, latest, about_study = answer.json()["data"]
     assert chooser["value"] == NAME
-    assert "UTC" in at
+    assert "UTC" in refreshed_at
     for words in ("15<small> of 24", "62.5 %", "9<small> to reassign", "lease over: p3",
                   "1<small> of 3", "p3.form_1.2", "2 finished, 1 active, 1 excluded"):  # fmt: skip
         assert words in tiles, words
@@ -84,7 +87,7 @@ def test_the_dashboard_shows_the_study(owner: TestClient) -> None:
     assert "Arithmetic (attempts): 2 passed, 1 failed" in plots
     assert people.count("<tr>") == 5
     assert "p1.form_2.2" in latest
-    assert 'href="../export/1/hs"' in about
+    assert 'href="../export/1/hs"' in about_study
 
 
 def test_without_the_owner_no_event_answers_or_changes_anything(
@@ -99,10 +102,10 @@ def test_without_the_owner_no_event_answers_or_changes_anything(
         answer = owner.post("/owner/board/gradio_api/run/predict", json=body)
         assert answer.status_code == 401
     owner.cookies[COOKIE] = cookie
-    elsewhere = {"Sec-Fetch-Site": "same-site"}
+    cross_site_headers = {"Sec-Fetch-Site": "same-site"}
     body = {"data": [waiting, NAME], "fn_index": events.index("yes", "click"), "session_hash": "s"}
     path = "/owner/board/gradio_api/run/predict"
-    assert owner.post(path, json=body, headers=elsewhere).status_code == 403
+    assert owner.post(path, json=body, headers=cross_site_headers).status_code == 403
     assert statuses(watched)["p1"] == "active"
     assert owner.post(path, json=body).status_code == 200
     assert statuses(watched)["p1"] == "paused"
@@ -115,7 +118,7 @@ def test_each_handler_checks_for_the_owner_itself(owner: TestClient, watched: Da
     functions = mount.app.get_blocks().fns.values()
     assert len(functions) > 10
     waiting = to_json(OwnerAction(NAME, "p1", "pause", "active"))
-    given = {
+    sample_values = {
         "request": gr.Request(headers={}, cookies={}, session_hash="s"),
         "event": SimpleNamespace(name="p1"),
         "action": waiting,
@@ -126,7 +129,7 @@ def test_each_handler_checks_for_the_owner_itself(owner: TestClient, watched: Da
     for function in functions:
         parameters = inspect.signature(function.fn).parameters
         with pytest.raises(NotOwner):
-            function.fn(**{name: given[name] for name in parameters})
+            function.fn(**{name: sample_values[name] for name in parameters})
     assert statuses(watched)["p1"] == "active"
 
 
@@ -140,26 +143,26 @@ def test_an_action_is_confirmed_and_then_performed(
     owner: TestClient, watched: Database, action: str, person: str, status: str
 ) -> None:
     events, before = Events(owner), statuses(watched)
-    asked = events.call(f"person-{action}", "click", NAME, f" {person} ")
-    assert PERSON[action].means in asked[2]
-    assert asked[1]["visible"] is True
-    assert asked[3]["value"] == f"Yes, {PERSON[action].button.lower()} {person}"
+    confirmation = events.call(f"person-{action}", "click", NAME, f" {person} ")
+    assert PERSON[action].means in confirmation[2]
+    assert confirmation[1]["visible"] is True
+    assert confirmation[3]["value"] == f"Yes, {PERSON[action].button.lower()} {person}"
     assert statuses(watched) == before
-    done = events.call("yes", "click", pending(asked), NAME)
-    assert f"{person}: {before[person]}" in done[0]
-    assert done[1]["visible"] is False
+    outputs = events.call("yes", "click", pending(confirmation), NAME)
+    assert f"{person}: {before[person]}" in outputs[0]
+    assert outputs[1]["visible"] is False
     assert statuses(watched) == before | {person: status}
 
 
 def test_reassigning_ends_the_lease(owner: TestClient, watched: Database) -> None:
     events = Events(owner)
-    asked = events.call("person-reassign", "click", NAME, "p1")
-    done = events.call("yes", "click", pending(asked), NAME)
-    assert "the next participant gets the questions" in done[0].lower()
-    assert "given back" in done[8]
+    confirmation = events.call("person-reassign", "click", NAME, "p1")
+    outputs = events.call("yes", "click", pending(confirmation), NAME)
+    assert "the next participant gets the questions" in outputs[0].lower()
+    assert "given back" in outputs[8]
     with watched.reading() as session:
-        (seen,) = session.scalars(select(Participant.seen_at).where(Participant.name == "p1"))
-    assert seen is None
+        (seen_at,) = session.scalars(select(Participant.seen_at).where(Participant.name == "p1"))
+    assert seen_at is None
 
 
 @pytest.mark.parametrize(("action", "status"), [("pause", "paused"), ("close", "closed")])
@@ -167,13 +170,13 @@ def test_the_study_is_paused_closed_and_opened(
     owner: TestClient, watched: Database, action: str, status: str
 ) -> None:
     events = Events(owner)
-    asked = events.call(f"study-{action}", "click", NAME)
-    assert STUDY[action].means in asked[2]
+    confirmation = events.call(f"study-{action}", "click", NAME)
+    assert STUDY[action].means in confirmation[2]
     assert study_status(watched) == "open"
-    events.call("yes", "click", pending(asked), NAME)
+    events.call("yes", "click", pending(confirmation), NAME)
     assert study_status(watched) == status
-    asked = events.call("study-open", "click", NAME)
-    events.call("yes", "click", pending(asked), NAME)
+    confirmation = events.call("study-open", "click", NAME)
+    events.call("yes", "click", pending(confirmation), NAME)
     assert study_status(watched) == "open"
 
 
@@ -181,22 +184,22 @@ def test_a_finished_study_cannot_be_opened(owner: TestClient, watched: Database)
     with watched.writing() as session:
         study = list_studies(session)[0]
         study.origin, study.status = "simulated", "closed"
-    asked = Events(owner).call("study-open", "click", NAME)
-    assert "cannot take more" in asked[0]
-    assert pending(asked) == ""
+    confirmation = Events(owner).call("study-open", "click", NAME)
+    assert "cannot take more" in confirmation[0]
+    assert pending(confirmation) == ""
 
 
 def test_exactly_the_confirmed_action_is_performed(owner: TestClient, watched: Database) -> None:
     events = Events(owner)
-    asked = events.call("person-exclude", "click", NAME, "p1")
+    confirmation = events.call("person-exclude", "click", NAME, "p1")
     with watched.writing() as session:
         session.scalars(select(Participant).where(Participant.name == "p1")).one().status = "paused"
-    done = events.call("yes", "click", pending(asked), NAME)
-    assert "P1 is now paused, no longer active; try again" in done[0]
+    outputs = events.call("yes", "click", pending(confirmation), NAME)
+    assert "P1 is now paused, no longer active; try again" in outputs[0]
     assert statuses(watched)["p1"] == "paused"
 
 
-@pytest.mark.parametrize("given", [
+@pytest.mark.parametrize("payload", [
     "", "x", "[]", "null", "{}", "[" * 5000, '{"study": 1}', None, 7, {"study": "x"},
     json.dumps({"study": NAME, "participant": "p1", "name": "forget", "status_seen": "active"}),
     json.dumps({"study": NAME, "participant": None, "name": "exclude", "status_seen": "open"}),
@@ -205,48 +208,48 @@ def test_exactly_the_confirmed_action_is_performed(owner: TestClient, watched: D
     json.dumps({"study": "other", "participant": "p1", "name": "pause", "status_seen": "active"}),
     json.dumps({"study": NAME, "participant": "p9", "name": "pause", "status_seen": "active"}),
 ])  # fmt: skip
-def test_an_invalid_action_is_refused(watched: Database, given: Any) -> None:
+def test_an_invalid_action_is_refused(watched: Database, payload: Any) -> None:
     with pytest.raises(Refused), watched.writing() as session:
-        perform(session, from_json(given))
+        perform(session, from_json(payload))
     assert statuses(watched)["p1"] == "active"
 
 
-@pytest.mark.parametrize(("person", "said"), [
+@pytest.mark.parametrize(("person", "message"), [
     ("", "has no participant"),
     ("p9", "has no participant"),
     ("<b>", "&lt;b&gt;"),
 ])  # fmt: skip
-def test_an_unknown_participant_is_reported(owner: TestClient, person: str, said: str) -> None:
-    asked = Events(owner).call("person-pause", "click", NAME, person)
-    assert said in asked[0]
-    assert asked[1]["visible"] is False
+def test_an_unknown_participant_is_reported(owner: TestClient, person: str, message: str) -> None:
+    confirmation = Events(owner).call("person-pause", "click", NAME, person)
+    assert message in confirmation[0]
+    assert confirmation[1]["visible"] is False
 
 
 def test_an_action_without_effect_is_refused(owner: TestClient) -> None:
-    asked = Events(owner).call("person-exclude", "click", NAME, "p4")
-    assert "P4 is already excluded" in asked[0]
+    confirmation = Events(owner).call("person-exclude", "click", NAME, "p4")
+    assert "P4 is already excluded" in confirmation[0]
 
 
 def test_no_study_and_an_unknown_one(owner: TestClient) -> None:
     events = Events(owner)
     for name in (None, "", "nothing", 7, ["x"]):
-        shown = events.call("refresh", "click", name)
-        assert "There is no study yet" in shown[1]
+        outputs = events.call("refresh", "click", name)
+        assert "There is no study yet" in outputs[1]
         (history,) = events.call("question", "submit", name, "p1.form_1.0")
         assert "Choose a study first" in history
 
 
 def test_the_history_over_the_event(owner: TestClient) -> None:
     events = Events(owner)
-    (shown,) = events.call("question", "submit", NAME, "p2.form_1.0")
-    assert "2, counts" in shown
-    assert "telltale-" in shown
+    (history,) = events.call("question", "submit", NAME, "p2.form_1.0")
+    assert "2, counts" in history
+    assert "telltale-" in history
     (unknown,) = events.call("question", "submit", NAME, "<img src=x>")
     assert "&lt;img" in unknown
     event = {"event_data": {"name": "p1.form_1.0"}}
-    question, shown = events.call("owner.latest", "select", NAME, **event)
+    question, history = events.call("owner.latest", "select", NAME, **event)
     assert question == "p1.form_1.0"
-    assert "<h4>p1.form_1.0</h4>" in shown
+    assert "<h4>p1.form_1.0</h4>" in history
     assert events.call("owner.people", "select", event_data={"name": "p3"}) == ["p3"]
 
 
@@ -260,20 +263,20 @@ def test_the_live_export_is_the_current_release(owner: TestClient, kind: str) ->
     assert first.headers["content-type"] == "application/zip"
     assert f'filename="{NAME}-{kind}-' in first.headers["content-disposition"]
     assert first.content == second.content
-    whole = zipfile.ZipFile(io.BytesIO(first.content))
-    assert whole.testzip() is None
+    archive = zipfile.ZipFile(io.BytesIO(first.content))
+    assert archive.testzip() is None
     folder = f"{NAME}-{kind}"
-    manifest = json.loads(whole.read(f"{folder}/manifest.json"))
+    manifest = json.loads(archive.read(f"{folder}/manifest.json"))
     assert manifest["version"] == "0.0.0"
     assert manifest["counts"]["questions"] == 14  # of 15 answered, one was skipped
-    assert {name.partition("/")[2] for name in whole.namelist()} >= set(manifest["files"])
+    assert {name.partition("/")[2] for name in archive.namelist()} >= set(manifest["files"])
 
 
 def test_an_export_needs_the_owner_and_a_study(owner: TestClient, watched: Database) -> None:
     for path in ("/owner/export/9/hs", f"/owner/export/{10**30}/hs"):
         assert owner.get(path).status_code == 404
     assert owner.get("/owner/export/1/xx").status_code == 422
-    elsewhere = {"Sec-Fetch-Site": "cross-site"}
-    assert owner.get("/owner/export/1/hs", headers=elsewhere).status_code == 403
+    cross_site_headers = {"Sec-Fetch-Site": "cross-site"}
+    assert owner.get("/owner/export/1/hs", headers=cross_site_headers).status_code == 403
     owner.cookies.clear()
     assert owner.get("/owner/export/1/hs").status_code == 401

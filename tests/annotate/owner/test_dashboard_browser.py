@@ -58,9 +58,9 @@ def log_in(page: Page, password: str = PASSWORD) -> None:
 def status_of(server: ThreadServer, name: str) -> str:
     database = open_database(server.place.url)
     with database.reading() as session:
-        found = session.scalars(select(Participant.status).where(Participant.name == name)).one()
+        status = session.scalars(select(Participant.status).where(Participant.name == name)).one()
     database.close()
-    return found
+    return status
 
 
 def test_the_owner_logs_in_sees_the_numbers_and_pauses_somebody(
@@ -123,18 +123,19 @@ def test_the_page_still_works_after_a_restart_of_the_server(
 ) -> None:
     """The dropdown's choices are in Gradio's memory; the page must work without them."""
     log_in(page)
-    other = serve(server.place)  # a process that has never seen this page
+    restarted = serve(server.place)  # a process that has never seen this page
     context = page.context
     cookies = [
-        {"name": one["name"], "value": one["value"], "url": other.url} for one in context.cookies()
+        {"name": cookie["name"], "value": cookie["value"], "url": restarted.url}
+        for cookie in context.cookies()
     ]
     context.add_cookies(cookies)  # type: ignore[arg-type]
     page.route(
         f"{server.url}/owner/board/gradio_api/run/predict",
         lambda route: route.fulfill(
             response=route.fetch(
-                url=route.request.url.replace(server.url, other.url),
-                headers=route.request.headers | {"origin": other.url},
+                url=route.request.url.replace(server.url, restarted.url),
+                headers=route.request.headers | {"origin": restarted.url},
             )
         ),
     )

@@ -47,9 +47,9 @@ def counting(answers: list[AnswerRow]) -> tuple[AnswerRow, ...]:
 def test_the_headline(watched: Database, answers: list[AnswerRow]) -> None:
     with watched.reading() as session:
         study = list_studies(session)[0]
-        found = headline_of(session, study, answers, now=NOW)
+        headline = headline_of(session, study, answers, now=NOW)
         later = headline_of(session, study, answers, now=NOW + timedelta(days=1))
-    assert found == Headline(
+    assert headline == Headline(
         questions=24, answered=15, waiting=9, late=("p3",), skipped=("p3.form_1.2",)
     )
     # Who is done or gone is never late.
@@ -74,12 +74,12 @@ def test_the_headline_after_others_went_on(tmp_path: object, database: Database)
 def test_each_participant(watched: Database) -> None:
     with watched.reading() as session:
         rows = participants_of(session, list_studies(session)[0])
-    found = [
+    participant_rows = [
         (row.participant, row.status, row.answered, row.questions, row.failed_checks, row.checks,
          row.median_seconds)
         for row in rows
     ]  # fmt: skip
-    assert found == [
+    assert participant_rows == [
         ("p1", "active", 6, 6, 1, 2, 10.0),
         ("p2", "active", 6, 6, 0, 1, 30.0),
         ("p3", "active", 3, 6, 0, 0, 20.0),
@@ -98,14 +98,14 @@ def test_answers_by_the_hour(counting: tuple[AnswerRow, ...]) -> None:
 
 
 def test_answers_by_the_day_in_a_longer_study(counting: tuple[AnswerRow, ...]) -> None:
-    earlier = [later_by(answer, -timedelta(days=5)) for answer in counting[:2]]
-    rate = figures.rate_of([*earlier, *counting], NOW)
+    earlier_answers = [later_by(answer, -timedelta(days=5)) for answer in counting[:2]]
+    rate = figures.rate_of([*earlier_answers, *counting], NOW)
     assert (rate.unit, rate.counts) == ("day", (2, 0, 0, 0, 0, 15))
 
 
-def later_by(answer: AnswerRow, by: timedelta) -> AnswerRow:
+def later_by(answer: AnswerRow, delay: timedelta) -> AnswerRow:
     assert answer.submitted_at
-    return replace(answer, submitted_at=answer.submitted_at + by)
+    return replace(answer, submitted_at=answer.submitted_at + delay)
 
 
 def test_times(counting: tuple[AnswerRow, ...]) -> None:
@@ -139,8 +139,8 @@ def test_scores_and_sides(counting: tuple[AnswerRow, ...]) -> None:
 
 def test_checks(watched: Database) -> None:
     with watched.reading() as session:
-        found = [(c.kind, c.passed) for c in check_results(session, list_studies(session)[0])]
-    assert found == [("arithmetic", False), ("arithmetic", True), ("arithmetic", True)]
+        results = [(c.kind, c.passed) for c in check_results(session, list_studies(session)[0])]
+    assert results == [("arithmetic", False), ("arithmetic", True), ("arithmetic", True)]
 
 
 def test_agreement_is_that_of_the_release_rows(place: Place) -> None:
@@ -156,36 +156,38 @@ def test_agreement_is_that_of_the_release_rows(place: Place) -> None:
         counting = tuple(answers_of(session, study))
         rows = read_questions(session, study)
     database.close()
-    both = figures.agreements_of(counting)
-    assert both
+    agreements = figures.agreements_of(counting)
+    assert agreements
     preferences, scores = [], []
     for row in rows:
-        who, query = row.participant_id, row.query_id
+        rater, query = row.participant_id, row.query_id
         assert row.preferred is not None
         preferred = 3 - row.preferred if row.swapped else row.preferred
-        preferences.append((who, row.pair_id, query, preferred))
-        for shown, score in zip(row.sets, (row.score_1, row.score_2), strict=True):
-            scores.append((who, f"{query} {shown.system}", query, score))
+        preferences.append((rater, row.pair_id, query, preferred))
+        for judged_set, score in zip(row.sets, (row.score_1, row.score_2), strict=True):
+            scores.append((rater, f"{query} {judged_set.system}", query, score))
     columns = ["rater", "unit", "cluster", "value"]
-    for found, table, level in zip(
-        both, (scores, preferences), ("ordinal", "nominal"), strict=True
+    for agreement, table, level in zip(
+        agreements, (scores, preferences), ("ordinal", "nominal"), strict=True
     ):
         frame = pd.DataFrame(table, columns=columns)
         matrix = frame.pivot_table(index="rater", columns="unit", values="value").to_numpy(float)
-        wanted = krippendorff.alpha(reliability_data=matrix, level_of_measurement=level)
-        assert found.alpha == pytest.approx(wanted, abs=1e-9)
-        assert found.ci[0] < found.alpha < found.ci[1]
-        assert found.n_clusters == 12
-    assert [one.n_units for one in both] == [24, 12]
-    assert figures.agreements_of(counting) is both  # nothing new, nothing drawn again
+        expected = krippendorff.alpha(reliability_data=matrix, level_of_measurement=level)
+        assert agreement.alpha == pytest.approx(expected, abs=1e-9)
+        assert agreement.ci[0] < agreement.alpha < agreement.ci[1]
+        assert agreement.n_clusters == 12
+    assert [agreement.n_units for agreement in agreements] == [24, 12]
+    assert figures.agreements_of(counting) is agreements  # nothing new, nothing drawn again
 
 
 def test_missing_overlap_is_reported(counting: tuple[AnswerRow, ...]) -> None:
-    alone = tuple(answer for answer in counting if answer.participant == "p1")
-    both = figures.agreements_of(alone)
-    assert both
-    assert all(math.isnan(one.alpha) for one in both)
-    assert "nothing has been judged by two people" in cards.agreement_card(alone).lines[0].note
+    single_rater = tuple(answer for answer in counting if answer.participant == "p1")
+    agreements = figures.agreements_of(single_rater)
+    assert agreements
+    assert all(math.isnan(agreement.alpha) for agreement in agreements)
+    assert (
+        "nothing has been judged by two people" in cards.agreement_card(single_rater).lines[0].note
+    )
 
 
 def test_the_history_of_a_question(watched: Database) -> None:
@@ -197,19 +199,19 @@ def test_the_history_of_a_question(watched: Database) -> None:
             assert question_history(session, study, unknown) is None
     assert revised
     assert after_sum
-    one, two = revised.revisions
-    assert (one.score_1, one.score_2, one.preferred, one.active_seconds) == (3, 5, 2, 30.0)
-    assert (two.score_1, two.score_2, two.preferred, two.irrelevant) == (5, 3, 1, True)
-    assert two.reason == REASON
-    assert [one.passed for one in after_sum.sum_tries] == [False, True]
+    first, second = revised.revisions
+    assert (first.score_1, first.score_2, first.preferred, first.active_seconds) == (3, 5, 2, 30.0)
+    assert (second.score_1, second.score_2, second.preferred, second.irrelevant) == (5, 3, 1, True)
+    assert second.reason == REASON
+    assert [attempt.passed for attempt in after_sum.sum_tries] == [False, True]
     assert set(revised.systems) <= {"telltale-alpha", "telltale-beta", "telltale-gamma"}
     assert [len(images) for images in revised.images] == [5, 5]
 
 
 def test_text_from_data_is_escaped(watched: Database) -> None:
     with watched.reading() as session:
-        found = question_history(session, list_studies(session)[0], "p2.form_1.0")
-    written = tables.history(found, "p2.form_1.0")
+        history = question_history(session, list_studies(session)[0], "p2.form_1.0")
+    written = tables.history(history, "p2.form_1.0")
     assert "<script" not in written
     assert "<b>" not in written
     assert not set("{}$`") & set(written)
@@ -224,8 +226,8 @@ def test_an_empty_study_says_so() -> None:
     written = cards.cards([], [], NOW)
     for words in ("No answer yet", "No times yet", "No score yet", "No preference yet"):
         assert words in written
-    nobody = tables.participants_table([], Headline(0, 0, 0, (), ()), NOW)
-    assert nobody.count("Nobody has enrolled yet") == 1
+    table = tables.participants_table([], Headline(0, 0, 0, (), ()), NOW)
+    assert table.count("Nobody has enrolled yet") == 1
     assert tables.latest_answers_table([], NOW).count("No answer yet") == 1
     assert "0.0 %" in cards.tiles(Headline(0, 0, 0, (), ()), [], [], [], NOW)
 

@@ -82,12 +82,12 @@ def test_a_password_is_kept_as_a_salted_hash_only(database: Database) -> None:
         with database.reading() as session:
             stored.append(stored_password(session) or "")
     assert stored[0] != stored[1]
-    for one in stored:
-        assert one.startswith("scrypt$32768$8$1$")
-        assert PASSWORD not in one
-        assert matches(one, PASSWORD)
-        assert not matches(one, PASSWORD + " ")
-        assert not matches(one, "")
+    for stored_hash in stored:
+        assert stored_hash.startswith("scrypt$32768$8$1$")
+        assert PASSWORD not in stored_hash
+        assert matches(stored_hash, PASSWORD)
+        assert not matches(stored_hash, PASSWORD + " ")
+        assert not matches(stored_hash, "")
 
 
 def test_composed_and_decomposed_characters_are_the_same_password(database: Database) -> None:
@@ -123,15 +123,15 @@ def test_the_command_takes_it_from_a_file(
 def test_the_command_asks_twice_and_shows_nothing(
     database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[dict[str, Any]] = []
+    prompts: list[dict[str, Any]] = []
 
     def prompt(_text: str, **options: Any) -> str:
-        asked.append(options)
+        prompts.append(options)
         return PASSWORD
 
     monkeypatch.setattr("typer.prompt", prompt)
     assert run(["owner", "password", "--database", str(database.engine.url)]) == 0
-    assert asked == [{"hide_input": True, "confirmation_prompt": "Repeat it"}]
+    assert prompts == [{"hide_input": True, "confirmation_prompt": "Repeat it"}]
     assert PASSWORD not in capsys.readouterr().out
 
 
@@ -215,17 +215,17 @@ tries = st.lists(
 
 
 @given(tries)
-def test_one_clients_attempts_do_not_delay_another(made: list[tuple[str, float, bool]]) -> None:
+def test_one_clients_attempts_do_not_delay_another(attempts: list[tuple[str, float, bool]]) -> None:
     """One for all clients is one for each of them."""
-    shared, alone, now = LoginThrottle(), {name: LoginThrottle() for name in "abc"}, 1000.0
+    shared, separate, now = LoginThrottle(), {name: LoginThrottle() for name in "abc"}, 1000.0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "monotonic", lambda: now)
-        for client, later, is_right in made:
+        for client, later, is_right in attempts:
             now += later
-            assert shared.delay_for(client) == alone[client].delay_for(client)
+            assert shared.delay_for(client) == separate[client].delay_for(client)
             if is_right:
                 shared.reset(client)
-                alone[client].reset(client)
+                separate[client].reset(client)
 
 
 def test_no_more_than_so_many_clients_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,11 +240,11 @@ def test_no_more_than_so_many_clients_are_remembered(monkeypatch: pytest.MonkeyP
 
 
 def test_no_address_is_remembered() -> None:
-    one, other = LoginThrottle(), LoginThrottle()
-    for throttle in (one, other):
+    first, second = LoginThrottle(), LoginThrottle()
+    for throttle in (first, second):
         throttle.delay_for(HOME)
         assert HOME not in repr(vars(throttle))
-    assert vars(one)["_queues"].keys().isdisjoint(vars(other)["_queues"])
+    assert vars(first)["_queues"].keys().isdisjoint(vars(second)["_queues"])
 
 
 @pytest.mark.parametrize(
@@ -298,15 +298,15 @@ def test_the_owner_can_log_in_during_a_flood_from_elsewhere(
     copied: Place, serve: Callable[[Place], ThreadServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", 2.0)  # so that the test ends soon
-    at_once, most, lock = 0, 0, threading.Lock()
+    at_once, highest, lock = 0, 0, threading.Lock()
 
-    def counted(stored: str, given: str) -> bool:
-        nonlocal at_once, most
+    def counted(stored: str, password: str) -> bool:
+        nonlocal at_once, highest
         with lock:
             at_once += 1
-            most = max(most, at_once)
+            highest = max(highest, at_once)
         try:
-            return matches(stored, given)
+            return matches(stored, password)
         finally:
             with lock:
                 at_once -= 1
@@ -324,13 +324,13 @@ def test_the_owner_can_log_in_during_a_flood_from_elsewhere(
         ).status_code
 
     with ThreadPoolExecutor(40) as flood:
-        wrong = [flood.submit(send, AWAY, f"wrong password {n}") for n in range(30)]
-        wrong += [flood.submit(send, f"192.0.2.{n}", "wrong") for n in range(8)]
+        wrong_logins = [flood.submit(send, AWAY, f"wrong password {n}") for n in range(30)]
+        wrong_logins += [flood.submit(send, f"192.0.2.{n}", "wrong") for n in range(8)]
         assert send(HOME, PASSWORD) == 303
-        statuses = Counter(future.result() for future in wrong)
+        statuses = Counter(future.result() for future in wrong_logins)
     assert statuses.keys() == {401, 429}
     assert statuses[401] < 8 + 6
-    assert most == login.CHECKED_AT_ONCE
+    assert highest == login.CHECKED_AT_ONCE
     assert send(HOME, "wrong") == 401
 
 
@@ -347,10 +347,10 @@ def test_every_route_requires_the_login(locked: TestClient) -> None:
     paths = board_paths(locked)
     for expected in ("config", "gradio_api/queue/join", "gradio_api/upload", "gradio_api/run/x"):
         assert f"/owner/board/{expected}" in paths, expected
-    more = ["/owner", "/owner/", "/owner/board", "/owner/board//", "/owner/export/1/hs",
+    owner_paths = ["/owner", "/owner/", "/owner/board", "/owner/board//", "/owner/export/1/hs",
             "/owner/export/x/y", "/owner/logout", "/owner/board/gradio_api/file=/etc/passwd",
             "/owner/board/%2e%2e/config", "/owner/login/", "/owner/nothing"]  # fmt: skip
-    for path in [*paths, *more]:
+    for path in [*paths, *owner_paths]:
         for method in ("GET", "POST"):
             answer = locked.request(method, path)
             assert answer.status_code == 401, f"{method} {path}: {answer.status_code}"

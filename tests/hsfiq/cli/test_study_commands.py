@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Form, Participant, Question, Response, Study
-from tests.hsfiq.samples import HPFIQ, Ran, hsfiq, on_sqlite
+from tests.hsfiq.samples import HPFIQ, CommandResult, hsfiq, on_sqlite
 from tests.studies import SMALL, Seat, make_queries
 
 CONFIG = """\
@@ -48,19 +48,19 @@ def owners_folder(
     Path("guidelines.md").write_text("# Look twice", encoding="utf-8")
 
 
-def done(*arguments: str | Path) -> str:
+def output_of(*arguments: str | Path) -> str:
     """What a command prints that has nothing to complain about."""
-    ran = hsfiq(*arguments)
-    assert (ran.code, ran.err) == (0, "")
-    return ran.out
+    command = hsfiq(*arguments)
+    assert (command.code, command.err) == (0, "")
+    return command.out
 
 
-def complaint(ran: Ran, code: int = 2) -> str:
+def complaint(command: CommandResult, code: int = 2) -> str:
     """The one line of a command that refuses."""
-    assert (ran.code, ran.out) == (code, "")
-    assert ran.err.startswith("hsfiq: ")
-    assert ran.err.count("\n") == 1
-    return ran.err.removeprefix("hsfiq: ").rstrip("\n")
+    assert (command.code, command.out) == (code, "")
+    assert command.err.startswith("hsfiq: ")
+    assert command.err.count("\n") == 1
+    return command.err.removeprefix("hsfiq: ").rstrip("\n")
 
 
 def the_study(database: Database) -> Study:
@@ -77,7 +77,7 @@ def count(database: Database, table: type) -> int:
 
 
 def test_a_study_is_drawn_from_its_file(database: Database) -> None:
-    assert done("study", "create", "study.toml") == (
+    assert output_of("study", "create", "study.toml") == (
         "study autumn: 8 questions about 8 queries in 4 forms; it is open\n"
     )
     study = the_study(database)
@@ -87,21 +87,21 @@ def test_a_study_is_drawn_from_its_file(database: Database) -> None:
 
 @on_sqlite
 def test_a_study_as_json_and_as_a_draft(database: Database) -> None:
-    made = json.loads(done("study", "create", "study.toml", "--draft", "--json"))
-    assert made == {
+    created = json.loads(output_of("study", "create", "study.toml", "--draft", "--json"))
+    assert created == {
         "study": "autumn", "title": "Which shop understood you?", "status": "draft",
         "origin": "collected", "forms": 4, "forms_taken": 0, "participants": 0, "questions": 8,
         "answered": 0,
     }  # fmt: skip
-    assert json.loads(done("study", "status", "--json")) == made
+    assert json.loads(output_of("study", "status", "--json")) == created
 
 
 @on_sqlite
 def test_every_mistake_has_its_own_line(database: Database) -> None:
     Path("study.toml").write_text(CONFIG.replace("k = 2", "k = 0").replace("title", "titel"))
-    ran = hsfiq("study", "create", "study.toml")
-    assert (ran.code, ran.out) == (2, "")
-    first, second, third = ran.err.splitlines()
+    command = hsfiq("study", "create", "study.toml")
+    assert (command.code, command.out) == (2, "")
+    first, second, third = command.err.splitlines()
     assert first == "hsfiq: study.toml: line 1: study.title: is missing"
     assert second.startswith("hsfiq: study.toml: line 3: study.titel: is not a key here; there are")
     assert third == "hsfiq: study.toml: line 7: design.k: 0 is not from 1 to 100"
@@ -110,7 +110,7 @@ def test_every_mistake_has_its_own_line(database: Database) -> None:
 
 @on_sqlite
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (('"small"', '"big"'), "line 11: queries.dataset: no dataset is called 'big'; there are s"),
         (('"small"', '"small"\nsample = 9'), "line 12: queries.sample: asks for 9 queries of 8"),
@@ -121,17 +121,17 @@ def test_every_mistake_has_its_own_line(database: Database) -> None:
     ],
 )
 def test_missing_database_entries_are_named_with_their_line(
-    database: Database, change: tuple[str, str], said: str
+    database: Database, change: tuple[str, str], message: str
 ) -> None:
     Path("study.toml").write_text(CONFIG.replace(*change))
     line = complaint(hsfiq("study", "create", "study.toml"))
-    assert line.startswith(f"study.toml: {said}")
+    assert line.startswith(f"study.toml: {message}")
     assert (count(database, Study), count(database, Form)) == (0, 0)
 
 
 @on_sqlite
 def test_a_study_name_is_unique() -> None:
-    done("study", "create", "study.toml")
+    output_of("study", "create", "study.toml")
     assert complaint(hsfiq("study", "create", "study.toml")) == (
         "study.toml: line 2: study.name: a study called 'autumn' already exists; choose another"
     )
@@ -143,15 +143,15 @@ def test_a_study_name_is_unique() -> None:
 
 @on_sqlite
 def test_a_study_opens_pauses_and_closes(database: Database) -> None:
-    done("study", "create", "study.toml", "--draft")
-    said = [done("study", *words) for words in (["open"], ["pause"], ["open"])]
-    assert said == [
+    output_of("study", "create", "study.toml", "--draft")
+    outputs = [output_of("study", *words) for words in (["open"], ["pause"], ["open"])]
+    assert outputs == [
         "study autumn: draft -> open\n",
         "study autumn: open -> paused\n",
         "study autumn: paused -> open\n",
     ]
-    told = json.loads(done("study", "close", "--json"))
-    assert told == {"study": "autumn", "before": "open", "status": "closed"}
+    result = json.loads(output_of("study", "close", "--json"))
+    assert result == {"study": "autumn", "before": "open", "status": "closed"}
     assert the_study(database).status == "closed"
 
 
@@ -170,9 +170,9 @@ def test_an_imported_study_takes_no_answers(words: list[str]) -> None:
 
 
 def test_invitations_are_links_that_only_their_owner_can_read(database: Database) -> None:
-    done("study", "create", "study.toml")
-    said = done("study", "invite", "--count", "3", "--url", "https://study.example.org/")
-    assert said == "study autumn: 3 invitations in invitations.csv\n"
+    output_of("study", "create", "study.toml")
+    output = output_of("study", "invite", "--count", "3", "--url", "https://study.example.org/")
+    assert output == "study autumn: 3 invitations in invitations.csv\n"
     path = Path("invitations.csv")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with path.open(newline="") as file:
@@ -180,24 +180,24 @@ def test_invitations_are_links_that_only_their_owner_can_read(database: Database
     assert [row["participant"] for row in rows] == ["p1", "p2", "p3"]
     with database.reading() as session:
         for row in rows:
-            found = re.fullmatch(r"https://study\.example\.org/start/(\S+)", row["link"])
-            assert found is not None
-            person = participants.by_token(session, found[1])
+            match = re.fullmatch(r"https://study\.example\.org/start/(\S+)", row["link"])
+            assert match is not None
+            person = participants.by_token(session, match[1])
             assert person is not None
             assert (person.name, person.source) == (row["participant"], "invitation")
 
 
 @on_sqlite
 def test_more_invitations_go_to_another_file() -> None:
-    done("study", "create", "study.toml")
-    result = json.loads(done("study", "invite", "--count", "1", "--json"))
+    output_of("study", "create", "study.toml")
+    result = json.loads(output_of("study", "invite", "--count", "1", "--json"))
     assert result == {"study": "autumn", "invitations": 1, "file": "invitations.csv"}
     before = Path("invitations.csv").read_bytes()
     assert complaint(hsfiq("study", "invite", "--count", "1")) == (
         "invitations.csv: already exists; name another file with --out"
     )
     assert Path("invitations.csv").read_bytes() == before
-    done("study", "invite", "--count", "1", "--out", "more.csv")
+    output_of("study", "invite", "--count", "1", "--out", "more.csv")
     assert "p2,http://127.0.0.1:7860/start/" in Path("more.csv").read_text()
 
 
@@ -205,7 +205,7 @@ def test_more_invitations_go_to_another_file() -> None:
 def test_no_invitation_is_made_if_its_file_cannot_be_written(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done("study", "create", "study.toml")
+    output_of("study", "create", "study.toml")
     assert "No such file" in complaint(hsfiq("study", "invite", "--count", "2", "--out", "no/it"))
     assert "http(s)" in complaint(hsfiq("study", "invite", "--count", "2", "--url", "x.org"))
     assert complaint(hsfiq("study", "invite", "--count", "0")).startswith("Invalid value")
@@ -222,7 +222,7 @@ def test_no_invitation_is_made_if_its_file_cannot_be_written(
 
 @on_sqlite
 def test_a_link_to_a_file_is_not_followed() -> None:
-    done("study", "create", "study.toml")
+    output_of("study", "create", "study.toml")
     Path("invitations.csv").symlink_to("elsewhere.csv")
     complaint(hsfiq("study", "invite", "--count", "1"))
     assert not Path("elsewhere.csv").exists()
@@ -232,7 +232,7 @@ def test_a_link_to_a_file_is_not_followed() -> None:
 
 
 def seats(database: Database, number: int) -> list[Seat]:
-    done("study", "create", "study.toml")
+    output_of("study", "create", "study.toml")
     study = the_study(database)
     return [Seat.taken(database, study.id) for _ in range(number)]
 
@@ -242,7 +242,7 @@ def test_abandoned_questions_are_reassigned(database: Database) -> None:
     first, second = seats(database, 2)
     second.answer_all()
     first.submit(first.question_ids[0])
-    assert done("study", "assign", "p1") == (
+    assert output_of("study", "assign", "p1") == (
         "study autumn: the next participant gets the questions that p1 has not answered\n"
     )
     assert Seat.taken(database, the_study(database).id).standing().total == 3
@@ -251,12 +251,12 @@ def test_abandoned_questions_are_reassigned(database: Database) -> None:
 
 @on_sqlite
 def test_participants_are_listed(database: Database) -> None:
-    done("study", "create", "study.toml")
-    assert done("participant", "list") == "no participant yet\n"
+    output_of("study", "create", "study.toml")
+    assert output_of("participant", "list") == "no participant yet\n"
     seat = Seat.taken(database, the_study(database).id)
     seat.answer_until(4)
-    assert done("participant", "list").startswith("p1: active, 3 of 4 answered")
-    (row,) = json.loads(done("participant", "list", "--json"))["participants"]
+    assert output_of("participant", "list").startswith("p1: active, 3 of 4 answered")
+    (row,) = json.loads(output_of("participant", "list", "--json"))["participants"]
     assert (row["participant"], row["status"], row["answered"]) == ("p1", "active", 3)
 
 
@@ -274,9 +274,9 @@ def test_a_participants_status_can_be_changed_and_restored(
     database: Database, command: str, status: str
 ) -> None:
     (seat,) = seats(database, 1)
-    assert done("participant", command, "p1") == f"participant p1: active -> {status}\n"
+    assert output_of("participant", command, "p1") == f"participant p1: active -> {status}\n"
     assert seat.participant().status == status
-    assert done("participant", "resume", "p1") == f"participant p1: {status} -> active\n"
+    assert output_of("participant", "resume", "p1") == f"participant p1: {status} -> active\n"
     assert "has no participant 'p2'" in complaint(hsfiq("participant", command, "p2"))
 
 
@@ -284,17 +284,21 @@ def test_a_participants_status_can_be_changed_and_restored(
 
 
 @on_sqlite
-@pytest.mark.parametrize("by", ["token", "name"])
-def test_forgetting_names_the_releases_and_alters_none(database: Database, by: str) -> None:
+@pytest.mark.parametrize("identified_by", ["token", "name"])
+def test_forgetting_names_the_releases_and_alters_none(
+    database: Database, identified_by: str
+) -> None:
     for seat in seats(database, 2):
         seat.answer_all()
-    done("export")
-    done("export", "--out", "elsewhere", "--release", "hs")
+    output_of("export")
+    output_of("export", "--out", "elsewhere", "--release", "hs")
     before = contents()
     token = seat.participant().token
     name = seat.participant().name
-    said = done("participant", "forget", token if by == "token" else name, "--yes")
-    assert said.splitlines() == [
+    output = output_of(
+        "participant", "forget", token if identified_by == "token" else name, "--yes"
+    )
+    assert output.splitlines() == [
         f"participant {name} of study autumn: 4 answers deleted",
         f"releases/autumn-hp-1.0.0 still holds answers of {name}; it was not altered",
         f"releases/autumn-hs-1.0.0 still holds answers of {name}; it was not altered",
@@ -304,8 +308,10 @@ def test_forgetting_names_the_releases_and_alters_none(database: Database, by: s
         assert session.scalar(select(func.count(Response.id))) == 4
         assert session.scalar(select(func.count(CheckAnswer.id))) == 1
         assert participants.by_token(session, token) is None
-    again = json.loads(done("participant", "forget", name, "--yes", "--json", "--releases", "."))
-    assert again == {
+    repeated = json.loads(
+        output_of("participant", "forget", name, "--yes", "--json", "--releases", ".")
+    )
+    assert repeated == {
         "participant": name, "study": "autumn", "deleted": 0, "releases": ["elsewhere"],
     }  # fmt: skip
     assert "has no participant" in complaint(hsfiq("participant", "forget", token, "--yes"))
@@ -322,22 +328,22 @@ def contents() -> dict[Path, bytes]:
 
 @on_sqlite
 def test_a_release_that_dropped_the_answers_holds_them_too(database: Database) -> None:
-    one, other = seats(database, 2)
-    for seat in (one, other):
+    first, second = seats(database, 2)
+    for seat in (first, second):
         seat.submit(seat.question_ids[0])
-    one.set_status("excluded")
-    done("export", "--release", "hp")
-    said = done("participant", "forget", "p1", "--yes").splitlines()
-    assert said[1:] == ["releases/autumn-hp-1.0.0 still holds answers of p1; it was not altered"]
+    first.set_status("excluded")
+    output_of("export", "--release", "hp")
+    lines = output_of("participant", "forget", "p1", "--yes").splitlines()
+    assert lines[1:] == ["releases/autumn-hp-1.0.0 still holds answers of p1; it was not altered"]
 
 
 @on_sqlite
 def test_a_participant_without_answers_is_in_no_release(database: Database) -> None:
-    one, _ = seats(database, 2)
-    one.submit(one.question_ids[0])
-    done("export", "--release", "hp")
+    seat, _ = seats(database, 2)
+    seat.submit(seat.question_ids[0])
+    output_of("export", "--release", "hp")
     Path("releases/autumn-hp-1.0.0/preferences.jsonl").chmod(0o600)
-    assert done("participant", "forget", "p2", "--yes").splitlines() == [
+    assert output_of("participant", "forget", "p2", "--yes").splitlines() == [
         "participant p2 of study autumn: 0 answers deleted"
     ]
 
@@ -346,11 +352,11 @@ def test_a_participant_without_answers_is_in_no_release(database: Database) -> N
 def test_broken_releases_do_not_stop_forgetting(database: Database) -> None:
     (seat,) = seats(database, 1)
     seat.answer_all()
-    done("export")
+    output_of("export")
     Path("releases/autumn-hp-1.0.0/preferences.jsonl").unlink()
     Path("releases/autumn-hs-1.0.0/preferences.jsonl").write_bytes(b"\xff{")
     Path("releases/other").mkdir()
-    assert "4 answers deleted" in done("participant", "forget", "p1", "--yes")
+    assert "4 answers deleted" in output_of("participant", "forget", "p1", "--yes")
 
 
 @on_sqlite
@@ -366,8 +372,8 @@ def test_forgetting_asks_for_confirmation(
         return answer
 
     monkeypatch.setattr(typer, "confirm", confirm)
-    ran = hsfiq("participant", "forget", "p1")
-    assert ran.code == (0 if answer else 2)
+    command = hsfiq("participant", "forget", "p1")
+    assert command.code == (0 if answer else 2)
     assert count(database, Response) == (0 if answer else 4)
     assert count(database, Question) == 8
 

@@ -36,13 +36,13 @@ def outcomes(database: Database) -> list[tuple[str, bool]]:
 
 def checks_of(database: Database, seat: Seat, kind: str) -> list[Check]:
     with database.reading() as session:
-        mine = (
+        statement = (
             select(Check)
             .join(Form, Check.form_id == Form.id)
             .where(Form.participant_id == seat.participant_id, Check.kind == kind)
             .order_by(Form.position)
         )
-        return list(session.scalars(mine))
+        return list(session.scalars(statement))
 
 
 def answer(seat: Seat, preferences: dict[int, int]) -> None:
@@ -60,27 +60,32 @@ def test_a_gold_pair_is_passed_only_by_choosing_its_winner(database: Database, o
     seat = make_seat(database, Checks(gold=1))
     gold = checks_of(database, seat, "gold")
     winners = {check.question_id: int(check.expected or 0) for check in gold}
-    given = {key: (winner + offset) % 3 for key, winner in winners.items() if key}
-    answer(seat, given)
+    choices = {key: (winner + offset) % 3 for key, winner in winners.items() if key}
+    answer(seat, choices)
     assert outcomes(database) == [("arithmetic", True)] + [("gold", offset == 0)] * 2
 
 
 @on_sqlite
 @pytest.mark.parametrize(
-    ("first", "again", "passed"),
+    ("first", "second", "passed"),
     [(1, 2, True), (2, 1, True), (0, 0, True), (1, 1, False), (2, 2, False), (0, 1, False),
      (2, 0, False)],
 )  # fmt: skip
 def test_a_repeated_pair_is_passed_by_the_same_set_again(
-    database: Database, first: int, again: int, *, passed: bool
+    database: Database, first: int, second: int, *, passed: bool
 ) -> None:
     seat = make_seat(database, Checks(arithmetic=False, repeated=1))
-    one, other = checks_of(database, seat, "repeat")
-    assert one.repeats_id and one.question_id and other.repeats_id and other.question_id  # noqa: PT018
-    given = {one.repeats_id: first, one.question_id: again}
-    answer(seat, given | {other.repeats_id: 1, other.question_id: 2})
+    check, other_check = checks_of(database, seat, "repeat")
+    assert (
+        check.repeats_id
+        and check.question_id
+        and other_check.repeats_id
+        and other_check.question_id
+    )  # noqa: PT018
+    choices = {check.repeats_id: first, check.question_id: second}
+    answer(seat, choices | {other_check.repeats_id: 1, other_check.question_id: 2})
     assert outcomes(database) == [("repeat", passed), ("repeat", True)]
-    assert [result.form_id for result in results(database)] == [one.form_id, other.form_id]
+    assert [result.form_id for result in results(database)] == [check.form_id, other_check.form_id]
 
 
 @on_sqlite
@@ -120,11 +125,11 @@ def fail_gold_of_the_second_form(database: Database) -> Seat:
     seat = make_seat(database, Checks(gold=1, repeated=1))
     first, second = checks_of(database, seat, "gold")
     repeats = checks_of(database, seat, "repeat")
-    given = {check.question_id: 2 for check in repeats} | {
+    choices = {check.question_id: 2 for check in repeats} | {
         first.question_id: int(first.expected or 0),
         second.question_id: 3 - int(second.expected or 0),
     }
-    answer(seat, {key: preferred for key, preferred in given.items() if key is not None})
+    answer(seat, {key: preferred for key, preferred in choices.items() if key is not None})
     return seat
 
 
@@ -158,6 +163,6 @@ def test_a_release_keeps_the_orders_in_which_images_were_shown(database: Databas
     design = replace(SMALL, image_order="shuffled", k=3)
     seat = Seat.taken(database, draw(database, make_queries(database), design))
     seat.answer_all()
-    found = rows(release_of(database), "sets")
-    assert all(sorted(row["shown_order"]) == [0, 1, 2] for row in found)
-    assert len({tuple(row["shown_order"]) for row in found}) > 1
+    set_rows = rows(release_of(database), "sets")
+    assert all(sorted(row["shown_order"]) == [0, 1, 2] for row in set_rows)
+    assert len({tuple(row["shown_order"]) for row in set_rows}) > 1

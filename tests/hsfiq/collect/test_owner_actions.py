@@ -34,10 +34,10 @@ def study_status(database: Database) -> str:
 def run_before_performing(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     """Run another command between the next action's preparation and its performance."""
 
-    def interrupted(*given: Any) -> int:
+    def interrupted(*call_arguments: Any) -> int:
         monkeypatch.setattr(owner_actions, "perform", perform)
         assert hsfiq(*arguments).code == 0
-        return perform(*given)
+        return perform(*call_arguments)
 
     monkeypatch.setattr(owner_actions, "perform", interrupted)
 
@@ -50,9 +50,9 @@ def test_concurrent_commands_on_a_participant(
     seat: Seat, monkeypatch: pytest.MonkeyPatch, first: str, second: str, status: str
 ) -> None:
     run_before_performing(monkeypatch, "participant", first, "p1")
-    ran = hsfiq("participant", second, "p1")
-    assert (ran.code, ran.out) == (1, "")
-    assert f"p1 is now {status}, no longer active" in ran.err
+    command = hsfiq("participant", second, "p1")
+    assert (command.code, command.out) == (1, "")
+    assert f"p1 is now {status}, no longer active" in command.err
     assert seat.participant().status == status
 
 

@@ -41,19 +41,19 @@ def at_once(number: int, call: Callable[[int], T]) -> list[T]:
     """What the call gives in so many threads that start together."""
     start = threading.Barrier(number)
 
-    def one(index: int) -> T:
+    def wait_and_call(index: int) -> T:
         start.wait()
         return call(index)
 
     with ThreadPoolExecutor(number) as pool:
-        return list(pool.map(one, range(number)))
+        return list(pool.map(wait_and_call, range(number)))
 
 
-def enrolled(database: Database, study: int, **wanted: object) -> int | None:
+def enrolled(database: Database, study: int, **options: object) -> int | None:
     """The participant's key, None where the study takes nobody."""
     try:
         with database.writing() as session:
-            person = participants.enrol(session, study, **({"now": NOW} | wanted))  # type: ignore[arg-type]
+            person = participants.enrol(session, study, **({"now": NOW} | options))  # type: ignore[arg-type]
             participants.consent(person, now=NOW)
             return person.id
     except NotOpen:
@@ -64,16 +64,16 @@ def live_questions(database: Database) -> Counter[int]:
     """How many questions that are no checks ask for an answer about each pair."""
     with database.reading() as session:
         is_check = select(Check.question_id).where(Check.question_id.is_not(None))
-        found = select(Question.pair_id).where(
+        statement = select(Question.pair_id).where(
             Question.reassigned.is_(False), Question.id.not_in(is_check)
         )
-        return Counter(session.scalars(found))
+        return Counter(session.scalars(statement))
 
 
 def counted_answers(database: Database) -> Counter[int]:
     """How many answers count about each pair."""
     with database.reading() as session:
-        found = (
+        statement = (
             select(Question.pair_id)
             .join(Form, Question.form_id == Form.id)
             .join(Participant, Form.participant_id == Participant.id)
@@ -84,20 +84,20 @@ def counted_answers(database: Database) -> Counter[int]:
                 Question.reassigned.is_(False),
             )
         )
-        return Counter(session.scalars(found))
+        return Counter(session.scalars(statement))
 
 
 def answers_of_active_participants(database: Database) -> Counter[int]:
     """The same, counting what was answered before it was handed on, if that ever happened."""
     with database.reading() as session:
-        found = (
+        statement = (
             select(Question.pair_id)
             .join(Form, Question.form_id == Form.id)
             .join(Participant, Form.participant_id == Participant.id)
             .join(Response, Response.question_id == Question.id)
             .where(Response.revision == 1, Participant.status != "excluded")
         )
-        return Counter(session.scalars(found))
+        return Counter(session.scalars(statement))
 
 
 # ------------------------------------------------------------------------------------- coming
@@ -106,23 +106,23 @@ def answers_of_active_participants(database: Database) -> Counter[int]:
 def test_twenty_at_once_never_exceed_the_overlap(database: Database) -> None:
     design = replace(SMALL, annotators_per_query=2, questions_per_form=3)
     study = draw(database, make_queries(database, {"dress": 24, "shirt": 24}), design)
-    taken = [key for key in at_once(20, lambda _: enrolled(database, study)) if key]
-    assert len(taken) == len(set(taken)) == 16
+    keys = [key for key in at_once(20, lambda _: enrolled(database, study)) if key]
+    assert len(keys) == len(set(keys)) == 16
     with database.reading() as session:
-        asked = session.execute(
+        assignments = session.execute(
             select(Form.participant_id, Question.pair_id).join(
                 Question, Question.form_id == Form.id
             )
         ).all()
-    assert len(set(asked)) == len(asked) == 96  # nobody meets a pair twice
-    assert set(Counter(pair for _, pair in asked).values()) == {2}
+    assert len(set(assignments)) == len(assignments) == 96  # nobody meets a pair twice
+    assert set(Counter(pair for _, pair in assignments).values()) == {2}
 
 
 def test_no_more_participants_enrol_than_the_owner_wants(database: Database) -> None:
     queries = make_queries(database, {"shirt": 80})
     study = draw(database, queries, recruitment=Recruitment(participants=5))
-    taken = at_once(12, lambda _: enrolled(database, study))
-    assert len([key for key in taken if key]) == 5
+    keys = at_once(12, lambda _: enrolled(database, study))
+    assert len([key for key in keys if key]) == 5
     with pytest.raises(NotOpen, match="all 5 places are taken"):
         Seat.taken(database, study)
     with database.reading() as session:
@@ -153,15 +153,15 @@ def test_only_unfinished_participants_free_their_place(
 
 def test_a_returning_platform_id_is_recognised(database: Database) -> None:
     study = small_study(database)
-    wanted = {"source": "prolific", "external_id": "5f1e"}
-    first = enrolled(database, study, **wanted)
-    assert enrolled(database, study, **wanted) == first
-    other = enrolled(database, study, source="prolific", external_id="5f1f")
-    assert other != first
+    identity = {"source": "prolific", "external_id": "5f1e"}
+    first = enrolled(database, study, **identity)
+    assert enrolled(database, study, **identity) == first
+    other_key = enrolled(database, study, source="prolific", external_id="5f1f")
+    assert other_key != first
     assert enrolled(database, study) is None  # both batches are taken
     with database.writing() as session:
         session.get_one(Study, study).status = "closed"
-    assert enrolled(database, study, **wanted) == first  # late-comers see their code
+    assert enrolled(database, study, **identity) == first  # late-comers see their code
     with database.reading() as session:
         person = session.get_one(Participant, first)
     assert (person.source, person.external_id, person.name) == ("prolific", "5f1e", "p1")
@@ -171,12 +171,12 @@ def test_twenty_concurrent_enrolments_of_one_platform_id_are_one_participant(
     database: Database,
 ) -> None:
     study = draw(database, make_queries(database, {"shirt": 80}))
-    found = at_once(20, lambda _: enrolled(database, study, source="prolific", external_id="5f1e"))
-    assert len(set(found)) == 1
+    keys = at_once(20, lambda _: enrolled(database, study, source="prolific", external_id="5f1e"))
+    assert len(set(keys)) == 1
     with database.reading() as session:
         assert session.scalar(select(func.count(Participant.id))) == 1
-        taken = select(func.count(Form.id)).where(Form.participant_id.is_not(None))
-        assert session.scalar(taken) == 2
+        taken_forms = select(func.count(Form.id)).where(Form.participant_id.is_not(None))
+        assert session.scalar(taken_forms) == 2
 
 
 def test_the_same_platform_id_may_be_in_two_studies(database: Database) -> None:
@@ -191,18 +191,18 @@ def test_the_same_platform_id_may_be_in_two_studies(database: Database) -> None:
 def test_invited_participants_get_their_forms_at_first_visit(database: Database) -> None:
     study = draw(database, make_queries(database, {"shirt": 16}))
     with database.writing() as session:
-        made = participants.invite(session, study, 3, now=NOW)
-        names = [person.name for person in made]
-        keys = [person.id for person in made]
+        invited = participants.invite(session, study, 3, now=NOW)
+        names = [person.name for person in invited]
+        keys = [person.id for person in invited]
     assert names == ["p1", "p2", "p3"]
     with database.reading() as session:
         assert session.scalar(select(func.count()).where(Form.participant_id.is_not(None))) == 0
 
-    def come(_: int) -> None:
+    def arrive(_: int) -> None:
         with database.writing() as session:
             participants.enrol_invited(session, session.get_one(Participant, keys[0]), now=NOW)
 
-    at_once(8, come)
+    at_once(8, arrive)
     with database.reading() as session:
         assert session.scalar(select(func.count()).where(Form.participant_id == keys[0])) == 2
         person = session.get_one(Participant, keys[0])
@@ -216,7 +216,7 @@ def test_invited_participants_may_arrive_concurrently(database: Database) -> Non
     with database.writing() as session:
         keys = [person.id for person in participants.invite(session, study, 20, now=NOW)]
 
-    def come(index: int) -> bool:
+    def arrive(index: int) -> bool:
         try:
             with database.writing() as session:
                 person = session.get_one(Participant, keys[index])
@@ -225,11 +225,11 @@ def test_invited_participants_may_arrive_concurrently(database: Database) -> Non
             return False
         return True
 
-    assert sum(at_once(20, come)) == 10
+    assert sum(at_once(20, arrive)) == 10
     with database.reading() as session:
-        held = Counter(session.scalars(select(Form.participant_id)))
-    assert set(held.values()) == {2}
-    assert len(held) == 10
+        forms_held = Counter(session.scalars(select(Form.participant_id)))
+    assert set(forms_held.values()) == {2}
+    assert len(forms_held) == 10
 
 
 def test_the_first_consent_and_practice_are_kept(database: Database) -> None:
@@ -254,10 +254,10 @@ def test_nobody_answers_before_they_consent(database: Database) -> None:
 # ------------------------------------------------------------------------------------- leases
 
 
-def one_form_each(database: Database, **more: object) -> int:
+def one_form_each(database: Database, **options: object) -> int:
     """A study with questions for one participant, so that the next gets what is left."""
     queries = make_queries(database, {"shirt": 4})
-    return draw(database, queries, **more)  # type: ignore[arg-type]
+    return draw(database, queries, **options)  # type: ignore[arg-type]
 
 
 def serve(database: Database, question: int, now: object) -> None:
@@ -269,17 +269,17 @@ def test_unanswered_questions_are_reassigned_and_answers_stay(database: Database
     study = one_form_each(database)
     first = Seat.taken(database, study)
     first.answer_until(3)
-    asked = first.question_ids
+    question_ids = first.question_ids
     assert enrolled(database, study, now=NOW + timedelta(minutes=120)) is None
     second = Seat.taken(database, study, now=LATER)
     with database.reading() as session:
-        left = [session.get_one(Question, key) for key in asked[2:]]
-        got = [session.get_one(Question, key) for key in second.question_ids]
+        unanswered = [session.get_one(Question, key) for key in question_ids[2:]]
+        new_questions = [session.get_one(Question, key) for key in second.question_ids]
         assert second.participant().category == "shirt"
-    assert [question.reassigned for question in left] == [True, True]
-    for old, new in zip(left, got, strict=True):
+    assert [question.reassigned for question in unanswered] == [True, True]
+    for old, new in zip(unanswered, new_questions, strict=True):
         assert (old.pair_id, old.swapped, old.order_1) == (new.pair_id, new.swapped, new.order_1)
-    assert first.question_ids == asked[:2]
+    assert first.question_ids == question_ids[:2]
     assert first.standing().current is None
     second.answer_all()
     assert set(counted_answers(database).values()) == {1}
@@ -289,15 +289,15 @@ def test_unanswered_questions_are_reassigned_and_answers_stay(database: Database
 def test_returning_too_late_gets_an_explanation(database: Database) -> None:
     study = one_form_each(database)
     first = Seat.taken(database, study)
-    asked = first.question_ids
-    first.submit(asked[0], key="a press")
+    question_ids = first.question_ids
+    first.submit(question_ids[0], key="a press")
     Seat.taken(database, study, now=LATER)
-    for question in asked[1:]:
+    for question in question_ids[1:]:
         with pytest.raises(Forbidden, match="this question was given to somebody else"):
             first.submit(question)
         assert responses(database, question) == []
-    assert first.submit(asked[0], key="a press") == 1  # what was answered can be sent again,
-    assert first.submit(asked[0], OTHER, revision=1) == 2  # and revised
+    assert first.submit(question_ids[0], key="a press") == 1  # what was answered can be sent again,
+    assert first.submit(question_ids[0], OTHER, revision=1) == 2  # and revised
     assert first.standing().answered == first.standing().total == 1
 
 
@@ -343,14 +343,14 @@ def test_questions_left_twice_are_assigned_again(database: Database) -> None:
 
 def test_free_forms_are_assigned_before_abandoned_ones(database: Database) -> None:
     study = small_study(database)
-    left = Seat.taken(database, study)
+    abandoned = Seat.taken(database, study)
     with database.reading() as session:
         free = session.scalars(select(Form.id).where(Form.participant_id.is_(None))).all()
     fresh = Seat.taken(database, study, now=LATER)
     with database.reading() as session:
-        mine = select(Form.id).where(Form.participant_id == fresh.participant_id)
-        assert set(session.scalars(mine)) == set(free)
-    assert left.standing().total == 4
+        own_forms = select(Form.id).where(Form.participant_id == fresh.participant_id)
+        assert set(session.scalars(own_forms)) == set(free)
+    assert abandoned.standing().total == 4
 
 
 def test_reassigned_forms_are_not_too_large_and_repeat_no_triplet(
@@ -364,9 +364,9 @@ def test_reassigned_forms_are_not_too_large_and_repeat_no_triplet(
     for _ in range(6):
         seat = Seat.taken(database, study, now=LATER)
         with database.reading() as session:
-            met = [load_question(session, key).pair.query for key in seat.question_ids]
-        assert len({query.triplet_id for query in met}) == len(met) == 4
-        assert len({query.triplet.category for query in met}) == 1
+            shown_queries = [load_question(session, key).pair.query for key in seat.question_ids]
+        assert len({query.triplet_id for query in shown_queries}) == len(shown_queries) == 4
+        assert len({query.triplet.category for query in shown_queries}) == 1
     assert enrolled(database, study, now=LATER) is None
     assert live_questions(database) == before
     assert set(before.values()) == {3}
@@ -380,8 +380,8 @@ def test_checks_are_not_reassigned(database: Database) -> None:
     seats = [Seat.taken(database, study) for _ in range(2)]
     seats[0].submit(seats[0].question_ids[0])
     assert {seat.standing().total for seat in seats} == {12}
-    asked = [len(Seat.taken(database, study, now=LATER).question_ids) for _ in range(2)]
-    assert sorted(asked) in ([7, 8], [8, 8])  # the one answer may have been to a check
+    counts = [len(Seat.taken(database, study, now=LATER).question_ids) for _ in range(2)]
+    assert sorted(counts) in ([7, 8], [8, 8])  # the one answer may have been to a check
     with database.reading() as session:
         checks = session.scalars(select(Check).where(Check.kind != "arithmetic")).all()
         assert len(checks) == 8
@@ -408,10 +408,10 @@ def test_a_withdrawn_participant_keeps_their_answers(database: Database, status:
     study = one_form_each(database)
     first = Seat.taken(database, study)
     first.answer_until(3)
-    asked = first.question_ids
+    question_ids = first.question_ids
     first.set_status(status)
     with pytest.raises(NotOpen, match=f"your part in this study is {status}"):
-        first.submit(asked[2])
+        first.submit(question_ids[2])
     second = Seat.taken(database, study)  # at once: no lease is waited for
     assert second.standing().total == 2
     second.answer_all()
@@ -500,10 +500,10 @@ def test_a_person_is_found_by_name(database: Database) -> None:
     study = one_form_each(database)
     key = Seat.taken(database, study).participant_id
     with database.reading() as session:
-        found = session.get_one(Study, study)
-        assert participants.by_name(session, found, "p1").id == key
+        study_row = session.get_one(Study, study)
+        assert participants.by_name(session, study_row, "p1").id == key
         with pytest.raises(Refused, match="study small has no participant 'p2'"):
-            participants.by_name(session, found, "p2")
+            participants.by_name(session, study_row, "p2")
 
 
 # ------------------------------------------------------------------------------------- forgetting
@@ -529,19 +529,19 @@ def test_nothing_remains_of_a_forgotten_participant(database: Database) -> None:
             assert session.scalars(select(table)).all() == []
         assert session.scalars(select(Question).where(Question.served_at.is_not(None))).all() == []
         assert participants.by_token(session, token) is None
-        left = session.get_one(Participant, key)
+        remaining = session.get_one(Participant, key)
         kept = {
-            column.key: getattr(left, column.key)
+            column.key: getattr(remaining, column.key)
             for column in Participant.__table__.columns
-            if getattr(left, column.key) is not None
+            if getattr(remaining, column.key) is not None
         }
     assert set(kept) == {"id", "study_id", "name", "token", "category", "status", "source"}
     assert (kept["name"], kept["status"]) == ("p1", "returned")
     assert kept["token"] != token
-    again = enrolled(database, study, source="prolific", external_id="5f1e")
-    assert again not in (None, key)
-    assert Seat(database, again).participant().name == "p2"  # type: ignore[arg-type]
-    assert Seat(database, again).standing().total == 4  # type: ignore[arg-type]
+    new_key = enrolled(database, study, source="prolific", external_id="5f1e")
+    assert new_key not in (None, key)
+    assert Seat(database, new_key).participant().name == "p2"  # type: ignore[arg-type]
+    assert Seat(database, new_key).standing().total == 4  # type: ignore[arg-type]
     assert forget(database, key) == 0
 
 
@@ -580,13 +580,13 @@ def test_an_answer_races_an_enrolment(database: Database) -> None:
         question = first.question_ids[0]
         delay = rng.uniform(0, 0.01)
 
-        def race(index: int, *, seat: Seat = first, key: int = study, asked: int = question,
+        def race(index: int, *, seat: Seat = first, key: int = study, question_id: int = question,
                  wait: float = delay) -> object:  # fmt: skip
             threading.Event().wait(wait if index else 0.005)
             if index:
                 return enrolled(database, key, now=LATER)
             try:
-                return seat.submit(asked)
+                return seat.submit(question_id)
             except Forbidden:
                 return None
 
@@ -609,14 +609,14 @@ def test_an_answer_given_during_assignment_stays(
     """SQLite has one writer at a time; here an answer comes between the look and the lock."""
     study = one_form_each(database)
     first = Seat.taken(database, study)
-    asked, looks, look = first.question_ids, [], leases.abandoned_questions
+    question_ids, looks, look = first.question_ids, [], leases.abandoned_questions
 
-    def look_and_be_late(*of: Any) -> Any:
-        found = look(*of)
+    def look_and_be_late(*arguments: Any) -> Any:
+        abandoned = look(*arguments)
         if not looks:
-            first.submit(asked[0])
-        looks.append(len(found))
-        return found
+            first.submit(question_ids[0])
+        looks.append(len(abandoned))
+        return abandoned
 
     monkeypatch.setattr(leases, "abandoned_questions", look_and_be_late)
     second = Seat.taken(database, study, now=LATER)
@@ -688,14 +688,14 @@ def test_any_sequence_of_actions_keeps_one_live_question_per_slot(
     assert set(planned.values()) == {overlap}
     seats: list[Seat] = []
     now = NOW
-    for move, who in moves:
+    for move, index in moves:
         if move == "come":
             key = enrolled(database, study, now=now)
             seats += [Seat(database, key)] if key else []
         elif move == "leave":
             now += timedelta(hours=3)
         elif seats:
-            seat = seats[who % len(seats)]
+            seat = seats[index % len(seats)]
             if move == "answer":
                 answer_one(seat)
             elif move == "forget":

@@ -54,8 +54,10 @@ def seat(database: Database, study: int) -> Seat:
 
 def forms_of(database: Database, participant_id: int) -> list[Form]:
     with database.reading() as session:
-        mine = select(Form).where(Form.participant_id == participant_id).order_by(Form.position)
-        return list(session.scalars(mine))
+        statement = (
+            select(Form).where(Form.participant_id == participant_id).order_by(Form.position)
+        )
+        return list(session.scalars(statement))
 
 
 def participant(database: Database, participant_id: int) -> Participant:
@@ -68,7 +70,7 @@ def participant(database: Database, participant_id: int) -> Participant:
 
 def test_enrolment_assigns_complete_forms_of_one_category(database: Database) -> None:
     study = draw(database, make_queries(database, {"dress": 4, "shirt": 8}))
-    taken = []
+    form_ids = []
     for _ in range(3):
         seat = Seat.taken(database, study)
         forms = forms_of(database, seat.participant_id)
@@ -76,8 +78,8 @@ def test_enrolment_assigns_complete_forms_of_one_category(database: Database) ->
         assert {form.category for form in forms} == {
             participant(database, seat.participant_id).category
         }
-        taken += [form.id for form in forms]
-    assert len(taken) == len(set(taken)) == 6
+        form_ids += [form.id for form in forms]
+    assert len(form_ids) == len(set(form_ids)) == 6
 
 
 def test_the_category_with_most_forms_left_comes_first(database: Database) -> None:
@@ -147,12 +149,12 @@ def test_twenty_at_once_share_no_form(database: Database) -> None:
 def test_a_token_finds_its_participant(database: Database, seat: Seat) -> None:
     token = participant(database, seat.participant_id).token
     with database.reading() as session:
-        found = participants.by_token(session, token)
-        assert found is not None
-        assert found.id == seat.participant_id
+        person = participants.by_token(session, token)
+        assert person is not None
+        assert person.id == seat.participant_id
         assert participants.by_token(session, token.swapcase()) is None
         assert participants.by_token(session, "") is None
-    assert found.study.name == "small"  # loaded with them
+    assert person.study.name == "small"  # loaded with them
 
 
 # ------------------------------------------------------------------------------ where one stands
@@ -237,11 +239,11 @@ def test_a_question_shows_its_pair_as_drawn(database: Database, seat: Seat) -> N
     for key in seat.question_ids:
         with database.reading() as session:
             question = load_question(session, key)
-        one, other = shown_sets(question)
+        first, second = shown_sets(question)
         drawn = (question.pair.first, question.pair.second)
-        assert (one, other) == (drawn[::-1] if question.swapped else drawn)
-        assert [member.rank for member in one.images] == [0, 1]
-        assert all(member.image.name for member in (*one.images, *other.images))
+        assert (first, second) == (drawn[::-1] if question.swapped else drawn)
+        assert [member.rank for member in first.images] == [0, 1]
+        assert all(member.image.name for member in (*first.images, *second.images))
         assert question.pair.query.triplet.reference.name
 
 
@@ -251,8 +253,8 @@ def test_a_question_shows_its_pair_as_drawn(database: Database, seat: Seat) -> N
 def test_an_answer_is_kept_as_revision_1(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
     times = Times(NOW, NOW + timedelta(seconds=2), NOW + timedelta(seconds=9), 8.25)
-    given = replace(OTHER, times=times)
-    assert seat.submit(question, given, key="a press") == 1
+    answer = replace(OTHER, times=times)
+    assert seat.submit(question, answer, key="a press") == 1
     (row,) = responses(database, question)
     assert values(row) == OTHER
     assert (row.revision, row.submit_key, row.skipped) == (1, "a press", None)
@@ -285,7 +287,7 @@ def test_a_reason_is_stored_verbatim(database: Database, seat: Seat, reason: str
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("reason", "message"),
     [
         ("x" * (LONGEST_REASON + 1), "longer than 10,000 characters"),
         ("a\0b", "characters that cannot be stored"),
@@ -294,10 +296,10 @@ def test_a_reason_is_stored_verbatim(database: Database, seat: Seat, reason: str
     ids=["too long", "NUL", "lone surrogate"],
 )
 def test_a_reason_that_cannot_be_kept_is_refused(
-    database: Database, seat: Seat, reason: str, said: str
+    database: Database, seat: Seat, reason: str, message: str
 ) -> None:
     question = seat.question_ids[0]
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(Refused, match=message):
         seat.submit(question, replace(GOOD, reason=reason))
     assert responses(database, question) == []
 
@@ -326,14 +328,14 @@ def test_one_submit_key_may_be_used_for_two_questions(database: Database, seat: 
         assert seat.submit(question, key="a press") == 1
 
 
-@pytest.mark.parametrize("shown", [0, 2, -1])
+@pytest.mark.parametrize("shown_revision", [0, 2, -1])
 def test_a_page_that_shows_another_revision_conflicts(
-    database: Database, seat: Seat, shown: int
+    database: Database, seat: Seat, shown_revision: int
 ) -> None:
     question = seat.question_ids[0]
     seat.submit(question)
     with pytest.raises(Conflict, match="answered elsewhere since the page was loaded"):
-        seat.submit(question, OTHER, revision=shown)
+        seat.submit(question, OTHER, revision=shown_revision)
     assert [values(row) for row in responses(database, question)] == [GOOD]
 
 
@@ -398,8 +400,8 @@ def test_a_study_that_is_not_open_keeps_nothing(
 
 
 def test_anothers_question_is_forbidden(database: Database, study: int, seat: Seat) -> None:
-    other = Seat.taken(database, study)
-    for question in other.question_ids:
+    other_seat = Seat.taken(database, study)
+    for question in other_seat.question_ids:
         with pytest.raises(Forbidden, match="you cannot answer this question now"):
             seat.submit(question)
         assert responses(database, question) == []
@@ -463,8 +465,8 @@ def answer_up_to_the_check(seat: Seat) -> int:
 
 def test_every_attempt_at_a_check_is_kept(database: Database, seat: Seat) -> None:
     check = answer_up_to_the_check(seat)
-    for wrong in ("", "five", "-1", "1" * 400):
-        assert not seat.try_check(check, wrong)
+    for attempt in ("", "five", "-1", "1" * 400):
+        assert not seat.try_check(check, attempt)
         current = seat.standing().current
         assert current is not None
         assert current.check_id == check
@@ -484,28 +486,28 @@ def test_blanks_around_the_correct_answer_are_accepted(database: Database, seat:
     assert seat.try_check(check, f"  {int(left) + int(right)}\n")
 
 
-@pytest.mark.parametrize("given", ["1\0", "\ud83d"], ids=["NUL", "lone surrogate"])
+@pytest.mark.parametrize("attempt", ["1\0", "\ud83d"], ids=["NUL", "lone surrogate"])
 def test_an_attempt_that_cannot_be_stored_is_refused(
-    database: Database, seat: Seat, given: str
+    database: Database, seat: Seat, attempt: str
 ) -> None:
     check = answer_up_to_the_check(seat)
     with pytest.raises(Refused, match="characters that cannot be stored"):
-        seat.try_check(check, given)
+        seat.try_check(check, attempt)
     assert tries(database, check) == []
 
 
 def test_a_check_that_is_not_asked_is_forbidden(database: Database, study: int, seat: Seat) -> None:
-    other = Seat.taken(database, study)
-    for check in (check_of(seat), check_of(other), 10**6):
+    other_seat = Seat.taken(database, study)
+    for check in (check_of(seat), check_of(other_seat), 10**6):
         with pytest.raises(Forbidden, match="you cannot answer this check now"):
             seat.try_check(check, "12")
     answer_up_to_the_check(seat)
     with pytest.raises(Forbidden):
-        seat.try_check(check_of(other), "12")
+        seat.try_check(check_of(other_seat), "12")
     seat.pass_check(check_of(seat))
     with pytest.raises(Forbidden):
         seat.try_check(check_of(seat), "12")
-    assert tries(database, check_of(other)) == []
+    assert tries(database, check_of(other_seat)) == []
 
 
 def test_a_closed_study_asks_no_check(database: Database, study: int, seat: Seat) -> None:
@@ -523,9 +525,9 @@ def test_progress_counts_the_stored_answers(database: Database, study: int, seat
     seat.answer_until(3)
     seat.submit(seat.question_ids[0], OTHER, revision=1)
     with database.reading() as session:
-        (found,) = list_studies(session)
-        assert found.id == study
-        assert progress_of(session, found).facts() == {
+        (listed_study,) = list_studies(session)
+        assert listed_study.id == study
+        assert progress_of(session, listed_study).facts() == {
             "study": "small",
             "title": "Which set fits?",
             "status": "open",
@@ -545,15 +547,15 @@ def at_once(seat: Seat, calls: Sequence[dict[str, Any]]) -> list[int | type[Refu
     """Submit in as many threads; each one's revision, or how it was refused."""
     start = threading.Barrier(len(calls))
 
-    def one(call: dict[str, Any]) -> int | type[Refused]:
+    def wait_and_submit(call: dict[str, Any]) -> int | type[Refused]:
         start.wait()
         try:
             return seat.submit(**call)
-        except Refused as refused:
-            return type(refused)
+        except Refused as refusal:
+            return type(refusal)
 
     with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(one, calls))
+        return list(pool.map(wait_and_submit, calls))
 
 
 def test_a_double_click_is_one_row(database: Database, seat: Seat) -> None:
@@ -613,20 +615,20 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize(
-    ("when", "said", "n_rows"),
+    ("moment", "output", "n_rows"),
     [("before the commit", "", 0), ("after the commit", "acknowledged\n", 1)],
 )
 def test_acknowledged_answers_survive_a_kill(
-    database: Database, database_url: str, seat: Seat, when: str, said: str, n_rows: int
+    database: Database, database_url: str, seat: Seat, moment: str, output: str, n_rows: int
 ) -> None:
     question = seat.question_ids[0]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SUBMIT_AND_DIE, database_url, str(seat.participant_id),
-         str(question), when],
+         str(question), moment],
         env=own_environment(),
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGKILL, said, "")
+    assert (process.returncode, process.stdout, process.stderr) == (-signal.SIGKILL, output, "")
     assert [values(row) for row in responses(database, question)] == [GOOD] * n_rows
     assert seat.submit(question, GOOD, key="a press") == 1  # the browser asks again
     assert len(responses(database, question)) == 1
@@ -702,8 +704,8 @@ def test_two_tabs_lose_nothing_and_double_nothing(
         tab.load(0)
     acknowledged: dict[tuple[int, int], Answer] = {}
     stored_by: dict[str, int] = {}
-    for who, (move, value) in moves:
-        tab = tabs[who]
+    for tab_number, (move, value) in moves:
+        tab = tabs[tab_number]
         if move == "load":
             tab.load(value)
         elif move == "press again" and tab.last.get("key") in stored_by:
@@ -718,8 +720,8 @@ def test_two_tabs_lose_nothing_and_double_nothing(
                 acknowledged[tab.question, newest + 1] = value
                 stored_by[tab.last["key"]] = newest + 1
         with database.reading() as session:
-            mine = select(Response).where(Response.question_id.in_(seat.question_ids))
-            rows = session.scalars(mine).all()
+            statement = select(Response).where(Response.question_id.in_(seat.question_ids))
+            rows = session.scalars(statement).all()
         assert {(row.question_id, row.revision): values(row) for row in rows} == acknowledged
         assert len(rows) == len(acknowledged)
 

@@ -52,16 +52,16 @@ def changed(url: str, *statements: str) -> Iterator[None]:
 
 def tables_at(url: str) -> set[str]:
     engine = connect(url)
-    found = set(inspect(engine).get_table_names())
+    tables = set(inspect(engine).get_table_names())
     engine.dispose()
-    return found
+    return tables
 
 
 def refusal(url: str, *, create: bool = True) -> str:
     """The one line by which a URL is refused."""
-    with pytest.raises(HsfiqError) as refused:
+    with pytest.raises(HsfiqError) as error_info:
         open_database(url, create=create)
-    line = str(refused.value)
+    line = str(error_info.value)
     assert "\n" not in line
     return line
 
@@ -73,11 +73,11 @@ def test_every_sqlite_connection_has_the_safe_settings(tmp_path: Path) -> None:
     with opened(f"sqlite:///{tmp_path / 'a.db'}") as database:
         for session in (database.reading, database.writing, database.reading):
             with session() as open_session:
-                found = {
+                settings = {
                     name: open_session.scalar(text(f"PRAGMA {name}"))
                     for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
                 }
-            assert found == {
+            assert settings == {
                 "journal_mode": "wal",
                 "synchronous": 2,  # FULL
                 "foreign_keys": 1,
@@ -85,10 +85,10 @@ def test_every_sqlite_connection_has_the_safe_settings(tmp_path: Path) -> None:
             }
 
 
-@pytest.mark.parametrize("there", [False, True], ids=["no file", "an empty file"])
-def test_a_fresh_sqlite_file_is_made_and_migrated(tmp_path: Path, there: bool) -> None:
+@pytest.mark.parametrize("exists", [False, True], ids=["no file", "an empty file"])
+def test_a_fresh_sqlite_file_is_made_and_migrated(tmp_path: Path, exists: bool) -> None:
     path = tmp_path / "a.db"
-    if there:
+    if exists:
         path.touch()
     with opened(f"sqlite:///{path}") as database:
         assert current_revision(database.engine) == head_revision()
@@ -286,8 +286,8 @@ def test_a_failed_block_leaves_nothing(database: Database) -> None:
 
 def test_a_finished_block_is_visible_to_all(database: Database, database_url: str) -> None:
     keep(database, "a")
-    with opened(database_url) as another:
-        assert kept(another) == {"a"}
+    with opened(database_url) as second_database:
+        assert kept(second_database) == {"a"}
 
 
 def test_reading_sees_one_state(database: Database) -> None:

@@ -37,9 +37,9 @@ REVISIONS = sorted((Path(__file__).parents[3] / "migrations" / "versions").glob(
 @pytest.fixture
 def engine(empty_url: str) -> Iterator[Engine]:
     """An engine over a database without any table."""
-    made = connect(empty_url)
-    yield made
-    made.dispose()
+    connected = connect(empty_url)
+    yield connected
+    connected.dispose()
 
 
 def downgrade(engine: Engine) -> None:
@@ -49,25 +49,25 @@ def downgrade(engine: Engine) -> None:
 
 def schema(engine: Engine) -> dict[str, Any]:
     """All that a database says of its tables, constraints by name included."""
-    found = inspect(engine)
+    inspector = inspect(engine)
     return {
-        name: described(found, name)
-        for name in found.get_table_names()
+        name: described(inspector, name)
+        for name in inspector.get_table_names()
         if name != "alembic_version"
     }
 
 
-def described(found: Inspector, table: str) -> dict[str, Any]:
+def described(inspector: Inspector, table: str) -> dict[str, Any]:
     return {
         "columns": {
             column["name"]: (str(column["type"]), column["nullable"], column["default"])
-            for column in found.get_columns(table)
+            for column in inspector.get_columns(table)
         },
-        "primary key": found.get_pk_constraint(table),
-        "foreign keys": by_name(found.get_foreign_keys(table)),
-        "uniques": by_name(found.get_unique_constraints(table)),
-        "checks": by_name(found.get_check_constraints(table)),
-        "indexes": by_name(found.get_indexes(table)),
+        "primary key": inspector.get_pk_constraint(table),
+        "foreign keys": by_name(inspector.get_foreign_keys(table)),
+        "uniques": by_name(inspector.get_unique_constraints(table)),
+        "checks": by_name(inspector.get_check_constraints(table)),
+        "indexes": by_name(inspector.get_indexes(table)),
     }
 
 
@@ -107,9 +107,9 @@ def test_migrations_make_what_the_models_describe(
 
 def test_upgrade_twice_is_upgrade_once(engine: Engine) -> None:
     upgrade(engine)
-    once = schema(engine)
+    expected = schema(engine)
     upgrade(engine)
-    assert schema(engine) == once
+    assert schema(engine) == expected
     assert current_revision(engine) == head_revision()
 
 
@@ -194,7 +194,7 @@ def upgrade() -> None:
     for table in {tables!r}:
         with op.batch_alter_table(table, recreate="{recreate}") as batch:
             batch.add_column(sa.Column("tomorrow", sa.Integer(), server_default="7"))
-    {more}
+    {statements}
 
 
 def downgrade() -> None:
@@ -210,19 +210,19 @@ REFERRED_TO = ["studies", "participants", "forms", "pairs", "questions", "retrie
 def tomorrow(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
     """Puts one more revision behind ours, in a folder of the test's own."""
 
-    def come(more: str = "pass") -> None:
+    def write_revision(statements: str = "pass") -> None:
         head, folder = head_revision(), tmp_path / "migrations"
         shutil.copytree(migrations_folder(), folder, ignore=shutil.ignore_patterns("__pycache__"))
         # PostgreSQL alters tables in place.
         recreate = "always" if kind == "sqlite" else "auto"
-        text = NEXT.format(head=head, tables=REFERRED_TO, more=more, recreate=recreate)
+        text = NEXT.format(head=head, tables=REFERRED_TO, statements=statements, recreate=recreate)
         (folder / "versions" / "0999_next.py").write_text(text)
         monkeypatch.setattr("hsfiq.db.schema.migrations_folder", lambda: folder)
 
-    return come
+    return write_revision
 
 
-def everything(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
+def all_rows(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
     """Every row of every table, without what a revision of tomorrow adds."""
     with engine.connect() as connection:
         return {
@@ -248,12 +248,12 @@ def test_a_revision_may_alter_tables_that_others_refer_to(
     database: Database, kind: str, tomorrow: Callable[..., None]
 ) -> None:
     answered(database)
-    before = everything(database.engine)
+    before = all_rows(database.engine)
     assert sum(map(len, before.values())) > 100
     tomorrow()
     upgrade(database.engine)
     assert current_revision(database.engine) == "next"
-    assert everything(database.engine) == before
+    assert all_rows(database.engine) == before
     columns = {column["name"] for column in inspect(database.engine).get_columns("questions")}
     assert "tomorrow" in columns
     with pytest.raises(IntegrityError), database.writing() as session:
@@ -267,13 +267,13 @@ def test_a_revision_that_would_break_references_changes_nothing(
     database: Database, tomorrow: Callable[..., None]
 ) -> None:
     answered(database)
-    before = everything(database.engine)
-    at = current_revision(database.engine)
+    before = all_rows(database.engine)
+    revision = current_revision(database.engine)
     tomorrow("op.execute('DELETE FROM participants')")
     with pytest.raises(UnreadableInput, match=r"2 rows would refer .* forms\); nothing was ch"):
         upgrade(database.engine)
-    assert everything(database.engine) == before
-    assert current_revision(database.engine) == at
+    assert all_rows(database.engine) == before
+    assert current_revision(database.engine) == revision
     assert "tomorrow" not in str(inspect(database.engine).get_columns("questions"))
     assert keys_are_on(database.engine)
 
@@ -283,11 +283,11 @@ def test_a_revision_that_fails_leaves_the_keys_on(
     database: Database, tomorrow: Callable[..., None]
 ) -> None:
     answered(database)
-    before = everything(database.engine)
+    before = all_rows(database.engine)
     tomorrow("raise ZeroDivisionError")
     with pytest.raises(ZeroDivisionError):
         upgrade(database.engine)
-    assert everything(database.engine) == before
+    assert all_rows(database.engine) == before
     assert keys_are_on(database.engine)
 
 

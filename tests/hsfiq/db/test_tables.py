@@ -76,7 +76,7 @@ def keys(database: Database) -> Keys:
 
 def response(keys: Keys, **changed: Any) -> Response:
     """A response that could be stored, but for what is changed."""
-    whole = {
+    defaults = {
         "question_id": keys.unanswered,
         "revision": 1,
         "submit_key": "press",
@@ -85,12 +85,12 @@ def response(keys: Keys, **changed: Any) -> Response:
         "preferred": 2,
         "irrelevant": False,
     }
-    return Response(**(whole | changed))
+    return Response(**(defaults | changed))
 
 
 def study(**changed: Any) -> Study:
     """A study that could be stored, but for what is changed."""
-    whole = {
+    defaults = {
         "name": "another",
         "title": "",
         "guidelines": "",
@@ -103,7 +103,7 @@ def study(**changed: Any) -> Study:
         "design": {},
         "image_path": "",
     }
-    return Study(**(whole | changed))
+    return Study(**(defaults | changed))
 
 
 NO_SCORES = {"score_1": None, "score_2": None, "preferred": None}
@@ -319,15 +319,17 @@ def test_valid_rows_are_stored(database: Database, keys: Keys) -> None:
 def test_invalid_rows_are_refused(database: Database, keys: Keys) -> None:
     rows = impossible(keys)
     refused_by: dict[str, str | None] = {}
-    for (what, _), row in rows.items():
-        refused_by[what] = None
+    for (mistake, _), row in rows.items():
+        refused_by[mistake] = None
         try:
             with database.writing() as session:
                 session.add(row)
         except IntegrityError as error:
-            refused_by[what] = constraint_of(error)
+            refused_by[mistake] = constraint_of(error)
     on_sqlite = database.engine.dialect.name == "sqlite"
-    assert refused_by == {what: SOMETHING if on_sqlite else constraint for what, constraint in rows}
+    assert refused_by == {
+        mistake: SOMETHING if on_sqlite else constraint for mistake, constraint in rows
+    }
 
 
 SOMETHING = "a constraint"
@@ -335,16 +337,16 @@ SOMETHING = "a constraint"
 
 def constraint_of(error: IntegrityError) -> str:
     """The constraint's name, or the column that may not be null; SQLite does not always say."""
-    said = getattr(error.orig, "diag", None)
-    return (said.constraint_name or said.column_name) if said else SOMETHING
+    diagnostics = getattr(error.orig, "diag", None)
+    return (diagnostics.constraint_name or diagnostics.column_name) if diagnostics else SOMETHING
 
 
 def test_tokens_are_unique(database: Database, keys: Keys) -> None:
     with database.reading() as session:
-        taken = session.get_one(Participant, keys.participant).token
+        existing_token = session.get_one(Participant, keys.participant).token
         image = session.get_one(Image, keys.image).token
     with pytest.raises(IntegrityError), database.writing() as session:
-        session.add(Participant(study_id=keys.study, name="p9", token=taken))
+        session.add(Participant(study_id=keys.study, name="p9", token=existing_token))
     with pytest.raises(IntegrityError), database.writing() as session:
         session.add(Image(dataset_id=keys.dataset, name="image-99", token=image))
 
@@ -388,23 +390,21 @@ def test_a_stored_score_cannot_be_made_a_9(database: Database, keys: Keys) -> No
         timezones=st.integers(-23, 23).map(lambda hours: timezone(timedelta(hours=hours))),
     )
 )
-def test_a_timestamp_is_read_in_utc_to_the_microsecond(
-    database: Database, moment: datetime
-) -> None:
+def test_a_timestamp_is_read_equal_to_the_microsecond(database: Database, moment: datetime) -> None:
     with database.writing() as session:
-        made = study(name=f"study {moment.isoformat()}")
-        session.add(made)
+        row = study(name=f"study {moment.isoformat()}")
+        session.add(row)
         session.flush()
-        participant = Participant(study_id=made.id, name="p1", created_at=moment)
+        participant = Participant(study_id=row.id, name="p1", created_at=moment)
         session.add(participant)
         session.flush()
         key = participant.id
         session.expire_all()
-        found = session.get_one(Participant, key).created_at
+        created_at = session.get_one(Participant, key).created_at
         session.rollback()
-    assert found == moment
-    assert found is not None
-    assert found.utcoffset() == timedelta(0)
+    assert created_at == moment
+    assert created_at is not None
+    assert created_at.utcoffset() == timedelta(0)
 
 
 def test_timestamps_compare_independently_of_their_zone(database: Database, keys: Keys) -> None:
@@ -412,9 +412,9 @@ def test_timestamps_compare_independently_of_their_zone(database: Database, keys
     with database.writing() as session:
         session.get_one(Question, keys.question).served_at = in_seoul
     with database.reading() as session:
-        at = select(Question.id).where(Question.served_at == NOW)
+        equal = select(Question.id).where(Question.served_at == NOW)
         before = select(Question.id).where(Question.served_at < NOW + timedelta(seconds=1))
-        assert session.scalars(at).all() == session.scalars(before).all() == [keys.question]
+        assert session.scalars(equal).all() == session.scalars(before).all() == [keys.question]
 
 
 def test_a_timestamp_without_a_zone_is_refused(database: Database, keys: Keys) -> None:

@@ -33,8 +33,8 @@ def pairs() -> list[tuple[float, float]]:
             set_utility(triplet, [garment_of(name) for name in ranked.images[:5]])
             for ranked in (system.rank(triplet, images, 7) for system in SYSTEMS)
         ]
-        for one, other in combinations(worth, 2):
-            drawn.append((one, other) if rng.random() < 0.5 else (other, one))
+        for first, second in combinations(worth, 2):
+            drawn.append((first, second) if rng.random() < 0.5 else (second, first))
     return drawn
 
 
@@ -47,12 +47,12 @@ def answers(pairs: list[tuple[float, float]]) -> list[Answer]:
 def test_without_noise_bias_and_lapses_the_better_set_is_always_preferred(
     pairs: list[tuple[float, float]],
 ) -> None:
-    for one, other in pairs:
-        if one != other:
-            answer = ORACLE.answer(Random(0), one, other)
-            assert answer.preferred == (1 if one > other else 2)
-            assert (answer.score_1 - answer.score_2) * (one - other) >= 0
-            assert ORACLE.share_of_set_1(one, other) == (one > other)
+    for first, second in pairs:
+        if first != second:
+            answer = ORACLE.answer(Random(0), first, second)
+            assert answer.preferred == (1 if first > second else 2)
+            assert (answer.score_1 - answer.score_2) * (first - second) >= 0
+            assert ORACLE.share_of_set_1(first, second) == (first > second)
 
 
 def test_equal_sets_are_a_tie_or_a_toss() -> None:
@@ -93,7 +93,7 @@ def test_side_bias_shows_in_the_share_of_set_1(pairs: list[tuple[float, float]])
     shares = []
     for side_bias in (0.0, 0.6, 1.5):
         annotator, rng = SimulatedAnnotator("simulated-1", side_bias=side_bias), Random(5)
-        mirrored = [pair for one, other in pairs for pair in ((one, other), (other, one))]
+        mirrored = [pair for first, second in pairs for pair in ((first, second), (second, first))]
         shares.append(mean(annotator.answer(rng, *pair).preferred == 1 for pair in mirrored))
     assert shares[0] == pytest.approx(0.5, abs=0.03)
     assert shares[0] + 0.04 < shares[1] < shares[2] - 0.04
@@ -102,7 +102,9 @@ def test_side_bias_shows_in_the_share_of_set_1(pairs: list[tuple[float, float]])
 def test_the_offset_changes_the_scores_but_not_the_preference() -> None:
     mild = SimulatedAnnotator("simulated-1", offset=1)
     harsh = SimulatedAnnotator("simulated-1", offset=-1)
-    answers = [[who.answer(Random(s), 0.6, 0.65) for s in range(300)] for who in (mild, harsh)]
+    answers = [
+        [annotator.answer(Random(s), 0.6, 0.65) for s in range(300)] for annotator in (mild, harsh)
+    ]
     assert mean(a.score_1 for a in answers[0]) > mean(a.score_1 for a in answers[1]) + 0.8
     assert [a.preferred for a in answers[0]] == [a.preferred for a in answers[1]]
 
@@ -135,8 +137,8 @@ def test_the_standard_population_matches_the_published_answers(answers: list[Ans
 
 
 def _contradicts(answer: Answer) -> bool:
-    ahead = answer.score_1 - answer.score_2
-    return ahead < 0 if answer.preferred == 1 else ahead > 0
+    lead = answer.score_1 - answer.score_2
+    return lead < 0 if answer.preferred == 1 else lead > 0
 
 
 def test_a_population_is_drawn_by_its_seed_around_its_truth() -> None:

@@ -38,10 +38,10 @@ def spoken_of(text: str) -> set[str]:
 
 def test_there_are_always_two_captions_and_they_differ(triplets: tuple[DrawnTriplet, ...]) -> None:
     for triplet in triplets:
-        one, other = triplet.captions
-        assert one
-        assert other
-        assert one.lower() != other.lower()
+        first, second = triplet.captions
+        assert first
+        assert second
+        assert first.lower() != second.lower()
 
 
 def test_captions_mention_only_true_differences(
@@ -49,38 +49,38 @@ def test_captions_mention_only_true_differences(
 ) -> None:
     for triplet in triplets:
         different = set(differences(triplet.reference, triplet.target))
-        one, other = (spoken_of(text) for text in triplet.captions)
-        assert one | other == triplet.mentioned, triplet
+        first, second = (spoken_of(text) for text in triplet.captions)
+        assert first | second == triplet.mentioned, triplet
         assert triplet.mentioned <= different
-        assert one
-        assert other
+        assert first
+        assert second
 
 
 def test_captions_name_values_of_the_two_garments_only(triplets: tuple[DrawnTriplet, ...]) -> None:
     for triplet in triplets:
         text = " ".join(triplet.captions).lower()
-        said = {name for name in VALUES["colour"] if re.search(rf"\b{name}\b", text)}
-        assert said <= {triplet.reference.colour, triplet.target.colour}
+        colours = {name for name in VALUES["colour"] if re.search(rf"\b{name}\b", text)}
+        assert colours <= {triplet.reference.colour, triplet.target.colour}
         patterns = {name for name, words in PATTERN_WORDS.items() if re.search(words, text)}
         assert patterns <= {triplet.reference.pattern, triplet.target.pattern}
 
 
 def test_comparisons_have_the_right_direction(triplets: tuple[DrawnTriplet, ...]) -> None:
     lengths = VALUES["sleeve"]
-    said = {"longer sleeve": 1, "shorter sleeve": -1}
-    seen = set()
+    phrases = {"longer sleeve": 1, "shorter sleeve": -1}
+    seen_phrases = set()
     for triplet in triplets:
         text = " ".join(triplet.captions).lower()
         step = lengths.index(triplet.target.sleeve) - lengths.index(triplet.reference.sleeve)
-        for phrase, direction in said.items():
+        for phrase, direction in phrases.items():
             if phrase in text:
-                seen.add(phrase)
+                seen_phrases.add(phrase)
                 assert step * direction > 0
         if "busier" in text:
             assert triplet.reference.pattern == "plain"
         if "no print" in text:
             assert triplet.target.pattern == "plain"
-    assert seen == set(said)
+    assert seen_phrases == set(phrases)
 
 
 def test_some_captions_leave_differences_out(triplets: tuple[DrawnTriplet, ...]) -> None:

@@ -33,15 +33,15 @@ print(sha256(repr((garments, parts)).encode()).hexdigest())
 
 def _digest(hash_seed: str) -> str:
     root = str(Path(hsfiq.__file__).parents[1])
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": root},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def test_neither_process_nor_hash_seed_matters() -> None:

@@ -21,14 +21,14 @@ from hsfiq.errors import InvalidRecord
 
 
 def test_image_ids_are_unique_and_reversible() -> None:
-    everything = [
+    all_garments = [
         Garment(category, *values)  # type: ignore[arg-type]
         for category in CATEGORIES
         for values in product(*VALUES.values())
     ]
-    ids = {garment.image_id for garment in everything}
-    assert len(ids) == len(everything) == 3 * PER_CATEGORY
-    assert all(garment_of(garment.image_id) == garment for garment in everything)
+    ids = {garment.image_id for garment in all_garments}
+    assert len(ids) == len(all_garments) == 3 * PER_CATEGORY
+    assert all(garment_of(garment.image_id) == garment for garment in all_garments)
 
 
 @pytest.mark.parametrize("name", ["g5760", "g12", "0012", "x0012", "g-001", "g00012", "", "g²²²²"])
@@ -80,7 +80,7 @@ def test_held_out_combinations_leave_every_colour_and_pattern_something() -> Non
 
 
 def test_differences_are_the_attributes_that_differ() -> None:
-    one = Garment("shirt", "red", "long", "plain", "v", "none")
-    other = Garment("shirt", "blue", "long", "plain", "v", "star")
-    assert differences(one, other) == ("colour", "logo")
-    assert differences(one, one) == ()
+    first = Garment("shirt", "red", "long", "plain", "v", "none")
+    second = Garment("shirt", "blue", "long", "plain", "v", "star")
+    assert differences(first, second) == ("colour", "logo")
+    assert differences(first, first) == ()

@@ -21,8 +21,8 @@ def test_a_change_of_any_attribute_is_visible(category: Category) -> None:
         picture = draw(garment)
         for name in ATTRIBUTES:
             for value in set(VALUES[name]) - {garment.value(name)}:
-                other = draw(replace(garment, **{name: value}))  # type: ignore[arg-type]
-                difference = ImageChops.difference(picture, other).convert("L")
+                repainted = draw(replace(garment, **{name: value}))  # type: ignore[arg-type]
+                difference = ImageChops.difference(picture, repainted).convert("L")
                 changed = ImageStat.Stat(difference.point(lambda v: 255 if v > 24 else 0)).mean[0]
                 # Of 360 x 480 pixels at least 150 are clearly another colour.
                 assert changed / 255 * SIZE[0] * SIZE[1] > 150, (garment, name, value)

@@ -27,7 +27,7 @@ def triplets(garments: tuple[Garment, ...]) -> tuple[DrawnTriplet, ...]:
     return draw_triplets(Random(1), garments, 900)
 
 
-def wanted(text: str, reference: Garment = REFERENCE) -> dict[str, set[str]]:
+def meaning_of(text: str, reference: Garment = REFERENCE) -> dict[str, set[str]]:
     possible = read(text, reference)
     return {
         name: {triplet.target.value(name) for triplet in possible}
@@ -43,9 +43,12 @@ def test_every_text_is_parsed_and_its_reading_includes_the_target(
     for triplet in triplets:
         for captions in (triplet.captions, triplet.captions[::-1]):
             possible = read(joined(captions), triplet.reference)
-            assert {one.mentioned for one in possible} == {triplet.mentioned}
-            meant = [{name: one.target.value(name) for name in one.mentioned} for one in possible]
-            assert {name: triplet.target.value(name) for name in triplet.mentioned} in meant
+            assert {reading.mentioned for reading in possible} == {triplet.mentioned}
+            meanings = [
+                {name: reading.target.value(name) for name in reading.mentioned}
+                for reading in possible
+            ]
+            assert {name: triplet.target.value(name) for name in triplet.mentioned} in meanings
             n_exact += len(possible) == 1
     assert 0.85 < n_exact / (2 * len(triplets)) < 1
 
@@ -53,28 +56,31 @@ def test_every_text_is_parsed_and_its_reading_includes_the_target(
 def test_utilities_of_exact_texts_are_true_and_of_loose_texts_close(
     garments: tuple[Garment, ...], triplets: tuple[DrawnTriplet, ...]
 ) -> None:
-    same = differing = 0
+    n_same = differing = 0
     for triplet in triplets[:150]:
         possible = read(joined(triplet.captions), triplet.reference)
         images = corpus(garments, triplet.category)
-        shown = [
+        image_sets = [
             [garment_of(name) for name in system.rank(triplet, images, 7).images[:5]]
             for system in SYSTEMS
         ]
-        true = [set_utility(triplet, those) for those in shown]
-        as_read = [set_utility_as_read(possible, those) for those in shown]
+        true = [set_utility(triplet, image_set) for image_set in image_sets]
+        as_read = [set_utility_as_read(possible, image_set) for image_set in image_sets]
         if len(possible) == 1:
             assert as_read == true
-        assert all(one >= other - 1e-12 for one, other in zip(as_read, true, strict=True))
-        for one, other in combinations(range(len(shown)), 2):
-            if true[one] != true[other]:
-                is_same = (true[one] > true[other]) == (as_read[one] > as_read[other])
-                same, differing = same + is_same, differing + (not is_same)
-    assert same > 50 * differing
+        assert all(
+            read_utility >= true_utility - 1e-12
+            for read_utility, true_utility in zip(as_read, true, strict=True)
+        )
+        for first, second in combinations(range(len(image_sets)), 2):
+            if true[first] != true[second]:
+                is_same = (true[first] > true[second]) == (as_read[first] > as_read[second])
+                n_same, differing = n_same + is_same, differing + (not is_same)
+    assert n_same > 50 * differing
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "expected"),
     [
         ("is red", {"colour": {"red"}}),
         ("is red and not black", {"colour": {"red"}}),
@@ -87,8 +93,8 @@ def test_utilities_of_exact_texts_are_true_and_of_loose_texts_close(
         ("has a star on it, has a v neck", {"neckline": {"v"}, "logo": {"star"}}),
     ],
 )
-def test_the_meaning_of_phrases(text: str, meant: dict[str, set[str]]) -> None:
-    assert wanted(text) == meant
+def test_the_meaning_of_phrases(text: str, expected: dict[str, set[str]]) -> None:
+    assert meaning_of(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,9 @@ def test_each_one_sided_system_is_best_on_its_own_side(
             (triplet, system.rank(triplet, corpus(garments, triplet.category), 7))
             for triplet in triplets
         ]
-        top = [(triplet, garment_of(name)) for triplet, one in lists for name in one.images[:5]]
+        top = [
+            (triplet, garment_of(name)) for triplet, ranked in lists for name in ranked.images[:5]
+        ]
         by_text[system.name] = mean(text_utility(triplet, garment) for triplet, garment in top)
         by_image[system.name] = mean(reference_similarity(*pair) for pair in top)
     assert max(by_text, key=lambda name: by_text[name]) == "text-heavy"
@@ -74,8 +76,8 @@ def test_a_list_ranks_the_corpus_without_the_reference(
         assert set(ranked.images) <= {garment.image_id for garment in images}
         assert ranked.scores is not None
         assert list(ranked.scores) == sorted(ranked.scores, reverse=True)
-    everything = PERFECT.rank(triplets[0], corpus(garments, triplets[0].category), 7, depth=1000)
-    assert len(everything.images) == 119
+    full_list = PERFECT.rank(triplets[0], corpus(garments, triplets[0].category), 7, depth=1000)
+    assert len(full_list.images) == 119
 
 
 def test_a_list_depends_on_seed_system_and_query_and_nothing_else(
@@ -84,13 +86,13 @@ def test_a_list_depends_on_seed_system_and_query_and_nothing_else(
     first, second = triplets[:2]
     images = corpus(garments, first.category)
     system = SYSTEMS[1]
-    once = system.rank(first, images, 7)
+    ranked = system.rank(first, images, 7)
     system.rank(second, images, 7)
-    assert system.rank(first, reversed(images), 7) == once
-    assert system.rank(first, images, 8) != once
-    turned = system.rank(first, images, 7, query_id=f"{first.external_id}~")
-    assert turned.query_id == "dress.train.0~"
-    assert turned.images != once.images
+    assert system.rank(first, reversed(images), 7) == ranked
+    assert system.rank(first, images, 8) != ranked
+    other_query = system.rank(first, images, 7, query_id=f"{first.external_id}~")
+    assert other_query.query_id == "dress.train.0~"
+    assert other_query.images != ranked.images
 
 
 def test_utility_is_one_if_every_wish_is_met() -> None:
@@ -99,8 +101,8 @@ def test_utility_is_one_if_every_wish_is_met() -> None:
     triplet = DrawnTriplet(
         "shirt.val.0", "val", reference, target, ("is blue", "is blue"), frozenset({"colour"})
     )
-    wished = Garment("shirt", "blue", "long", "plain", "v", "none")
-    assert utility(triplet, wished) == 1
+    wish = Garment("shirt", "blue", "long", "plain", "v", "none")
+    assert utility(triplet, wish) == 1
     # The logo is unmentioned, so it should have stayed: 0.15 of the 0.7 unmentioned weights.
     assert utility(triplet, target) == pytest.approx(1 - 0.5 * 0.15 / 0.7)
     assert utility(triplet, reference) == 0.5
@@ -109,7 +111,7 @@ def test_utility_is_one_if_every_wish_is_met() -> None:
     assert kept_utility(
         triplet, Garment("shirt", "red", "three-quarter", "plain", "v", "none")
     ) == (pytest.approx(1 - 0.5 * 0.2 / 0.7))
-    assert set_utility(triplet, [wished, reference]) == 0.75
+    assert set_utility(triplet, [wish, reference]) == 0.75
 
 
 def test_one_sided_metrics_stay_below_the_oracle(

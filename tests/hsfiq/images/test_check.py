@@ -53,9 +53,9 @@ def circo(root: Path) -> Path:
 
 
 def test_a_complete_folder_has_no_faults(folder: Path) -> None:
-    ran = hsfiq("images", "check", folder)
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.splitlines() == [
+    command = hsfiq("images", "check", folder)
+    assert (command.code, command.err) == (0, "")
+    assert command.out.splitlines() == [
         f"fashioniq, images below {folder}/images: 18 of 18 complete",
         "  dress.val: 3 of 3; 0 of 1 queries affected",
         "  shirt.test: 2 of 2; 0 of 1 queries affected",
@@ -70,14 +70,14 @@ def test_each_fault_lists_the_queries_it_affects(folder: Path) -> None:
     (images / "s1.jpg").unlink()
     (images / "s2.jpg").write_bytes(b"")
     (images / "s3.jpg").write_bytes(picture(size=(1, 1)))
-    ran = hsfiq("images", "check", folder, "--category", "shirt", "--split", "val", "--json")
-    assert (ran.code, ran.err) == (1, "")
-    result = ran.result
-    found = {
+    command = hsfiq("images", "check", folder, "--category", "shirt", "--split", "val", "--json")
+    assert (command.code, command.err) == (1, "")
+    result = command.result
+    faults = {
         row["image"]: (row["kind"], row["reference_of"], row["target_of"])
         for row in result["broken"]
     }
-    assert found == {
+    assert faults == {
         "ref_a": ("truncated", ["shirt.val.0"], []),
         "tgt_a": ("undecodable", [], ["shirt.val.0"]),
         "s1": ("missing", ["shirt.val.2"], []),
@@ -89,12 +89,12 @@ def test_each_fault_lists_the_queries_it_affects(folder: Path) -> None:
     assert result["splits"] == {
         "shirt.val": {"images": 13, "kinds": kinds, "queries": 3, "queries_touched": 2}
     }
-    said = hsfiq("images", "check", folder).out.splitlines()
-    assert said[0].endswith(
+    lines = hsfiq("images", "check", folder).out.splitlines()
+    assert lines[0].endswith(
         "13 of 18 complete, 1 empty, 1 missing, 1 one-pixel, 1 truncated, 1 undecodable"
     )
-    assert "s1: missing (no file: none has this name); reference of shirt.val.2" in said
-    assert any(line.startswith("s3: one-pixel") and "only a candidate" in line for line in said)
+    assert "s1: missing (no file: none has this name); reference of shirt.val.2" in lines
+    assert any(line.startswith("s3: one-pixel") and "only a candidate" in line for line in lines)
 
 
 def test_several_files_for_one_image_are_named(folder: Path) -> None:
@@ -105,13 +105,13 @@ def test_several_files_for_one_image_are_named(folder: Path) -> None:
     (images / "s6.png").write_bytes(picture("PNG"))
     (images / "s3.jpg").rename(images / "S3.jpg")
     (images / "stranger.jpg").write_bytes(b"")
-    ran = hsfiq("images", "check", folder, "--json")
-    assert ran.code == 1
-    assert ran.result["twins"] == [
+    command = hsfiq("images", "check", folder, "--json")
+    assert command.code == 1
+    assert command.result["twins"] == [
         {"files": ["s5.jpg", "shirt/s5.jpg"], "used": ["shirt/s5.jpg"], "same_content": True},
         {"files": ["s6.jpg", "s6.png"], "used": ["s6.png"], "same_content": False},
     ]
-    (missing,) = ran.result["broken"]
+    (missing,) = command.result["broken"]
     assert (missing["image"], missing["kind"], missing["file"]) == ("s3", "missing", None)
     assert missing["why"] == "S3.jpg differs in upper and lower case"
     assert ImageFolder(images).find("s6") == images / "s6.png", "the one that readers take"
@@ -132,17 +132,17 @@ def test_cirr_and_circo(tmp_path: Path) -> None:
     (root / "img_raw" / "dev").mkdir(parents=True)
     for name in ("dev-1-0-img0", "dev-1-1-img1", "dev-2-0-img0"):
         (root / "img_raw" / "dev" / f"{name}.png").write_bytes(picture("PNG"))
-    ran = hsfiq("images", "check", root, "--split", "val", "--json")
-    assert (ran.code, ran.result["dataset"]) == (0, "cirr")
+    command = hsfiq("images", "check", root, "--split", "val", "--json")
+    assert (command.code, command.result["dataset"]) == (0, "cirr")
     coco = circo(tmp_path / "circo") / "unlabeled2017"
     coco.mkdir()
     (coco / "000000000003.jpg").write_bytes(picture())
     (coco / "000000000012.jpg").write_bytes(picture())
-    ran = hsfiq("images", "check", tmp_path / "circo", "--json")
-    assert ran.code == 1
-    (missing,) = ran.result["broken"]
+    command = hsfiq("images", "check", tmp_path / "circo", "--json")
+    assert command.code == 1
+    (missing,) = command.result["broken"]
     assert (missing["image"], missing["target_of"], missing["truth_of"]) == ("44", [], ["0"])
-    assert ran.result["splits"]["val"] == {
+    assert command.result["splits"]["val"] == {
         "images": 3, "kinds": {"missing": 1}, "queries": 1, "queries_touched": 1,
     }  # fmt: skip
 
@@ -160,15 +160,15 @@ def test_without_pillow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "images" / "s3.jpg").write_bytes(b"no image")
     monkeypatch.setitem(sys.modules, "PIL", None)
     monkeypatch.delitem(sys.modules, "hsfiq.images.decode", raising=False)
-    ran = hsfiq("images", "check", folder)
-    assert (ran.code, ran.err) == (1, "")
-    assert "16 of 18 exist, 1 empty, 1 missing" in ran.out
-    assert "decoding was not checked: that needs Pillow" in ran.out
+    command = hsfiq("images", "check", folder)
+    assert (command.code, command.err) == (1, "")
+    assert "16 of 18 exist, 1 empty, 1 missing" in command.out
+    assert "decoding was not checked: that needs Pillow" in command.out
     assert hsfiq("images", "check", folder, "--json").result["decoded"] is False
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (
             (".",),
@@ -182,21 +182,21 @@ def test_without_pillow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_cannot_be_checked(
-    words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ran = hsfiq("images", "check", *words)
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    command = hsfiq("images", "check", *words)
+    assert (command.code, command.out) == (2, "")
+    assert message in command.err
 
 
 def test_long_lists_are_shortened_only_in_text_output(folder: Path, tmp_path: Path) -> None:
     names = [f"n{number}" for number in range(150)]
     split = folder / "image_splits" / "split.dress.val.json"
     split.write_text(json.dumps(["d1", "d2", "d3", *names]), encoding="utf-8")
-    ran = hsfiq("images", "check", folder)
-    assert ran.out.count(": missing (") == 100
-    assert ran.out.endswith("and 50 more: --json lists all\n")
+    command = hsfiq("images", "check", folder)
+    assert command.out.count(": missing (") == 100
+    assert command.out.endswith("and 50 more: --json lists all\n")
     assert len(hsfiq("images", "check", folder, "--json").result["broken"]) == 150
 
 
@@ -204,28 +204,28 @@ def test_the_number_of_waiting_files_is_limited(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    asked, done, most = 0, 0, 0
+    n_started, n_done, most_waiting = 0, 0, 0
 
     def track(names: list[str]) -> list[str]:
         return list(names) * 20
 
     def decode(path: Path) -> Fault | None:
-        nonlocal done
-        done += 1
+        nonlocal n_done
+        n_done += 1
         return None
 
     class Counting(list[str]):
         def __iter__(self):  # type: ignore[no-untyped-def]
-            nonlocal asked, most
+            nonlocal n_started, most_waiting
             for name in track(list(super().__iter__())):
-                asked += 1
-                most = max(most, asked - done)
+                n_started += 1
+                most_waiting = max(most_waiting, n_started - n_done)
                 yield name
 
-    found = check_images(read_folder(folder), folder / "images", decode, Counting)  # type: ignore[arg-type]
-    assert found.passed
-    assert asked == done == 360
-    assert most <= AHEAD + 1
+    report = check_images(read_folder(folder), folder / "images", decode, Counting)  # type: ignore[arg-type]
+    assert report.passed
+    assert n_started == n_done == 360
+    assert most_waiting <= AHEAD + 1
 
 
 def test_no_dataset_at_all(tmp_path: Path) -> None:

@@ -74,15 +74,15 @@ def test_other_answers_under_the_same_name_are_refused(database: Database, tmp_p
 def test_fashioniq_adopts_the_triplets_of_an_imported_study(database: Database) -> None:
     import_hpfiq(database)
     import_fashioniq(database)
-    late = rows(release_of(database), "queries")
-    assert [row["query_id"] for row in late] == [
+    queries = rows(release_of(database), "queries")
+    assert [row["query_id"] for row in queries] == [
         "shirt.val.0",
         "shirt.val.1~",
         "shirt.val.0~",
         "shirt.val.1#1",
     ]
-    assert late[0]["captions"] == ["is red", "has no collar"]
-    assert late[0]["split"] == "val"
+    assert queries[0]["captions"] == ["is red", "has no collar"]
+    assert queries[0]["split"] == "val"
     assert count(database, Triplet) == 5
 
 
@@ -106,24 +106,26 @@ def test_a_dataset_again_adds_nothing(database: Database) -> None:
     import_fashioniq(database)
     with database.writing() as session:
         dataset = dataset_named(session, "fashioniq")
-        done = [import_source(session, dataset, it) for it in fashioniq.read(FASHIONIQ)]
-    assert done == [Imported(0, 1), Imported(0, 1), Imported(0, 3)]
+        imported = [import_source(session, dataset, source) for source in fashioniq.read(FASHIONIQ)]
+    assert imported == [Imported(0, 1), Imported(0, 1), Imported(0, 3)]
 
 
 @on_sqlite
 def test_cirr(database: Database) -> None:
     with database.writing() as session:
         dataset = dataset_named(session, "cirr")
-        done = [import_source(session, dataset, source) for source in cirr.read(CIRR)]
-        assert done == [Imported(1, 0), Imported(2, 0)]
-        found = {t.external_id: (t.category, t.target_id) for t in session.scalars(select(Triplet))}
-    assert set(found) == {"3", "7", "12"}
-    assert found["3"] == ("", None)
+        imported = [import_source(session, dataset, source) for source in cirr.read(CIRR)]
+        assert imported == [Imported(1, 0), Imported(2, 0)]
+        triplets = {
+            t.external_id: (t.category, t.target_id) for t in session.scalars(select(Triplet))
+        }
+    assert set(triplets) == {"3", "7", "12"}
+    assert triplets["3"] == ("", None)
 
 
 @on_sqlite
 @pytest.mark.parametrize(
-    ("file", "old", "new", "said"),
+    ("file", "old", "new", "message"),
     [
         ("captions/cap.shirt.val.json", "has stripes", "has dots", "triplet shirt.val.2 was"),
         ("captions/cap.shirt.val.json", '"s2"', '"s3"', "with another target_id"),
@@ -131,7 +133,7 @@ def test_cirr(database: Database) -> None:
     ],
 )
 def test_changed_content_is_refused(
-    database: Database, file: str, old: str, new: str, said: str, tmp_path: Path
+    database: Database, file: str, old: str, new: str, message: str, tmp_path: Path
 ) -> None:
     import_fashioniq(database)
     shutil.copytree(FASHIONIQ, tmp_path / "fiq")
@@ -140,7 +142,7 @@ def test_changed_content_is_refused(
     before = count(database, Image)
     with pytest.raises(UnreadableInput) as error:
         import_fashioniq(database, tmp_path / "fiq")
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "cap.shirt.val.json" in str(error.value)
     assert count(database, Image) == before
 
@@ -159,8 +161,8 @@ def test_the_commands_report_added_and_existing_rows(tmp_path: Path) -> None:
     assert first.out == "shirt.test: 1 triplets added\nshirt.val: 3 triplets added\n"
     assert "15 of 15 images are missing" in first.err
     before = dump(tmp_path / "hsfiq.db")
-    again = hsfiq("import", "fashioniq", FASHIONIQ, "--category", "shirt")
-    assert "shirt.val: nothing new, all 3 triplets existed" in again.out
+    repeated = hsfiq("import", "fashioniq", FASHIONIQ, "--category", "shirt")
+    assert "shirt.val: nothing new, all 3 triplets existed" in repeated.out
     assert dump(tmp_path / "hsfiq.db") == before
     assert hsfiq("import", "hpfiq", HPFIQ).out == "study hpfiq: 5 questions added\n"
     before = dump(tmp_path / "hsfiq.db")
@@ -173,15 +175,15 @@ def test_image_folders_are_detected(tmp_path: Path) -> None:
     shutil.copytree(FASHIONIQ, tmp_path / "fiq")
     (tmp_path / "fiq" / "images" / "shirt").mkdir(parents=True)
     (tmp_path / "fiq" / "images" / "shirt" / "s1.PNG").touch()
-    done = hsfiq("import", "fashioniq", "fiq", "--split", "val", "--category", "shirt")
-    assert done.err == "12 of 13 images are missing below fiq/images\n"
+    command = hsfiq("import", "fashioniq", "fiq", "--split", "val", "--category", "shirt")
+    assert command.err == "12 of 13 images are missing below fiq/images\n"
 
 
 @pytest.mark.shared
 def test_the_real_validation_files(shared: Path) -> None:
     for name in ("fashioniq", "cirr"):
-        done = hsfiq("import", name, shared / "data" / name, "--json")
-        assert done.code == 0
-        counts = {corpus: count["added"] for corpus, count in done.result.items()}
+        command = hsfiq("import", name, shared / "data" / name, "--json")
+        assert command.code == 0
+        counts = {corpus: count["added"] for corpus, count in command.result.items()}
         assert sum(counts.values()) == {"fashioniq": 6016, "cirr": 4181 + 4148}[name]
-        assert "images are missing" in done.err
+        assert "images are missing" in command.err

@@ -25,10 +25,10 @@ def write(folder: Path, entries: object, name: str = "val.json") -> Path:
 
 @pytest.mark.parametrize("name", ["val.json", "annotations/val.json"])
 def test_reading_a_folder(tmp_path: Path, name: str) -> None:
-    found = circo.read(write(tmp_path, [VAL], name), "val")
-    assert found.path == tmp_path / name
-    assert found.images is None
-    (query,) = found.queries
+    source = circo.read(write(tmp_path, [VAL], name), "val")
+    assert source.path == tmp_path / name
+    assert source.images is None
+    (query,) = source.queries
     assert (query.query_id, query.reference, query.caption) == ("0", "4", "is red")
     assert (query.target, query.truths, query.aspects) == ("7", ("7", "9", "8"), ("negation",))
 
@@ -46,7 +46,7 @@ def test_the_list_of_images(tmp_path: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "message"),
     [
         ([VAL, VAL], r"val.json: \[1\]: the id 0 comes twice"),
         ([VAL | {"gt_img_ids": [8]}], r"\[0\].gt_img_ids: must be the target and other images"),
@@ -63,8 +63,8 @@ def test_the_list_of_images(tmp_path: Path, place: str) -> None:
         ([None], r"\[0\]: expected an object, found null"),
     ],
 )
-def test_broken_entries_are_named(entries: object, said: str, tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match=said):
+def test_broken_entries_are_named(entries: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInput, match=message):
         circo.read(write(tmp_path, entries), "val")
 
 
@@ -75,10 +75,12 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.shared
 def test_the_real_file(shared: Path) -> None:
-    found = circo.read(shared / "data" / "circo", "val")
-    assert [query.query_id for query in found.queries] == [str(i) for i in range(220)]
-    assert sum(len(query.truths) for query in found.queries) / 220 == pytest.approx(4.16, abs=0.005)
-    assert all(query.truths[0] == query.target for query in found.queries)
-    aspects = [aspect for query in found.queries for aspect in query.aspects]
+    source = circo.read(shared / "data" / "circo", "val")
+    assert [query.query_id for query in source.queries] == [str(i) for i in range(220)]
+    assert sum(len(query.truths) for query in source.queries) / 220 == pytest.approx(
+        4.16, abs=0.005
+    )
+    assert all(query.truths[0] == query.target for query in source.queries)
+    aspects = [aspect for query in source.queries for aspect in query.aspects]
     assert aspects.count("statement_with_conjunction") == 164
     assert len(set(aspects)) == 9

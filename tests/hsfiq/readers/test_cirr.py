@@ -52,7 +52,7 @@ ENTRY = {"pairid": 1, "reference": "dev-1-0-img0", "caption": "a", "target_hard"
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "message"),
     [
         ([ENTRY, ENTRY], r"\[1\]: the pairid 1 comes twice"),
         ([ENTRY | {"pairid": "1"}], r"\[0\].pairid: expected an integer, found '1'"),
@@ -64,25 +64,26 @@ ENTRY = {"pairid": 1, "reference": "dev-1-0-img0", "caption": "a", "target_hard"
         ({"1": ENTRY}, "expected a list, found an object"),
     ],
 )
-def test_broken_entries_are_named(entries: object, said: str, tmp_path: Path) -> None:
+def test_broken_entries_are_named(entries: object, message: str, tmp_path: Path) -> None:
     shutil.copytree(CIRR, tmp_path / "it")
     captions = tmp_path / "it" / "captions" / "cap.rc2.val.json"
     captions.write_text(json.dumps(entries), encoding="utf-8")
-    with pytest.raises(UnreadableInput, match=said):
+    with pytest.raises(UnreadableInput, match=message):
         cirr.read(tmp_path / "it")
 
 
 @pytest.mark.shared
 def test_the_real_files(shared: Path) -> None:
     sources = {source.corpus: source for source in cirr.read(shared / "data" / "cirr")}
-    counts = {name: (len(it.triplets), len(it.images)) for name, it in sources.items()}
+    counts = {name: (len(source.triplets), len(source.images)) for name, source in sources.items()}
     assert counts == {"val": (4181, 2297), "test1": (4148, 2315)}
     assert all(triplet.target for triplet in sources["val"].triplets)
     assert not any(triplet.target for triplet in sources["test1"].triplets)
     assert all(triplet.external_id.isdecimal() for triplet in sources["val"].triplets)
     for source in sources.values():
-        assert all(len(set(it)) == 6 for it in source.image_sets.values())
+        assert all(len(set(image_set)) == 6 for image_set in source.image_sets.values())
         assert all(
-            {it.reference, it.target or it.reference} <= set(source.image_sets[it.external_id])
-            for it in source.triplets
+            {triplet.reference, triplet.target or triplet.reference}
+            <= set(source.image_sets[triplet.external_id])
+            for triplet in source.triplets
         )

@@ -35,15 +35,15 @@ def test_the_test_split_has_no_targets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("categories", "splits", "said"),
+    ("categories", "splits", "message"),
     [
         (["skirt"], [], "no captions of category 'skirt'; there are dress, shirt"),
         ([], ["train"], "no captions of split 'train'; there are test, val"),
         (["dress"], ["test"], "no captions file has both that category and that split"),
     ],
 )
-def test_missing_files_are_named(categories: list[str], splits: list[str], said: str) -> None:
-    with pytest.raises(UnreadableInput, match=said):
+def test_missing_files_are_named(categories: list[str], splits: list[str], message: str) -> None:
+    with pytest.raises(UnreadableInput, match=message):
         fashioniq.read(FASHIONIQ, categories, splits)
 
 
@@ -55,7 +55,7 @@ def test_another_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         ({"candidate": "ref_a", "target": "tgt_a"}, r"\[0\]: the key 'captions' is missing"),
         ({"candidate": "ref_a", "captions": ["a"] * 3}, r"\[0\]: 3 captions, a triplet has 2"),
@@ -68,11 +68,11 @@ def test_another_folder(tmp_path: Path) -> None:
         (["ref_a"], r"\[0\]: expected an object, found a list"),
     ],
 )
-def test_broken_entries_are_named(entry: object, said: str, tmp_path: Path) -> None:
+def test_broken_entries_are_named(entry: object, message: str, tmp_path: Path) -> None:
     shutil.copytree(FASHIONIQ, tmp_path / "fiq")
     captions = tmp_path / "fiq" / "captions" / "cap.shirt.val.json"
     captions.write_text(json.dumps([entry]), encoding="utf-8")
-    with pytest.raises(UnreadableInput, match=rf"cap\.shirt\.val\.json: {said}"):
+    with pytest.raises(UnreadableInput, match=rf"cap\.shirt\.val\.json: {message}"):
         fashioniq.read(tmp_path / "fiq", ["shirt"], ["val"])
 
 

@@ -13,7 +13,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"a": 1,\n "b": }', "line 2, column 7: broken JSON"),
         ("", "line 1, column 1: broken JSON"),
@@ -25,11 +25,11 @@ DEEP = "[" * 100_000 + "]" * 100_000
     ],
     ids=["broken", "empty", "twins", "nan", "infinity", "digits", "deep"],
 )
-def test_invalid_json_is_refused(text: str, said: str) -> None:
+def test_invalid_json_is_refused(text: str, message: str) -> None:
     with pytest.raises(UnreadableInput) as error:
         parse_json(text, "it.json")
     assert str(error.value).startswith("it.json: ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_later_line_is_counted_from_its_place_in_the_file() -> None:
@@ -74,7 +74,7 @@ def test_places_are_named_by_keys_and_indexes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("take", "value", "said"),
+    ("read_value", "value", "message"),
     [
         (Place.text, 3, "expected text, found 3"),
         (Place.text, "a\0b", "cannot be stored"),
@@ -88,17 +88,17 @@ def test_places_are_named_by_keys_and_indexes() -> None:
         (Place.number, float("inf"), "too large to be stored"),
         (Place.number, None, "found null"),
         (Place.list, {}, "expected a list, found an object"),
-        (lambda it: list(it.items()), [], "expected an object, found a list"),
-        (lambda it: it.key("b"), "text", "expected an object, found 'text'"),
-        (lambda it: it.key("b"), {"a": 1}, "the key 'b' is missing"),
-        (lambda it: it.only("a"), {"a": 1, "c": 2}, "unknown key 'c'; known are a"),
+        (lambda place: list(place.items()), [], "expected an object, found a list"),
+        (lambda place: place.key("b"), "text", "expected an object, found 'text'"),
+        (lambda place: place.key("b"), {"a": 1}, "the key 'b' is missing"),
+        (lambda place: place.only("a"), {"a": 1, "c": 2}, "unknown key 'c'; known are a"),
     ],
 )
-def test_values_of_the_wrong_kind(take, value: object, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_values_of_the_wrong_kind(read_value, value: object, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(UnreadableInput) as error:
-        take(place(value))
+        read_value(place(value))
     assert str(error.value).startswith("it.json: ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_the_whole_value_of_a_file(tmp_path: Path) -> None:

@@ -63,8 +63,8 @@ def test_through_the_database_byte_for_byte(database: Database, with_fashioniq: 
 def test_queries_are_named_by_fashioniq_and_by_their_captions_order(database: Database) -> None:
     import_fashioniq(database)
     import_hpfiq(database)
-    asked = [(r["query_id"], r["text"]) for r in rows(release_of(database), "preferences")]
-    assert asked == [
+    queries = [(r["query_id"], r["text"]) for r in rows(release_of(database), "preferences")]
+    assert queries == [
         ("shirt.val.0", "is red and has no collar"),
         ("shirt.val.1~", "is it darkerquestionmark and is longerdotmark"),
         ("shirt.val.0~", "has no collar and is red"),
@@ -87,9 +87,9 @@ def test_without_fashioniq_they_are_named_by_their_images(database: Database) ->
 
 def test_the_same_two_sets_are_one_pair_on_either_side(database: Database) -> None:
     import_hpfiq(database)
-    shown = [(r["pair_id"], r["swapped"]) for r in rows(release_of(database), "preferences")]
-    assert shown[0] == ("shirt.hpfiq.ref_a.tgt_a#1/0", False)
-    assert shown[3] == ("shirt.hpfiq.ref_a.tgt_a#1/0", True)
+    pairs = [(r["pair_id"], r["swapped"]) for r in rows(release_of(database), "preferences")]
+    assert pairs[0] == ("shirt.hpfiq.ref_a.tgt_a#1/0", False)
+    assert pairs[3] == ("shirt.hpfiq.ref_a.tgt_a#1/0", True)
 
 
 # ------------------------------------------------------------------------------- any file at all
@@ -153,8 +153,8 @@ def files(draw: st.DrawFn) -> dict[str, Any]:
     first = next(iter(value.values()))
     if not any(form["sentences"] for forms in value.values() for form in forms.values()):
         only = {"img_path": [path(categories[0], name) for name in sets[0]], "user_score": "3"}
-        one = [path(categories[0], names[0])]
-        columns = (one, one, ["is red"], [only], [only], ["1"])
+        image_paths = [path(categories[0], names[0])]
+        columns = (image_paths, image_paths, ["is red"], [only], [only], ["1"])
         first["filled"] = dict(zip(hpfiq.KEYS, columns, strict=True))
     return value
 
@@ -167,14 +167,14 @@ def read_value(value: Any, folder: Path) -> hpfiq.PublishedStudy:
 
 def fashioniq_of(study: hpfiq.PublishedStudy) -> Source:
     """Every other triplet of the study as FashionIQ would hold it."""
-    found = dict.fromkeys(
+    unique_triplets = dict.fromkeys(
         (form.category, question.reference, question.target)
         for form in study.forms
         for question in form.questions
     )
     triplets = tuple(
         Triplet(f"fiq.val.{number}", reference, target, CAPTIONS, category, "val")
-        for number, (category, reference, target) in enumerate(found)
+        for number, (category, reference, target) in enumerate(unique_triplets)
         if number % 2 == 0
     )
     return Source(Path("fiq"), "val", (), triplets)
@@ -207,10 +207,10 @@ def test_any_file_survives_the_round_trip(
 ) -> None:
     study = read_value(value, tmp_path_factory.getbasetemp())
     fashioniq = fashioniq_of(study)
-    alone = exported(scratch, study)
+    without_fashioniq = exported(scratch, study)
     after = exported(scratch, fashioniq, study)
     before = exported(scratch, study, fashioniq)
-    for release in (alone, after, before):
+    for release in (without_fashioniq, after, before):
         written = json.loads(release.files["hpfiq.json"])
         assert written == value
         assert list(written) == list(value)
@@ -238,7 +238,7 @@ def put(key: str, index: int, new: object) -> Callable[[Any], object]:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (put("preferred set", 1, "3"), "user_1.question_set_1.preferred set[1]: '3' is not one of"),
         (put("preferred set", 1, 1), "user_1.question_set_1.preferred set[1]: 1 is not one of"),
@@ -274,6 +274,6 @@ def put(key: str, index: int, new: object) -> Callable[[Any], object]:
     ],
 )
 def test_content_that_cannot_be_written_back_is_refused(
-    change: Callable[[Any], object], said: str, tmp_path: Path
+    change: Callable[[Any], object], message: str, tmp_path: Path
 ) -> None:
-    assert said in refusal(change, tmp_path)
+    assert message in refusal(change, tmp_path)

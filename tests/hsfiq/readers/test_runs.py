@@ -63,7 +63,7 @@ def jsonl(**values: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "the run is empty"),
         (" \n\n", "the run is empty"),
@@ -96,13 +96,13 @@ def jsonl(**values: object) -> str:
         (jsonl() + "\n3", "line 2: expected an object, found 3"),
     ],
 )
-def test_broken_runs(text: str, said: str, tmp_path: Path) -> None:
+def test_broken_runs(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "run"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UnreadableInput) as error:
         runs.read(path, "mine" if text.startswith('{"q":') else None)
     assert str(error.value).startswith(str(path))
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 # ------------------------------------------------------------------------------ into the database
@@ -117,14 +117,14 @@ def import_run(database: Database, path: Path, system: str | None = None) -> Imp
 def stored(database: Database) -> dict[tuple[str, str], list[str]]:
     with database.reading() as session:
         names = dict(session.execute(select(Image.id, Image.name)).all())
-        found = session.execute(
+        lists = session.execute(
             select(System.name, Query, RankedList.image_ids)
             .join(RankedList, RankedList.system_id == System.id)
             .join(Query, RankedList.query_id == Query.id)
         )
         return {
             (system, query.triplet.external_id + query.suffix): [names[key] for key in keys]
-            for system, query, keys in found
+            for system, query, keys in lists
         }
 
 
@@ -148,7 +148,7 @@ def test_the_same_run_in_another_form_adds_nothing(database: Database) -> None:
 
 @on_sqlite
 @pytest.mark.parametrize(
-    ("lists", "said"),
+    ("lists", "message"),
     [
         ({"shirt.val.9": ["s1"]}, "query 'shirt.val.9' is unknown; ids are like "),
         ({"shirt.val.0#1": ["s1"]}, "query 'shirt.val.0#1' is unknown"),
@@ -157,7 +157,7 @@ def test_the_same_run_in_another_form_adds_nothing(database: Database) -> None:
     ],
 )
 def test_a_refused_run_leaves_nothing(
-    database: Database, lists: dict[str, list[str]], said: str, tmp_path: Path
+    database: Database, lists: dict[str, list[str]], message: str, tmp_path: Path
 ) -> None:
     import_fashioniq(database)
     import_run(database, RUNS / "sprc.trec")
@@ -166,7 +166,7 @@ def test_a_refused_run_leaves_nothing(
     path.write_text(json.dumps({"shirt.val.2": ["s3"]} | lists), encoding="utf-8")
     with pytest.raises(UnreadableInput) as error:
         import_run(database, path, "SPRC")
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert stored(database) == before
 
 

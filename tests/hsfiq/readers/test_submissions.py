@@ -24,8 +24,8 @@ def write(path: Path, value: object) -> Path:
 def test_a_file_for_cirrs_server(metric: submissions.CirrMetric, tmp_path: Path) -> None:
     run = submissions.read_run(write(tmp_path / "it.json", CIRR | {"metric": metric}))
     assert (run.form, run.metric) == ("object", metric)
-    ((where, ranked),) = run.lists
-    assert where == f"{tmp_path / 'it.json'}: 12"
+    ((location, ranked),) = run.lists
+    assert location == f"{tmp_path / 'it.json'}: 12"
     assert (ranked.query_id, ranked.images) == ("12", ("a", "b"))
 
 
@@ -56,7 +56,7 @@ def test_a_query_may_be_called_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({"version": "rc2", "12": ["a"]}, "the key 'metric' is missing"),
         ({"metric": "recall", "12": ["a"]}, "the key 'version' is missing"),
@@ -70,10 +70,10 @@ def test_a_query_may_be_called_version(tmp_path: Path) -> None:
         ({"version": "rc2", "metric": "recall"}, "the run is empty"),
     ],
 )
-def test_broken_files(value: object, said: str, tmp_path: Path) -> None:
+def test_broken_files(value: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput) as error:
         submissions.read_run(write(tmp_path / "it.json", value))
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert str(tmp_path / "it.json") in str(error.value)
 
 
@@ -85,4 +85,4 @@ def test_written_files_are_read_back(tmp_path: Path) -> None:
     assert [ranked.images for _, ranked in run.lists] == [("a", "b", "c")]
     path.write_bytes(submissions.write_circo({"0": ("57413", "8")}))
     assert path.read_text() == '{"0":[57413,8]}'
-    assert [it.images for _, it in submissions.read_run(path).lists] == [("57413", "8")]
+    assert [ranked.images for _, ranked in submissions.read_run(path).lists] == [("57413", "8")]

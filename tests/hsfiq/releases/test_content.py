@@ -45,9 +45,9 @@ FILES = {
 EVERYTHING = Filters(invalid=True, failed_checks=True, min_seconds=2.0)
 
 
-def answer(score_1: int, score_2: int, preferred: int, seconds: float = 9, **more: Any) -> Answer:
+def answer(score_1: int, score_2: int, preferred: int, seconds: float = 9, **fields: Any) -> Answer:
     times = Times(NOW, NOW, NOW, seconds)
-    return Answer(score_1, score_2, preferred, times=times, **more)
+    return Answer(score_1, score_2, preferred, times=times, **fields)
 
 
 @pytest.fixture
@@ -60,23 +60,23 @@ def study(database: Database) -> Database:
     queries = make_queries(database, length=5)
     design = Design(questions_per_form=2, forms_per_participant=2, preference_ties=True, seed=1)
     key = draw(database, queries, design)
-    one, two = Seat.taken(database, key), Seat.taken(database, key)
-    first = one.question_ids
-    one.submit(first[0], answer(4, 2, 1))
-    one.submit(first[1], answer(1, 2, 2, irrelevant=True, reason="two dogs"))
-    one.answer_until(3)
-    one.submit(first[2], answer(2, 4, 1))
-    one.submit(first[3], answer(3, 3, 2))
-    second = two.question_ids
-    two.submit(second[0], answer(5, 5, 0))
-    two.submit(second[1], Skip())
-    check = two.standing().current
+    first_seat, second_seat = Seat.taken(database, key), Seat.taken(database, key)
+    first = first_seat.question_ids
+    first_seat.submit(first[0], answer(4, 2, 1))
+    first_seat.submit(first[1], answer(1, 2, 2, irrelevant=True, reason="two dogs"))
+    first_seat.answer_until(3)
+    first_seat.submit(first[2], answer(2, 4, 1))
+    first_seat.submit(first[3], answer(3, 3, 2))
+    second = second_seat.question_ids
+    second_seat.submit(second[0], answer(5, 5, 0))
+    second_seat.submit(second[1], Skip())
+    check = second_seat.standing().current
     assert check is not None
     assert check.check_id is not None
-    assert not two.try_check(check.check_id, "no idea")
-    two.pass_check(check.check_id)
-    two.submit(second[2], answer(1, 5, 1, seconds=1.0))
-    two.submit(second[2], answer(5, 1, 1, seconds=1.5), revision=1)
+    assert not second_seat.try_check(check.check_id, "no idea")
+    second_seat.pass_check(check.check_id)
+    second_seat.submit(second[2], answer(1, 5, 1, seconds=1.0))
+    second_seat.submit(second[2], answer(5, 1, 1, seconds=1.5), revision=1)
     return database
 
 
@@ -130,8 +130,10 @@ def test_kept_and_excluded_add_up_to_all_assigned_questions(study: Database) -> 
     for kind in ("hs", "hp"):
         release = release_of(study, kind, EVERYTHING)
         kept = [row["question_id"] for row in rows(release, "preferences")]
-        everything = {f"p{p}.form_{f}.{place}" for p in (1, 2) for f in (1, 2) for place in (0, 1)}
-        assert {*kept, *excluded(release)} == everything
+        question_ids = {
+            f"p{p}.form_{f}.{place}" for p in (1, 2) for f in (1, 2) for place in (0, 1)
+        }
+        assert {*kept, *excluded(release)} == question_ids
         assert len(kept) + len(excluded(release)) == 8
 
 
@@ -146,8 +148,8 @@ def test_flagged_questions_carry_scores_and_preference(study: Database) -> None:
 
 
 def test_the_latest_revision_counts(study: Database) -> None:
-    found = {row["question_id"]: row for row in rows(release_of(study), "preferences")}
-    revised = found["p2.form_2.0"]
+    by_question = {row["question_id"]: row for row in rows(release_of(study), "preferences")}
+    revised = by_question["p2.form_2.0"]
     assert (revised["score_1"], revised["preferred"], revised["revision"]) == (5, 1, 2)
     assert revised["active_seconds"] == 2.5  # of both revisions
     assert revised["submitted_at"] == NOW.isoformat()
@@ -155,11 +157,11 @@ def test_the_latest_revision_counts(study: Database) -> None:
 
 @on_sqlite
 def test_questions_record_the_check_results_of_their_form(study: Database) -> None:
-    found = {
+    failed_checks = {
         row["question_id"]: row["failed_checks"] for row in rows(release_of(study), "preferences")
     }
-    assert found["p2.form_2.0"] == 1
-    assert found["p1.form_2.0"] == 0
+    assert failed_checks["p2.form_2.0"] == 1
+    assert failed_checks["p1.form_2.0"] == 0
 
 
 @on_sqlite
@@ -168,11 +170,11 @@ def test_each_question_has_two_sets_in_their_shown_positions(study: Database) ->
     sets = {row["set_id"]: row for row in rows(release, "sets")}
     for row in rows(release, "preferences"):
         for side in (1, 2):
-            shown = sets.pop(row[f"set_{side}"])
-            assert shown["question_id"] == row["question_id"]
-            assert (shown["side"], shown["score"]) == (side, row[f"score_{side}"])
-            assert shown["system"] == row[f"system_{side}"]
-            assert len(shown["image_ids"]) == 5
+            set_row = sets.pop(row[f"set_{side}"])
+            assert set_row["question_id"] == row["question_id"]
+            assert (set_row["side"], set_row["score"]) == (side, row[f"score_{side}"])
+            assert set_row["system"] == row[f"system_{side}"]
+            assert len(set_row["image_ids"]) == 5
         assert row["system_1"] != row["system_2"]
     assert sets == {}
 
@@ -180,8 +182,8 @@ def test_each_question_has_two_sets_in_their_shown_positions(study: Database) ->
 @on_sqlite
 def test_the_queries_are_those_of_the_kept_questions(study: Database) -> None:
     release = release_of(study, "hp", EVERYTHING)
-    asked = {row["query_id"] for row in rows(release, "preferences")}
-    assert {row["query_id"] for row in rows(release, "queries")} == asked
+    query_ids = {row["query_id"] for row in rows(release, "preferences")}
+    assert {row["query_id"] for row in rows(release, "queries")} == query_ids
 
 
 def comparable(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,11 +208,11 @@ def test_parquet_and_jsonl_hold_the_same_rows(study: Database) -> None:
 @on_sqlite
 def test_every_file_is_listed_with_its_digest(database: Database) -> None:
     import_hpfiq(database)
-    for kind, more in (("hs", set()), ("hp", {"hpfiq.json"})):
+    for kind, extra_files in (("hs", set()), ("hp", {"hpfiq.json"})):
         release = release_of(database, kind)
-        assert set(release.files) == FILES | more
+        assert set(release.files) == FILES | extra_files
         manifest = json.loads(release.files["manifest.json"])
-        assert set(manifest["files"]) == FILES - {"manifest.json"} | more
+        assert set(manifest["files"]) == FILES - {"manifest.json"} | extra_files
         for name, facts in manifest["files"].items():
             data = release.files[name]
             assert facts == {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
@@ -246,12 +248,14 @@ def front_matter(release: Release) -> str:
 @on_sqlite
 def test_the_card_names_each_table_that_has_rows(database: Database) -> None:
     import_hpfiq(database)
-    whole, filtered = release_of(database), release_of(database, "hp", Filters(invalid=True))
+    unfiltered, filtered = release_of(database), release_of(database, "hp", Filters(invalid=True))
     # `datasets.load_dataset` fails on a configuration without rows.
-    assert "exclusions" not in front_matter(whole)
+    assert "exclusions" not in front_matter(unfiltered)
     assert "data_files: exclusions.parquet" in front_matter(filtered)
     for table in ("queries", "sets", "preferences"):
-        assert f"- config_name: {table}\n  data_files: {table}.parquet\n" in front_matter(whole)
+        assert f"- config_name: {table}\n  data_files: {table}.parquet\n" in front_matter(
+            unfiltered
+        )
     assert "| contradicts | 1 | 4 |" in filtered.files["README.md"].decode()
 
 
@@ -319,13 +323,13 @@ def test_importing_again_elsewhere_gives_the_same_bytes(
 ) -> None:
     """Whatever keys and tokens a database draws, and of whichever kind it is."""
     shutil.copyfile(migrated_sqlite, tmp_path / "other.db")
-    other = open_database(f"sqlite:///{tmp_path / 'other.db'}")
-    import_fashioniq(other)
-    import_hpfiq(other)
+    second_database = open_database(f"sqlite:///{tmp_path / 'other.db'}")
+    import_fashioniq(second_database)
+    import_hpfiq(second_database)
     import_fashioniq(database)
     import_hpfiq(database)
-    assert release_of(database).files == release_of(other).files
-    other.close()
+    assert release_of(database).files == release_of(second_database).files
+    second_database.close()
 
 
 def test_every_process_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -341,9 +345,9 @@ def test_every_process_gives_the_same_bytes(tmp_path: Path) -> None:
         for seed in ("1", "2")
     ]
     assert [run.wait() for run in runs] == [0, 0]
-    one, two = (
+    first, second = (
         {path.relative_to(folder): path.read_bytes() for path in folder.glob("*/*")}
         for folder in (tmp_path / "1", tmp_path / "2")
     )
-    assert len(one) == 2 * len(FILES) + 1
-    assert one == two
+    assert len(first) == 2 * len(FILES) + 1
+    assert first == second

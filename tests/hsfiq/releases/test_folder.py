@@ -46,9 +46,9 @@ def change_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_both_releases_under_releases(tmp_path: Path) -> None:
-    done = hsfiq("export", "--json")
-    assert done.code == 0
-    assert [(it["folder"], it["written"]) for it in done.result["releases"]] == [
+    command = hsfiq("export", "--json")
+    assert command.code == 0
+    assert [(release["folder"], release["written"]) for release in command.result["releases"]] == [
         ("releases/hpfiq-hs-1.0.0", True),
         ("releases/hpfiq-hp-1.0.0", True),
     ]
@@ -85,9 +85,9 @@ def test_unchanged_content_writes_nothing() -> None:
     hsfiq("export")
     hsfiq("export", "--release", "hp", "--out", "mine")
     before = contents(Path())
-    again = hsfiq("export")
-    assert again.code == 0
-    assert again.out.count("unchanged, nothing written") == 2
+    repeated = hsfiq("export")
+    assert repeated.code == 0
+    assert repeated.out.count("unchanged, nothing written") == 2
     assert hsfiq("export", "--release", "hp", "--out", "mine", "--force").code == 0
     assert contents(Path()) == before
 
@@ -96,9 +96,9 @@ def test_changed_content_needs_a_version(monkeypatch: pytest.MonkeyPatch) -> Non
     hsfiq("export")
     before = contents(Path("releases"))
     change_the_study(monkeypatch)
-    refused = hsfiq("export")
-    assert refused.code == 2
-    assert "have changed since this release; name the new release's version" in refused.err
+    command = hsfiq("export")
+    assert command.code == 2
+    assert "have changed since this release; name the new release's version" in command.err
     assert contents(Path("releases")) == before
     assert hsfiq("export", "--version", "1.1.0").code == 0
     assert Path("releases/hpfiq-hp-1.1.0/manifest.json").is_file()
@@ -113,18 +113,18 @@ def test_other_filters_are_changed_content() -> None:
 def test_versions_are_compared_as_numbers() -> None:
     hsfiq("export", "--release", "hp", "--version", "1.9.0")
     assert hsfiq("export", "--release", "hp", "--version", "1.10.0").code == 0
-    back = hsfiq("export", "--release", "hp", "--version", "1.9.1")
-    assert (back.code, back.out) == (2, "")
-    assert "--version: 1.9.1 is lower than 1.10.0" in back.err
-    found = newest_release(Path("releases"), "hp")
-    assert found == Path("releases/hpfiq-hp-1.10.0")
+    command = hsfiq("export", "--release", "hp", "--version", "1.9.1")
+    assert (command.code, command.out) == (2, "")
+    assert "--version: 1.9.1 is lower than 1.10.0" in command.err
+    newest = newest_release(Path("releases"), "hp")
+    assert newest == Path("releases/hpfiq-hp-1.10.0")
 
 
 @pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.\u0661", ""])
 def test_invalid_versions_are_refused(version: str) -> None:
-    refused = hsfiq("export", "--version", version)
-    assert refused.code == 2
-    assert "is not a version like 1.0.0" in refused.err
+    command = hsfiq("export", "--version", version)
+    assert command.code == 2
+    assert "is not a version like 1.0.0" in command.err
     assert not Path("releases").exists()
 
 
@@ -135,9 +135,9 @@ def test_another_release_is_replaced_only_with_force() -> None:
     hsfiq("export", "--release", "hp", "--out", "mine")
     before = contents(Path("mine"))
     changed = ("export", "--release", "hp", "--filter-invalid", "--out", "mine")
-    refused = hsfiq(*changed)
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err == "hsfiq: mine: holds another release; name another folder, or --force\n"
+    command = hsfiq(*changed)
+    assert (command.code, command.out) == (2, "")
+    assert command.err == "hsfiq: mine: holds another release; name another folder, or --force\n"
     assert contents(Path("mine")) == before
     assert hsfiq(*changed, "--force").code == 0
     assert contents(Path("mine")) != before
@@ -148,8 +148,8 @@ def test_a_damaged_release_is_not_replaced() -> None:
     hsfiq("export", "--release", "hp", "--out", "mine")
     with Path("mine/sets.jsonl").open("a") as file:
         file.write("\n")
-    refused = hsfiq("export", "--release", "hp", "--out", "mine")
-    assert "mine: holds something that is not a complete release" in refused.err
+    command = hsfiq("export", "--release", "hp", "--out", "mine")
+    assert "mine: holds something that is not a complete release" in command.err
     assert hsfiq("export", "--release", "hp", "--out", "mine", "--force").code == 0
     assert content_of(Path("mine")) is not None
 
@@ -164,9 +164,9 @@ def test_force_replaces_nothing_but_releases(manifest: str | None) -> None:
     if manifest is not None:
         Path("mine/manifest.json").write_text(manifest)
     before = contents(Path("mine"))
-    refused = hsfiq("export", "--release", "hp", "--out", "mine", "--force")
-    assert refused.code == 2
-    assert "mine: holds no release, and --force replaces only releases" in refused.err
+    command = hsfiq("export", "--release", "hp", "--out", "mine", "--force")
+    assert command.code == 2
+    assert "mine: holds no release, and --force replaces only releases" in command.err
     assert contents(Path("mine")) == before
 
 
@@ -176,9 +176,9 @@ def test_the_current_folder_is_not_replaced(
     (tmp_path / "empty" / "below").mkdir(parents=True)
     monkeypatch.setenv("HSFIQ_DATABASE_URL", f"sqlite:///{tmp_path / 'hsfiq.db'}")
     monkeypatch.chdir(tmp_path / "empty" / "below")
-    refused = hsfiq("export", "--release", "hp", "--out", ".")
-    assert refused.err == "hsfiq: .: is the current folder; name another folder\n"
-    assert refused.code == 2
+    command = hsfiq("export", "--release", "hp", "--out", ".")
+    assert command.err == "hsfiq: .: is the current folder; name another folder\n"
+    assert command.code == 2
     assert list((tmp_path / "empty").rglob("*")) == [Path.cwd()]
 
 
@@ -186,16 +186,16 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     Path("file").touch()
     Path("elsewhere").mkdir()
     Path("link").symlink_to("elsewhere")
-    for out, said in (
+    for out, message in (
         ("file", "file: exists and is not a folder"),
         ("link", "link: exists and is not a folder"),
         ("file/below", "file/below: cannot be written ("),
         ("/proc/release", "/proc/release: cannot be written ("),
         (tmp_path / ("x" * 300), "File name too long"),
     ):
-        refused = hsfiq("export", "--release", "hp", "--out", out)
-        assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
-        assert said in refused.err
+        command = hsfiq("export", "--release", "hp", "--out", out)
+        assert (command.code, command.out, command.err.count("\n")) == (2, "", 1)
+        assert message in command.err
     assert list(Path("elsewhere").iterdir()) == []
 
 
@@ -208,9 +208,9 @@ def test_a_full_disk_leaves_nothing(broken: str, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr("hsfiq.atomic_files.os.fsync", full)
     else:
         monkeypatch.setattr("hsfiq.atomic_files.swap_folder", full)
-    refused = hsfiq("export", "--release", "hp", "--out", "below/mine")
-    assert refused.code == 2
-    assert "cannot be written (No space left on device)" in refused.err
+    command = hsfiq("export", "--release", "hp", "--out", "below/mine")
+    assert command.code == 2
+    assert "cannot be written (No space left on device)" in command.err
     assert list(Path("below").iterdir()) == []
 
 

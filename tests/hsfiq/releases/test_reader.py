@@ -98,8 +98,8 @@ def test_an_impossible_answer(tmp_path: Path, change: Row, what: str) -> None:
 
 
 def test_a_missing_column(tmp_path: Path) -> None:
-    without = {name: value for name, value in QUERY.items() if name != "reference_id"}
-    release = write(tmp_path, queries=without)
+    incomplete = {name: value for name, value in QUERY.items() if name != "reference_id"}
+    release = write(tmp_path, queries=incomplete)
     with pytest.raises(UnreadableInput) as error:
         read_queries(release)
     assert (error.value.where, error.value.what) == (

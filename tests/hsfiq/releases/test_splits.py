@@ -32,7 +32,7 @@ from tests.hsfiq.samples import HPFIQ, hsfiq, rows
 from tests.studies import OTHER, Seat, draw, make_queries, own_environment
 
 HALF: dict[SplitBy, Split] = {
-    by: Split(by, seed=1, test_share=0.5) for by in ("triplet", "participant", "both")
+    unit: Split(unit, seed=1, test_share=0.5) for unit in ("triplet", "participant", "both")
 }
 
 
@@ -80,12 +80,12 @@ def sides(read: Callable[[str], list[dict[str, Any]]]) -> dict[str, Side]:
     """What `read` finds in the tables for each part, knowing nothing of how it was drawn."""
     triplets = {row["query_id"]: row["triplet_id"] for row in read("queries")}
     answered = {row["question_id"]: row for row in read("preferences")}
-    found: dict[str, Side] = defaultdict(lambda: Side(set(), set()))
+    by_part: dict[str, Side] = defaultdict(lambda: Side(set(), set()))
     for row in read("splits"):
         question = answered[row["question_id"]]
-        found[row["part"]].triplets.add(triplets[question["query_id"]])
-        found[row["part"]].participants.add(question["participant_id"])
-    return found
+        by_part[row["part"]].triplets.add(triplets[question["query_id"]])
+        by_part[row["part"]].participants.add(question["participant_id"])
+    return by_part
 
 
 # ---------------------------------------------------------------------------------- what is drawn
@@ -94,9 +94,9 @@ def sides(read: Callable[[str], list[dict[str, Any]]]) -> dict[str, Side]:
 def test_every_question_of_the_release_has_a_part_in_its_order(study: Database) -> None:
     for split in HALF.values():
         release = release_of(study, split)
-        asked = [row["question_id"] for row in rows(release, "preferences")]
-        assert [row["question_id"] for row in rows(release, "splits")] == asked
-        assert len(asked) == 19
+        question_ids = [row["question_id"] for row in rows(release, "preferences")]
+        assert [row["question_id"] for row in rows(release, "splits")] == question_ids
+        assert len(question_ids) == 19
 
 
 def test_by_triplet_both_orders_of_the_captions_are_in_one_part(study: Database) -> None:
@@ -160,7 +160,7 @@ questions = st.lists(
     ),
     min_size=1,
     max_size=40,
-).map(lambda drawn: [question(*it, number) for number, it in enumerate(drawn)])
+).map(lambda drawn: [question(*values, number) for number, values in enumerate(drawn)])
 splits = st.builds(
     Split,
     st.sampled_from(["triplet", "participant", "both"]),
@@ -171,24 +171,24 @@ splits = st.builds(
 
 @given(questions, splits, st.randoms(use_true_random=False))
 def test_the_parts_are_what_the_definition_says_in_any_order(
-    asked: list[QuestionRow], split: Split, random: Random
+    questions: list[QuestionRow], split: Split, random: Random
 ) -> None:
     try:
-        drawn = draw_split(asked, split)
+        drawn = draw_split(questions, split)
     except NothingToDo:
         return
-    for it in asked:
-        by_triplet = it.query.triplet_id in drawn.triplets
-        by_participant = it.participant_id in drawn.participants
-        held = {
+    for row in questions:
+        by_triplet = row.query.triplet_id in drawn.triplets
+        by_participant = row.participant_id in drawn.participants
+        memberships = {
             "triplet": [by_triplet],
             "participant": [by_participant],
             "both": [by_triplet, by_participant],
         }[split.by]
-        part = "test" if all(held) else "unused" if any(held) else "train"
-        assert drawn.parts[it.question_id] == part
+        part = "test" if all(memberships) else "unused" if any(memberships) else "train"
+        assert drawn.parts[row.question_id] == part
     assert {"train", "test"} <= set(drawn.parts.values())
-    assert draw_split(random.sample(asked, len(asked)), split).parts == drawn.parts
+    assert draw_split(random.sample(questions, len(questions)), split).parts == drawn.parts
 
 
 @given(st.sets(st.integers(0, 500), min_size=10), st.integers(), st.data())
@@ -197,22 +197,22 @@ def test_a_study_that_grows_keeps_what_it_has_held_out(
 ) -> None:
     split = Split("triplet", seed, 0.3)
     ids = sorted(map(str, numbers))
-    fewer = data.draw(st.lists(st.sampled_from(ids), unique=True, min_size=5))
-    before, after = held_out(fewer, "triplet", split), held_out(ids, "triplet", split)
+    some_ids = data.draw(st.lists(st.sampled_from(ids), unique=True, min_size=5))
+    before, after = held_out(some_ids, "triplet", split), held_out(ids, "triplet", split)
     assert len(after) == round(0.3 * len(ids))
     # Only the end of the draw moves: never does one come in for another that goes.
-    still = after.intersection(fewer)
-    assert still <= before or before <= still
+    remaining = after.intersection(some_ids)
+    assert remaining <= before or before <= remaining
 
 
 def test_seeds_draw_different_splits_with_about_the_requested_shares() -> None:
     ids = [f"shirt.val.{number}" for number in range(1000)]
     drawn = {held_out(ids, "triplet", Split("triplet", seed)) for seed in range(20)}
     assert len(drawn) == 20
-    assert {len(held) for held in drawn} == {200}
+    assert {len(sample) for sample in drawn} == {200}
     # Each id is held out by one seed in five; 20 seeds x 1,000 ids, so 4,000 in all.
-    often = [sum(id_ in held for held in drawn) for id_ in ids]
-    assert max(often) <= 14
+    counts = [sum(id_ in sample for sample in drawn) for id_ in ids]
+    assert max(counts) <= 14
 
 
 def test_the_draw_never_changes() -> None:
@@ -241,7 +241,11 @@ def test_card_croissant_and_manifest_describe_it(study: Database) -> None:
         assert f"| {part} | {count} |\n" in card
     croissant = json.loads(release.files["croissant.json"])
     assert "splits.parquet" in {file["name"] for file in croissant["distribution"]}
-    (fields,) = [it["field"] for it in croissant["recordSet"] if it["name"] == "splits"]
+    (fields,) = [
+        record_set["field"]
+        for record_set in croissant["recordSet"]
+        if record_set["name"] == "splits"
+    ]
     assert [field["name"] for field in fields] == ["question_id", "part"]
     assert {"splits.parquet", "splits.jsonl"} <= set(manifest_of(release)["files"])
     parquet = pq.read_table(io.BytesIO(release.files["splits.parquet"])).to_pylist()
@@ -281,7 +285,7 @@ def test_invalid_shares_are_refused(share: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("split", "said"),
+    ("split", "message"),
     [
         (Split("triplet", 0, 0.5), "--split triplet: a split needs two triplets, and there is one"),
         (
@@ -295,25 +299,27 @@ def test_invalid_shares_are_refused(share: float) -> None:
         (Split("both", 0, 0.5), "--split both: a split needs two triplets"),
     ],
 )
-def test_too_little_to_split(split: Split, said: str) -> None:
+def test_too_little_to_split(split: Split, message: str) -> None:
     """One triplet in three spellings, judged by three."""
-    asked = [question(f"p{n}", "a.val.0", suffix, n) for n, suffix in enumerate(["", "~", "#1"])]
-    with pytest.raises(NothingToDo) as refused:
-        draw_split(asked, split)
-    assert str(refused.value).startswith(said)
+    questions = [
+        question(f"p{n}", "a.val.0", suffix, n) for n, suffix in enumerate(["", "~", "#1"])
+    ]
+    with pytest.raises(NothingToDo) as error_info:
+        draw_split(questions, split)
+    assert str(error_info.value).startswith(message)
 
 
 def test_a_part_that_would_be_empty() -> None:
     """Each of two judges a triplet of their own: some draws hold out one's and the other."""
-    asked = [question("p1", "a.val.0", "", 0), question("p2", "a.val.1", "", 0)]
+    questions = [question("p1", "a.val.0", "", 0), question("p2", "a.val.1", "", 0)]
     outcomes: set[str] = set()
     for seed in range(20):
         try:
-            outcomes.update(draw_split(asked, Split("both", seed, 0.5)).parts.values())
-        except NothingToDo as refused:
-            outcomes.add(str(refused))
-    said = "--split both: no question is left to {}; choose another --test-share or --split-seed"
-    assert outcomes == {"train", "test", said.format("train")}
+            outcomes.update(draw_split(questions, Split("both", seed, 0.5)).parts.values())
+        except NothingToDo as refusal:
+            outcomes.add(str(refusal))
+    message = "--split both: no question is left to {}; choose another --test-share or --split-seed"
+    assert outcomes == {"train", "test", message.format("train")}
 
 
 # ------------------------------------------------------------------------------- nothing may leak
@@ -325,35 +331,35 @@ Change = Callable[[list[dict[str, Any]]], object]
 def replant(folder: Path, name: str, change: Change) -> None:
     """Rewrite a table of the release with its rows changed."""
     path = folder / f"{name}.parquet"
-    schema, found = pq.read_schema(path), pq.read_table(path).to_pylist()
-    change(found)
-    pq.write_table(pa.Table.from_pylist(found, schema=schema), path)
+    schema, rows = pq.read_schema(path), pq.read_table(path).to_pylist()
+    change(rows)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
 
 
 @pytest.fixture
 def write(study: Database, tmp_path: Path) -> Callable[[SplitBy], Path]:
     """Write the study's release with a split; its folder."""
-    return lambda by: write_release(release_of(study, HALF[by]), tmp_path / by).folder
+    return lambda unit: write_release(release_of(study, HALF[unit]), tmp_path / unit).folder
 
 
-def put(question_id: str, part: str) -> Change:
+def set_part(question_id: str, part: str) -> Change:
     """Put a question into a part."""
 
-    def change(found: list[dict[str, Any]]) -> None:
-        (row,) = [row for row in found if row["question_id"] == question_id]
+    def change(rows: list[dict[str, Any]]) -> None:
+        (row,) = [row for row in rows if row["question_id"] == question_id]
         row["part"] = part
 
     return change
 
 
 def table(folder: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(folder / f"{name}.parquet").to_pylist()
-    return found
+    rows: list[dict[str, Any]] = pq.read_table(folder / f"{name}.parquet").to_pylist()
+    return rows
 
 
 def test_a_drawn_split_has_no_leak(write: Callable[[SplitBy], Path]) -> None:
-    for by in HALF:
-        folder = write(by)
+    for unit in HALF:
+        folder = write(unit)
         expected = {row["question_id"]: row["part"] for row in table(folder, "splits")}
         assert verify_no_leak(folder) == expected
 
@@ -367,14 +373,14 @@ def test_a_planted_triplet_fails_loudly(write: Callable[[SplitBy], Path]) -> Non
         for row in table(folder, "preferences")
         if row["query_id"].endswith("~") and parts[row["question_id"]] == "test"
     )
-    replant(folder, "splits", put(planted["question_id"], "train"))
-    with pytest.raises(HsfiqError) as refused:
+    replant(folder, "splits", set_part(planted["question_id"], "train"))
+    with pytest.raises(HsfiqError) as error_info:
         verify_no_leak(folder)
     triplet = planted["query_id"].removesuffix("~")
     assert f"triplet {triplet} leaks: question {planted['question_id']} is in train, question " in (
-        str(refused.value)
+        str(error_info.value)
     )
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize("spelled", ["{}~", "{}#2", "another"])
@@ -390,13 +396,13 @@ def test_a_triplet_is_also_identified_by_its_queries(
         if row["query_id"].endswith("~") and parts[row["question_id"]] == "train"
     )
 
-    def rename(found: list[dict[str, Any]]) -> None:
-        (row,) = [row for row in found if row["query_id"] == query]
+    def rename(rows: list[dict[str, Any]]) -> None:
+        (row,) = [row for row in rows if row["query_id"] == query]
         row["triplet_id"] = spelled.format(row["triplet_id"])
 
     replant(folder, "queries", rename)
     assert verify_no_leak(folder) == parts
-    replant(folder, "splits", put(question, "test"))
+    replant(folder, "splits", set_part(question, "test"))
     with pytest.raises(HsfiqError, match=f"triplet {query[:-1]} leaks"):
         verify_no_leak(folder)
 
@@ -407,7 +413,7 @@ def test_a_planted_participant_fails_loudly(write: Callable[[SplitBy], Path]) ->
     planted = next(
         row for row in table(folder, "preferences") if parts[row["question_id"]] == "train"
     )
-    replant(folder, "splits", put(planted["question_id"], "test"))
+    replant(folder, "splits", set_part(planted["question_id"], "test"))
     with pytest.raises(HsfiqError, match=f"participant {planted['participant_id']} leaks"):
         verify_no_leak(folder)
 
@@ -416,27 +422,27 @@ def test_by_both_a_triplet_and_a_participant_each_fail(write: Callable[[SplitBy]
     """Each question goes to each part: exactly what leaks by the tables is refused."""
     folder = write("both")
     before = (folder / "splits.parquet").read_bytes()
-    said = set()
+    leaks = set()
     for question in verify_no_leak(folder):
         for part in ("train", "test"):
             (folder / "splits.parquet").write_bytes(before)
-            replant(folder, "splits", put(question, part))
-            found = sides(partial(table, folder))
+            replant(folder, "splits", set_part(question, part))
+            by_part = sides(partial(table, folder))
             leaking = {
-                f"triplet {id_}" for id_ in found["train"].triplets & found["test"].triplets
+                f"triplet {id_}" for id_ in by_part["train"].triplets & by_part["test"].triplets
             } | {
                 f"participant {id_}"
-                for id_ in found["train"].participants & found["test"].participants
+                for id_ in by_part["train"].participants & by_part["test"].participants
             }
             if not leaking:
                 verify_no_leak(folder)
                 continue
-            with pytest.raises(HsfiqError) as refused:
+            with pytest.raises(HsfiqError) as error_info:
                 verify_no_leak(folder)
-            named = str(refused.value).split(": ")[1].removesuffix(" leaks")
+            named = str(error_info.value).split(": ")[1].removesuffix(" leaks")
             assert named in leaking
-            said.add(named.split(" ")[0])
-    assert said == {"triplet", "participant"}
+            leaks.add(named.split(" ")[0])
+    assert leaks == {"triplet", "participant"}
 
 
 def test_a_split_that_does_not_fit_its_release(write: Callable[[SplitBy], Path]) -> None:
@@ -444,16 +450,16 @@ def test_a_split_that_does_not_fit_its_release(write: Callable[[SplitBy], Path])
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     first = table(folder, "splits")[0]["question_id"]
     changes: list[tuple[str, Change, str]] = [
-        ("splits", lambda found: found.pop(0), f"lacks question {first}"),
-        ("splits", lambda found: found.append(found[0]), f"holds question {first} twice"),
-        ("splits", put(first, "dev"), f"question {first} has part 'dev'"),
-        ("splits", lambda found: found[0].update(part=None), "column part holds nulls"),
-        ("preferences", lambda found: found.pop(0), f"{first} is not in the release"),
-        ("queries", lambda found: found.clear(), "lacks query shirt.val."),
+        ("splits", lambda rows: rows.pop(0), f"lacks question {first}"),
+        ("splits", lambda rows: rows.append(rows[0]), f"holds question {first} twice"),
+        ("splits", set_part(first, "dev"), f"question {first} has part 'dev'"),
+        ("splits", lambda rows: rows[0].update(part=None), "column part holds nulls"),
+        ("preferences", lambda rows: rows.pop(0), f"{first} is not in the release"),
+        ("queries", lambda rows: rows.clear(), "lacks query shirt.val."),
     ]
-    for name, change, said in changes:
+    for name, change, message in changes:
         replant(folder, name, change)
-        with pytest.raises(UnreadableInput, match=said):
+        with pytest.raises(UnreadableInput, match=message):
             verify_no_leak(folder)
         (folder / f"{name}.parquet").write_bytes(before[f"{name}.parquet"])
 
@@ -469,9 +475,9 @@ def test_a_split_that_cannot_be_read(write: Callable[[SplitBy], Path], study: Da
     (folder / "splits.parquet").unlink()
     with pytest.raises(UnreadableInput, match=r"splits\.parquet: there is no such file"):
         verify_no_leak(folder)
-    whole = write_release(release_of(study), folder.parent / "whole").folder
+    intact = write_release(release_of(study), folder.parent / "whole").folder
     with pytest.raises(UnreadableInput, match=r"manifest\.json: describes no split"):
-        verify_no_leak(whole)
+        verify_no_leak(intact)
 
 
 # ------------------------------------------------------------------------------------ the command
@@ -490,23 +496,23 @@ HALVED = ("export", "--release", "hp", "--split", "triplet", "--test-share", "0.
 
 @pytest.mark.usefixtures("in_folder")
 def test_export_writes_and_reports_the_split() -> None:
-    done = hsfiq(*HALVED, "--split-seed", "3", "--json")
-    (release,) = done.result["releases"]
+    command = hsfiq(*HALVED, "--split-seed", "3", "--json")
+    (release,) = command.result["releases"]
     manifest = json.loads(Path(release["folder"], "manifest.json").read_text())
     assert release["split"] == manifest["split"]
     assert (release["split"]["seed"], release["split"]["test_share"]) == (3, 0.5)
     verify_no_leak(Path(release["folder"]))
-    again = hsfiq(*HALVED, "--split-seed", "3")
-    assert "unchanged, nothing written" in again.out
-    assert "  split by triplet\n    train" in again.out
+    repeated = hsfiq(*HALVED, "--split-seed", "3")
+    assert "unchanged, nothing written" in repeated.out
+    assert "  split by triplet\n    train" in repeated.out
 
 
 @pytest.mark.usefixtures("in_folder")
 def test_another_split_is_changed_content() -> None:
     assert hsfiq("export", "--release", "hp").code == 0
-    refused = hsfiq(*HALVED)
-    assert (refused.code, refused.out) == (2, "")
-    assert "the answers, filters or split have changed since this release" in refused.err
+    command = hsfiq(*HALVED)
+    assert (command.code, command.out) == (2, "")
+    assert "the answers, filters or split have changed since this release" in command.err
     assert hsfiq(*HALVED, "--version", "1.1.0").code == 0
     assert hsfiq(*HALVED).code == 0
     assert hsfiq(*HALVED, "--split-seed", "1").code == 2
@@ -514,7 +520,7 @@ def test_another_split_is_changed_content() -> None:
 
 @pytest.mark.usefixtures("in_folder")
 def test_refusals_are_one_line() -> None:
-    for options, code, said in (
+    for options, code, message in (
         (("--split-seed", "1"), 2, "--split-seed: needs --split; give --split as well"),
         (("--test-share", "0.2"), 2, "--test-share: needs --split; give --split as well"),
         (("--split", "both", "--test-share", "1"), 2, "--test-share: 1.0 is not between"),
@@ -522,9 +528,9 @@ def test_refusals_are_one_line() -> None:
         (("--split", "query"), 2, "--split"),
         (("--split", "participant"), 1, "--test-share: 0.2 of 2 participants leaves none to test"),
     ):
-        refused = hsfiq("export", *options)
-        assert (refused.code, refused.out, refused.err.count("\n")) == (code, "", 1)
-        assert said in refused.err
+        command = hsfiq("export", *options)
+        assert (command.code, command.out, command.err.count("\n")) == (code, "", 1)
+        assert message in command.err
     assert not Path("releases").exists()
 
 
@@ -537,12 +543,12 @@ def test_every_process_draws_the_same() -> None:
         check=True,
     )
     assert hsfiq(*HALVED, "--out", "here").code == 0
-    one, two = (
+    first, second = (
         {path.name: path.read_bytes() for path in Path(place).iterdir()}
         for place in ("there", "here")
     )
-    assert "splits.parquet" in one
-    assert one == two
+    assert "splits.parquet" in first
+    assert first == second
 
 
 # --------------------------------------------------------------------------- the published answers
@@ -568,8 +574,8 @@ def test_repeated_published_triplets_stay_in_one_part(
                 part = parts[f"{user}.{name}.{place}"]
                 images[reference, target].append(part)
                 texts[reference, tuple(sorted(text.lower().split()))].add(part)
-    twice = [found for found in images.values() if len(found) == 2]
-    assert (len(images), len(twice)) == (1710, 290)
-    assert all(len(set(found)) == 1 for found in images.values())
-    assert all(len(found) == 1 for found in texts.values())
-    assert sum(found[0] == "test" for found in images.values()) == 342
+    repeated = [parts for parts in images.values() if len(parts) == 2]
+    assert (len(images), len(repeated)) == (1710, 290)
+    assert all(len(set(parts)) == 1 for parts in images.values())
+    assert all(len(parts) == 1 for parts in texts.values())
+    assert sum(parts[0] == "test" for parts in images.values()) == 342

@@ -87,13 +87,13 @@ def written(folder: Path, text: str) -> Path:
 def mistakes(folder: Path, text: str) -> list[str]:
     """What is wrong with a file, without its path."""
     path = written(folder, text)
-    with pytest.raises(ConfigErrors) as refused:
+    with pytest.raises(ConfigErrors) as error_info:
         read_config(path)
-    assert str(refused.value) == "\n".join(refused.value.lines)
-    for line in refused.value.lines:
+    assert str(error_info.value) == "\n".join(error_info.value.lines)
+    for line in error_info.value.lines:
         assert line.startswith(f"{path}: ")
         assert "\n" not in line
-    return [line.removeprefix(f"{path}: ") for line in refused.value.lines]
+    return [line.removeprefix(f"{path}: ") for line in error_info.value.lines]
 
 
 # --------------------------------------------------------------------------------- what is right
@@ -130,8 +130,8 @@ def test_texts_may_be_in_files_beside_the_config(
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts/guidelines.md").write_text("# Look\n\ntwice 옷", encoding="utf-8")
     (tmp_path / "consent.md").write_text("I do.", encoding="utf-8")
-    more = 'guidelines = "texts/guidelines.md"\nconsent = "consent.md"\n'
-    config = read_config(written(tmp_path, SHORTEST + more))
+    texts = 'guidelines = "texts/guidelines.md"\nconsent = "consent.md"\n'
+    config = read_config(written(tmp_path, SHORTEST + texts))
     assert config.study.guidelines == "# Look\n\ntwice 옷"
     assert config.study.consent == "I do."
 
@@ -223,7 +223,7 @@ def test_all_mistakes_are_named_at_once_each_with_its_line(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("", ["line 1: study.name: is missing", "line 1: study.title: is missing"]),
         ('[study]\nname = "a"\ntitle = "  "', ["line 3: study.title: is empty"]),
@@ -249,10 +249,10 @@ def test_all_mistakes_are_named_at_once_each_with_its_line(tmp_path: Path) -> No
         ("a = " + "[" * 10_000, [""]),
     ],
 )  # fmt: skip
-def test_mistakes_one_by_one(tmp_path: Path, text: str, said: list[str]) -> None:
-    found = mistakes(tmp_path, text)
-    assert len(found) == len(said)
-    for line, beginning in zip(found, said, strict=True):
+def test_mistakes_one_by_one(tmp_path: Path, text: str, expected: list[str]) -> None:
+    lines = mistakes(tmp_path, text)
+    assert len(lines) == len(expected)
+    for line, beginning in zip(lines, expected, strict=True):
         assert beginning in line
 
 
@@ -262,12 +262,12 @@ def test_a_missing_text_is_named_with_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(None, "there is no such file"), (b"\xff\xfe", "this is not UTF-8")]
+    ("content", "message"), [(None, "there is no such file"), (b"\xff\xfe", "this is not UTF-8")]
 )
-def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None, message: str) -> None:
     if content is not None:
         (tmp_path / "study.toml").write_bytes(content)
-    with pytest.raises(UnreadableInput, match=said):
+    with pytest.raises(UnreadableInput, match=message):
         read_config(tmp_path / "study.toml")
 
 

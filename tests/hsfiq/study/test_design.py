@@ -114,12 +114,12 @@ def test_sets_are_the_top_of_the_lists_in_their_order(database: Database) -> Non
             for row in session.scalars(select(RankedList))
         }
         for pair in session.scalars(select(Pair).where(Pair.study_id == study)):
-            for shown in (pair.first, pair.second):
-                assert shown.system_id is not None
-                found = [(member.rank, member.image_id) for member in shown.images]
-                whole = lists[pair.query_id, shown.system_id]
-                assert len(whole) == 3
-                assert found == list(enumerate(whole[:2]))
+            for retrieved_set in (pair.first, pair.second):
+                assert retrieved_set.system_id is not None
+                members = [(member.rank, member.image_id) for member in retrieved_set.images]
+                ranked = lists[pair.query_id, retrieved_set.system_id]
+                assert len(ranked) == 3
+                assert members == list(enumerate(ranked[:2]))
 
 
 # ------------------------------------------------------------------------------------------ sides
@@ -170,8 +170,8 @@ def test_forms_are_full_except_the_last_and_of_one_category(database: Database) 
 
 def test_each_query_is_asked_once(database: Database) -> None:
     queries = make_queries(database, {"shirt": 16})
-    asked = [row[3] for row in drawn(database, draw(database, queries))]
-    assert sorted(asked) == sorted(queries)
+    query_ids = [row[3] for row in drawn(database, draw(database, queries))]
+    assert sorted(query_ids) == sorted(queries)
 
 
 def test_each_form_begins_with_its_sum(database: Database) -> None:
@@ -196,8 +196,10 @@ def test_categories_may_be_mixed(database: Database) -> None:
         of_query = dict(kinds.all())
     seat = Seat.taken(database, study)
     assert seat.participant().category is None
-    met = {tuple(of_query[row[3]] for row in rows if row[0] == number) for number in range(12)}
-    assert any(len(set(categories)) > 1 for categories in met)
+    form_categories = {
+        tuple(of_query[row[3]] for row in rows if row[0] == number) for number in range(12)
+    }
+    assert any(len(set(categories)) > 1 for categories in form_categories)
 
 
 def test_each_form_but_the_first_begins_with_its_sum_if_the_study_asks(database: Database) -> None:
@@ -208,7 +210,7 @@ def test_each_form_but_the_first_begins_with_its_sum_if_the_study_asks(database:
 
 @given(
     n_triplets=st.integers(1, 25),
-    twice=st.floats(0, 1),
+    repeat_rate=st.floats(0, 1),
     per_form=st.integers(1, 5),
     forms=st.integers(1, 3),
     annotators=st.integers(1, 5),
@@ -219,7 +221,7 @@ def test_each_form_but_the_first_begins_with_its_sum_if_the_study_asks(database:
 @settings(deadline=None)
 def test_overlap_is_exact_and_no_participant_gets_a_triplet_twice(
     n_triplets: int,
-    twice: float,
+    repeat_rate: float,
     per_form: int,
     forms: int,
     annotators: int,
@@ -228,7 +230,7 @@ def test_overlap_is_exact_and_no_participant_gets_a_triplet_twice(
     seed: int,
 ) -> None:
     rng = Random(seed)
-    triplets = [n for n in range(n_triplets) for _ in range(1 + (rng.random() < twice))]
+    triplets = [n for n in range(n_triplets) for _ in range(1 + (rng.random() < repeat_rate))]
     pairs = [
         DrawnPair(number, number, triplet, "dress" if triplet % 3 else "shirt")
         for number, triplet in enumerate(triplets)
@@ -242,8 +244,8 @@ def test_overlap_is_exact_and_no_participant_gets_a_triplet_twice(
     )
     dealt = batches(pairs, config(design), rng)
     for batch in dealt:
-        seen = [pair.triplet_id for pair in batch]
-        assert 1 <= len(seen) == len(set(seen)) <= per_form * forms
+        triplet_ids = [pair.triplet_id for pair in batch]
+        assert 1 <= len(triplet_ids) == len(set(triplet_ids)) <= per_form * forms
         assert categories == "mixed" or len({pair.category for pair in batch}) == 1
     copies = Counter(pair.pair_id for batch in dealt for pair in batch)
     assert set(copies) == set(range(len(pairs)))
@@ -276,7 +278,7 @@ def test_copies_of_a_pair_share_it_and_go_to_different_people(database: Database
 def test_both_orders_of_a_triplet_go_to_different_people(database: Database) -> None:
     queries = make_queries(database, {"shirt": 20}, both_orders=True)
     study = draw(database, queries)
-    met: list[set[int]] = []
+    triplet_sets: list[set[int]] = []
     while True:
         try:
             seat = Seat.taken(database, study)
@@ -287,8 +289,8 @@ def test_both_orders_of_a_triplet_go_to_different_people(database: Database) -> 
                 load_question(session, key).pair.query.triplet_id for key in seat.question_ids
             ]
         assert len(set(triplets)) == len(triplets) == 4
-        met.append(set(triplets))
-    assert len(met) >= 9  # hardly a question is lost to that rule
+        triplet_sets.append(set(triplets))
+    assert len(triplet_sets) >= 9  # hardly a question is lost to that rule
 
 
 # ------------------------------------------------------------------------------------------- seed
@@ -307,12 +309,12 @@ def test_a_seed_draws_the_same_study_again(database: Database) -> None:
         )
         for number, seed in enumerate((5, 5, 6))
     ]
-    first, again, other = (
+    first, second, other_seed = (
         (drawn(database, study), checks_of(database, study), orders_of(database, study))
         for study in studies
     )
-    assert first == again
-    assert first != other
+    assert first == second
+    assert first != other_seed
     pairs = [systems_of(database, study) for study in studies]
     assert pairs[0] == pairs[1]
     assert pairs[0] != pairs[2]
@@ -348,15 +350,15 @@ def test_ranked_images_have_no_order_of_their_own(database: Database) -> None:
 def test_shuffled_images_are_stored_permutations(database: Database) -> None:
     queries = make_queries(database, {"shirt": 24}, length=4)
     study = draw(database, queries, replace(SMALL, k=4, image_order="shuffled"))
-    orders = [order for both in orders_of(database, study) for order in both]
+    orders = [order for pair_orders in orders_of(database, study) for order in pair_orders]
     assert all(sorted(order or []) == [0, 1, 2, 3] for order in orders)
     assert len({tuple(order or []) for order in orders}) > 12
     with database.reading() as session:
         for key in session.scalars(select(Question.id)):
             question = load_question(session, key)
             for side, order in ((1, question.order_1), (2, question.order_2)):
-                shown = shown_images(question, side)
-                assert [image.rank for image in shown] == order
+                images = shown_images(question, side)
+                assert [image.rank for image in images] == order
 
 
 # ------------------------------------------------------------------------------------------ checks
@@ -380,27 +382,27 @@ def test_gold_pairs_have_an_obvious_winner(database: Database) -> None:
         gold = session.scalars(select(Check).join(Check.form).where(Check.kind == "gold")).all()
         assert len(gold) == 2 * 12
         forms = session.scalars(select(Form).where(Form.study_id == study)).all()
-        met = {form.batch: Counter[int]() for form in forms}
+        counts = {form.batch: Counter[int]() for form in forms}
         for question in session.scalars(select(Question)):
-            met[question.form.batch][question.pair.query.triplet_id] += 1
+            counts[question.form.batch][question.pair.query.triplet_id] += 1
         for check in gold:
             assert check.question_id is not None
             question = session.get_one(Question, check.question_id)
             assert question.place == check.place
             triplet = question.pair.query.triplet
             assert triplet.category == check.form.category
-            assert met[check.form.batch][triplet.id] == 1
-            shown = shown_sets(question)
-            winner, loser = shown if check.expected == "1" else shown[::-1]
+            assert counts[check.form.batch][triplet.id] == 1
+            pair_sets = shown_sets(question)
+            winner, loser = pair_sets if check.expected == "1" else pair_sets[::-1]
             assert winner.system_id is loser.system_id is None
             assert winner.images[0].image_id == triplet.target_id
-            found = {triplet.reference_id, triplet.target_id}
+            used_images = {triplet.reference_id, triplet.target_id}
             for images in session.scalars(
                 select(RankedList.image_ids).where(RankedList.query_id == question.pair.query_id)
             ):
-                found.update(images)
+                used_images.update(images)
             assert len({member.image_id for member in loser.images}) == 2
-            assert not found.intersection(member.image_id for member in loser.images)
+            assert not used_images.intersection(member.image_id for member in loser.images)
             assert all(
                 member.image.name.partition("-")[0] != triplet.category for member in loser.images
             )
@@ -421,23 +423,23 @@ def test_repeated_pairs_return_later_with_sides_swapped(
         for check in repeats:
             assert check.question_id is not None
             assert check.repeats_id is not None
-            again = session.get_one(Question, check.question_id)
+            repeat = session.get_one(Question, check.question_id)
             first = session.get_one(Question, check.repeats_id)
-            assert again.place == check.place
-            assert (again.form_id, again.pair_id) == (first.form_id, first.pair_id)
-            assert again.swapped is not first.swapped
-            assert (again.order_1, again.order_2) == (first.order_2, first.order_1)
-            assert again.place > first.place
+            assert repeat.place == check.place
+            assert (repeat.form_id, repeat.pair_id) == (first.form_id, first.pair_id)
+            assert repeat.swapped is not first.swapped
+            assert (repeat.order_1, repeat.order_2) == (first.order_2, first.order_1)
+            assert repeat.place > first.place
             if size == 10:
-                assert again.place - first.place >= 3
+                assert repeat.place - first.place >= 3
 
 
 # ------------------------------------------------------------------------------------ which queries
 
 
-def chosen(database: Database, **wanted: Any) -> list[int]:
+def chosen(database: Database, **options: Any) -> list[int]:
     with database.reading() as session:
-        queries = Queries(**({"dataset": "small"} | wanted))
+        queries = Queries(**({"dataset": "small"} | options))
         return chosen_queries(session, config(queries=queries))
 
 
@@ -456,31 +458,31 @@ def test_a_sample_is_drawn_by_the_seed(database: Database) -> None:
     assert len(set(sample)) == 8
     assert set(sample) <= set(queries)
     with database.reading() as session:
-        other = config(replace(SMALL, seed=7), queries=Queries(dataset="small", sample=8))
-        assert chosen_queries(session, other) != sample
+        other_config = config(replace(SMALL, seed=7), queries=Queries(dataset="small", sample=8))
+        assert chosen_queries(session, other_config) != sample
 
 
 def test_only_queries_with_a_list_of_every_system_are_used(database: Database) -> None:
     queries = make_queries(database)
     with database.writing() as session:
-        late = System(name="late")
-        session.add(late)
+        new_system = System(name="late")
+        session.add(new_system)
         session.flush()
         images = session.scalars(select(RankedList.image_ids)).first()
-        session.add(RankedList(system_id=late.id, query_id=queries[3], image_ids=images))
+        session.add(RankedList(system_id=new_system.id, query_id=queries[3], image_ids=images))
     assert chosen(database) == [queries[3]]
     assert chosen(database, systems=SYSTEMS) == queries
 
 
 def test_systems_of_other_datasets_are_not_used(database: Database) -> None:
     queries = make_queries(database)
-    other = make_queries(database, systems=("delta", "epsilon"), dataset="other")
+    other_queries = make_queries(database, systems=("delta", "epsilon"), dataset="other")
     assert chosen(database) == queries
-    assert chosen(database, dataset="other") == other
+    assert chosen(database, dataset="other") == other_queries
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("options", "message"),
     [
         ({"dataset": "big"}, "queries.dataset: no dataset is called 'big'; there are small"),
         ({"systems": ("alpha", "omega")}, "queries.systems: no system is called 'omega'; there"),
@@ -489,12 +491,14 @@ def test_systems_of_other_datasets_are_not_used(database: Database) -> None:
         ({"sample": 9}, "queries.sample: asks for 9 queries of 8"),
     ],
 )
-def test_missing_choices_are_named(database: Database, wanted: dict[str, Any], said: str) -> None:
+def test_missing_choices_are_named(
+    database: Database, options: dict[str, Any], message: str
+) -> None:
     make_queries(database)
-    with pytest.raises(ConfigError) as refused:
-        chosen(database, **wanted)
-    assert str(refused.value).startswith(said)
-    assert said.startswith(refused.value.where)
+    with pytest.raises(ConfigError) as error_info:
+        chosen(database, **options)
+    assert str(error_info.value).startswith(message)
+    assert message.startswith(error_info.value.where)
 
 
 @pytest.mark.parametrize("systems", [(), ("alone",)])
@@ -541,14 +545,14 @@ def test_the_papers_size_is_drawn_in_seconds(database: Database) -> None:
             for n, query in enumerate(queries)
             for system in systems
         )
-    wanted = config(
+    study_config = config(
         Design(image_order="shuffled", annotators_per_query=2, overlap_share=0.1),
         checks=Checks(gold=2, repeated=2),
         queries=Queries(dataset="large", sample=3_050),
     )
     began = monotonic()
     with database.writing() as session:
-        study = draw_study(session, wanted, chosen_queries(session, wanted))
+        study = draw_study(session, study_config, chosen_queries(session, study_config))
     assert monotonic() - began < 30
     with database.reading() as session:
         progress = progress_of(session, session.get_one(Study, study.id))
@@ -568,12 +572,12 @@ def refusal(
     """The one line by which a design is refused; nothing of it may be left."""
     with database.reading() as session:
         before = [len(session.scalars(select(table)).all()) for table in (Study, Pair, Question)]
-    with pytest.raises(ConfigError) as refused, database.writing() as session:
+    with pytest.raises(ConfigError) as error_info, database.writing() as session:
         draw_study(session, config(design, name, checks), queries)
     with database.reading() as session:
         after = [len(session.scalars(select(table)).all()) for table in (Study, Pair, Question)]
     assert after == before
-    line = str(refused.value)
+    line = str(error_info.value)
     assert "\n" not in line
     return line
 
