@@ -76,12 +76,10 @@ def test_a_repeated_pair_is_passed_by_the_same_set_again(
 ) -> None:
     seat = make_seat(database, Checks(arithmetic=False, repeated=1))
     check, other_check = checks_of(database, seat, "repeat")
-    assert (
-        check.repeats_id
-        and check.question_id
-        and other_check.repeats_id
-        and other_check.question_id
-    )  # noqa: PT018
+    assert check.repeats_id
+    assert check.question_id
+    assert other_check.repeats_id
+    assert other_check.question_id
     choices = {check.repeats_id: first, check.question_id: second}
     answer(seat, choices | {other_check.repeats_id: 1, other_check.question_id: 2})
     assert outcomes(database) == [("repeat", passed), ("repeat", True)]

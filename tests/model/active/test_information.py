@@ -19,15 +19,15 @@ from hsfiq.model.preference.likelihood import preference_loss, score_loss
 THRESHOLDS = torch.tensor([-1.5, -0.5, 0.4, 1.3], dtype=torch.float64)
 
 
-def made(seed: int, opinions: int, pairs: int, each: int) -> tuple[Tensor, Tensor]:
+def random_opinions(seed: int, opinions: int, pairs: int, per_pair: int) -> tuple[Tensor, Tensor]:
     """Latents [J, P, A] and weights [P, A]."""
     generator = torch.Generator().manual_seed(seed)
-    latents = torch.randn(opinions, pairs, each, generator=generator, dtype=torch.float64)
-    weights = torch.rand(pairs, each, generator=generator, dtype=torch.float64)
+    latents = torch.randn(opinions, pairs, per_pair, generator=generator, dtype=torch.float64)
+    weights = torch.rand(pairs, per_pair, generator=generator, dtype=torch.float64)
     return latents, weights
 
 
-def whole(latents: Tensor, weights: Tensor, places: list[int]) -> float:
+def total_information(latents: Tensor, weights: Tensor, places: list[int]) -> float:
     """The twin: 1/2 log det(I + W^(1/2) C W^(1/2)) of all answers to these pairs, written out."""
     values = latents[:, places].flatten(1)  # [J, n A]
     covariance = torch.cov(values.T)  # [n A, n A]
@@ -41,46 +41,50 @@ def whole(latents: Tensor, weights: Tensor, places: list[int]) -> float:
     seed=st.integers(0, 999),
     opinions=st.integers(2, 7),
     pairs=st.integers(1, 9),
-    each=st.sampled_from([1, 3]),
+    per_pair=st.sampled_from([1, 3]),
 )
 def test_chosen_gains_add_up_to_the_determinant(
-    seed: int, opinions: int, pairs: int, each: int
+    seed: int, opinions: int, pairs: int, per_pair: int
 ) -> None:
-    latents, weights = made(seed, opinions, pairs, each)
+    latents, weights = random_opinions(seed, opinions, pairs, per_pair)
     information = Information(latents, weights)
-    taken: list[int] = []
+    chosen: list[int] = []
     for place in torch.randperm(pairs).tolist():
         gain = float(information.gains([place])[0])
-        expected = whole(latents, weights, [*taken, place]) - whole(latents, weights, taken)
+        expected = total_information(latents, weights, [*chosen, place]) - total_information(
+            latents, weights, chosen
+        )
         assert gain == pytest.approx(expected, abs=1e-9)
         assert gain >= 0
         information.take(place)
-        taken.append(place)
-    assert information.total == pytest.approx(whole(latents, weights, taken), abs=1e-9)
+        chosen.append(place)
+    assert information.total == pytest.approx(total_information(latents, weights, chosen), abs=1e-9)
 
 
 @given(seed=st.integers(0, 999))
 @settings(deadline=None, max_examples=30)
 def test_the_best_is_the_best_of_all_tried(seed: int) -> None:
-    latents, weights = made(seed, 5, 8, 3)
+    latents, weights = random_opinions(seed, 5, 8, 3)
     information = Information(latents, weights)
-    taken: list[int] = []
-    left = list(range(8))
+    chosen: list[int] = []
+    candidates = list(range(8))
     for _ in range(4):
-        totals = {place: whole(latents, weights, [*taken, place]) for place in left}
-        best = information.take_best(left)
+        totals = {
+            place: total_information(latents, weights, [*chosen, place]) for place in candidates
+        }
+        best = information.take_best(candidates)
         assert totals[best] == pytest.approx(max(totals.values()), abs=1e-12)
-        taken.append(best)
-        left.remove(best)
+        chosen.append(best)
+        candidates.remove(best)
 
 
 def test_repeating_a_question_gives_less_information() -> None:
-    latents, weights = made(3, 6, 1, 3)
-    twice = Information(latents.repeat(1, 2, 1), weights.repeat(2, 1))
-    first, second = twice.gains([0, 1]).tolist()
+    latents, weights = random_opinions(3, 6, 1, 3)
+    doubled = Information(latents.repeat(1, 2, 1), weights.repeat(2, 1))
+    first, second = doubled.gains([0, 1]).tolist()
     assert first == second
-    twice.take(0)
-    assert float(twice.gains([1])[0]) < first
+    doubled.take(0)
+    assert float(doubled.gains([1])[0]) < first
 
 
 def test_agreeing_samples_give_no_information() -> None:
@@ -99,8 +103,8 @@ def test_mutual_information_of_a_nearly_sure_scorer() -> None:
 
     exact = float(entropy(shares.mean()) - entropy(shares).mean())
     weights = preference_information(latents.mean(dim=0).flatten(), 0.0)
-    found = float(Information(latents, weights.unsqueeze(1)).gains([0])[0])
-    assert found == pytest.approx(exact, rel=0.05)
+    information = float(Information(latents, weights.unsqueeze(1)).gains([0])[0])
+    assert information == pytest.approx(exact, rel=0.05)
 
 
 # ---------------------------------------------------------------------------- Fisher's information
@@ -111,12 +115,12 @@ def test_of_a_score_is_the_expected_curvature_of_its_loss(latent: float) -> None
     def loss(value: Tensor, score: int) -> Tensor:
         return score_loss(value.reshape(1), torch.tensor([score]), THRESHOLDS)[0]
 
-    at, total = torch.tensor(latent, dtype=torch.float64), 0.0
+    point, total = torch.tensor(latent, dtype=torch.float64), 0.0
     for score in range(1, 6):
-        slope = torch.func.grad(loss)(at, score)
-        total += math.exp(-float(loss(at, score))) * float(slope) ** 2
-    found = score_information(at.reshape(1), THRESHOLDS)
-    assert float(found[0]) == pytest.approx(total, rel=1e-9)
+        slope = torch.func.grad(loss)(point, score)
+        total += math.exp(-float(loss(point, score))) * float(slope) ** 2
+    information = score_information(point.reshape(1), THRESHOLDS)
+    assert float(information[0]) == pytest.approx(total, rel=1e-9)
 
 
 @pytest.mark.parametrize(("margin", "bias"), list(product((-3.0, 0.0, 1.2), (0.0, 0.6))))
@@ -125,16 +129,18 @@ def test_of_a_preference_is_the_mean_over_which_set_is_set_1(margin: float, bias
         logits = (sign * value + bias).reshape(1)
         return preference_loss(logits, torch.tensor([preferred]), None)[0]
 
-    at, total = torch.tensor(margin, dtype=torch.float64), 0.0
+    point, total = torch.tensor(margin, dtype=torch.float64), 0.0
     for sign, preferred in product((1.0, -1.0), (1, 2)):
-        slope = float(torch.func.grad(loss)(at, preferred, sign))
-        total += math.exp(-float(loss(at, preferred, sign))) * slope**2 / 2
-    assert float(preference_information(at.reshape(1), bias)[0]) == pytest.approx(total, rel=1e-9)
+        slope = float(torch.func.grad(loss)(point, preferred, sign))
+        total += math.exp(-float(loss(point, preferred, sign))) * slope**2 / 2
+    assert float(preference_information(point.reshape(1), bias)[0]) == pytest.approx(
+        total, rel=1e-9
+    )
 
 
 def test_far_from_every_threshold_the_information_is_zero_not_nan() -> None:
-    found = score_information(torch.tensor([-800.0, 800.0], dtype=torch.float64), THRESHOLDS)
-    assert found.tolist() == [0.0, 0.0]
+    information = score_information(torch.tensor([-800.0, 800.0], dtype=torch.float64), THRESHOLDS)
+    assert information.tolist() == [0.0, 0.0]
 
 
 # ----------------------------------------------------------------------------------------- latents
@@ -146,7 +152,9 @@ def test_each_scorer_by_its_own_prior() -> None:
         AnswerPrior(FITTED, 2.0, 0.3, 5.0, tuple(THRESHOLDS.tolist())),
         AnswerPrior(FITTED, 4.0, 0.1, 7.0, tuple((THRESHOLDS + 1).tolist())),
     ]
-    views = [(it.double(), prior) for it, prior in zip(scores, priors, strict=True)]
+    views = [
+        (scorer_scores.double(), prior) for scorer_scores, prior in zip(scores, priors, strict=True)
+    ]
     latents, weights = latents_of_answers(views, torch.tensor([[0, 1]]))
     level = float(THRESHOLDS.mean())
     first = [2 * (0.1 - 0.4), 5 * 0.1 - level, 5 * 0.4 - level]

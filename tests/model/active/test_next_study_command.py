@@ -60,27 +60,33 @@ def test_a_sample_without_dropout_is_the_sets_score(answered: Answered) -> None:
     loaded = load_scorer(answered.init, None, CPU)
     sets = read_sets(answered.release)[:40]
     files = {path.stem: path for path in answered.pictures.iterdir()}
-    inference, there = encode_images(loaded, files, answered.cache, CPU, Callback())
-    possible = [PossibleSet(it.reference, it.text, it.images) for it in sets]
-    found = opinions(possible, None, loaded.recipe.pooling, inference)
-    scored = score_sets(sets, there, loaded.recipe.pooling, inference)
-    assert found.shape == (1, 40)
-    assert found[0].tolist() == pytest.approx([score for _, score in scored.sets], abs=1e-6)
+    inference, encoded = encode_images(loaded, files, answered.cache, CPU, Callback())
+    possible = [
+        PossibleSet(released_set.reference, released_set.text, released_set.images)
+        for released_set in sets
+    ]
+    sampled = opinions(possible, None, loaded.recipe.pooling, inference)
+    scored = score_sets(sets, encoded, loaded.recipe.pooling, inference)
+    assert sampled.shape == (1, 40)
+    assert sampled[0].tolist() == pytest.approx([score for _, score in scored.sets], abs=1e-6)
 
 
 def test_dropout_keeps_the_score_on_average(answered: Answered) -> None:
     loaded = load_scorer(answered.init, None, CPU)
-    sets = [PossibleSet(it.reference, it.text, it.images) for it in read_sets(answered.release)]
+    sets = [
+        PossibleSet(released_set.reference, released_set.text, released_set.images)
+        for released_set in read_sets(answered.release)
+    ]
     files = {path.stem: path for path in answered.pictures.iterdir()}
     inference, _ = encode_images(loaded, files, answered.cache, CPU, Callback())
     drawing = torch.Generator().manual_seed(1)
-    found = opinions(sets, drawing, loaded.recipe.pooling, inference)
+    sampled = opinions(sets, drawing, loaded.recipe.pooling, inference)
     plain = opinions(sets, None, loaded.recipe.pooling, inference)[0]
-    assert found.shape == (SAMPLES, len(sets))
-    assert found.std(dim=0).min() > 0
-    assert torch.corrcoef(torch.stack([found.mean(dim=0), plain]))[0, 1] > 0.8
-    again = opinions(sets, torch.Generator().manual_seed(1), loaded.recipe.pooling, inference)
-    assert torch.equal(found, again)
+    assert sampled.shape == (SAMPLES, len(sets))
+    assert sampled.std(dim=0).min() > 0
+    assert torch.corrcoef(torch.stack([sampled.mean(dim=0), plain]))[0, 1] > 0.8
+    repeated = opinions(sets, torch.Generator().manual_seed(1), loaded.recipe.pooling, inference)
+    assert torch.equal(sampled, repeated)
 
 
 def test_masks_drop_a_share_and_rescale_the_rest() -> None:
@@ -96,9 +102,9 @@ def test_prior_of_a_retrained_scorer_is_its_fitted_answer_model(
     answered: Answered, retrained: Path
 ) -> None:
     prior = prior_of(load_scorer(retrained, None, CPU))
-    said = json.loads((retrained / ANSWER_MODEL).read_text())["after"]
-    assert (prior.source, prior.slope) == (FITTED, said["slope"]["value"])
-    assert prior.thresholds == tuple(it["value"] for it in said["thresholds"])
+    fitted = json.loads((retrained / ANSWER_MODEL).read_text())["after"]
+    assert (prior.source, prior.slope) == (FITTED, fitted["slope"]["value"])
+    assert prior.thresholds == tuple(threshold["value"] for threshold in fitted["thresholds"])
     before = prior_of(load_scorer(answered.init, None, CPU))
     assert (before.source, before.thresholds) == (OWN, None)
     assert before.slope == pytest.approx(1 / 0.07)
@@ -122,9 +128,9 @@ def test_missing_or_broken_answer_model_is_refused(
 
 def test_one_scorer_by_dropout(answered: Answered, retrained: Path, study: str) -> None:
     words = ("--scorer", retrained, "--release", answered.release, "--json")
-    made = next_study(answered, study, *words)
-    assert made.code == 0
-    result = made.result
+    command = next_study(answered, study, *words)
+    assert command.code == 0
+    result = command.result
     assert (result["study"], result["pairs"], result["questions"]) == (f"{NAME}-2", 12, 12)
     assert set(result["categories"].values()) == {4}
     assert set(result["systems"].values()) == {6}
@@ -148,16 +154,16 @@ def test_an_ensemble_and_the_same_choice_again(
     assert first["chosen_by"]["opinions"] == 2
     assert first["chosen_by"]["law"] == FITTED
     shutil.copyfile(answered.pictures.parent / "hsfiq.db", tmp_path / "other.db")
-    again = next_study(answered, f"sqlite:///{tmp_path / 'other.db'}", *words, "--json").result
-    assert again == first
+    second = next_study(answered, f"sqlite:///{tmp_path / 'other.db'}", *words, "--json").result
+    assert second == first
     text = next_study(answered, study, *words, "--name", "third", "--study", NAME)
     assert f"(ensemble; {FITTED})" in text.out
 
 
 def test_an_ensemble_of_one_kind(answered: Answered, retrained: Path, study: str) -> None:
-    ran = next_study(answered, study, "--scorer", retrained, "--scorer", answered.init)
-    assert (ran.code, ran.out) == (2, "")
-    assert "retrain all scorers of an ensemble, or none" in ran.err
+    command = next_study(answered, study, "--scorer", retrained, "--scorer", answered.init)
+    assert (command.code, command.out) == (2, "")
+    assert "retrain all scorers of an ensemble, or none" in command.err
 
 
 def test_random_choice_with_a_scorer_reports_its_information(
@@ -175,31 +181,33 @@ def test_no_study_is_made_without_images(
 ) -> None:
     (tmp_path / "empty").mkdir()
     before = files_below(tmp_path)
-    ran = next_study(answered, study, "--scorer", retrained, words[0], tmp_path / words[1])
-    assert (ran.code, ran.out) == (2, "")
-    assert len(ran.err.splitlines()) == 1
+    command = next_study(answered, study, "--scorer", retrained, words[0], tmp_path / words[1])
+    assert (command.code, command.out) == (2, "")
+    assert len(command.err.splitlines()) == 1
     assert files_below(tmp_path) == before
 
 
 def test_same_scorer_twice_is_refused(answered: Answered, retrained: Path, study: str) -> None:
-    ran = next_study(answered, study, "--scorer", retrained, "--scorer", retrained / "last.json")
-    assert ran.code == 2
-    assert "is the same scorer as" in ran.err
+    command = next_study(
+        answered, study, "--scorer", retrained, "--scorer", retrained / "last.json"
+    )
+    assert command.code == 2
+    assert "is the same scorer as" in command.err
 
 
 def test_pairs_that_lack_an_image_are_excluded(answered: Answered, tmp_path: Path) -> None:
-    garments = [it.image_id for it in catalogue(generator(1, "catalogue"), 4)][:8]
+    garments = [garment.image_id for garment in catalogue(generator(1, "catalogue"), 4)][:8]
     write_images(catalogue(generator(1, "catalogue"), 4)[:8], tmp_path / "images")
     next((tmp_path / "images").glob(f"{garments[7]}.*")).unlink()
     sets = tuple(
-        PossibleSet(garments[0], "is red", (one, other))
-        for one, other in ((garments[1], garments[2]), (garments[3], garments[4]),
+        PossibleSet(garments[0], "is red", (first, second))
+        for first, second in ((garments[1], garments[2]), (garments[3], garments[4]),
                            (garments[5], garments[7]))
     )  # fmt: skip
     pairs = tuple(
         Candidate(1, 1, "dress", (i + 1, j + 1), (i, j)) for i, j in ((0, 1), (0, 2), (1, 2))
     )
-    found = uncertainty(
+    result = uncertainty(
         [answered.init],
         ScorerPaths(images=tmp_path / "images", cache=answered.cache),
         Candidates(sets, pairs, {1: "a", 2: "b", 3: "c"}, 0, 0),
@@ -207,6 +215,6 @@ def test_pairs_that_lack_an_image_are_excluded(answered: Answered, tmp_path: Pat
         device=CPU,
         callback=Callback(),
     )
-    assert found.pairs == pairs[:1]
-    assert found.missing == (garments[7],)
-    assert found.latents.shape == (SAMPLES, 1, 1)
+    assert result.pairs == pairs[:1]
+    assert result.missing == (garments[7],)
+    assert result.latents.shape == (SAMPLES, 1, 1)

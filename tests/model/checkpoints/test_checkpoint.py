@@ -49,13 +49,13 @@ def value_of(folder: Path, name: str = "last") -> int:
 
 def test_a_saved_checkpoint_is_read_back(tmp_path: Path) -> None:
     saved = save(tmp_path / "run", "last", {"value": 3, "words": "é"}, parts_of(3))
-    found = read(tmp_path / "run")
-    assert found == saved
-    assert found.about["words"] == "é"
+    loaded = read(tmp_path / "run")
+    assert loaded == saved
+    assert loaded.about["words"] == "é"
     for part, tensors in parts_of(3).items():
-        again = found.tensors(part)
-        assert again.keys() == tensors.keys()
-        assert all(again[name].equal(tensors[name]) for name in tensors)
+        loaded_tensors = loaded.tensors(part)
+        assert loaded_tensors.keys() == tensors.keys()
+        assert all(loaded_tensors[name].equal(tensors[name]) for name in tensors)
 
 
 def test_saving_again_replaces_it(tmp_path: Path) -> None:
@@ -80,10 +80,10 @@ def test_tensors_have_the_permissions_of_other_files(tmp_path: Path) -> None:
 
 
 def test_the_same_weights_have_the_same_name(tmp_path: Path) -> None:
-    one = save(tmp_path / "a", "last", {"value": 1}, parts_of(1))
-    other = save(tmp_path / "b", "best", {}, {"scorer": parts_of(1)["scorer"]})
-    assert one.sha256 == other.sha256
-    assert save(tmp_path / "b", "best", {}, {"scorer": parts_of(2)["scorer"]}) != other
+    first = save(tmp_path / "a", "last", {"value": 1}, parts_of(1))
+    second = save(tmp_path / "b", "best", {}, {"scorer": parts_of(1)["scorer"]})
+    assert first.sha256 == second.sha256
+    assert save(tmp_path / "b", "best", {}, {"scorer": parts_of(2)["scorer"]}) != second
 
 
 # --------------------------------------------------------------------------------------- kill -9
@@ -139,9 +139,9 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path, n_bytes: int) -> 
     with no_file_beyond(n_bytes), pytest.raises((UnreadableInput, OSError)) as failed:
         save(tmp_path, "last", {"value": 2, "long": "x" * 130_000}, parts_of(2))
     assert "\n" not in str(failed.value)
-    left = files_below(tmp_path)
-    assert before.items() <= left.items()
-    assert not any("draft" in name for name in left)
+    remaining = files_below(tmp_path)
+    assert before.items() <= remaining.items()
+    assert not any("draft" in name for name in remaining)
     assert value_of(tmp_path) == 1
 
 
@@ -152,7 +152,7 @@ def tensors_file(folder: Path) -> Path:
     return next(folder.glob("last-scorer-*.safetensors"))
 
 
-def cut(folder: Path) -> None:
+def cut_tensors(folder: Path) -> None:
     path = tensors_file(folder)
     path.write_bytes(path.read_bytes()[:-100])
 
@@ -188,40 +188,49 @@ def write_an_invalid_name(folder: Path) -> None:
 
 
 BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
-    "cut": (cut, "is not the file that last.json names: cut or changed"),
+    "cut": (cut_tensors, "is not the file that last.json names: cut or changed"),
     "changed": (change_a_byte, "is not the file that last.json names: cut or changed"),
     "missing": (remove_tensors, "is missing, and last.json needs it"),
     "rubbish": (write_an_invalid_name, "holds no tensors"),
-    "no JSON": (lambda it: rewrite(it, '{"format": 1'), "is no checkpoint's JSON file"),
-    "no text": (lambda it: (it / "last.json").write_bytes(b"\xff\xfe\0"), "is no checkpoint's JS"),
-    "a list": (lambda it: rewrite(it, "[1]"), "is no checkpoint of format 1"),
-    "nothing": (lambda it: rewrite(it, "{}"), "is no checkpoint of format 1"),
-    "another format": (lambda it: replaced(it, format=2), "is no checkpoint of format 1"),
-    "no files": (lambda it: replaced(it, files={}), "is no checkpoint of format 1"),
-    "odd files": (lambda it: replaced(it, files={"scorer": 1}), "is no checkpoint of format 1"),
-    "half a file": (
-        lambda it: replaced(it, files={"scorer": {"file": "x"}}),
+    "no JSON": (lambda folder: rewrite(folder, '{"format": 1'), "is no checkpoint's JSON file"),
+    "no text": (
+        lambda folder: (folder / "last.json").write_bytes(b"\xff\xfe\0"),
+        "is no checkpoint's JS",
+    ),
+    "a list": (lambda folder: rewrite(folder, "[1]"), "is no checkpoint of format 1"),
+    "nothing": (lambda folder: rewrite(folder, "{}"), "is no checkpoint of format 1"),
+    "another format": (lambda folder: replaced(folder, format=2), "is no checkpoint of format 1"),
+    "no files": (lambda folder: replaced(folder, files={}), "is no checkpoint of format 1"),
+    "odd files": (
+        lambda folder: replaced(folder, files={"scorer": 1}),
         "is no checkpoint of format 1",
     ),
-    "no JSON file": (lambda it: (it / "last.json").unlink(), "holds no best.json or last.json"),
+    "half a file": (
+        lambda folder: replaced(folder, files={"scorer": {"file": "x"}}),
+        "is no checkpoint of format 1",
+    ),
+    "no JSON file": (
+        lambda folder: (folder / "last.json").unlink(),
+        "holds no best.json or last.json",
+    ),
 }
 
 
-@pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_checkpoint_is_refused(drawn: Drawn, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_checkpoint_is_refused(drawn: Drawn, tmp_path: Path, fault: str) -> None:
     folder = tmp_path / "init"
     save(folder, "last", {"value": 1}, parts_of(1))
-    spoil, said = BROKEN[how]
+    spoil, message = BROKEN[fault]
     spoil(folder)
 
-    with pytest.raises(UnreadableInput) as refused:
+    with pytest.raises(UnreadableInput) as error_info:
         read(folder).tensors("scorer")
-    assert said in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert message in str(error_info.value)
+    assert "\n" not in str(error_info.value)
 
     command = hsfiq(*options(drawn, tmp_path / "out", "--init", folder))
     assert (command.code, command.out) == (2, "")
-    assert command.last_line == f"hsfiq: {refused.value}"
+    assert command.last_line == f"hsfiq: {error_info.value}"
     assert not (tmp_path / "out").exists()
 
 
@@ -236,12 +245,12 @@ def test_a_checkpoint_of_another_encoder_is_refused(drawn: Drawn, tmp_path: Path
 
 def test_a_missing_checkpoint_is_refused(drawn: Drawn, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for init, said in (
+    for init, message in (
         (tmp_path / "empty", "holds no best.json or last.json: no checkpoint"),
         (tmp_path / "absent.json", "there is no such checkpoint; name a run's folder"),
     ):
         command = hsfiq(*options(drawn, tmp_path / "out", "--init", init))
-        assert (command.code, command.last_line) == (2, f"hsfiq: {init}: {said}")
+        assert (command.code, command.last_line) == (2, f"hsfiq: {init}: {message}")
         assert not (tmp_path / "out").exists()
 
 
@@ -293,16 +302,20 @@ steps = st.lists(
 
 @given(steps)
 def test_an_epochs_loss_is_the_mean_over_its_triplets(
-    taken: list[tuple[int, float, float]],
+    batches: list[tuple[int, float, float]],
 ) -> None:
     progress = Progress()
-    for n, loss, accuracy in taken:
+    for n, loss, accuracy in batches:
         progress.count(n, loss, accuracy)
     progress = Progress(**json.loads(json.dumps(vars(progress))))  # as a checkpoint keeps it
     progress.end_epoch()
-    each = [(loss, accuracy) for n, loss, accuracy in taken for _ in range(n)]
-    assert progress.epochs[0]["loss"] == pytest.approx(sum(it[0] for it in each) / len(each))
-    assert progress.epochs[0]["accuracy"] == pytest.approx(sum(it[1] for it in each) / len(each))
+    per_triplet = [(loss, accuracy) for n, loss, accuracy in batches for _ in range(n)]
+    assert progress.epochs[0]["loss"] == pytest.approx(
+        sum(values[0] for values in per_triplet) / len(per_triplet)
+    )
+    assert progress.epochs[0]["accuracy"] == pytest.approx(
+        sum(values[1] for values in per_triplet) / len(per_triplet)
+    )
     assert (progress.epoch, progress.step, progress.n) == (1, 0, 0)
 
 

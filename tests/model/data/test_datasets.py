@@ -59,8 +59,8 @@ def fashioniq_folder(tmp_path: Path) -> Path:
             entries = [entry(*pair) for pair in TRIPLETS[category, split]]
             write_json(folder / "captions" / f"cap.{category}.{split}.json", entries)
             write_json(folder / "image_splits" / f"split.{category}.{split}.json", images[split])
-        asked = [{"candidate": "x", "captions": ["a", "b"]}]
-        write_json(folder / "captions" / f"cap.{category}.test.json", asked)
+        test_entries = [{"candidate": "x", "captions": ["a", "b"]}]
+        write_json(folder / "captions" / f"cap.{category}.test.json", test_entries)
         write_json(folder / "image_splits" / f"split.{category}.test.json", ["x"])
     return folder
 
@@ -90,11 +90,15 @@ def test_fashioniq_with_all_images(fashioniq_folder: Path) -> None:
     data = fashioniq(fashioniq_folder, None, "targets")
     assert data.name == "fashioniq"
     assert data.train[0] == Example("dress.train.0", "d1", "d2", ("is red", "has dots"), "dress")
-    assert [it.triplet_id for it in data.train] == [
+    assert [example.triplet_id for example in data.train] == [
         *("dress.train.0", "dress.train.1", "dress.train.2"),
         *("shirt.train.0", "shirt.train.1"),
     ]
-    assert [it.triplet_id for it in data.val] == ["dress.val.0", "dress.val.1", "shirt.val.0"]
+    assert [example.triplet_id for example in data.val] == [
+        "dress.val.0",
+        "dress.val.1",
+        "shirt.val.0",
+    ]
     assert data.pools == {"dress": ("d2", "d3", "d4"), "shirt": ("s2", "s3")}
     assert data.corpora == {"dress": ("e1", "e2", "e3"), "shirt": ("s3", "t1", "t2")}
     assert (data.missing, data.dropped, data.incomplete) == ((), (), ())
@@ -113,8 +117,8 @@ def test_the_whole_corpus_as_the_pool(fashioniq_folder: Path) -> None:
 
 def test_an_image_named_twice_is_one_candidate(fashioniq_folder: Path) -> None:
     write_pictures(fashioniq_folder / "images", ALL)
-    twice = [entry("d1", "d2"), entry("d3", "d2"), entry("d2", "d3")]
-    write_json(fashioniq_folder / "captions" / "cap.dress.train.json", twice)
+    entries = [entry("d1", "d2"), entry("d3", "d2"), entry("d2", "d3")]
+    write_json(fashioniq_folder / "captions" / "cap.dress.train.json", entries)
     split = ["e1", "e2", "e1", "e3"]
     write_json(fashioniq_folder / "image_splits" / "split.dress.val.json", split)
     data = fashioniq(fashioniq_folder, None, "targets")
@@ -133,12 +137,12 @@ def test_missing_images_are_named(fashioniq_folder: Path, tmp_path: Path) -> Non
         Incomplete("pool", "dress", 3, 5),
         Incomplete("corpus", "dress", 2, 3),
     )
-    first, *rest = missing_lines(data)
+    first, *other_lines = missing_lines(data)
     assert first == (
         "3 of 13 images are missing, 2 of 8 triplets are left out for them "
         "(missing_images.txt names both)"
     )
-    assert rest == [
+    assert other_lines == [
         "pool dress: 3 of 5 images",
         "corpus dress: 2 of 3 images; recall on it is not comparable with published figures",
     ]
@@ -183,7 +187,7 @@ def test_no_remaining_validation_triplet(fashioniq_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("absent", "said"),
+    ("absent", "message"),
     [
         (["dress.train", "shirt.train"], "no captions of split 'train'; there are test, val"),
         (["dress.val", "shirt.val"], "no captions of split 'val'; there are test, train"),
@@ -193,11 +197,11 @@ def test_no_remaining_validation_triplet(fashioniq_folder: Path) -> None:
         ),
     ],
 )
-def test_a_missing_split(fashioniq_folder: Path, absent: list[str], said: str) -> None:
+def test_a_missing_split(fashioniq_folder: Path, absent: list[str], message: str) -> None:
     write_pictures(fashioniq_folder / "images", ALL)
     for name in absent:
         (fashioniq_folder / "captions" / f"cap.{name}.json").unlink()
-    with pytest.raises(UnreadableInput, match=said):
+    with pytest.raises(UnreadableInput, match=message):
         fashioniq(fashioniq_folder, None, "targets")
 
 
@@ -205,17 +209,17 @@ def test_a_triplet_without_a_target(fashioniq_folder: Path) -> None:
     write_pictures(fashioniq_folder / "images", ALL)
     entries = [entry("d1", "d2"), {"candidate": "d1", "captions": ["a", "b"]}]
     write_json(fashioniq_folder / "captions" / "cap.dress.train.json", entries)
-    said = r"cap\.dress\.train\.json: triplet dress\.train\.1 has no target"
-    with pytest.raises(UnreadableInput, match=said):
+    message = r"cap\.dress\.train\.json: triplet dress\.train\.1 has no target"
+    with pytest.raises(UnreadableInput, match=message):
         fashioniq(fashioniq_folder, None, "targets")
 
 
 @pytest.mark.shared
 def test_the_real_folders_have_no_training_split(shared: Path, tmp_path: Path) -> None:
-    said = "no captions of split 'train'; there are"
-    with pytest.raises(UnreadableInput, match=f"fashioniq: {said} val"):
+    message = "no captions of split 'train'; there are"
+    with pytest.raises(UnreadableInput, match=f"fashioniq: {message} val"):
         fashioniq(shared / "data" / "fashioniq", tmp_path, "targets")
-    with pytest.raises(UnreadableInput, match=f"cirr: {said} test1, val"):
+    with pytest.raises(UnreadableInput, match=f"cirr: {message} test1, val"):
         cirr(shared / "data" / "cirr", tmp_path, "corpus")
 
 
@@ -228,7 +232,7 @@ def test_cirr(cirr_folder: Path) -> None:
         Example("0", "a", "b", ("show two dogs",), "cirr"),
         Example("1", "b", "c", ("show two dogs",), "cirr"),
     )
-    assert [it.triplet_id for it in data.val] == ["10"]
+    assert [example.triplet_id for example in data.val] == ["10"]
     assert data.pools == {"cirr": ("a", "b", "c", "d")}
     assert data.corpora == {"cirr": ("v", "w", "x")}
     assert data.images["w"] == cirr_folder / "img_raw" / "val" / "w.png"
@@ -258,19 +262,21 @@ def test_the_drawn_catalogue(drawn_data: TrainingData) -> None:
     assert drawn_data.missing == ()
     assert all(path.is_file() for path in drawn_data.images.values())
     for examples in (drawn_data.train, drawn_data.val):
-        assert all(garment_of(it.target).category == it.pool for it in examples)
-        assert all(len(it.captions) == 2 for it in examples)
+        assert all(garment_of(example.target).category == example.pool for example in examples)
+        assert all(len(example.captions) == 2 for example in examples)
 
 
 def test_held_out_garments_are_no_candidates(drawn_data: TrainingData) -> None:
     for name in drawn_data.pools:
-        assert {target_split(it) for it in garments_of(drawn_data.pools[name])} == {"train"}
-        assert {target_split(it) for it in garments_of(drawn_data.corpora[name])} == {
+        assert {target_split(garment) for garment in garments_of(drawn_data.pools[name])} == {
+            "train"
+        }
+        assert {target_split(garment) for garment in garments_of(drawn_data.corpora[name])} == {
             *("train", "val")
         }
-    assert not any(it.held_out for it in garments_of(tuple(drawn_data.images)))
+    assert not any(garment.held_out for garment in garments_of(tuple(drawn_data.images)))
     _, triplets = draw_dataset(3, 20, 30)
-    targets = {it.target.image_id for it in triplets if it.split == "test"}
+    targets = {triplet.target.image_id for triplet in triplets if triplet.split == "test"}
     assert len(targets) == 6
     assert not targets & set(drawn_data.images)
 
@@ -286,7 +292,7 @@ def test_the_same_seed_draws_the_same(drawn_data: TrainingData, drawn_folder: Pa
 def test_drawn_targets_as_the_pool(drawn_data: TrainingData, drawn_folder: Path) -> None:
     data = drawn(drawn_folder, 3, 20, 30, "targets")
     for name, pool in data.pools.items():
-        targets = dict.fromkeys(it.target for it in data.train if it.pool == name)
+        targets = dict.fromkeys(example.target for example in data.train if example.pool == name)
         assert pool == tuple(targets)
 
 
@@ -308,7 +314,7 @@ def sound() -> TrainingData:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"pools": {"p": ("a", "c")}}, "it: triplet 0: its target 'b' is not in the pool 'p'"),
         ({"pools": {"q": ("a", "b")}}, "it: triplet 0: its target 'b' is not in the pool 'p'"),
@@ -317,8 +323,8 @@ def sound() -> TrainingData:
         ({"pools": {"p": ()}}, "it: pool 'p': has 0 images,"),
     ],
 )
-def test_invalid_records_are_refused(changed: dict[str, Any], said: str) -> None:
-    with pytest.raises(UnreadableInput, match=said):
+def test_invalid_records_are_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnreadableInput, match=message):
         replace(sound(), **changed)
 
 
@@ -331,12 +337,14 @@ NAMES = st.sampled_from("abcdef")
     st.lists(NAMES, unique=True),
     st.sets(NAMES),
 )
-def test_coverage_by_hand(pairs: list[tuple[str, str]], pool: list[str], there: set[str]) -> None:
+def test_coverage_by_hand(
+    pairs: list[tuple[str, str]], pool: list[str], available: set[str]
+) -> None:
     examples = tuple(Example(str(i), r, t, ("x",), "p") for i, (r, t) in enumerate(pairs))
-    left = available_part(Part("p", examples, (), tuple(pool), ()), there)
+    remaining = available_part(Part("p", examples, (), tuple(pool), ()), available)
     triplets = []
     for i, (reference, target) in enumerate(pairs):
-        if reference in there and target in there:
+        if reference in available and target in available:
             triplets.append(str(i))
-    assert [it.triplet_id for it in left.train] == triplets
-    assert list(left.pool) == [name for name in pool if name in there]
+    assert [example.triplet_id for example in remaining.train] == triplets
+    assert list(remaining.pool) == [name for name in pool if name in available]

@@ -42,18 +42,18 @@ def literal_normalise(text: str) -> str:
         ("starmark", "*"),
     ):
         text = text.replace(escape, character)
-    apart = "".join(" " if character in '.!"()*#:;~' else character for character in text.lower())
+    spaced = "".join(" " if character in '.!"()*#:;~' else character for character in text.lower())
     short = ""
     place = 0
-    while place < len(apart):
+    while place < len(spaced):
         end = place
-        while end < len(apart) and apart[end].isspace():
+        while end < len(spaced) and spaced[end].isspace():
             end += 1
         if end - place >= 2:
             short += " "
             place = end
         else:
-            short += apart[place]
+            short += spaced[place]
             place += 1
     while short.endswith("\n"):
         short = short[:-1]
@@ -102,9 +102,9 @@ def test_four_ways(u: float, text: str) -> None:
 
 def test_the_four_ways_are_equally_frequent() -> None:
     rng = random.Random(7)
-    seen = Counter(training_text(("a", "b"), "four-way", rng.random()) for _ in range(4000))
-    assert sorted(seen) == ["A", "A and b", "B", "B and a"]
-    assert all(abs(count - 1000) < 100 for count in seen.values())
+    counts = Counter(training_text(("a", "b"), "four-way", rng.random()) for _ in range(4000))
+    assert sorted(counts) == ["A", "A and b", "B", "B and a"]
+    assert all(abs(count - 1000) < 100 for count in counts.values())
 
 
 @pytest.mark.parametrize("rule", ["joined", "four-way"])

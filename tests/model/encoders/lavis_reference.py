@@ -50,8 +50,8 @@ def read_reference() -> Reference:
     tensors = load_file(TENSORS)
     parts: dict[str, dict[str, Tensor]] = {"weights": {}, "outputs": {}, "inputs": {}}
     for name, tensor in tensors.items():
-        part, _, rest = name.partition("/")
-        parts[part][rest] = tensor
+        part, _, key = name.partition("/")
+        parts[part][key] = tensor
     about = json.loads(ABOUT.read_text(encoding="utf-8"))
     pixels = parts["inputs"]["pixels"].float()
     return Reference(parts["weights"], pixels, parts["outputs"], about)
@@ -65,12 +65,14 @@ def write_lavis_files(
     texts.mkdir(parents=True)
     (texts / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     (texts / "config.json").write_text(json.dumps(bert))
-    vit = {name.removeprefix(VIT): it for name, it in weights.items() if name.startswith(VIT)}
+    vit = {
+        name.removeprefix(VIT): weight for name, weight in weights.items() if name.startswith(VIT)
+    }
     surplus = {"blocks.2.norm1.weight": torch.zeros(24), "norm.bias": torch.zeros(24)}
     assert SMALL.vit_file is not None
     torch.save(vit | surplus, folder / SMALL.vit_file)
-    rest = {name: it for name, it in weights.items() if not name.startswith(VIT)}
-    torch.save({"model": rest}, folder / SMALL.checkpoint)
+    other_weights = {name: weight for name, weight in weights.items() if not name.startswith(VIT)}
+    torch.save({"model": other_weights}, folder / SMALL.checkpoint)
     return folder
 
 

@@ -45,7 +45,9 @@ class SmallEncoder(nn.Module):
         self.n_encoded += len(pixels)
         patches = nn.functional.unfold(pixels, PATCH, stride=PATCH)  # [B, 3 * PATCH^2, P]
         # Image by image: what an image gets does not depend on its batch, to the bit.
-        return torch.stack([(self.patch @ each).T.contiguous() for each in patches])
+        return torch.stack(
+            [(self.patch @ image_patches).T.contiguous() for image_patches in patches]
+        )
 
     def query(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         lengths = torch.tensor([float(len(text)) for text in texts])  # [B]

@@ -103,9 +103,9 @@ def test_any_other_name_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("missing", ["q", "v"])
 def test_an_incomplete_bias_is_refused(reference: Reference, missing: str) -> None:
-    gone = f"{VIT}blocks.0.attn.{missing}_bias"
-    half = {name: it for name, it in reference.weights.items() if name != gone}
-    with pytest.raises(UnreadableInput, match=f"lacks {gone}"):
+    missing_name = f"{VIT}blocks.0.attn.{missing}_bias"
+    half = {name: weight for name, weight in reference.weights.items() if name != missing_name}
+    with pytest.raises(UnreadableInput, match=f"lacks {missing_name}"):
         to_hf(half, "here")
 
 
@@ -113,13 +113,13 @@ def test_an_incomplete_bias_is_refused(reference: Reference, missing: str) -> No
 
 
 def test_transformers_loads_the_folder(reference: Reference, hf: Path) -> None:
-    model, told = Blip2ForImageTextRetrieval.from_pretrained(
+    model, loading_info = Blip2ForImageTextRetrieval.from_pretrained(
         hf, local_files_only=True, output_loading_info=True
     )
-    assert not any(told.values())
+    assert not any(loading_info.values())
     assert_same(
-        {name: it.float() for name, it in model.state_dict().items()},
-        {name: it.float() for name, it in to_hf(reference.weights, "here").items()},
+        {name: weight.float() for name, weight in model.state_dict().items()},
+        {name: weight.float() for name, weight in to_hf(reference.weights, "here").items()},
     )
     tokenizer = BertTokenizer.from_pretrained(hf, local_files_only=True)
     for text, ids in reference.about["tokenized"]:
@@ -127,19 +127,24 @@ def test_transformers_loads_the_folder(reference: Reference, hf: Path) -> None:
 
 
 def test_the_files_survive_the_round_trip(lavis: Path, hf: Path, tmp_path: Path) -> None:
-    back = tmp_path / "back"
-    assert hf_to_lavis(hf, back) == SMALL
+    converted_back = tmp_path / "back"
+    assert hf_to_lavis(hf, converted_back) == SMALL
     for file, key in ((SMALL.checkpoint, "model"), (str(SMALL.vit_file), None)):
-        was = read_tensors(lavis / file, key)
+        original = read_tensors(lavis / file, key)
         surplus = {"blocks.2.norm1.weight", "norm.bias"}  # what BLIP-2 does not use
-        wanted = {name: it for name, it in was.items() if name not in surplus}
-        assert_same(read_tensors(back / file, key), wanted)
-        assert (back / file).stat().st_size < 1.1 * (lavis / file).stat().st_size
+        expected = {name: weight for name, weight in original.items() if name not in surplus}
+        assert_same(read_tensors(converted_back / file, key), expected)
+        assert (converted_back / file).stat().st_size < 1.1 * (lavis / file).stat().st_size
     texts = "bert-base-uncased"
-    assert (back / texts / "vocab.txt").read_text() == (lavis / texts / "vocab.txt").read_text()
-    was, now = (json.loads((it / texts / "config.json").read_text()) for it in (lavis, back))
-    assert was.items() <= now.items()
-    lavis_to_hf(SMALL, back, tmp_path / "again")
+    assert (converted_back / texts / "vocab.txt").read_text() == (
+        lavis / texts / "vocab.txt"
+    ).read_text()
+    original, converted = (
+        json.loads((folder / texts / "config.json").read_text())
+        for folder in (lavis, converted_back)
+    )
+    assert original.items() <= converted.items()
+    lavis_to_hf(SMALL, converted_back, tmp_path / "again")
     assert files_below(tmp_path / "again") == files_below(hf)
 
 
@@ -158,38 +163,54 @@ def test_a_folder_not_from_lavis_lacks_the_lavis_only_tensors(
 
 
 def test_one_checkpoint_may_hold_the_image_encoder(reference: Reference, tmp_path: Path) -> None:
-    whole = replace(SMALL, vit_file=None)
+    combined = replace(SMALL, vit_file=None)
     lavis = write_reference(tmp_path / "lavis")
-    torch.save({"model": reference.weights}, lavis / whole.checkpoint)
-    lavis_to_hf(whole, lavis, tmp_path / "hf")
-    found = load_file(tmp_path / "hf" / "model.safetensors")
-    assert_same(found, to_hf(reference.weights, "here"))
+    torch.save({"model": reference.weights}, lavis / combined.checkpoint)
+    lavis_to_hf(combined, lavis, tmp_path / "hf")
+    tensors = load_file(tmp_path / "hf" / "model.safetensors")
+    assert_same(tensors, to_hf(reference.weights, "here"))
 
 
-def change(file: Path, how: Callable[[dict[str, Tensor]], object]) -> None:
+def change(file: Path, edit: Callable[[dict[str, Tensor]], object]) -> None:
     if file.suffix == ".safetensors":
         tensors = load_file(file)
-        how(tensors)
+        edit(tensors)
         save_file(tensors, file)
     else:
         content = torch.load(file)
-        how(content.get("model", content))
+        edit(content.get("model", content))
         torch.save(content, file)
 
 
 @pytest.mark.parametrize(
-    ("file", "how", "said"),
+    ("file", "edit", "message"),
     [
-        (SMALL.checkpoint, lambda it: it.pop("text_proj.bias"), "lacks text_proj.bias"),
-        (SMALL.checkpoint, lambda it: it.update(head=it["temp"]), "has head, unknown to LAVIS'"),
+        (SMALL.checkpoint, lambda tensors: tensors.pop("text_proj.bias"), "lacks text_proj.bias"),
         (
             SMALL.checkpoint,
-            lambda it: it.update({"text_proj.bias": torch.zeros(128)}),
+            lambda tensors: tensors.update(head=tensors["temp"]),
+            "has head, unknown to LAVIS'",
+        ),
+        (
+            SMALL.checkpoint,
+            lambda tensors: tensors.update({"text_proj.bias": torch.zeros(128)}),
             "text_projection.bias is [128], not [256]",
         ),
-        (SMALL.checkpoint, lambda it: it.clear(), "lacks query_tokens, ln_vision.weight and"),
-        (SMALL.vit_file, lambda it: it.pop("cls_token"), "lacks visual_encoder.cls_token"),
-        (SMALL.vit_file, lambda it: it.pop("blocks.0.attn.v_bias"), "blocks.0.attn.v_bias"),
+        (
+            SMALL.checkpoint,
+            lambda tensors: tensors.clear(),
+            "lacks query_tokens, ln_vision.weight and",
+        ),
+        (
+            SMALL.vit_file,
+            lambda tensors: tensors.pop("cls_token"),
+            "lacks visual_encoder.cls_token",
+        ),
+        (
+            SMALL.vit_file,
+            lambda tensors: tensors.pop("blocks.0.attn.v_bias"),
+            "blocks.0.attn.v_bias",
+        ),
         ("bert-base-uncased/vocab.txt", None, "[DEC]"),
     ],
 )
@@ -197,39 +218,42 @@ def test_lavis_files_that_do_not_fit(
     lavis: Path,
     tmp_path: Path,
     file: str,
-    how: Callable[[dict[str, Tensor]], object] | None,
-    said: str,
+    edit: Callable[[dict[str, Tensor]], object] | None,
+    message: str,
 ) -> None:
-    if how is None:
+    if edit is None:
         (lavis / file).write_text((lavis / file).read_text().replace("[UNK]\n", ""))
-        said = "lacks [UNK]"
+        message = "lacks [UNK]"
     else:
-        change(lavis / file, how)
-    with pytest.raises(UnreadableInput) as caught:
+        change(lavis / file, edit)
+    with pytest.raises(UnreadableInput) as error_info:
         lavis_to_hf(SMALL, lavis, tmp_path / "out")
-    line = str(caught.value)
+    line = str(error_info.value)
     assert line.startswith(f"{lavis / file}: ")
-    assert said in line
+    assert message in line
     assert "\n" not in line
     assert {path.name for path in tmp_path.iterdir()} == {"lavis"}
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("edit", "message"),
     [
-        (lambda it: it.pop("query_tokens"), "lacks query_tokens"),
-        (lambda it: it.update(head=torch.zeros(3)), "has head, unknown to transformers'"),
-        (lambda it: it.update(query_tokens=torch.zeros(1, 8, 16)), "is [1, 8, 16], not [1, 32, 16"),
+        (lambda tensors: tensors.pop("query_tokens"), "lacks query_tokens"),
+        (lambda tensors: tensors.update(head=torch.zeros(3)), "has head, unknown to transformers'"),
+        (
+            lambda tensors: tensors.update(query_tokens=torch.zeros(1, 8, 16)),
+            "is [1, 8, 16], not [1, 32, 16",
+        ),
     ],
 )
 def test_transformers_files_that_do_not_fit(
-    hf: Path, tmp_path: Path, how: Callable[[dict[str, Tensor]], object], said: str
+    hf: Path, tmp_path: Path, edit: Callable[[dict[str, Tensor]], object], message: str
 ) -> None:
-    change(hf / "model.safetensors", how)
-    with pytest.raises(UnreadableInput) as caught:
+    change(hf / "model.safetensors", edit)
+    with pytest.raises(UnreadableInput) as error_info:
         hf_to_lavis(hf, tmp_path / "out")
-    assert str(caught.value).startswith(f"{hf / 'model.safetensors'}: ")
-    assert said in str(caught.value)
+    assert str(error_info.value).startswith(f"{hf / 'model.safetensors'}: ")
+    assert message in str(error_info.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -252,9 +276,9 @@ def test_a_folder_is_complete_or_absent(tmp_path: Path) -> None:
         assert list(out.parent.iterdir()) == []
     with atomic_folder(out) as draft:
         (draft / "whole").touch()
-    for taken in (out, Path()):
+    for existing in (out, Path()):
         with pytest.raises(UnreadableInput, match="exists already; name another --out"):
-            atomic_folder(taken).__enter__()
+            atomic_folder(existing).__enter__()
     assert [path.name for path in out.iterdir()] == ["whole"]
 
 
@@ -262,18 +286,18 @@ def test_a_folder_is_complete_or_absent(tmp_path: Path) -> None:
 
 
 def test_the_command_there_and_back(lavis: Path, tmp_path: Path) -> None:
-    there = hsfiq("weights", "convert", lavis, "--out", tmp_path / "hf", "--model", SMALL.name)
-    assert (there.code, there.err) == (0, "")
-    assert there.out == (
+    forward = hsfiq("weights", "convert", lavis, "--out", tmp_path / "hf", "--model", SMALL.name)
+    assert (forward.code, forward.err) == (0, "")
+    assert forward.out == (
         f"{tmp_path / 'hf'}: blip2-small, from the layout of LAVIS to that of transformers\n"
     )
-    back = hsfiq("weights", "convert", tmp_path / "hf", "--out", tmp_path / "back", "--json")
-    told = {"from": "transformers", "to": "LAVIS", "model": "blip2-small"}
-    assert back.result == {"out": str(tmp_path / "back"), **told}
+    backward = hsfiq("weights", "convert", tmp_path / "hf", "--out", tmp_path / "back", "--json")
+    expected = {"from": "transformers", "to": "LAVIS", "model": "blip2-small"}
+    assert backward.result == {"out": str(tmp_path / "back"), **expected}
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("nowhere",), "nowhere: there is no such file or folder"),
         ((".",), "blip2-vitg lacks blip2_pretrained.pth (https://"),
@@ -281,13 +305,13 @@ def test_the_command_there_and_back(lavis: Path, tmp_path: Path) -> None:
     ],
 )
 def test_the_command_reports_errors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = hsfiq("weights", "convert", *words, "--out", "out")
-    assert (told.code, told.out) == (2, "")
-    assert len(told.err.splitlines()) == 1
-    assert said in told.err
+    command = hsfiq("weights", "convert", *words, "--out", "out")
+    assert (command.code, command.out) == (2, "")
+    assert len(command.err.splitlines()) == 1
+    assert message in command.err
     assert not Path("out").exists()
 
 
@@ -309,15 +333,15 @@ def test_the_fitted_answer_model_is_copied(reference: Reference, tmp_path: Path)
     run = retrained(tmp_path / "run", reference)
     (tmp_path / "back").mkdir()
     convert(run, tmp_path / "hf")
-    back = convert(tmp_path / "hf" / "best.json", tmp_path / "back")
+    converted_back = convert(tmp_path / "hf" / "best.json", tmp_path / "back")
     for folder in ("hf", "back"):
-        law = (tmp_path / folder / ANSWER_MODEL).read_bytes()
-        assert law == (run / ANSWER_MODEL).read_bytes()
+        answer_model = (tmp_path / folder / ANSWER_MODEL).read_bytes()
+        assert answer_model == (run / ANSWER_MODEL).read_bytes()
         (tensors,) = (tmp_path / folder).glob("*.safetensors")
         kept = {path.name for path in (tmp_path / folder).iterdir()}
         assert kept == {ANSWER_MODEL, "best.json", tensors.name}
-    assert back == checkpoints.read(tmp_path / "back")
-    assert_same(back.tensors("scorer"), checkpoints.read(run).tensors("scorer"))
+    assert converted_back == checkpoints.read(tmp_path / "back")
+    assert_same(converted_back.tensors("scorer"), checkpoints.read(run).tensors("scorer"))
 
 
 def test_a_run_without_an_answer_model(reference: Reference, tmp_path: Path) -> None:
@@ -331,9 +355,9 @@ def test_a_run_that_cannot_be_converted_leaves_nothing(
     reference: Reference, tmp_path: Path
 ) -> None:
     run = retrained(tmp_path / "run", reference)
-    told = hsfiq("weights", "convert", run, "--out", run / "last.json" / "out")
-    assert (told.code, told.out) == (2, "")
-    assert told.err.startswith(f"hsfiq: {run / 'last.json' / 'out'}: cannot be written (")
-    change(next(run.glob("*.safetensors")), lambda it: it.clear())
+    command = hsfiq("weights", "convert", run, "--out", run / "last.json" / "out")
+    assert (command.code, command.out) == (2, "")
+    assert command.err.startswith(f"hsfiq: {run / 'last.json' / 'out'}: cannot be written (")
+    change(next(run.glob("*.safetensors")), lambda tensors: tensors.clear())
     assert hsfiq("weights", "convert", run, "--out", tmp_path / "out").code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

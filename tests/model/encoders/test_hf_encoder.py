@@ -68,11 +68,11 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(converted: Path, tmp_path: Path) -> Path:
     """The same, the test's own."""
-    own = tmp_path / "own"
-    own.mkdir()
+    copy = tmp_path / "own"
+    copy.mkdir()
     for path in converted.iterdir():
-        (own / path.name).write_bytes(path.read_bytes())
-    return own
+        (copy / path.name).write_bytes(path.read_bytes())
+    return copy
 
 
 @pytest.fixture
@@ -82,8 +82,8 @@ def encoder(converted: Path) -> Blip2Hf:
 
 @pytest.fixture
 def texts(reference: Reference) -> list[str]:
-    found: list[str] = reference.about["texts"]
-    return found
+    reference_texts: list[str] = reference.about["texts"]
+    return reference_texts
 
 
 def references(tokens: Tensor, texts: list[str]) -> Tensor:
@@ -100,9 +100,12 @@ def trained(encoder: nn.Module) -> dict[str, nn.Parameter]:
 
 @torch.no_grad()
 def test_lavis_numbers(reference: Reference, encoder: Blip2Hf, texts: list[str]) -> None:
-    it: Encoder = encoder
-    tokens = it.image_tokens(reference.pixels)
-    query, gallery = it.query(references(tokens, texts), texts), it.gallery(tokens)
+    implementation: Encoder = encoder
+    tokens = implementation.image_tokens(reference.pixels)
+    query, gallery = (
+        implementation.query(references(tokens, texts), texts),
+        implementation.gallery(tokens),
+    )
     scores = relevance(query, gallery, "max", chunk=1)
     ours = {"tokens": tokens, "gallery": gallery, "query": query, "scores": scores}
     assert ours.keys() == reference.outputs.keys()
@@ -113,8 +116,8 @@ def test_lavis_numbers(reference: Reference, encoder: Blip2Hf, texts: list[str])
     assert encoder.hf.vision_model.post_layernorm.eps == reference.about["ln_vision_eps"]
     # The texts make a difference that does not go unseen.
     assert (scores[0] - scores[1:]).abs().amax(dim=1).min() > 1e-3
-    assert it.tokens_shape == tokens.shape[1:]
-    assert it.preprocessing.size == 42
+    assert implementation.tokens_shape == tokens.shape[1:]
+    assert implementation.preprocessing.size == 42
 
 
 def test_the_texts_cover_the_special_cases(texts: list[str]) -> None:
@@ -140,11 +143,11 @@ def test_lavis_temperature_and_frozen_weights(
     tensors["vision_model.encoder.layers.1.mlp.fc1.bias"][3] += 0.5
     tensors["vision_model.post_layernorm.bias"][3] += 0.5
     save_file(tensors, folder / "model.safetensors")
-    other = load(folder).frozen_id()
-    assert other != reference.about["frozen_id"]
+    frozen_id = load(folder).frozen_id()
+    assert frozen_id != reference.about["frozen_id"]
     tensors["vision_model.post_layernorm.bias"][3] += 0.5  # is trained
     save_file(tensors, folder / "model.safetensors")
-    assert load(folder).frozen_id() == other
+    assert load(folder).frozen_id() == frozen_id
 
 
 @torch.no_grad()
@@ -168,8 +171,8 @@ def test_a_batch_is_its_rows_one_by_one(
     tokens = encoder.image_tokens(reference.pixels)
     together = encoder.query(references(tokens, texts), texts)
     for row, text in enumerate(texts):
-        alone = encoder.image_tokens(reference.pixels[row % 2][None])
-        assert torch.allclose(encoder.query(alone, [text])[0], together[row], atol=1e-5)
+        single = encoder.image_tokens(reference.pixels[row % 2][None])
+        assert torch.allclose(encoder.query(single, [text])[0], together[row], atol=1e-5)
     with pytest.raises(ValueError, match="2 references, but 6 texts"):
         encoder.query(tokens, texts)
 
@@ -183,11 +186,11 @@ def test_every_vector_has_length_one(
     exact = [encoder.query(tokens, texts), encoder.gallery(tokens)]
     with torch.autocast("cpu", torch.bfloat16):
         cast = [encoder.query(tokens, texts), encoder.gallery(tokens)]
-    for vectors, near in zip(exact, cast, strict=True):
-        assert vectors.dtype == near.dtype == torch.float32
+    for vectors, cast_vectors in zip(exact, cast, strict=True):
+        assert vectors.dtype == cast_vectors.dtype == torch.float32
         assert (vectors.norm(dim=-1) - 1).abs().max() < 1e-5
-        assert (near.norm(dim=-1) - 1).abs().max() < 1e-5
-        assert (vectors * near).sum(dim=-1).min() > 0.99
+        assert (cast_vectors.norm(dim=-1) - 1).abs().max() < 1e-5
+        assert (vectors * cast_vectors).sum(dim=-1).min() > 0.99
 
 
 # --------------------------------------------------------------------------- trained and frozen
@@ -226,11 +229,13 @@ def test_it_trains_what_lavis_model_trains(
     for name in reference.about["trained"]:
         weight = reference.weights["temp" if name == "temperature" else name[len("lavis.") :]]
         assert tensors[f"encoder.{name}"].equal(weight)
-    back = convert(tmp_path / "lavis", tmp_path / "back")
-    assert back.about["converted_from"]["sha256"] == lavis.sha256
+    converted_back = convert(tmp_path / "lavis", tmp_path / "back")
+    assert converted_back.about["converted_from"]["sha256"] == lavis.sha256
     ours = trained_parameters(scorer)
-    assert back.tensors("scorer").keys() == ours.keys()
-    assert all(it.equal(ours[name]) for name, it in back.tensors("scorer").items())
+    assert converted_back.tensors("scorer").keys() == ours.keys()
+    assert all(
+        weight.equal(ours[name]) for name, weight in converted_back.tensors("scorer").items()
+    )
 
 
 def save(out: Path, about: dict[str, Any], tensors: dict[str, Any]) -> Path:
@@ -238,7 +243,7 @@ def save(out: Path, about: dict[str, Any], tensors: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("about", "name", "said"),
+    ("about", "name", "message"),
     [
         ({}, "encoder.temperature", "does not say what it was trained with"),
         ("tiny", "encoder.temperature", "is of tiny: only blip2-vitg and blip2-hf can be"),
@@ -248,14 +253,14 @@ def save(out: Path, about: dict[str, Any], tensors: dict[str, Any]) -> Path:
     ],
 )
 def test_a_checkpoint_that_cannot_be_converted(
-    tmp_path: Path, about: Any, name: str, said: str
+    tmp_path: Path, about: Any, name: str, message: str
 ) -> None:
     if about:
         about = {"encoder": {"name": about}, "recipe": {"encoder": about}}
     path = save(tmp_path / "run", about, {name: torch.zeros(1)})
-    told = hsfiq("weights", "convert", path, "--out", tmp_path / "out")
-    assert told.code == 2
-    assert f"{path}: {said}" in told.err
+    command = hsfiq("weights", "convert", path, "--out", tmp_path / "out")
+    assert command.code == 2
+    assert f"{path}: {message}" in command.err
     assert not (tmp_path / "out").exists()
 
 
@@ -277,35 +282,35 @@ class Stop(Recorder):
 def test_the_encoder_is_trained_stopped_and_resumed(
     drawn: Drawn, converted: Path, tmp_path: Path
 ) -> None:
-    one = replace(RECIPE.with_values(VALUES), batch=13)
+    recipe = replace(RECIPE.with_values(VALUES), batch=13)
     data = drawn.first(26)
 
-    def go(name: str, told: Recorder) -> Path:
+    def train(name: str, recorder: Recorder) -> Path:
         paths = ScorerPaths(weights=converted, cache=tmp_path / "cache")
-        run(one, data, tmp_path / name, paths, ONE_PROCESS, told, save_every=0)
+        run(recipe, data, tmp_path / name, paths, ONE_PROCESS, recorder, save_every=0)
         return tmp_path / name
 
-    whole, rest = Recorder(), Recorder()
-    go("whole", whole)
+    uninterrupted, resumed = Recorder(), Recorder()
+    train("whole", uninterrupted)
     with pytest.raises(KeyboardInterrupt):
-        go("stopped", Stop())
-    go("stopped", rest)
-    assert len(whole.losses) == 4
-    assert rest.losses == whole.losses[2:]  # the third step was taken, and not saved
+        train("stopped", Stop())
+    train("stopped", resumed)
+    assert len(uninterrupted.losses) == 4
+    assert resumed.losses == uninterrupted.losses[2:]  # the third step was taken, and not saved
     ended = [checkpoints.read(tmp_path / name) for name in ("whole", "stopped")]
-    kept, again = (it.tensors("scorer") for it in ended)
-    assert kept.keys() == again.keys()
-    assert all(kept[name].equal(again[name]) for name in kept)
+    kept, resumed_tensors = (checkpoint.tensors("scorer") for checkpoint in ended)
+    assert kept.keys() == resumed_tensors.keys()
+    assert all(kept[name].equal(resumed_tensors[name]) for name in kept)
     before = trained_parameters(Scorer(load(converted), "max"))
     assert not kept["encoder.hf.query_tokens"].equal(before["encoder.hf.query_tokens"])
     loaded = load_scorer(tmp_path / "whole", converted, CPU).scorer
-    assert all(kept[name].equal(it) for name, it in trained_parameters(loaded).items())
+    assert all(kept[name].equal(weight) for name, weight in trained_parameters(loaded).items())
     convert(tmp_path / "whole", tmp_path / "lavis")
     with pytest.raises(UnreadableInput, match="lavis: exists already; name another --out"):
         convert(tmp_path / "whole", tmp_path / "lavis")
     convert(tmp_path / "lavis", tmp_path / "back")
-    back = load_scorer(tmp_path / "back", converted, CPU).scorer
-    assert all(kept[name].equal(it) for name, it in trained_parameters(back).items())
+    reloaded = load_scorer(tmp_path / "back", converted, CPU).scorer
+    assert all(kept[name].equal(weight) for name, weight in trained_parameters(reloaded).items())
 
 
 def test_the_commands_train_and_score(
@@ -315,13 +320,21 @@ def test_the_commands_train_and_score(
     assert hsfiq("demo", "--answers", "25", "--dir", tmp_path / "demo").code == 0
     url, release = database_url(tmp_path / "demo"), tmp_path / "hp"
     assert hsfiq("export", "--release", "hp", "--out", release, "--database", url).code == 0
-    values = [word for key, it in VALUES.items() for word in ("--set", f"{key}={it}")]
+    values = [word for key, value in VALUES.items() for word in ("--set", f"{key}={value}")]
     out = tmp_path / "run"
     trained_ = hsfiq(*options(drawn, out, *values, "--weights", converted))
     assert trained_.code == 0, trained_.err
     images = tmp_path / "demo" / "images"
-    where = ("--cache", tmp_path / "cache", "--images", images, "--weights", converted, "--json")
-    scored = hsfiq("score", release, "--scorer", out, *where)
+    common_options = (
+        "--cache",
+        tmp_path / "cache",
+        "--images",
+        images,
+        "--weights",
+        converted,
+        "--json",
+    )
+    scored = hsfiq("score", release, "--scorer", out, *common_options)
     assert scored.code == 0, scored.err
     assert scored.result["n_scored"] == scored.result["n_sets"] > 0
 
@@ -329,9 +342,9 @@ def test_the_commands_train_and_score(
 # -------------------------------------------------------------------------------- other ways in
 
 
-def alter(folder: Path, how: Callable[[dict[str, Any]], object]) -> None:
+def alter(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     config = json.loads((folder / "config.json").read_text())
-    how(config)
+    edit(config)
     (folder / "config.json").write_text(json.dumps(config))
 
 
@@ -353,21 +366,23 @@ def in_parts(folder: Path) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    "how",
+    "edit",
     [
-        lambda it: alter(it, older),
-        lambda it: alter(it, lambda config: config.update(image_token_index=30523)),
-        lambda it: alter(it, lambda config: config["vision_config"].update(dtype="float16")),
-        lambda it: (it / "vocab.txt").unlink(),
-        lambda it: (it / "tokenizer.json").unlink(),
+        lambda folder: alter(folder, older),
+        lambda folder: alter(folder, lambda config: config.update(image_token_index=30523)),
+        lambda folder: alter(
+            folder, lambda config: config["vision_config"].update(dtype="float16")
+        ),
+        lambda folder: (folder / "vocab.txt").unlink(),
+        lambda folder: (folder / "tokenizer.json").unlink(),
         in_parts,
     ],
     ids=["older", "image-token", "half", "tokenizer.json", "vocab.txt", "parts"],
 )
 def test_other_folders_of_the_same_model(
-    reference: Reference, folder: Path, texts: list[str], how: Callable[[Path], object]
+    reference: Reference, folder: Path, texts: list[str], edit: Callable[[Path], object]
 ) -> None:
-    how(folder)
+    edit(folder)
     encoder = load(folder).eval()
     tokens = encoder.image_tokens(reference.pixels)
     query = encoder.query(references(tokens, texts), texts)
@@ -378,9 +393,11 @@ def test_other_folders_of_the_same_model(
 @torch.no_grad()
 def test_half_precision_on_disk_is_single_in_memory(reference: Reference, folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
-    save_file({name: it.half() for name, it in tensors.items()}, folder / "model.safetensors")
+    save_file(
+        {name: weight.half() for name, weight in tensors.items()}, folder / "model.safetensors"
+    )
     encoder = load(folder).eval()
-    assert {it.dtype for it in encoder.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in encoder.parameters()} == {torch.float32}
     gallery = encoder.gallery(encoder.image_tokens(reference.pixels))
     assert torch.allclose(gallery, reference.outputs["gallery"], atol=1e-2)
 
@@ -398,9 +415,9 @@ def test_the_published_sizes() -> None:
 
 
 def complaint(folder: Path) -> str:
-    with pytest.raises(UnreadableInput) as caught:
+    with pytest.raises(UnreadableInput) as error_info:
         load(folder)
-    line = str(caught.value)
+    line = str(error_info.value)
     assert "\n" not in line
     return line
 
@@ -435,23 +452,44 @@ def test_a_file_that_is_cut_off(folder: Path, share: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("edit", "message"),
     [
-        (lambda it: it["qformer_config"].pop("use_qformer_text_input"), "Q-Former reads no texts"),
-        (lambda it: it.pop("qformer_config"), "is no config of BLIP-2 ("),
-        (lambda it: it["vision_config"].update(hidden_size="wide"), "is no config of BLIP-2 ("),
-        (lambda it: it["vision_config"].update(num_attention_heads=5), "is no config of BLIP-2 ("),
-        (lambda it: it["vision_config"].update(patch_size=16), "has image patches that are not 14"),
-        (lambda it: it["qformer_config"].update(vocab_size=20), "has 107 words, and its model 20"),
-        (lambda it: it.update(num_query_tokens=8), "query_tokens is [1, 32, 16], not [1, 8, 16]"),
-        (lambda it: it["vision_config"].update(num_hidden_layers=3), "model.safetensors: lacks"),
+        (
+            lambda config: config["qformer_config"].pop("use_qformer_text_input"),
+            "Q-Former reads no texts",
+        ),
+        (lambda config: config.pop("qformer_config"), "is no config of BLIP-2 ("),
+        (
+            lambda config: config["vision_config"].update(hidden_size="wide"),
+            "is no config of BLIP-2 (",
+        ),
+        (
+            lambda config: config["vision_config"].update(num_attention_heads=5),
+            "is no config of BLIP-2 (",
+        ),
+        (
+            lambda config: config["vision_config"].update(patch_size=16),
+            "has image patches that are not 14",
+        ),
+        (
+            lambda config: config["qformer_config"].update(vocab_size=20),
+            "has 107 words, and its model 20",
+        ),
+        (
+            lambda config: config.update(num_query_tokens=8),
+            "query_tokens is [1, 32, 16], not [1, 8, 16]",
+        ),
+        (
+            lambda config: config["vision_config"].update(num_hidden_layers=3),
+            "model.safetensors: lacks",
+        ),
     ],
 )
 def test_a_config_that_does_not_fit(
-    folder: Path, how: Callable[[dict[str, Any]], object], said: str
+    folder: Path, edit: Callable[[dict[str, Any]], object], message: str
 ) -> None:
-    alter(folder, how)
-    assert said in complaint(folder)
+    alter(folder, edit)
+    assert message in complaint(folder)
 
 
 def test_files_of_another_model(folder: Path) -> None:
@@ -459,9 +497,9 @@ def test_files_of_another_model(folder: Path) -> None:
     for content in ("{}", '{"model": {"vocab": {"a": 3}}}'):
         (folder / "tokenizer.json").write_text(content)
         assert "tokenizer.json: holds no BERT vocabulary" in complaint(folder)
-    for content, said in (("[]", "holds no JSON object"), ("{", "is no JSON file")):
+    for content, message in (("[]", "holds no JSON object"), ("{", "is no JSON file")):
         (folder / "config.json").write_text(content)
-        assert f"config.json: {said}" in complaint(folder)
+        assert f"config.json: {message}" in complaint(folder)
 
 
 def test_images_have_the_models_size(folder: Path) -> None:
@@ -476,10 +514,10 @@ def test_one_line_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.delitem(sys.modules, "hsfiq.model.encoders.hf.model")
     monkeypatch.delattr(hf, "model")
-    said = r"blip2-hf needs transformers 5 .*'hsfiq\[hf\]'"
-    with pytest.raises(HsfiqError, match=said) as caught:
+    message = r"blip2-hf needs transformers 5 .*'hsfiq\[hf\]'"
+    with pytest.raises(HsfiqError, match=message) as error_info:
         load(folder)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_nothing_imports_transformers_before_it_is_needed() -> None:

@@ -101,9 +101,9 @@ def test_the_shorter_side_is_resized_and_the_middle_cut_out(
     image = noise(width, height)
     short, long = sorted(image.size)
     resized_long = int(size * long / short)  # torchvision's Resize(int)
-    across, down = (size, resized_long) if width <= height else (resized_long, size)
-    resized = np.array(image.resize((across, down), Image.Resampling.BICUBIC))
-    top, left = round((down - size) / 2.0), round((across - size) / 2.0)  # its CenterCrop
+    new_width, new_height = (size, resized_long) if width <= height else (resized_long, size)
+    resized = np.array(image.resize((new_width, new_height), Image.Resampling.BICUBIC))
+    top, left = round((new_height - size) / 2.0), round((new_width - size) / 2.0)  # its CenterCrop
 
     square = crop_to_square(image, size)
 
@@ -116,10 +116,10 @@ def test_the_shorter_side_is_resized_and_the_middle_cut_out(
 def test_resizing_is_bicubic(width: int, height: int, size: int) -> None:
     image = noise(width, height)
     short = min(width, height)
-    across, down = size * width // short, size * height // short
-    rows = resize_literally(np.array(image, dtype=np.float64).transpose(1, 0, 2), across)
-    resized = resize_literally(rows.transpose(1, 0, 2), down)
-    top, left = round((down - size) / 2), round((across - size) / 2)
+    new_width, new_height = size * width // short, size * height // short
+    rows = resize_literally(np.array(image, dtype=np.float64).transpose(1, 0, 2), new_width)
+    resized = resize_literally(rows.transpose(1, 0, 2), new_height)
+    top, left = round((new_height - size) / 2), round((new_width - size) / 2)
 
     square = np.array(crop_to_square(image, size), dtype=np.float64)
 

@@ -20,13 +20,13 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 texts = st.text("abc r'/-9", max_size=60).map(normalise)
 
 
-def made(seed: int = 0) -> Tiny:
+def new_tiny(seed: int = 0) -> Tiny:
     return Tiny(torch.Generator().manual_seed(seed)).eval()
 
 
 @pytest.fixture(scope="module")
 def tiny() -> Tiny:
-    return made()
+    return new_tiny()
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +50,10 @@ def test_the_encoder_implements_the_protocol(tiny: Tiny, tokens: Tensor) -> None
 
 
 def test_build_encoder_knows_the_size() -> None:
-    one = build_encoder("tiny", size=SIZE, pad_ratio=1.5, folder=None, generator=torch.Generator())
-    assert one.preprocessing.pad_ratio == 1.5
+    encoder = build_encoder(
+        "tiny", size=SIZE, pad_ratio=1.5, folder=None, generator=torch.Generator()
+    )
+    assert encoder.preprocessing.pad_ratio == 1.5
     assert Tiny.preprocessing.pad_ratio == 1.25  # not everybody's
     with pytest.raises(UnreadableInput, match="size=224: encoder tiny takes images of 96 pixels;"):
         build_encoder("tiny", size=224, pad_ratio=1.5, folder=None, generator=torch.Generator())
@@ -64,29 +66,32 @@ def test_vectors_have_length_one(tiny: Tiny, tokens: Tensor) -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(texts, min_size=1, max_size=6))
-def test_neither_padding_nor_other_queries_change_a_query(some: list[str]) -> None:
-    tiny = made()
+def test_neither_padding_nor_other_queries_change_a_query(texts: list[str]) -> None:
+    tiny = new_tiny()
     tokens = torch.randn(
-        len(some), *tiny.tokens_shape, generator=torch.Generator().manual_seed(len(some))
+        len(texts), *tiny.tokens_shape, generator=torch.Generator().manual_seed(len(texts))
     )
     with torch.no_grad():
-        together = tiny.query(tokens, some)
-        for i, text in enumerate(some):
+        together = tiny.query(tokens, texts)
+        for i, text in enumerate(texts):
             torch.testing.assert_close(together[i], tiny.query(tokens[i : i + 1], [text])[0])
 
 
 def test_other_images_do_not_change_an_image(tiny: Tiny, tokens: Tensor) -> None:
     pixels = torch.randn(5, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(2))
-    one_by_one = torch.cat([tiny.image_tokens(it[None]) for it in pixels])
+    one_by_one = torch.cat([tiny.image_tokens(image[None]) for image in pixels])
     assert tiny.image_tokens(pixels).equal(one_by_one)  # the cache relies on it
-    alone = torch.cat([tiny.gallery(it[None]) for it in tokens])
-    torch.testing.assert_close(tiny.gallery(tokens), alone)
+    one_at_a_time = torch.cat([tiny.gallery(image_tokens[None]) for image_tokens in tokens])
+    torch.testing.assert_close(tiny.gallery(tokens), one_at_a_time)
 
 
 def test_text_and_reference_each_change_a_query(tiny: Tiny, tokens: Tensor) -> None:
     plain = tiny.query(tokens, ["is red"] * 6)
-    for other in (tiny.query(tokens, ["is blue"] * 6), tiny.query(tokens.flip(0), ["is red"] * 6)):
-        assert (plain - other).abs().amax(dim=1).min() > 1e-4
+    for changed in (
+        tiny.query(tokens, ["is blue"] * 6),
+        tiny.query(tokens.flip(0), ["is red"] * 6),
+    ):
+        assert (plain - changed).abs().amax(dim=1).min() > 1e-4
     ordered = tiny.query(tokens, ["red not blue"] * 6) - tiny.query(tokens, ["blue not red"] * 6)
     assert ordered.abs().max() > 1e-4
 
@@ -96,8 +101,8 @@ def test_words_beyond_the_limit_are_ignored(tiny: Tiny, tokens: Tensor) -> None:
     ids = word_ids([" ".join(words), "w0", ""])
     assert ids.shape == (3, MAX_WORDS)
     assert (ids != 0).sum(dim=1).tolist() == [MAX_WORDS, 1, 0]
-    cut = tiny.query(tokens[:1], [" ".join(words[:MAX_WORDS])])
-    torch.testing.assert_close(tiny.query(tokens[:1], [" ".join(words)]), cut)
+    shortened = tiny.query(tokens[:1], [" ".join(words[:MAX_WORDS])])
+    torch.testing.assert_close(tiny.query(tokens[:1], [" ".join(words)]), shortened)
 
 
 def test_texts_without_a_word(tiny: Tiny, tokens: Tensor) -> None:
@@ -106,31 +111,35 @@ def test_texts_without_a_word(tiny: Tiny, tokens: Tensor) -> None:
 
 
 def test_the_frozen_part_is_the_same_whatever_was_trained() -> None:
-    one, other = made(0), made(1)
-    assert one.frozen_id() == other.frozen_id()
-    for parameter in one.parameters():
+    first, second = new_tiny(0), new_tiny(1)
+    assert first.frozen_id() == second.frozen_id()
+    for parameter in first.parameters():
         nn.init.ones_(parameter)
-    assert one.frozen_id() == other.frozen_id()
+    assert first.frozen_id() == second.frozen_id()
     pixels = torch.randn(2, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(3))
-    assert one.image_tokens(pixels).equal(other.image_tokens(pixels))
+    assert first.image_tokens(pixels).equal(second.image_tokens(pixels))
 
 
 def test_the_same_generator_draws_the_same_weights() -> None:
-    one, same, other = made(4).state_dict(), made(4).state_dict(), made(5).state_dict()
-    assert all(one[name].equal(same[name]) for name in one)
-    assert not all(one[name].equal(other[name]) for name in one)
+    first, second, other_seed = (
+        new_tiny(4).state_dict(),
+        new_tiny(4).state_dict(),
+        new_tiny(5).state_dict(),
+    )
+    assert all(first[name].equal(second[name]) for name in first)
+    assert not all(first[name].equal(other_seed[name]) for name in first)
     generator = torch.Generator().manual_seed(4)
     torch.manual_seed(0)
     drawn_from_it = Tiny(generator).state_dict()
     torch.manual_seed(1)
-    again = Tiny(torch.Generator().manual_seed(4)).state_dict()
-    assert all(drawn_from_it[name].equal(again[name]) for name in one if "proj" in name)
+    redrawn = Tiny(torch.Generator().manual_seed(4)).state_dict()
+    assert all(drawn_from_it[name].equal(redrawn[name]) for name in first if "proj" in name)
 
 
 def test_everything_that_is_trained_gets_a_gradient(tokens: Tensor) -> None:
-    scorer = Scorer(made(), "max").train()
-    some = ["is red and has dots", "no logo"] * 3
-    margins = scorer(tokens, some, tokens.flip(0), tokens.roll(1, 0))
+    scorer = Scorer(new_tiny(), "max").train()
+    texts = ["is red and has dots", "no logo"] * 3
+    margins = scorer(tokens, texts, tokens.flip(0), tokens.roll(1, 0))
     bradley_terry_loss(margins).sum().backward()
     for name, parameter in trained_parameters(scorer).items():
         assert parameter.grad is not None, name
@@ -141,10 +150,10 @@ def test_everything_that_is_trained_gets_a_gradient(tokens: Tensor) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_tokens_of_half_the_size_are_taken(tiny: Tiny, tokens: Tensor, dtype: torch.dtype) -> None:
     rounded = tokens.to(dtype)
-    some = ["is red"] * 6
-    for found, exact in (
-        (tiny.query(rounded, some), tiny.query(rounded.float(), some)),
+    texts = ["is red"] * 6
+    for rounded_vectors, exact in (
+        (tiny.query(rounded, texts), tiny.query(rounded.float(), texts)),
         (tiny.gallery(rounded), tiny.gallery(rounded.float())),
     ):
-        assert found.dtype == torch.float32
-        assert found.equal(exact)
+        assert rounded_vectors.dtype == torch.float32
+        assert rounded_vectors.equal(exact)

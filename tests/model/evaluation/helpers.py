@@ -31,8 +31,8 @@ def put(path: Path, value: object) -> Path:
 
 def write_fashioniq(folder: Path) -> Path:
     """Sixty shirts with four triplets, sixty dresses with two, and a test file."""
-    both = ("shirt", SHIRTS, SHIRT_TRIPLETS), ("dress", DRESSES, DRESS_TRIPLETS)
-    for category, images, triplets in both:
+    categories = ("shirt", SHIRTS, SHIRT_TRIPLETS), ("dress", DRESSES, DRESS_TRIPLETS)
+    for category, images, triplets in categories:
         put(folder / "image_splits" / f"split.{category}.val.json", images)
         put(
             folder / "captions" / f"cap.{category}.val.json",
@@ -52,7 +52,10 @@ def write_fashioniq(folder: Path) -> Path:
 def write_cirr(folder: Path, n: int = 4) -> Path:
     """Seventy images with n queries, on val and, without targets, on test1."""
     for split in ("val", "test1"):
-        put(folder / "image_splits" / f"split.rc2.{split}.json", {it: it for it in MEMBERS})
+        put(
+            folder / "image_splits" / f"split.rc2.{split}.json",
+            {member: member for member in MEMBERS},
+        )
         entries = [
             {
                 "pairid": 10 + i,
@@ -97,26 +100,26 @@ def write_circo(folder: Path, *, indexed: bool = True) -> Path:
 
 def filled(first: Sequence[str], images: Sequence[str], n: int = 50, seed: int = 0) -> list[str]:
     """A list of n that begins so and goes on with other images at random."""
-    rest = [image for image in images if image not in first]
-    random.Random(seed).shuffle(rest)
-    return [*first, *rest][:n]
+    remaining = [image for image in images if image not in first]
+    random.Random(seed).shuffle(remaining)
+    return [*first, *remaining][:n]
 
 
-def evaluate(name: str, data: Path, run: Path, *more: str | Path) -> CommandResult:
+def evaluate(name: str, data: Path, run: Path, *options: str | Path) -> CommandResult:
     """Run the command."""
-    return hsfiq("evaluate", name, "--data", data, "--run", run, *more)
+    return hsfiq("evaluate", name, "--data", data, "--run", run, *options)
 
 
-def result(name: str, data: Path, run: Path, *more: str | Path) -> Any:
+def result(name: str, data: Path, run: Path, *options: str | Path) -> Any:
     """What it prints with --json."""
-    said = evaluate(name, data, run, *more, "--json")
-    assert said.code == 0, said.err
-    return json.loads(said.out)
+    command = evaluate(name, data, run, *options, "--json")
+    assert command.code == 0, command.err
+    return json.loads(command.out)
 
 
-def refusal(said: CommandResult) -> str:
+def refusal(command: CommandResult) -> str:
     """The one line of a refused command."""
-    assert (said.code, said.out) == (2, "")
-    (line,) = said.err.splitlines()
+    assert (command.code, command.out) == (2, "")
+    (line,) = command.err.splitlines()
     assert line.startswith("hsfiq: ")
     return line

@@ -11,7 +11,9 @@ from tests.model.evaluation.helpers import evaluate, filled, put, refusal, resul
 
 IMAGES = [str(200 + i) for i in range(100)]
 LISTS = {
-    "0": filled(["299", "202", "201"], [it for it in IMAGES if it != "203"]),  # truths at 2, 3
+    "0": filled(
+        ["299", "202", "201"], [image for image in IMAGES if image != "203"]
+    ),  # truths at 2, 3
     "1": filled([*IMAGES[50:56], "210"], IMAGES),  # at 7
 }
 AP_0 = (1 / 2 + 2 / 3) / 3
@@ -23,16 +25,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_figures_by_hand(data: Path, tmp_path: Path) -> None:
-    found = result("circo", data, put(tmp_path / "run.json", LISTS))
-    assert found["map@5"] == pytest.approx(AP_0 / 2, abs=1e-15)
+    figures = result("circo", data, put(tmp_path / "run.json", LISTS))
+    assert figures["map@5"] == pytest.approx(AP_0 / 2, abs=1e-15)
     for k in (10, 25, 50):
-        assert found[f"map@{k}"] == pytest.approx((AP_0 + 1 / 7) / 2, abs=1e-15)
-    assert [found[f"recall@{k}"] for k in (5, 10, 25, 50)] == [0.5, 1.0, 1.0, 1.0]
-    assert found["semantic_map@10"] == {
+        assert figures[f"map@{k}"] == pytest.approx((AP_0 + 1 / 7) / 2, abs=1e-15)
+    assert [figures[f"recall@{k}"] for k in (5, 10, 25, 50)] == [0.5, 1.0, 1.0, 1.0]
+    assert figures["semantic_map@10"] == {
         "addition": pytest.approx((AP_0 + 1 / 7) / 2), "negation": pytest.approx(AP_0),
     }  # fmt: skip
-    assert found["corpus"] == {"name": "COCO 2017 unlabeled", "size": 100}
-    assert "mean" not in found
+    assert figures["corpus"] == {"name": "COCO 2017 unlabeled", "size": 100}
+    assert "mean" not in figures
 
 
 def test_the_table_has_the_aspects(data: Path, tmp_path: Path) -> None:
@@ -42,14 +44,17 @@ def test_the_table_has_the_aspects(data: Path, tmp_path: Path) -> None:
     assert lines[-1].startswith("note: the file has 2 queries, the published one 220")
 
 
-@pytest.mark.parametrize("how", ["numbers", "padded", "jsonl"])
-def test_ids_in_every_spelling(data: Path, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("spelling", ["numbers", "padded", "jsonl"])
+def test_ids_in_every_spelling(data: Path, tmp_path: Path, spelling: str) -> None:
     plain = result("circo", data, put(tmp_path / "run.json", LISTS))
     run = tmp_path / "other.json"
-    if how == "numbers":
+    if spelling == "numbers":
         put(run, {query: [int(image) for image in images] for query, images in LISTS.items()})
-    elif how == "padded":
-        put(run, {query: [f"{int(it):012d}" for it in images] for query, images in LISTS.items()})
+    elif spelling == "padded":
+        put(
+            run,
+            {query: [f"{int(image):012d}" for image in images] for query, images in LISTS.items()},
+        )
     else:
         lines = [
             json.dumps({"query_id": int(query), "images": list(map(int, images))})
@@ -60,7 +65,7 @@ def test_ids_in_every_spelling(data: Path, tmp_path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("images", "said"),
+    ("images", "message"),
     [
         (["201", "000000000201"], "run.json: 1: the list of query 1 holds 201 twice"),
         (["a.jpg"], "run.json: 1: 'a.jpg' is not a COCO image id; it must have 1 to 12"),
@@ -69,37 +74,39 @@ def test_ids_in_every_spelling(data: Path, tmp_path: Path, how: str) -> None:
         ([True], "expected an integer, found true"),
     ],
 )
-def test_refused_images(data: Path, tmp_path: Path, images: list[object], said: str) -> None:
+def test_refused_images(data: Path, tmp_path: Path, images: list[object], message: str) -> None:
     run = put(tmp_path / "run.json", LISTS | {"1": images})
-    assert said in refusal(evaluate("circo", data, run))
+    assert message in refusal(evaluate("circo", data, run))
 
 
 def test_the_reference_stays(data: Path, tmp_path: Path) -> None:
-    late = ["250", *(image for image in LISTS["1"] if image != "250")]
-    found = result("circo", data, put(tmp_path / "run.json", LISTS | {"1": late}))
-    assert late.index("210") == 6
-    assert found["map@10"] == pytest.approx((AP_0 + 1 / 7) / 2, abs=1e-15)
+    ranked = ["250", *(image for image in LISTS["1"] if image != "250")]
+    figures = result("circo", data, put(tmp_path / "run.json", LISTS | {"1": ranked}))
+    assert ranked.index("210") == 6
+    assert figures["map@10"] == pytest.approx((AP_0 + 1 / 7) / 2, abs=1e-15)
 
 
 def test_without_the_list_of_images(tmp_path: Path) -> None:
     data = write_circo(tmp_path / "circo", indexed=False)
     run = put(tmp_path / "run.json", LISTS | {"1": [57413, *LISTS["1"]]})
-    found = result("circo", data, run)
-    assert found["corpus"] == {"name": "COCO 2017 unlabeled", "size": None}
-    assert found["reason"] == {"corpus.size": "the folder does not hold the list of the candidates"}
+    figures = result("circo", data, run)
+    assert figures["corpus"] == {"name": "COCO 2017 unlabeled", "size": None}
+    assert figures["reason"] == {
+        "corpus.size": "the folder does not hold the list of the candidates"
+    }
     assert "the size of the corpus is unknown" in evaluate("circo", data, run).out
 
 
 def test_short_lists(data: Path, tmp_path: Path) -> None:
     run = put(tmp_path / "run.json", LISTS | {"0": ["203", "299", "298", "297", "201"]})
-    found = result("circo", data, run)
-    assert found["map@5"] == pytest.approx((1 + 2 / 5) / 3 / 2, abs=1e-15)
-    assert (found["map@10"], found["recall@10"]) == (None, 1.0)  # 202 may come, 201 has
-    assert found["reason"]["map@10"] == (
+    figures = result("circo", data, run)
+    assert figures["map@5"] == pytest.approx((1 + 2 / 5) / 3 / 2, abs=1e-15)
+    assert (figures["map@10"], figures["recall@10"]) == (None, 1.0)  # 202 may come, 201 has
+    assert figures["reason"]["map@10"] == (
         "1 of 2 lists end too early to tell; give 50 images for each"
     )
-    assert found["semantic_map@10"] == {"addition": None, "negation": None}
-    assert found["reason"]["semantic_map@10.negation"].startswith("1 of 1 lists")
+    assert figures["semantic_map@10"] == {"addition": None, "negation": None}
+    assert figures["reason"]["semantic_map@10.negation"].startswith("1 of 1 lists")
 
 
 def test_a_list_over_the_whole_corpus_is_long_enough(tmp_path: Path) -> None:
@@ -108,13 +115,13 @@ def test_a_list_over_the_whole_corpus_is_long_enough(tmp_path: Path) -> None:
     images = [*range(200, 212), 250]
     put(index, {"images": [{"id": image} for image in images]})
     lists = {"0": images, "1": images[::-1]}
-    found = result("circo", data, put(tmp_path / "run.json", lists))
-    assert found["recall@50"] == 1.0
-    assert "reason" not in found
+    figures = result("circo", data, put(tmp_path / "run.json", lists))
+    assert figures["recall@50"] == 1.0
+    assert "reason" not in figures
 
 
 @pytest.mark.parametrize(
-    ("images", "said"),
+    ("images", "message"),
     [
         ([], "lacks 250 of query 0 among its 0 images"),
         (
@@ -123,12 +130,12 @@ def test_a_list_over_the_whole_corpus_is_long_enough(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_list_of_other_images(tmp_path: Path, images: list[int], said: str) -> None:
+def test_a_list_of_other_images(tmp_path: Path, images: list[int], message: str) -> None:
     data = write_circo(tmp_path / "circo", indexed=False)
     index = data / "annotations" / "image_info_unlabeled2017.json"
     put(index, {"images": [{"id": image} for image in images]})
     line = refusal(evaluate("circo", data, put(tmp_path / "run.json", LISTS)))
-    assert f"image_info_unlabeled2017.json: {said}" in line
+    assert f"image_info_unlabeled2017.json: {message}" in line
 
 
 # -------------------------------------------------------------------------------------- submission
@@ -138,14 +145,14 @@ def test_writing_and_checking_the_servers_file(data: Path, tmp_path: Path) -> No
     lists = LISTS | {"2": filled([], IMAGES, 60)}
     out = tmp_path / "out"
     run = put(tmp_path / "run.json", lists)
-    said = evaluate("circo", data, run, "--split", "test", "--submission", out)
+    command = evaluate("circo", data, run, "--split", "test", "--submission", out)
     path = out / "submission_test.json"
-    assert said.out == f"{path}: written\n"
+    assert command.out == f"{path}: written\n"
     written = json.loads(path.read_text())
     assert list(written) == ["0", "1", "2"]
     assert written["2"] == [int(image) for image in lists["2"][:50]]
-    said = evaluate("circo", data, path, "--split", "test")
-    assert (said.code, said.out) == (0, f"{path}: valid submission, 3 queries\n")
+    command = evaluate("circo", data, path, "--split", "test")
+    assert (command.code, command.out) == (0, f"{path}: valid submission, 3 queries\n")
     line = refusal(evaluate("circo", data, run, "--split", "test"))
     assert "2: 60 images, the server requires 50" in line
     missing = put(tmp_path / "missing.json", LISTS)

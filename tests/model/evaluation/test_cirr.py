@@ -33,45 +33,49 @@ def reference(i: int) -> str:
     return MEMBERS[6 * i]
 
 
-def others(i: int) -> list[str]:
+def set_members(i: int) -> list[str]:
     """The image set without the reference, the target first."""
     return MEMBERS[6 * i + 1 : 6 * i + 6]
 
 
-def whole(i: int, first: list[str]) -> list[str]:
+def full_list(i: int, first: list[str]) -> list[str]:
     """A list of fifty without the reference that begins so."""
     return filled(first, [image for image in MEMBERS if image != reference(i)], seed=i)
 
 
 LISTS = {
-    "10": whole(0, others(0)),  # at 1, of the set at 1
-    "11": whole(1, [MEMBERS[0], others(1)[1], others(1)[0], others(1)[2]]),  # at 3, at 2
-    "12": whole(2, [*others(2)[1:4], MEMBERS[0], MEMBERS[1], others(2)[0]]),  # at 6, at 4
-    "13": whole(3, [*MEMBERS[:10], *others(3)[::-1]]),  # at 15, at 5
+    "10": full_list(0, set_members(0)),  # at 1, of the set at 1
+    "11": full_list(
+        1, [MEMBERS[0], set_members(1)[1], set_members(1)[0], set_members(1)[2]]
+    ),  # at 3, at 2
+    "12": full_list(
+        2, [*set_members(2)[1:4], MEMBERS[0], MEMBERS[1], set_members(2)[0]]
+    ),  # at 6, at 4
+    "13": full_list(3, [*MEMBERS[:10], *set_members(3)[::-1]]),  # at 15, at 5
 }
-SUBSETS = {str(10 + i): others(i)[:3] for i in range(4)}
+SUBSETS = {str(10 + i): set_members(i)[:3] for i in range(4)}
 
 
 def files(folder: Path, split: str = "val") -> tuple[Path, Path]:
     """The server's two files."""
-    about = {"version": "rc2"}
+    header = {"version": "rc2"}
     return (
-        put(folder / "recall.json", about | {"metric": "recall"} | LISTS),
-        put(folder / "subset.json", about | {"metric": "recall_subset"} | SUBSETS),
+        put(folder / "recall.json", header | {"metric": "recall"} | LISTS),
+        put(folder / "subset.json", header | {"metric": "recall_subset"} | SUBSETS),
     )
 
 
 def test_figures_by_hand(data: Path, tmp_path: Path) -> None:
-    found = result("cirr", data, put(tmp_path / "run.json", LISTS))
-    assert [found[key] for key in RECALL_KEYS] == [0.25, 0.5, 0.75, 1.0]
-    assert [found[key] for key in SUBSET_KEYS] == [0.25, 0.5, 0.5]
-    assert found["mean"] == (0.5 + 0.25) / 2
-    assert found["corpus"] == {"name": "split", "size": 70}
-    assert found["n_queries"] == 4
-    assert "captions" not in found
+    figures = result("cirr", data, put(tmp_path / "run.json", LISTS))
+    assert [figures[key] for key in RECALL_KEYS] == [0.25, 0.5, 0.75, 1.0]
+    assert [figures[key] for key in SUBSET_KEYS] == [0.25, 0.5, 0.5]
+    assert figures["mean"] == (0.5 + 0.25) / 2
+    assert figures["corpus"] == {"name": "split", "size": 70}
+    assert figures["n_queries"] == 4
+    assert "captions" not in figures
     assert (
         "the reference is not a candidate: 69 candidates per query, CIRR's own protocol"
-        in (found["notes"])
+        in (figures["notes"])
     )
 
 
@@ -82,43 +86,47 @@ def test_the_files_may_lie_in_cirr(tmp_path: Path) -> None:
 
 def test_the_servers_files_in_either_order(data: Path, tmp_path: Path) -> None:
     recall, subset = files(tmp_path)
-    one = result("cirr", data, recall, "--run", subset)
-    two = result("cirr", data, subset, "--run", recall)
-    assert [one[key] for key in SUBSET_KEYS] == [1.0, 1.0, 1.0]  # from its own file
-    assert [one[key] for key in RECALL_KEYS] == [0.25, 0.5, 0.75, 1.0]
-    assert one | {"run": 0} == two | {"run": 0}
+    first = result("cirr", data, recall, "--run", subset)
+    second = result("cirr", data, subset, "--run", recall)
+    assert [first[key] for key in SUBSET_KEYS] == [1.0, 1.0, 1.0]  # from its own file
+    assert [first[key] for key in RECALL_KEYS] == [0.25, 0.5, 0.75, 1.0]
+    assert first | {"run": 0} == second | {"run": 0}
 
 
 def test_a_reference_is_taken_out_before_counting(data: Path, tmp_path: Path) -> None:
     lists = {key: [reference(int(key) - 10), *images] for key, images in LISTS.items()}
-    found = result("cirr", data, put(tmp_path / "with.json", lists))
+    figures = result("cirr", data, put(tmp_path / "with.json", lists))
     plain = result("cirr", data, put(tmp_path / "without.json", LISTS))
     for key in (*RECALL_KEYS, *SUBSET_KEYS, "mean"):
-        assert found[key] == plain[key]
+        assert figures[key] == plain[key]
     assert (
         "lists that held their query's reference: 4; it was removed before counting"
-        in (found["notes"])
+        in (figures["notes"])
     )
 
 
 def test_fifty_with_the_reference_are_forty_nine(data: Path, tmp_path: Path) -> None:
-    lists = LISTS | {"10": [reference(0), *whole(0, [])[:49]]}
-    lists["10"] = [image for image in lists["10"] if image != others(0)[0]]
-    found = result("cirr", data, put(tmp_path / "with.json", lists))
-    assert found["recall@50"] is None
-    assert found["reason"]["recall@50"] == (
+    lists = LISTS | {"10": [reference(0), *full_list(0, [])[:49]]}
+    lists["10"] = [image for image in lists["10"] if image != set_members(0)[0]]
+    figures = result("cirr", data, put(tmp_path / "with.json", lists))
+    assert figures["recall@50"] is None
+    assert figures["reason"]["recall@50"] == (
         "1 of 4 lists end too early to tell; give 50 images for each, not counting the reference"
     )
 
 
 def test_image_sets_from_short_lists(data: Path, tmp_path: Path) -> None:
     """Known where the listed members decide it."""
-    first = others(0)[1]
-    lists = LISTS | {"10": filled([first], [it for it in MEMBERS if it not in MEMBERS[:6]])}
-    found = result("cirr", data, put(tmp_path / "it.json", lists))
-    assert found["recall_subset@1"] == 0.0  # another member comes before the target, if that comes
-    assert (found["recall_subset@2"], found["recall_subset@3"]) == (None, None)
-    assert found["reason"]["recall_subset@2"] == (
+    first = set_members(0)[1]
+    lists = LISTS | {
+        "10": filled([first], [member for member in MEMBERS if member not in MEMBERS[:6]])
+    }
+    figures = result("cirr", data, put(tmp_path / "it.json", lists))
+    assert (
+        figures["recall_subset@1"] == 0.0
+    )  # another member comes before the target, if that comes
+    assert (figures["recall_subset@2"], figures["recall_subset@3"]) == (None, None)
+    assert figures["reason"]["recall_subset@2"] == (
         "1 of 4 lists do not determine which 2 of the image set come first; give the "
         "recall_subset run too"
     )
@@ -131,9 +139,9 @@ def test_missing_in_one_of_two(data: Path, tmp_path: Path) -> None:
     put(subset, content)
     line = refusal(evaluate("cirr", data, recall, "--run", subset))
     assert "1 of 4 queries of CIRR val have no ranking of the image set (12)" in line
-    found = result("cirr", data, recall, "--run", subset, "--allow-missing")
-    assert found["missing"] == {"queries": 0, "subset_queries": 1}
-    assert found["recall_subset@3"] == 0.75
+    figures = result("cirr", data, recall, "--run", subset, "--allow-missing")
+    assert figures["missing"] == {"queries": 0, "subset_queries": 1}
+    assert figures["recall_subset@3"] == 0.75
 
 
 def test_image_sets_alone(data: Path, tmp_path: Path) -> None:
@@ -183,14 +191,14 @@ def test_a_target_that_is_missing_among_others(tmp_path: Path) -> None:
 def test_writing_what_the_server_takes(data: Path, tmp_path: Path) -> None:
     run = put(tmp_path / "run.json", LISTS)
     out = tmp_path / "out"
-    said = evaluate("cirr", data, run, "--split", "test1", "--submission", out)
+    command = evaluate("cirr", data, run, "--split", "test1", "--submission", out)
     names = ["test1_pred_ranks_recall.json", "test1_pred_ranks_recall_subset.json"]
-    assert said.out.splitlines() == [f"{out / name}: written" for name in names]
+    assert command.out.splitlines() == [f"{out / name}: written" for name in names]
     assert sorted(path.name for path in out.iterdir()) == names
     recall, subset = (json.loads((out / name).read_text()) for name in names)
     assert recall == {"version": "rc2", "metric": "recall"} | LISTS
     assert (subset.pop("version"), subset.pop("metric")) == ("rc2", "recall_subset")
-    assert subset["11"] == [others(1)[1], others(1)[0], others(1)[2]]
+    assert subset["11"] == [set_members(1)[1], set_members(1)[0], set_members(1)[2]]
     assert {len(images) for images in subset.values()} == {3}
 
     checked = result(
@@ -205,12 +213,12 @@ def test_writing_what_the_server_takes(data: Path, tmp_path: Path) -> None:
 def test_figures_and_files_on_val(data: Path, tmp_path: Path) -> None:
     recall, subset = files(tmp_path)
     out = tmp_path / "out"
-    found = result("cirr", data, recall, "--run", subset, "--submission", out)
-    assert found["recall@50"] == 1.0
-    assert [Path(path).name for path in found["submission"]] == [
+    figures = result("cirr", data, recall, "--run", subset, "--submission", out)
+    assert figures["recall@50"] == 1.0
+    assert [Path(path).name for path in figures["submission"]] == [
         "val_pred_ranks_recall.json", "val_pred_ranks_recall_subset.json",
     ]  # fmt: skip
-    assert json.loads(Path(found["submission"][1]).read_text())["10"] == SUBSETS["10"]
+    assert json.loads(Path(figures["submission"][1]).read_text())["10"] == SUBSETS["10"]
 
 
 def test_files_are_neither_overwritten_nor_partial(data: Path, tmp_path: Path) -> None:
@@ -219,7 +227,9 @@ def test_files_are_neither_overwritten_nor_partial(data: Path, tmp_path: Path) -
     run = put(tmp_path / "short.json", short)
     line = refusal(evaluate("cirr", data, run, "--split", "test1", "--submission", out))
     assert "query 12: its list holds 49 candidates, the server requires 50" in line
-    sets = LISTS | {"12": filled([], [it for it in MEMBERS if it not in MEMBERS[12:18]])}
+    sets = LISTS | {
+        "12": filled([], [member for member in MEMBERS if member not in MEMBERS[12:18]])
+    }
     run = put(tmp_path / "sets.json", sets)
     line = refusal(evaluate("cirr", data, run, "--split", "test1", "--submission", out))
     assert "query 12: its list holds 0 of the image set, the server requires 3; give the" in line
@@ -240,50 +250,56 @@ def test_files_are_neither_overwritten_nor_partial(data: Path, tmp_path: Path) -
 
 def spare(images: list[str]) -> str:
     """A candidate of pairid 12 that its list does not hold."""
-    return next(it for it in MEMBERS if it not in (*images, reference(2)))
+    return next(member for member in MEMBERS if member not in (*images, reference(2)))
 
 
 Change = Callable[[dict[str, Any]], object]
 
 
 @pytest.mark.parametrize(
-    ("which", "change", "said"),
+    ("which", "change", "message"),
     [
-        (0, lambda it: it.pop("12"), "1 of 4 queries of CIRR test1 have no list (12); the server "),
-        (0, lambda it: it["12"].pop(), "12: 49 images, the server requires 50"),
-        (0, lambda it: it["12"].append(spare(it["12"])), "12: 51 images, the server requires 50"),
-        (0, lambda it: it.update({"12": [reference(2), *it["12"][1:]]}), "12: holds the reference"),
-        (0, lambda it: it["12"].__setitem__(3, "dev-900"), "12: image 'dev-900' is not among the"),
-        (0, lambda it: it["12"].__setitem__(3, it["12"][4]), "12: the list of query 12 holds"),
-        (0, lambda it: it.update(version="rc1"), "version: 'rc1' is not 'rc2'; make the lists"),
-        (0, lambda it: it.update(metric="Recall"), "metric: 'Recall' is not one of recall, re"),
-        (0, lambda it: it.update(metric="recall_subset"), "query 10 occurs twice"),
-        (0, lambda it: it.pop("metric"), "the key 'metric' is missing"),
-        (0, lambda it: [it.pop(key) for key in ("version", "metric")], "'version' and 'metric' ar"),
-        (0, lambda it: it.update({"99": it["10"]}), "1 of 5 queries are not in CIRR test1 (99)"),
-        (0, lambda it: it.update({"10": 3}), "10: expected a list, found 3"),
-        (1, lambda it: it["12"].pop(), "12: 2 images, the server requires 3"),
-        (1, lambda it: it["12"].__setitem__(0, MEMBERS[0]), "is not in the image set"),
-        (1, lambda it: it["12"].__setitem__(0, reference(2)), f"{reference(2)!r} is the reference"),
-        (1, lambda it: it.pop("12"), "no ranking of the image set (12); the server requires all"),
+        (0, lambda run: run.pop("12"),
+         "1 of 4 queries of CIRR test1 have no list (12); the server "),
+        (0, lambda run: run["12"].pop(), "12: 49 images, the server requires 50"),
+        (0, lambda run: run["12"].append(spare(run["12"])),
+         "12: 51 images, the server requires 50"),
+        (0, lambda run: run.update({"12": [reference(2), *run["12"][1:]]}),
+         "12: holds the reference"),
+        (0, lambda run: run["12"].__setitem__(3, "dev-900"),
+         "12: image 'dev-900' is not among the"),
+        (0, lambda run: run["12"].__setitem__(3, run["12"][4]), "12: the list of query 12 holds"),
+        (0, lambda run: run.update(version="rc1"), "version: 'rc1' is not 'rc2'; make the lists"),
+        (0, lambda run: run.update(metric="Recall"), "metric: 'Recall' is not one of recall, re"),
+        (0, lambda run: run.update(metric="recall_subset"), "query 10 occurs twice"),
+        (0, lambda run: run.pop("metric"), "the key 'metric' is missing"),
+        (0, lambda run: [run.pop(key) for key in ("version", "metric")],
+         "'version' and 'metric' ar"),
+        (0, lambda run: run.update({"99": run["10"]}), "1 of 5 queries are not in CIRR test1 (99)"),
+        (0, lambda run: run.update({"10": 3}), "10: expected a list, found 3"),
+        (1, lambda run: run["12"].pop(), "12: 2 images, the server requires 3"),
+        (1, lambda run: run["12"].__setitem__(0, MEMBERS[0]), "is not in the image set"),
+        (1, lambda run: run["12"].__setitem__(0, reference(2)),
+         f"{reference(2)!r} is the reference"),
+        (1, lambda run: run.pop("12"), "no ranking of the image set (12); the server requires all"),
     ],
 )  # fmt: skip
 def test_files_that_the_server_would_refuse(
-    data: Path, tmp_path: Path, which: int, change: Change, said: str
+    data: Path, tmp_path: Path, which: int, change: Change, message: str
 ) -> None:
-    both = files(tmp_path)
-    content = json.loads(both[which].read_text())
+    paths = files(tmp_path)
+    content = json.loads(paths[which].read_text())
     change(content)
-    put(both[which], content)
-    line = refusal(evaluate("cirr", data, both[0], "--run", both[1], "--split", "test1"))
-    assert said in line
-    assert str(both[which]) in line
+    put(paths[which], content)
+    line = refusal(evaluate("cirr", data, paths[0], "--run", paths[1], "--split", "test1"))
+    assert message in line
+    assert str(paths[which]) in line
 
 
 def test_one_file_may_be_checked_alone(data: Path, tmp_path: Path) -> None:
     for path in files(tmp_path):
-        said = evaluate("cirr", data, path, "--split", "test1")
-        assert (said.code, said.out) == (0, f"{path}: valid submission, 4 queries\n")
+        command = evaluate("cirr", data, path, "--split", "test1")
+        assert (command.code, command.out) == (0, f"{path}: valid submission, 4 queries\n")
 
 
 def test_a_file_that_is_too_large(

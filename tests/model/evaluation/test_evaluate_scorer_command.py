@@ -65,13 +65,13 @@ def ranked(run: Path, cache: Path) -> list[str | Path]:
     return ["--scorer", run, "--cache", cache]
 
 
-def figures(said: CommandResult) -> Any:
-    assert said.code == 0, said.err
-    return json.loads(said.out)
+def figures(command: CommandResult) -> Any:
+    assert command.code == 0, command.err
+    return json.loads(command.out)
 
 
-def without(result: dict[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: it for key, it in result.items() if key not in keys}
+def without_keys(result: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key not in keys}
 
 
 # ------------------------------------------------------------------------------ the drawn catalogue
@@ -80,27 +80,31 @@ def without(result: dict[str, Any], *keys: str) -> dict[str, Any]:
 def test_drawn_gives_the_figures_of_the_trainings_own_validation(
     drawn: Drawn, run: Path, ranked: list[str | Path], tmp_path: Path
 ) -> None:
-    where = (*ranked, "--images", drawn.pictures, "--json")
-    own = figures(hsfiq("evaluate", "drawn", *where, "--out", tmp_path / "run.jsonl"))
+    options = (*ranked, "--images", drawn.pictures, "--json")
+    own_figures = figures(hsfiq("evaluate", "drawn", *options, "--out", tmp_path / "run.jsonl"))
     trained = read(run)
     epoch = trained.about["progress"]["epochs"][-1]["val"]
     for name in ("recall@1", "recall@5"):
-        assert own[name] == pytest.approx(epoch[name], abs=1e-12)
-    assert own["n_queries"] == trained.about["data"]["n_val"]
-    assert own["scorer"] == {"checkpoint": str(trained.path), "sha256": trained.sha256}
-    assert own["notes"] == []
-    both = figures(hsfiq("evaluate", "drawn", *where, "--run", tmp_path / "run.jsonl"))
+        assert own_figures[name] == pytest.approx(epoch[name], abs=1e-12)
+    assert own_figures["n_queries"] == trained.about["data"]["n_val"]
+    assert own_figures["scorer"] == {"checkpoint": str(trained.path), "sha256": trained.sha256}
+    assert own_figures["notes"] == []
+    combined = figures(hsfiq("evaluate", "drawn", *options, "--run", tmp_path / "run.jsonl"))
     new = {"run", "reason", "cirqrs@10", "cirqrs@50", "categories"}
-    assert without(both, *new) == without(own, "out", "categories")
+    assert without_keys(combined, *new) == without_keys(own_figures, "out", "categories")
     lines = (tmp_path / "run.jsonl").read_text().splitlines()
     scores = {row["query_id"]: row["scores"] for row in map(json.loads, lines)}
-    for category, values in both["categories"].items():
-        expected = [fmean(it[:10]) for key, it in scores.items() if key.startswith(category)]
+    for category, values in combined["categories"].items():
+        expected = [
+            fmean(image_scores[:10])
+            for key, image_scores in scores.items()
+            if key.startswith(category)
+        ]
         assert values["cirqrs@10"] == pytest.approx(fmean(expected), abs=1e-6)
         assert values["cirqrs@50"] is None
         assert "lists have fewer than 50 images" in values["reason"]["cirqrs@50"]
-    assert both["cirqrs@10"] == pytest.approx(
-        fmean(it["cirqrs@10"] for it in both["categories"].values())
+    assert combined["cirqrs@10"] == pytest.approx(
+        fmean(category_figures["cirqrs@10"] for category_figures in combined["categories"].values())
     )
 
 
@@ -117,40 +121,49 @@ def test_drawn_adds_missing_images_to_the_scorers_folder(
 # ------------------------------------------------------------------------- the published benchmarks
 
 
-@pytest.mark.parametrize("more", [(), ("--corpus", "union"), ("--captions", "both")])
+@pytest.mark.parametrize("options", [(), ("--corpus", "union"), ("--captions", "both")])
 def test_written_lists_have_the_same_figures_as_a_run(
-    fashion: Path, ranked: list[str | Path], tmp_path: Path, more: tuple[str, ...]
+    fashion: Path, ranked: list[str | Path], tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    command: tuple[str | Path, ...] = ("evaluate", "fashioniq", "--data", fashion, *more, "--json")
-    own = figures(hsfiq(*command, *ranked, "--out", tmp_path / "run.jsonl"))
-    again = figures(hsfiq(*command, "--run", tmp_path / "run.jsonl"))
-    assert without(own, "scorer", "out", "notes") == without(again, "run", "notes")
-    assert set(own["notes"]) <= set(again["notes"])
+    command: tuple[str | Path, ...] = (
+        "evaluate",
+        "fashioniq",
+        "--data",
+        fashion,
+        *options,
+        "--json",
+    )
+    own_figures = figures(hsfiq(*command, *ranked, "--out", tmp_path / "run.jsonl"))
+    run_figures = figures(hsfiq(*command, "--run", tmp_path / "run.jsonl"))
+    assert without_keys(own_figures, "scorer", "out", "notes") == without_keys(
+        run_figures, "run", "notes"
+    )
+    assert set(own_figures["notes"]) <= set(run_figures["notes"])
 
 
 def test_cirr_makes_files_that_its_server_takes(ranked: list[str | Path], tmp_path: Path) -> None:
     data = write_cirr(tmp_path / "cirr")
     pictures(data / "img_raw" / "dev", MEMBERS)
-    own = figures(hsfiq("evaluate", "cirr", "--data", data, *ranked, "--json"))
-    assert None not in [own[f"recall_subset@{k}"] for k in (1, 2, 3)]
+    own_figures = figures(hsfiq("evaluate", "cirr", "--data", data, *ranked, "--json"))
+    assert None not in [own_figures[f"recall_subset@{k}"] for k in (1, 2, 3)]
     test1 = ("evaluate", "cirr", "--data", data, "--split", "test1")
-    made = figures(hsfiq(*test1, *ranked, "--submission", tmp_path / "sub", "--json"))
-    runs = [word for path in made["submission"] for word in ("--run", path)]
+    submission = figures(hsfiq(*test1, *ranked, "--submission", tmp_path / "sub", "--json"))
+    runs = [word for path in submission["submission"] for word in ("--run", path)]
     assert figures(hsfiq(*test1, *runs, "--json"))["valid_submission"]
     assert "targets are withheld" in refusal(hsfiq(*test1, *ranked))
     val = ("evaluate", "cirr", "--data", data, "--submission", tmp_path / "val", *ranked, "--json")
     runs = [word for path in figures(hsfiq(*val))["submission"] for word in ("--run", path)]
-    again = figures(hsfiq("evaluate", "cirr", "--data", data, *runs, "--json"))
-    assert without(again, "run") == without(own, "scorer")
+    run_figures = figures(hsfiq("evaluate", "cirr", "--data", data, *runs, "--json"))
+    assert without_keys(run_figures, "run") == without_keys(own_figures, "scorer")
 
 
 def test_circo_finds_the_files_that_coco_pads(ranked: list[str | Path], tmp_path: Path) -> None:
     data = write_circo(tmp_path / "circo")
     pictures(data / "COCO2017_unlabeled" / "unlabeled2017", (f"{200 + i:012d}" for i in range(100)))
     command = ("evaluate", "circo", "--data", data, "--json")
-    own = figures(hsfiq(*command, *ranked, "--out", tmp_path / "run.jsonl"))
-    again = figures(hsfiq(*command, "--run", tmp_path / "run.jsonl"))
-    assert without(own, "scorer", "out") == without(again, "run")
+    own_figures = figures(hsfiq(*command, *ranked, "--out", tmp_path / "run.jsonl"))
+    run_figures = figures(hsfiq(*command, "--run", tmp_path / "run.jsonl"))
+    assert without_keys(own_figures, "scorer", "out") == without_keys(run_figures, "run")
 
 
 def test_circo_without_the_list_of_candidates_cannot_be_ranked(
@@ -158,8 +171,8 @@ def test_circo_without_the_list_of_candidates_cannot_be_ranked(
 ) -> None:
     data = write_circo(tmp_path / "circo", indexed=False)
     pictures(data / "images", ["000000000250"])
-    said = refusal(hsfiq("evaluate", "circo", "--data", data, *ranked))
-    assert "the candidates of circo are not known" in said
+    message = refusal(hsfiq("evaluate", "circo", "--data", data, *ranked))
+    assert "the candidates of circo are not known" in message
 
 
 def test_cirqrs_of_a_run_needs_the_images_of_its_lists_alone(
@@ -237,8 +250,8 @@ def test_a_scorer_cannot_evaluate_a_run_without_figures(
     pictures(data / "img_raw", MEMBERS)
     run = ("--run", put(tmp_path / "run.json", {"10": MEMBERS[1:51]}))
     command = ("evaluate", "cirr", "--data", data, "--split", "test1", *run, *ranked)
-    said = refusal(hsfiq(*command, "--submission", tmp_path / "out"))
-    assert "--scorer: adds CIRQRS@k to a run's figures" in said
+    message = refusal(hsfiq(*command, "--submission", tmp_path / "out"))
+    assert "--scorer: adds CIRQRS@k to a run's figures" in message
     assert not (tmp_path / "out").exists()
 
 
@@ -248,25 +261,25 @@ def test_an_existing_output_is_refused_before_ranking(
     data = write_cirr(tmp_path / "cirr")
     (data / "img_raw").mkdir()
     (data / "img_raw" / "broken.png").touch()
-    mine = put(tmp_path / "sub" / "mine.jsonl", 1)
+    existing = put(tmp_path / "sub" / "mine.jsonl", 1)
     command = ("evaluate", "cirr", "--data", data, *ranked)
-    assert "mine.jsonl: exists already" in refusal(hsfiq(*command, "--out", mine))
-    assert "is a directory" in refusal(hsfiq(*command, "--out", mine.parent))
+    assert "mine.jsonl: exists already" in refusal(hsfiq(*command, "--out", existing))
+    assert "is a directory" in refusal(hsfiq(*command, "--out", existing.parent))
     assert "is a directory" in refusal(hsfiq(*command, "--out", "."))
-    said = refusal(hsfiq(*command, "--out", tmp_path / "no" / "run.jsonl"))
-    assert "there is no such folder" in said
-    assert "is not empty" in refusal(hsfiq(*command, "--submission", mine.parent))
-    assert mine.read_text() == "1"
+    message = refusal(hsfiq(*command, "--out", tmp_path / "no" / "run.jsonl"))
+    assert "there is no such folder" in message
+    assert "is not empty" in refusal(hsfiq(*command, "--submission", existing.parent))
+    assert existing.read_text() == "1"
 
 
 def test_unusable_checkpoints_and_folders_are_refused(
     fashion: Path, ranked: list[str | Path], tmp_path: Path
 ) -> None:
     command = ("evaluate", "fashioniq", "--data", fashion)
-    nowhere = tmp_path / "nowhere"
-    assert "there is no such checkpoint" in refusal(hsfiq(*command, "--scorer", nowhere))
-    assert "there is no such checkpoint" in refusal(hsfiq("evaluate", "drawn", "--scorer", nowhere))
-    assert "there is no such folder" in refusal(hsfiq(*command, *ranked, "--images", nowhere))
+    missing = tmp_path / "nowhere"
+    assert "there is no such checkpoint" in refusal(hsfiq(*command, "--scorer", missing))
+    assert "there is no such checkpoint" in refusal(hsfiq("evaluate", "drawn", "--scorer", missing))
+    assert "there is no such folder" in refusal(hsfiq(*command, *ranked, "--images", missing))
     bare = write_fashioniq(tmp_path / "bare")
-    said = refusal(hsfiq("evaluate", "fashioniq", "--data", bare, *ranked))
-    assert "holds no image; name the image folder with --images" in said
+    message = refusal(hsfiq("evaluate", "fashioniq", "--data", bare, *ranked))
+    assert "holds no image; name the image folder with --images" in message

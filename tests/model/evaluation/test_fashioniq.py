@@ -25,12 +25,15 @@ from tests.model.evaluation.helpers import (
 SHIRT_RUN = {
     "shirt.val.0": filled(["s0", "s1"], SHIRTS),  # at 2
     "shirt.val.1": filled(["s3"], SHIRTS),  # at 1
-    "shirt.val.2": [*filled(["s4"], [it for it in SHIRTS if it != "s5"], 49), "s5"],  # at 50
+    "shirt.val.2": [
+        *filled(["s4"], [image for image in SHIRTS if image != "s5"], 49),
+        "s5",
+    ],  # at 50
     "shirt.val.3": filled(["s8", "s9", "s10", "s11", "s6"], SHIRTS),  # at 5
 }
 DRESS_RUN = {
     "dress.val.0": filled(["d5", "d6", "d7", "d8", "d9", "d1"], DRESSES),  # at 6
-    "dress.val.1": filled(["d2"], [it for it in DRESSES if it != "d3"]),  # nowhere
+    "dress.val.1": filled(["d2"], [image for image in DRESSES if image != "d3"]),  # nowhere
 }
 
 
@@ -49,29 +52,29 @@ def changed(tmp_path: Path, lists: Lists) -> Path:
 
 
 def test_figures_by_hand(data: Path, run: Path) -> None:
-    found = result("fashioniq", data, run)
-    shirt, dress = found["categories"]["shirt"], found["categories"]["dress"]
+    figures = result("fashioniq", data, run)
+    shirt, dress = figures["categories"]["shirt"], figures["categories"]["dress"]
     ks = ("recall@1", "recall@5", "recall@10", "recall@50")
     assert [shirt[k] for k in ks] == [0.25, 0.75, 0.75, 1.0]
     assert [dress[k] for k in ks] == [0, 0, 0.5, 0.5]
-    assert [found[k] for k in ks] == [0.125, 0.375, 0.625, 0.75]
-    assert found["mean"] == (0.625 + 0.75) / 2
-    assert (shirt["n_queries"], dress["n_queries"], found["n_queries"]) == (4, 2, 6)
+    assert [figures[k] for k in ks] == [0.125, 0.375, 0.625, 0.75]
+    assert figures["mean"] == (0.625 + 0.75) / 2
+    assert (shirt["n_queries"], dress["n_queries"], figures["n_queries"]) == (4, 2, 6)
     assert shirt["corpus"] == {"name": "split", "size": 60}
-    assert found["corpus"] == {"name": "split", "size": 120}
-    assert found["run"] == [str(run)]
-    assert (found["benchmark"], found["split"], found["captions"]) == (
+    assert figures["corpus"] == {"name": "split", "size": 120}
+    assert figures["run"] == [str(run)]
+    assert (figures["benchmark"], figures["split"], figures["captions"]) == (
         "fashioniq", "val", "forward",
     )  # fmt: skip
-    assert "missing" not in found
-    assert "reason" not in found
+    assert "missing" not in figures
+    assert "reason" not in figures
 
 
 def test_one_category_is_flat(data: Path, tmp_path: Path) -> None:
-    found = result("fashioniq", data, put(tmp_path / "it.json", SHIRT_RUN), "--category", "shirt")
-    assert "categories" not in found
-    assert (found["recall@10"], found["mean"]) == (0.75, 0.875)
-    assert found["n_queries"] == 4
+    figures = result("fashioniq", data, put(tmp_path / "it.json", SHIRT_RUN), "--category", "shirt")
+    assert "categories" not in figures
+    assert (figures["recall@10"], figures["mean"]) == (0.75, 0.875)
+    assert figures["n_queries"] == 4
 
 
 def test_the_table_names_the_corpus(data: Path, run: Path) -> None:
@@ -85,10 +88,10 @@ def test_the_table_names_the_corpus(data: Path, run: Path) -> None:
 
 
 def test_files_may_be_in_parts_and_forms(data: Path, run: Path, tmp_path: Path) -> None:
-    whole = result("fashioniq", data, run)
+    figures = result("fashioniq", data, run)
     lines = tmp_path / "shirt.jsonl"
     lines.write_text(
-        "\n".join(json.dumps({"query_id": q, "images": it}) for q, it in SHIRT_RUN.items()),
+        "\n".join(json.dumps({"query_id": q, "images": images}) for q, images in SHIRT_RUN.items()),
         encoding="utf-8",
     )
     trec = tmp_path / "dress.trec"
@@ -100,7 +103,7 @@ def test_files_may_be_in_parts_and_forms(data: Path, run: Path, tmp_path: Path) 
     trec.write_text("\n".join(rows), encoding="utf-8")
     parts = result("fashioniq", data, lines, "--run", trec)
     assert parts.pop("run") == [str(lines), str(trec)]
-    assert parts == {key: value for key, value in whole.items() if key != "run"}
+    assert parts == {key: value for key, value in figures.items() if key != "run"}
 
 
 # -------------------------------------------------------------------------------- captions, corpus
@@ -108,22 +111,22 @@ def test_files_may_be_in_parts_and_forms(data: Path, run: Path, tmp_path: Path) 
 
 def test_captions_in_either_order(data: Path, tmp_path: Path) -> None:
     reverse = {f"{query}~": images for query, images in SHIRT_RUN.items()}
-    reverse["shirt.val.1~"] = filled(["s2"], [it for it in SHIRTS if it != "s3"])
+    reverse["shirt.val.1~"] = filled(["s2"], [image for image in SHIRTS if image != "s3"])
     shirts = ("--category", "shirt")
-    both = put(tmp_path / "both.json", SHIRT_RUN | reverse)
-    found = result("fashioniq", data, both, *shirts, "--captions", "both")
-    assert (found["n_queries"], found["recall@1"]) == (8, 0.125)
-    alone = put(tmp_path / "alone.json", reverse)
-    found = result("fashioniq", data, alone, *shirts, "--captions", "reversed")
-    assert (found["n_queries"], found["captions"], found["recall@1"]) == (4, "reversed", 0.0)
+    both_orders = put(tmp_path / "both.json", SHIRT_RUN | reverse)
+    figures = result("fashioniq", data, both_orders, *shirts, "--captions", "both")
+    assert (figures["n_queries"], figures["recall@1"]) == (8, 0.125)
+    reversed_only = put(tmp_path / "alone.json", reverse)
+    figures = result("fashioniq", data, reversed_only, *shirts, "--captions", "reversed")
+    assert (figures["n_queries"], figures["captions"], figures["recall@1"]) == (4, "reversed", 0.0)
 
-    line = refusal(evaluate("fashioniq", data, alone, *shirts))
+    line = refusal(evaluate("fashioniq", data, reversed_only, *shirts))
     assert "4 of 4 queries are not in FashionIQ val (shirt; captions forward)" in line
     assert "they all have the captions reversed: --captions reversed, or both" in line
-    line = refusal(evaluate("fashioniq", data, both, *shirts))
+    line = refusal(evaluate("fashioniq", data, both_orders, *shirts))
     assert "4 of 8 queries" in line
     assert "they all have the captions reversed" in line
-    line = refusal(evaluate("fashioniq", data, both, *shirts, "--captions", "reversed"))
+    line = refusal(evaluate("fashioniq", data, both_orders, *shirts, "--captions", "reversed"))
     assert "they all have the captions in order" in line
     forward = put(tmp_path / "forward.json", SHIRT_RUN)
     line = refusal(evaluate("fashioniq", data, forward, *shirts, "--captions", "both"))
@@ -133,7 +136,7 @@ def test_captions_in_either_order(data: Path, tmp_path: Path) -> None:
 
 def test_texts_are_joined_as_in_the_queries(data: Path) -> None:
     (part,) = benchmarks.fashioniq(data, ["dress"], captions="both").parts
-    assert [(it.query_id, it.text) for it in part.queries[:2]] == [
+    assert [(query.query_id, query.text) for query in part.queries[:2]] == [
         ("dress.val.0", mining_text(["is Red.", "has dots"])),
         ("dress.val.0~", mining_text(["has dots", "is Red."])),
     ]
@@ -141,40 +144,42 @@ def test_texts_are_joined_as_in_the_queries(data: Path) -> None:
 
 
 def test_lists_over_the_split_are_cut_to_the_union(data: Path, tmp_path: Path) -> None:
-    found = benchmarks.fashioniq(data, ["shirt"], corpus="union").parts[0].corpus
-    assert found.images == tuple(SHIRT_UNION)
+    corpus = benchmarks.fashioniq(data, ["shirt"], corpus="union").parts[0].corpus
+    assert corpus.images == tuple(SHIRT_UNION)
     shirts = ("--category", "shirt", "--corpus", "union")
     long = {f"shirt.val.{i}": filled([], SHIRTS, 60, seed=i) for i in range(4)}
     within = {
         query: [image for image in images if image in SHIRT_UNION] for query, images in long.items()
     }
-    cut = result("fashioniq", data, put(tmp_path / "long.json", long), *shirts)
-    made = result("fashioniq", data, put(tmp_path / "within.json", within), *shirts)
-    assert cut["corpus"] == {"name": "union", "size": 7}
+    cut_figures = result("fashioniq", data, put(tmp_path / "long.json", long), *shirts)
+    union_figures = result("fashioniq", data, put(tmp_path / "within.json", within), *shirts)
+    assert cut_figures["corpus"] == {"name": "union", "size": 7}
     for key in ("recall@1", "recall@5", "recall@10", "recall@50", "mean"):
-        assert cut[key] == made[key]
-    assert any("4 of 4 lists named images outside of the union" in note for note in cut["notes"])
-    assert not any("outside of the union" in note for note in made["notes"])
+        assert cut_figures[key] == union_figures[key]
+    assert any(
+        "4 of 4 lists named images outside of the union" in note for note in cut_figures["notes"]
+    )
+    assert not any("outside of the union" in note for note in union_figures["notes"])
 
 
 def test_the_cut_may_leave_too_few_images(data: Path, tmp_path: Path) -> None:
     lists = {f"shirt.val.{i}": ["s0", *SHIRTS[20:40]] for i in range(4)}
     run = put(tmp_path / "it.json", lists)
-    found = result("fashioniq", data, run, "--category", "shirt", "--corpus", "union")
-    assert (found["recall@1"], found["recall@5"], found["mean"]) == (0.0, None, None)
-    assert found["reason"]["recall@5"] == (
+    figures = result("fashioniq", data, run, "--category", "shirt", "--corpus", "union")
+    assert (figures["recall@1"], figures["recall@5"], figures["mean"]) == (0.0, None, None)
+    assert figures["reason"]["recall@5"] == (
         "4 of 4 lists end too early to tell, after the cut to the union; give longer ones, or rank "
         "the union alone"
     )
-    assert found["reason"]["mean"].startswith("recall@10: 4 of 4 lists")
+    assert figures["reason"]["mean"].startswith("recall@10: 4 of 4 lists")
 
 
 def test_lists_that_were_made_over_the_union(data: Path, tmp_path: Path) -> None:
     lists = {f"shirt.val.{i}": filled([], SHIRT_UNION, seed=i) for i in range(4)}
     run = put(tmp_path / "it.json", lists)
-    said = evaluate("fashioniq", data, run, "--category", "shirt")
+    command = evaluate("fashioniq", data, run, "--category", "shirt")
     assert "note: ALL listed images are in the union of references and targets (7 images)" in (
-        said.out
+        command.out
     )
     union = result("fashioniq", data, run, "--category", "shirt", "--corpus", "union")
     assert not any("ALL listed images" in note for note in union["notes"])
@@ -185,9 +190,9 @@ def test_lists_that_were_made_over_the_union(data: Path, tmp_path: Path) -> None
 
 def test_a_short_list_makes_figures_undefined(data: Path, tmp_path: Path) -> None:
     run = changed(tmp_path, {"shirt.val.2": ["s4", "s8", "s9"], "shirt.val.1": ["s3"]})
-    found = result("fashioniq", data, run, "--category", "shirt")
-    assert (found["recall@1"], found["recall@5"], found["mean"]) == (0.25, None, None)
-    assert found["reason"]["recall@50"] == (
+    figures = result("fashioniq", data, run, "--category", "shirt")
+    assert (figures["recall@1"], figures["recall@5"], figures["mean"]) == (0.25, None, None)
+    assert figures["reason"]["recall@50"] == (
         "1 of 4 lists end too early to tell; give 50 images for each"
     )
     text = evaluate("fashioniq", data, run, "--category", "shirt").out
@@ -196,10 +201,10 @@ def test_a_short_list_makes_figures_undefined(data: Path, tmp_path: Path) -> Non
 
 def test_an_undefined_category_makes_the_mean_undefined(data: Path, tmp_path: Path) -> None:
     run = put(tmp_path / "it.json", SHIRT_RUN | DRESS_RUN | {"dress.val.1": ["d2"]})
-    found = result("fashioniq", data, run)
-    assert found["categories"]["shirt"]["recall@5"] == 0.75
-    assert found["recall@5"] is None
-    assert found["reason"]["recall@5"].startswith("dress: 1 of 2 lists")
+    figures = result("fashioniq", data, run)
+    assert figures["categories"]["shirt"]["recall@5"] == 0.75
+    assert figures["recall@5"] is None
+    assert figures["reason"]["recall@5"].startswith("dress: 1 of 2 lists")
 
 
 def test_missing_queries(data: Path, run: Path, tmp_path: Path) -> None:
@@ -209,12 +214,12 @@ def test_missing_queries(data: Path, run: Path, tmp_path: Path) -> None:
     line = refusal(evaluate("fashioniq", data, gap))
     assert "1 of 6 queries" in line
     assert "have no list (shirt.val.1); --allow-missing counts them as misses" in line
-    found = result("fashioniq", data, gap, "--allow-missing")
-    assert found["missing"] == {"queries": 1}
-    assert found["categories"]["shirt"]["recall@1"] == 0.0
-    assert found["categories"]["shirt"]["recall@50"] == 0.75
-    nothing = put(tmp_path / "nothing.json", {})
-    line = refusal(evaluate("fashioniq", data, nothing, "--allow-missing"))
+    figures = result("fashioniq", data, gap, "--allow-missing")
+    assert figures["missing"] == {"queries": 1}
+    assert figures["categories"]["shirt"]["recall@1"] == 0.0
+    assert figures["categories"]["shirt"]["recall@50"] == 0.75
+    empty = put(tmp_path / "nothing.json", {})
+    line = refusal(evaluate("fashioniq", data, empty, "--allow-missing"))
     assert "nothing.json: the run is empty" in line
     text = evaluate("fashioniq", data, gap, "--allow-missing").out
     assert "MISSING: 1 query without a list, each counted as a miss" in text
@@ -230,7 +235,7 @@ def test_a_category_that_was_not_run(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lists", "said"),
+    ("lists", "message"),
     [
         ({"shirt.val.0": ["s1", "s1"]}, "the list of query shirt.val.0 holds image s1 twice"),
         ({"shirt.val.0": ["s1", "d1"]}, "image 'd1' is not among the 60 candidates"),
@@ -246,20 +251,20 @@ def test_a_category_that_was_not_run(data: Path, tmp_path: Path) -> None:
         ({"shirt.val.0": "s1"}, "shirt.val.0: expected a list, found 's1'"),
     ],
 )
-def test_refused_runs(data: Path, tmp_path: Path, lists: Lists, said: str) -> None:
+def test_refused_runs(data: Path, tmp_path: Path, lists: Lists, message: str) -> None:
     path = changed(tmp_path, lists)
     line = refusal(evaluate("fashioniq", data, path, "--category", "shirt"))
-    assert said in line
+    assert message in line
     assert str(path) in line
 
 
 def test_a_run_over_more_categories_than_are_asked(data: Path, run: Path, tmp_path: Path) -> None:
     shirts = ("--category", "shirt")
-    alone = result("fashioniq", data, put(tmp_path / "shirts.json", SHIRT_RUN), *shirts)
-    whole = result("fashioniq", data, run, *shirts)
-    assert whole.pop("notes")[-1] == f"{len(DRESS_RUN)} lists of dress are ignored"
-    del alone["notes"], alone["run"], whole["run"]
-    assert whole == alone
+    shirt_figures = result("fashioniq", data, put(tmp_path / "shirts.json", SHIRT_RUN), *shirts)
+    figures = result("fashioniq", data, run, *shirts)
+    assert figures.pop("notes")[-1] == f"{len(DRESS_RUN)} lists of dress are ignored"
+    del shirt_figures["notes"], shirt_figures["run"], figures["run"]
+    assert figures == shirt_figures
 
 
 def test_a_run_over_other_categories_alone(data: Path, tmp_path: Path) -> None:
@@ -276,10 +281,10 @@ def test_one_system_at_a_time(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_query_in_two_files(data: Path, run: Path, tmp_path: Path) -> None:
-    other = put(tmp_path / "other.json", {"shirt.val.0": ["s1"]})
-    line = refusal(evaluate("fashioniq", data, run, "--run", other))
-    twice = "shirt.val.0: query shirt.val.0 occurs twice"
-    assert f"{other}: {twice}; first at {run}: shirt.val.0" in line
+    other_run = put(tmp_path / "other.json", {"shirt.val.0": ["s1"]})
+    line = refusal(evaluate("fashioniq", data, run, "--run", other_run))
+    message = "shirt.val.0: query shirt.val.0 occurs twice"
+    assert f"{other_run}: {message}; first at {run}: shirt.val.0" in line
 
 
 def test_a_split_without_targets(data: Path, run: Path) -> None:
@@ -300,13 +305,13 @@ def test_an_empty_file(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_reference_missing_from_every_list(data: Path, run: Path, tmp_path: Path) -> None:
-    without = {
-        f"shirt.val.{i}": filled([], [it for it in SHIRTS if it not in ("s0", "s2", "s4")])
+    lists = {
+        f"shirt.val.{i}": filled([], [image for image in SHIRTS if image not in ("s0", "s2", "s4")])
         for i in range(4)
     }
     shirts = ("--category", "shirt")
-    found = result("fashioniq", data, put(tmp_path / "it.json", without), *shirts)
-    assert any(note.startswith("no list holds its query's reference") for note in found["notes"])
+    figures = result("fashioniq", data, put(tmp_path / "it.json", lists), *shirts)
+    assert any(note.startswith("no list holds its query's reference") for note in figures["notes"])
     assert not any("reference" in note for note in result("fashioniq", data, run)["notes"])
 
 
@@ -318,9 +323,11 @@ def test_scores_against_the_order(data: Path, tmp_path: Path) -> None:
     ]
     run = tmp_path / "it.trec"
     run.write_text("\n".join(rows), encoding="utf-8")
-    found = result("fashioniq", data, run, "--category", "shirt")
-    assert found["recall@1"] == 0.25
-    assert any("in 4 of 4 lists a score is above the one before it" in it for it in found["notes"])
+    figures = result("fashioniq", data, run, "--category", "shirt")
+    assert figures["recall@1"] == 0.25
+    assert any(
+        "in 4 of 4 lists a score is above the one before it" in note for note in figures["notes"]
+    )
 
 
 def test_files_that_are_not_the_published_ones(data: Path, run: Path) -> None:

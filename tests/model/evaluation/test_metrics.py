@@ -27,10 +27,10 @@ def slow_precision(ranked: list[str], truths: set[str], k: int) -> float:
     return total / min(len(truths), k)
 
 
-def whole(begun: list[str]) -> list[list[str]]:
+def continuations(begun: list[str]) -> list[list[str]]:
     """Every ranking of the corpus that begins so."""
-    rest = [image for image in CORPUS if image not in begun]
-    return [[*begun, *order] for order in permutations(rest)]
+    remaining = [image for image in CORPUS if image not in begun]
+    return [[*begun, *order] for order in permutations(remaining)]
 
 
 LISTS = st.lists(st.sampled_from(CORPUS), unique=True, min_size=2)
@@ -41,12 +41,12 @@ LISTS = st.lists(st.sampled_from(CORPUS), unique=True, min_size=2)
 def test_recall_is_defined_if_every_continuation_agrees(
     ranked: list[str], target: str, k: int
 ) -> None:
-    found = recall(ranked, target, k, len(CORPUS))
-    ways = {slow_recall(it, target, k) for it in whole(ranked)}
-    if found is not None:
-        assert ways == {found}
+    value = recall(ranked, target, k, len(CORPUS))
+    possible = {slow_recall(continuation, target, k) for continuation in continuations(ranked)}
+    if value is not None:
+        assert possible == {value}
     else:
-        assert ways == {0.0, 1.0}
+        assert possible == {0.0, 1.0}
 
 
 @settings(deadline=None, max_examples=60)
@@ -54,10 +54,12 @@ def test_recall_is_defined_if_every_continuation_agrees(
 def test_precision_is_defined_if_every_continuation_agrees(
     ranked: list[str], truths: set[str], k: int
 ) -> None:
-    found = average_precision(ranked, truths, k, len(CORPUS))
-    ways = {round(slow_precision(it, truths, k), 12) for it in whole(ranked)}
-    if found is not None:
-        assert ways == {round(found, 12)}
+    value = average_precision(ranked, truths, k, len(CORPUS))
+    possible = {
+        round(slow_precision(continuation, truths, k), 12) for continuation in continuations(ranked)
+    }
+    if value is not None:
+        assert possible == {round(value, 12)}
     else:
         assert len(ranked) < k
         assert truths - set(ranked)
@@ -78,8 +80,8 @@ def test_precision_is_defined_if_every_continuation_agrees(
     ],
 )
 def test_precisions_by_hand(ranked: str, truths: str, k: int, value: float | None) -> None:
-    found = average_precision(list(ranked), set(truths), k, None)
-    assert found == (value if value is None else pytest.approx(value, abs=1e-15))
+    result = average_precision(list(ranked), set(truths), k, None)
+    assert result == (value if value is None else pytest.approx(value, abs=1e-15))
 
 
 def test_a_list_of_the_complete_corpus_defines_every_figure() -> None:

@@ -56,8 +56,8 @@ def fashioniq(shared: Path, category: str) -> tuple[dict[str, str], list[str], l
     folder = shared / "data" / "fashioniq"
     images = load(folder / "image_splits" / f"split.{category}.val.json")
     captions = load(folder / "captions" / f"cap.{category}.val.json")
-    named = {it[key] for it in captions for key in ("candidate", "target")}
-    targets = {f"{category}.val.{i}": it["target"] for i, it in enumerate(captions)}
+    named = {caption[key] for caption in captions for key in ("candidate", "target")}
+    targets = {f"{category}.val.{i}": caption["target"] for i, caption in enumerate(captions)}
     return targets, images, [image for image in images if image in named]
 
 
@@ -69,23 +69,23 @@ def test_fashioniq_over_the_split(shared: Path, tmp_path: Path) -> None:
         targets[category], images, _ = fashioniq(shared, category)
         lists[category] = drawn(rng, targets[category], images, 60)
     run = put(tmp_path / "run.json", {k: v for part in lists.values() for k, v in part.items()})
-    found = result("fashioniq", shared / "data" / "fashioniq", run)
+    figures = result("fashioniq", shared / "data" / "fashioniq", run)
     for k in (1, 5, 10, 50):
         expected = {
             category: recall(list(lists[category].values()), list(targets[category].values()), k)
             for category in SIZES
         }
         for category, value in expected.items():
-            assert found["categories"][category][f"recall@{k}"] == pytest.approx(value, abs=1e-12)
-        assert found[f"recall@{k}"] == pytest.approx(np.mean(list(expected.values())), abs=1e-12)
-    assert 0.3 < found["recall@50"] < 0.7
-    assert found["mean"] == pytest.approx((found["recall@10"] + found["recall@50"]) / 2)
-    assert found["corpus"] == {"name": "split", "size": 15536}
-    assert found["n_queries"] == 6016
+            assert figures["categories"][category][f"recall@{k}"] == pytest.approx(value, abs=1e-12)
+        assert figures[f"recall@{k}"] == pytest.approx(np.mean(list(expected.values())), abs=1e-12)
+    assert 0.3 < figures["recall@50"] < 0.7
+    assert figures["mean"] == pytest.approx((figures["recall@10"] + figures["recall@50"]) / 2)
+    assert figures["corpus"] == {"name": "split", "size": 15536}
+    assert figures["n_queries"] == 6016
     for category, (n, size, _) in SIZES.items():
-        part = found["categories"][category]
+        part = figures["categories"][category]
         assert (part["n_queries"], part["corpus"]) == (n, {"name": "split", "size": size})
-    assert found["notes"] == []
+    assert figures["notes"] == []
 
 
 def test_fashioniq_over_the_union(shared: Path, tmp_path: Path) -> None:
@@ -93,26 +93,32 @@ def test_fashioniq_over_the_union(shared: Path, tmp_path: Path) -> None:
     targets, images, union = fashioniq(shared, "dress")
     lists = drawn(random.Random(8), targets, images, 200)
     members = set(union)
-    within = {query: [it for it in row if it in members] for query, row in lists.items()}
+    within = {query: [image for image in row if image in members] for query, row in lists.items()}
     data = shared / "data" / "fashioniq"
     options = ("--category", "dress", "--corpus", "union")
-    cut = result("fashioniq", data, put(tmp_path / "long.json", lists), *options)
-    made = result("fashioniq", data, put(tmp_path / "short.json", within), *options)
+    cut_figures = result("fashioniq", data, put(tmp_path / "long.json", lists), *options)
+    union_figures = result("fashioniq", data, put(tmp_path / "short.json", within), *options)
     for k in (1, 5, 10, 50):
         expected = recall([row[:50] for row in within.values()], list(targets.values()), k)
-        assert cut[f"recall@{k}"] == made[f"recall@{k}"] == pytest.approx(expected, abs=1e-12)
-    assert cut["corpus"] == made["corpus"] == {"name": "union", "size": 2628}
-    assert sum("named images outside of the union" in note for note in cut["notes"]) == 1
-    said = evaluate("fashioniq", data, tmp_path / "short.json", "--category", "dress")
-    assert said.out.count("note: ") == said.out.count("ALL listed images are in the union") == 1
+        assert (
+            cut_figures[f"recall@{k}"]
+            == union_figures[f"recall@{k}"]
+            == pytest.approx(expected, abs=1e-12)
+        )
+    assert cut_figures["corpus"] == union_figures["corpus"] == {"name": "union", "size": 2628}
+    assert sum("named images outside of the union" in note for note in cut_figures["notes"]) == 1
+    command = evaluate("fashioniq", data, tmp_path / "short.json", "--category", "dress")
+    assert (
+        command.out.count("note: ") == command.out.count("ALL listed images are in the union") == 1
+    )
 
 
 def test_the_unions_of_fashioniq(shared: Path) -> None:
-    found = benchmarks.fashioniq(shared / "data" / "fashioniq", corpus="union")
-    assert {part.name: len(part.corpus.images or ()) for part in found.parts} == {
+    benchmark = benchmarks.fashioniq(shared / "data" / "fashioniq", corpus="union")
+    assert {part.name: len(part.corpus.images or ()) for part in benchmark.parts} == {
         category: union for category, (_, _, union) in SIZES.items()
     }
-    assert benchmarks.comparability_notes(found) == []
+    assert benchmarks.comparability_notes(benchmark) == []
 
 
 def test_fashioniq_in_both_orders_with_an_oracle(shared: Path, tmp_path: Path) -> None:
@@ -122,9 +128,9 @@ def test_fashioniq_in_both_orders_with_an_oracle(shared: Path, tmp_path: Path) -
             lists[query] = lists[f"{query}~"] = [target]
     data = shared / "data" / "fashioniq"
     run = put(tmp_path / "oracle.json", lists)
-    found = result("fashioniq", data, run, "--captions", "both")
-    assert [found[f"recall@{k}"] for k in (1, 5, 10, 50)] == [1.0] * 4
-    assert (found["mean"], found["n_queries"]) == (1.0, 12032)
+    figures = result("fashioniq", data, run, "--captions", "both")
+    assert [figures[f"recall@{k}"] for k in (1, 5, 10, 50)] == [1.0] * 4
+    assert (figures["mean"], figures["n_queries"]) == (1.0, 12032)
     assert "6,016 of 12,032 queries are not in" in refusal(evaluate("fashioniq", data, run))
 
 
@@ -136,41 +142,41 @@ def test_cirr(shared: Path, tmp_path: Path) -> None:
     captions = load(data / "captions" / "cap.rc2.val.json")
     images = list(load(data / "image_splits" / "split.rc2.val.json"))
     rng = random.Random(9)
-    targets = {str(it["pairid"]): it["target_hard"] for it in captions}
+    targets = {str(caption["pairid"]): caption["target_hard"] for caption in captions}
     lists = drawn(rng, targets, images, 70)
     subset = {}
-    for it in captions:
-        query = str(it["pairid"])
-        five = [name for name in it["img_set"]["members"] if name != it["reference"]]
+    for caption in captions:
+        query = str(caption["pairid"])
+        five = [name for name in caption["img_set"]["members"] if name != caption["reference"]]
         subset[query] = rng.sample(five, 3)
         if rng.random() < 0.5:  # as systems do that leave it to the server
-            lists[query] = [
-                it["reference"], *(name for name in lists[query] if name != it["reference"]),
-            ]  # fmt: skip
+            reference = caption["reference"]
+            lists[query] = [reference, *(name for name in lists[query] if name != reference)]
     run = put(tmp_path / "recall.json", {"version": "rc2", "metric": "recall"} | lists)
     sets = put(tmp_path / "subset.json", {"version": "rc2", "metric": "recall_subset"} | subset)
-    found = result("cirr", data, run, "--run", sets)
+    figures = result("cirr", data, run, "--run", sets)
 
     rows = [
-        [name for name in lists[str(it["pairid"])] if name != it["reference"]] for it in captions
+        [name for name in lists[str(caption["pairid"])] if name != caption["reference"]]
+        for caption in captions
     ]
     for k in (1, 5, 10, 50):
         expected = recall([row[:50] for row in rows], list(targets.values()), k)
-        assert found[f"recall@{k}"] == pytest.approx(expected, abs=1e-12)
+        assert figures[f"recall@{k}"] == pytest.approx(expected, abs=1e-12)
     for k in (1, 2, 3):
         expected = recall([subset[query] for query in targets], list(targets.values()), k)
-        assert found[f"recall_subset@{k}"] == pytest.approx(expected, abs=1e-12)
-    assert found["mean"] == pytest.approx((found["recall@5"] + found["recall_subset@1"]) / 2)
-    assert (found["n_queries"], found["corpus"]) == (4181, {"name": "split", "size": 2297})
-    assert found["notes"][0].startswith(
+        assert figures[f"recall_subset@{k}"] == pytest.approx(expected, abs=1e-12)
+    assert figures["mean"] == pytest.approx((figures["recall@5"] + figures["recall_subset@1"]) / 2)
+    assert (figures["n_queries"], figures["corpus"]) == (4181, {"name": "split", "size": 2297})
+    assert figures["notes"][0].startswith(
         "the reference is not a candidate: 2,296 candidates per query"
     )
 
-    alone = result("cirr", data, run)
-    assert alone["recall_subset@1"] is None
-    assert alone["reason"]["recall_subset@1"].endswith("; give the recall_subset run too")
+    recall_figures = result("cirr", data, run)
+    assert recall_figures["recall_subset@1"] is None
+    assert recall_figures["reason"]["recall_subset@1"].endswith("; give the recall_subset run too")
 
-    oracle = {str(it["pairid"]): [it["target_hard"]] for it in captions}
+    oracle = {str(caption["pairid"]): [caption["target_hard"]] for caption in captions}
     perfect = result("cirr", data, put(tmp_path / "oracle.json", oracle))
     assert [perfect[f"recall@{k}"] for k in (1, 5, 10, 50)] == [1.0] * 4
     assert [perfect[f"recall_subset@{k}"] for k in (1, 2, 3)] == [1.0] * 3
@@ -179,10 +185,11 @@ def test_cirr(shared: Path, tmp_path: Path) -> None:
 def test_the_demo_files_of_cirrs_server(shared: Path, tmp_path: Path) -> None:
     data = shared / "data" / "cirr"
     demo = [
-        data / "demo_files" / f"test1_pred_ranks_{it}.json" for it in ("recall", "recall_subset")
+        data / "demo_files" / f"test1_pred_ranks_{kind}.json"
+        for kind in ("recall", "recall_subset")
     ]
-    found = result("cirr", data, demo[0], "--run", demo[1], "--split", "test1")
-    assert (found["valid_submission"], found["n_queries"]) == (True, 4148)
+    figures = result("cirr", data, demo[0], "--run", demo[1], "--split", "test1")
+    assert (figures["valid_submission"], figures["n_queries"]) == (True, 4148)
 
     out = tmp_path / "out"
     result("cirr", data, demo[0], "--run", demo[1], "--split", "test1", "--submission", out)
@@ -216,20 +223,20 @@ def official(shared: Path) -> dict[str, float]:
             if k == 10:
                 for aspect in query["semantic_aspects"]:
                     values.setdefault(aspect, []).append(ap)
-    return {name: float(np.mean(each)) for name, each in values.items()}
+    return {name: float(np.mean(numbers)) for name, numbers in values.items()}
 
 
 def test_circos_example(shared: Path, tmp_path: Path) -> None:
     data = shared / "data" / "circo"
     example = data / "submission_val.json"
-    found = result("circo", data, example)
+    figures = result("circo", data, example)
     expected = official(shared)
-    ours = found | found["semantic_map@10"]
+    ours = figures | figures["semantic_map@10"]
     assert {name: ours[name] for name in expected} == pytest.approx(expected, abs=1e-12)
-    assert len(found["semantic_map@10"]) == 9
+    assert len(figures["semantic_map@10"]) == 9
     assert 0 < expected["map@5"] < expected["recall@50"]
-    assert (found["n_queries"], found["corpus"]["size"]) == (220, None)
-    assert found["notes"] == []
+    assert (figures["n_queries"], figures["corpus"]["size"]) == (220, None)
+    assert figures["notes"] == []
 
     out = tmp_path / "out"
     result("circo", data, example, "--submission", out)
@@ -238,7 +245,7 @@ def test_circos_example(shared: Path, tmp_path: Path) -> None:
 
 def test_an_oracle_on_circo(shared: Path, tmp_path: Path) -> None:
     data = shared / "data" / "circo"
-    lists = {str(it["id"]): it["gt_img_ids"] for it in load(data / "val.json")}
-    found = result("circo", data, put(tmp_path / "oracle.json", lists))
-    assert [found[f"map@{k}"] for k in (5, 10, 25, 50)] == [1.0] * 4
-    assert [found[f"recall@{k}"] for k in (5, 10, 25, 50)] == [1.0] * 4
+    lists = {str(query["id"]): query["gt_img_ids"] for query in load(data / "val.json")}
+    figures = result("circo", data, put(tmp_path / "oracle.json", lists))
+    assert [figures[f"map@{k}"] for k in (5, 10, 25, 50)] == [1.0] * 4
+    assert [figures[f"recall@{k}"] for k in (5, 10, 25, 50)] == [1.0] * 4

@@ -52,11 +52,11 @@ def streamed(
 
 
 def literal(scores: list[list[float]], k: int, excluded: list[int] | None) -> list[list[int]]:
-    found = []
-    for row, own in enumerate(scores):
-        order = sorted(range(len(own)), key=lambda image: -own[image])
-        found.append([it for it in order if excluded is None or it != excluded[row]][:k])
-    return found
+    lists = []
+    for row, row_scores in enumerate(scores):
+        order = sorted(range(len(row_scores)), key=lambda image: -row_scores[image])
+        lists.append([image for image in order if excluded is None or image != excluded[row]][:k])
+    return lists
 
 
 @st.composite
@@ -64,7 +64,7 @@ def searches(
     draw: st.DrawFn,
 ) -> tuple[Tensor, Tensor, Pooling, int, list[int], Tensor | None]:
     """Vectors of few whole numbers: products are exact, and many are the same."""
-    n_queries, images, vectors, width = (draw(st.integers(1, most)) for most in (7, 12, 3, 2))
+    n_queries, images, vectors, width = (draw(st.integers(1, largest)) for largest in (7, 12, 3, 2))
     numbers = st.integers(-2, 2)
 
     def tensor(*shape: int) -> Tensor:
@@ -122,8 +122,8 @@ def test_queries_beyond_one_block_keep_their_rows() -> None:
 def test_a_corpus_of_one_image() -> None:
     queries, gallery = torch.ones(2, 3), torch.ones(1, 1, 3)
     assert streamed(queries, gallery, "max", 50, [1]).columns.tolist() == [[0], [0]]
-    without = streamed(queries, gallery, "max", 50, [1], torch.tensor([0, 0]))
-    assert without.columns.shape == (2, 0)
+    ranked = streamed(queries, gallery, "max", 50, [1], torch.tensor([0, 0]))
+    assert ranked.columns.shape == (2, 0)
 
 
 def test_no_queries_have_no_lists() -> None:
@@ -153,6 +153,6 @@ def test_picked_scores_are_those_of_the_matrix(sizes: list[int]) -> None:
         picked.add(block)
     scores = relevance(queries, gallery, "max", chunk=9)
     for row, chosen in enumerate(columns.tolist()):
-        for found, column in zip(picked.scores[row], chosen, strict=True):
+        for score, column in zip(picked.scores[row], chosen, strict=True):
             expected = torch.tensor(torch.nan) if column < 0 else scores[row, column]
-            torch.testing.assert_close(found, expected, equal_nan=True)
+            torch.testing.assert_close(score, expected, equal_nan=True)

@@ -118,7 +118,7 @@ def test_a_target_has_the_rank_of_validation(
     expected = ranks(drawn.data, inference, "max", without_reference=False)
     for part in ranked.benchmark.parts:
         lists = ranked.answers[part.name].lists
-        ours = [lists[it.query_id].index(str(it.target)) + 1 for it in part.queries]
+        ours = [lists[query.query_id].index(str(query.target)) + 1 for query in part.queries]
         assert ours == expected[part.name].tolist()
 
 
@@ -144,26 +144,29 @@ def test_cirr_takes_the_reference_out_and_ranks_the_subset(
     assert part.corpus.images is not None
     queries = tuple(
         replace(
-            it, subset=tuple(rng.sample([i for i in part.corpus.images if i != it.reference], 5))
+            query,
+            subset=tuple(rng.sample([i for i in part.corpus.images if i != query.reference], 5)),
         )
-        for it in part.queries
+        for query in part.queries
     )
     cirr = Benchmark("cirr", "val", (replace(part, queries=queries),), keeps_reference=False)
     with_all = retrieved(val, paths, depth=1000).answers[part.name].lists
     ranked = retrieved(cirr, paths, depth=1000).answers[part.name]
-    for it in queries:
-        whole = with_all[it.query_id]
-        assert ranked.lists[it.query_id] == tuple(i for i in whole if i != it.reference)
-        assert ranked.subset[it.query_id] == tuple(i for i in whole if i in it.subset)
+    for query in queries:
+        ranking = with_all[query.query_id]
+        assert ranked.lists[query.query_id] == tuple(i for i in ranking if i != query.reference)
+        assert ranked.subset[query.query_id] == tuple(i for i in ranking if i in query.subset)
 
 
 def test_cirr_needs_the_reference_in_its_corpus(paths: ScorerPaths, val: Benchmark) -> None:
     part = val.parts[0]
     first = replace(part, queries=part.queries[:1])
-    others = tuple(it for it in part.corpus.images or () if it != part.queries[0].reference)
-    less = replace(first, corpus=Corpus("less", others))
+    other_images = tuple(
+        image for image in part.corpus.images or () if image != part.queries[0].reference
+    )
+    smaller = replace(first, corpus=Corpus("less", other_images))
     with pytest.raises(UnreadableInput, match="query 0: its excluded image is not in the pool"):
-        retrieved(Benchmark("cirr", "val", (less,), keeps_reference=False), paths)
+        retrieved(Benchmark("cirr", "val", (smaller,), keeps_reference=False), paths)
 
 
 def test_a_corpus_of_one_image(paths: ScorerPaths, val: Benchmark) -> None:
@@ -180,18 +183,20 @@ def test_a_corpus_that_is_not_known_is_refused(paths: ScorerPaths, val: Benchmar
 
 
 def test_no_checkpoint_and_no_folder_are_refused(paths: ScorerPaths, val: Benchmark) -> None:
-    nowhere = paths.images / "nowhere"
+    missing = paths.images / "nowhere"
     with pytest.raises(UnreadableInput, match="there is no such checkpoint"):
-        retrieved(val, replace(paths, checkpoint=nowhere))
+        retrieved(val, replace(paths, checkpoint=missing))
     with pytest.raises(UnreadableInput, match="there is no such folder"):
-        retrieved(val, replace(paths, images=nowhere))
+        retrieved(val, replace(paths, images=missing))
 
 
 def test_a_written_run_is_read_again(paths: ScorerPaths, val: Benchmark, tmp_path: Path) -> None:
     ranked = retrieved(val, paths)
     write_run(tmp_path / "run.jsonl", ranked, "ours")
-    read = {it.query_id: it for _, it in runs.read(tmp_path / "run.jsonl")}
-    assert {it.system for it in read.values()} == {"ours"}
+    read = {
+        ranked_list.query_id: ranked_list for _, ranked_list in runs.read(tmp_path / "run.jsonl")
+    }
+    assert {ranked_list.system for ranked_list in read.values()} == {"ours"}
     for part in val.parts:
         for query_id, images in ranked.answers[part.name].lists.items():
             assert (read[query_id].images, read[query_id].scores) == (
@@ -207,24 +212,24 @@ def test_a_written_run_is_read_again(paths: ScorerPaths, val: Benchmark, tmp_pat
 
 def delete_image(paths: ScorerPaths, part: Part) -> tuple[str, str]:
     """Take one candidate away that nobody asks with, and break a reference."""
-    references = {it.reference for it in part.queries}
-    gone = next(it for it in part.corpus.images or () if it not in references)
+    references = {query.reference for query in part.queries}
+    deleted = next(image for image in part.corpus.images or () if image not in references)
     broken = part.queries[0].reference
-    (paths.images / f"{gone}.jpg").unlink()
+    (paths.images / f"{deleted}.jpg").unlink()
     (paths.images / f"{broken}.jpg").write_bytes(b"no picture")
-    return gone, broken
+    return deleted, broken
 
 
 def test_missing_images_are_refused_in_one_line(damaged: ScorerPaths, val: Benchmark) -> None:
-    gone, broken = delete_image(damaged, val.parts[0])
+    deleted, broken = delete_image(damaged, val.parts[0])
     n = sum(len(part.corpus.images or ()) for part in val.parts)
     with pytest.raises(UnreadableInput) as missing:
         retrieved(val, damaged)
     assert str(missing.value) == (
-        f"{damaged.images}: 1 of {n} images are missing or unreadable ({gone}); "
+        f"{damaged.images}: 1 of {n} images are missing or unreadable ({deleted}); "
         "hsfiq images check lists all of a dataset's; --allow-missing goes on without them"
     )
-    draw_pictures([garment_of(gone)], damaged.images)
+    draw_pictures([garment_of(deleted)], damaged.images)
     with pytest.raises(UnreadableInput, match=rf"1 of {n} images .*\({broken}\)"):
         retrieved(val, damaged)
 
@@ -233,27 +238,32 @@ def test_missing_images_that_are_allowed_are_counted(
     paths: ScorerPaths, damaged: ScorerPaths, val: Benchmark
 ) -> None:
     part = val.parts[0]
-    gone, broken = delete_image(damaged, part)
-    lost = [it.query_id for it in part.queries if it.reference == broken]
-    whole, ranked = (retrieved(val, it, depth=1000, allow_missing=True) for it in (paths, damaged))
-    n = sum(len(it.corpus.images or ()) for it in val.parts)
+    deleted, broken = delete_image(damaged, part)
+    lost = [query.query_id for query in part.queries if query.reference == broken]
+    complete, ranked = (
+        retrieved(val, scorer_paths, depth=1000, allow_missing=True)
+        for scorer_paths in (paths, damaged)
+    )
+    n = sum(len(part.corpus.images or ()) for part in val.parts)
     assert ranked.missing == {
         "images": 2,
         "of": n,
-        "names": sorted([gone, broken]),
+        "names": sorted([deleted, broken]),
         "queries": len(lost),
     }
     assert len(ranked.notes) == 1
-    assert whole.missing == {}
-    assert whole.notes == ()
+    assert complete.missing == {}
+    assert complete.notes == ()
     ours = ranked.benchmark.parts[0].corpus
-    assert ours.images == tuple(it for it in part.corpus.images or () if it not in (gone, broken))
+    assert ours.images == tuple(
+        image for image in part.corpus.images or () if image not in (deleted, broken)
+    )
     lists = ranked.answers[part.name].lists
-    assert list(lists) == [it.query_id for it in part.queries if it.query_id not in lost]
+    assert list(lists) == [query.query_id for query in part.queries if query.query_id not in lost]
     for query_id, images in lists.items():
-        all_ = whole.answers[part.name].lists[query_id]
-        assert images == tuple(it for it in all_ if it not in (gone, broken))
-    assert ranked.answers[val.parts[1].name] == whole.answers[val.parts[1].name]
+        all_ = complete.answers[part.name].lists[query_id]
+        assert images == tuple(image for image in all_ if image not in (deleted, broken))
+    assert ranked.answers[val.parts[1].name] == complete.answers[val.parts[1].name]
 
 
 def test_a_part_without_any_image_is_refused(damaged: ScorerPaths, val: Benchmark) -> None:
@@ -272,7 +282,11 @@ def lists(val: Benchmark) -> dict[str, SystemLists]:
     rng = Random(5)
     return {
         part.name: SystemLists(
-            {it.query_id: tuple(rng.sample(part.corpus.images or (), 6)) for it in part.queries}, {}
+            {
+                query.query_id: tuple(rng.sample(part.corpus.images or (), 6))
+                for query in part.queries
+            },
+            {},
         )
         for part in val.parts
     }
@@ -286,8 +300,8 @@ def test_cirqrs_is_the_mean_over_the_images_and_then_over_the_queries(
     ranked = cirqrs_at(part, answers, prepared, (2, 5, 50))
     for k in (2, 5):
         means = [
-            fmean(reference_scores(paths, it, answers.lists[it.query_id][:k]).values())
-            for it in part.queries
+            fmean(reference_scores(paths, query, answers.lists[query.query_id][:k]).values())
+            for query in part.queries
         ]
         assert ranked[k].value == pytest.approx(fmean(means), abs=1e-6)
         assert ranked[k].n_queries == len(part.queries)
@@ -298,11 +312,11 @@ def test_cirqrs_is_the_mean_over_the_images_and_then_over_the_queries(
 def test_cirqrs_of_the_scorers_own_lists_is_the_mean_of_their_scores(
     paths: ScorerPaths, val: Benchmark
 ) -> None:
-    own = retrieved(val, paths, depth=10)
-    prepared = prepared_for(paths, images_of_lists(val.parts, own.answers))
+    own_lists = retrieved(val, paths, depth=10)
+    prepared = prepared_for(paths, images_of_lists(val.parts, own_lists.answers))
     for part in val.parts:
-        expected = fmean(fmean(scores) for scores in own.scores[part.name].values())
-        value = cirqrs_at(part, own.answers[part.name], prepared, (10,))[10].value
+        expected = fmean(fmean(scores) for scores in own_lists.scores[part.name].values())
+        value = cirqrs_at(part, own_lists.answers[part.name], prepared, (10,))[10].value
         assert value == pytest.approx(expected, abs=1e-6)
 
 
@@ -310,21 +324,21 @@ def test_cirqrs_excludes_and_counts_lists_with_missing_images(
     paths: ScorerPaths, damaged: ScorerPaths, val: Benchmark, lists: dict[str, SystemLists]
 ) -> None:
     part, answers = val.parts[0], lists[val.parts[0].name]
-    gone, broken = delete_image(damaged, part)
-    wanted = images_of_lists([part], lists)
+    deleted, broken = delete_image(damaged, part)
+    images = images_of_lists([part], lists)
     with pytest.raises(UnreadableInput, match="are missing or unreadable"):
-        prepared_for(damaged, wanted)
-    whole = [
-        it
-        for it in part.queries
-        if not {gone, broken} & {it.reference, *answers.lists[it.query_id][:5]}
+        prepared_for(damaged, images)
+    complete_queries = [
+        query
+        for query in part.queries
+        if not {deleted, broken} & {query.reference, *answers.lists[query.query_id][:5]}
     ]
-    ranked = cirqrs_at(part, answers, prepared_for(damaged, wanted, allow_missing=True), (5,))[5]
-    less = cirqrs_at(
-        replace(part, queries=tuple(whole)), answers, prepared_for(paths, wanted), (5,)
+    ranked = cirqrs_at(part, answers, prepared_for(damaged, images, allow_missing=True), (5,))[5]
+    reduced = cirqrs_at(
+        replace(part, queries=tuple(complete_queries)), answers, prepared_for(paths, images), (5,)
     )
-    assert ranked.n_queries == len(whole) < len(part.queries)
-    assert ranked.value == pytest.approx(less[5].value, abs=1e-6)
+    assert ranked.n_queries == len(complete_queries) < len(part.queries)
+    assert ranked.value == pytest.approx(reduced[5].value, abs=1e-6)
 
 
 def test_cirqrs_without_any_image_is_undefined(paths: ScorerPaths, val: Benchmark) -> None:
@@ -332,7 +346,7 @@ def test_cirqrs_without_any_image_is_undefined(paths: ScorerPaths, val: Benchmar
         prepared_for(paths, frozenset({"x"}), allow_missing=True), available=frozenset()
     )
     part = val.parts[0]
-    answers = SystemLists({it.query_id: ("x",) for it in part.queries}, {})
+    answers = SystemLists({query.query_id: ("x",) for query in part.queries}, {})
     expected = CirqrsAt(None, 0, "no list has an available image")
     assert cirqrs_at(part, answers, prepared, (1,)) == {1: expected}
 
@@ -343,39 +357,45 @@ def test_cirqrs_without_any_image_is_undefined(paths: ScorerPaths, val: Benchmar
 def test_val_is_what_training_validates_on(drawn: Drawn, val: Benchmark) -> None:
     assert {part.name: part.corpus.images for part in val.parts} == drawn.data.corpora
     ours = [
-        (it.query_id, it.reference, it.target, it.text, part.name)
+        (query.query_id, query.reference, query.target, query.text, part.name)
         for part in val.parts
-        for it in part.queries
+        for query in part.queries
     ]
     assert ours == [
-        (it.triplet_id, it.reference, it.target, mining_text(it.captions), it.pool)
-        for it in drawn.data.val
+        (
+            example.triplet_id,
+            example.reference,
+            example.target,
+            mining_text(example.captions),
+            example.pool,
+        )
+        for example in drawn.data.val
     ]
 
 
 def test_the_test_split_has_combinations_absent_from_training(drawn: Drawn) -> None:
     benchmark = drawn_benchmark(CATALOGUE, "test")
-    queries = [it for part in benchmark.parts for it in part.queries]
-    assert len(queries) == sum(it.split == "test" for it in CATALOGUE.triplets) > 0
-    assert all(garment_of(str(it.target)).held_out for it in queries)
-    assert not {it.target for it in queries} & set(drawn.data.images)
+    queries = [query for part in benchmark.parts for query in part.queries]
+    assert len(queries) == sum(triplet.split == "test" for triplet in CATALOGUE.triplets) > 0
+    assert all(garment_of(str(query.target)).held_out for query in queries)
+    assert not {query.target for query in queries} & set(drawn.data.images)
     for part in benchmark.parts:
         images = set(part.corpus.images or ())
-        assert {str(it.target) for it in part.queries} <= images
+        assert {str(query.target) for query in part.queries} <= images
         assert set(drawn.data.corpora[part.name]) < images
 
 
 @pytest.mark.parametrize("limit", [20, 21, 22, 100])
 def test_the_catalogue_of_a_training_is_found_again(limit: int, tmp_path: Path) -> None:
     parts = drawn_parts(*draw_dataset(SMALL.seed, *drawn_size(limit)), SMALL.pool, tmp_path)
-    everything = {image: tmp_path for part in parts for image in part.images()}
-    data = with_files("drawn", parts, everything, "")
-    said = {"name": "drawn", "n_train": len(data.train), "sha256": content_sha256(data)}
-    ranked = catalogue_of(SMALL, said)
+    folders = {image: tmp_path for part in parts for image in part.images()}
+    data = with_files("drawn", parts, folders, "")
+    description = {"name": "drawn", "n_train": len(data.train), "sha256": content_sha256(data)}
+    ranked = catalogue_of(SMALL, description)
     assert ranked == Catalogue(*draw_dataset(SMALL.seed, *drawn_size(limit)))
     benchmark = drawn_benchmark(ranked, "val")
-    assert [it.query_id for part in benchmark.parts for it in part.queries] == [
-        it.triplet_id for it in data.val
+    assert [query.query_id for part in benchmark.parts for query in part.queries] == [
+        example.triplet_id for example in data.val
     ]
 
 
@@ -386,6 +406,6 @@ def test_another_catalogue_than_the_trainings_is_noted(monkeypatch: pytest.Monke
     assert other.notes == (
         "the triplets differ from those that the scorer's training was validated on",
     )
-    elsewhere = catalogue_of(SMALL, {"name": "fashioniq", "n_train": 18_000, "sha256": "another"})
-    assert elsewhere.notes == ()
-    assert elsewhere.triplets == other.triplets
+    other_data = catalogue_of(SMALL, {"name": "fashioniq", "n_train": 18_000, "sha256": "another"})
+    assert other_data.notes == ()
+    assert other_data.triplets == other.triplets

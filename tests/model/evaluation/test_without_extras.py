@@ -31,15 +31,15 @@ sys.exit(run(sys.argv[1:]))
 
 def bare(*arguments: str | Path) -> str:
     """Run a command in a process in which nothing of the extras can be imported."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", BARE, *map(str, arguments)],
         env=own_environment(),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout
 
 
 def test_the_three_benchmarks(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_the_three_benchmarks(tmp_path: Path) -> None:
     )
     assert json.loads(printed)["recall@1"] == 1.0
 
-    candidates = {i: [it for it in MEMBERS if it != MEMBERS[6 * i]] for i in range(4)}
+    candidates = {i: [member for member in MEMBERS if member != MEMBERS[6 * i]] for i in range(4)}
     lists = {str(10 + i): filled(MEMBERS[6 * i + 1 : 6 * i + 6], candidates[i]) for i in range(4)}
     run = put(tmp_path / "cirr.json", lists)
     data = write_cirr(tmp_path / "cirr")
@@ -75,11 +75,11 @@ def test_no_module_of_ranked_lists_imports_torch(module: str) -> None:
         f"import sys, hsfiq.model.evaluation.{module}; "
         "print(*({'torch', 'numpy', 'PIL', 'pyarrow', 'sqlalchemy'} & set(sys.modules)))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         env=own_environment(),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == ""
+    assert process.stdout.strip() == ""

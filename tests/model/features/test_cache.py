@@ -106,8 +106,10 @@ def test_rows_point_at_the_stored_tokens(tmp_path: Path) -> None:
     rows = [cache._row(image_id) for image_id in ("i4", "i1", "i4")]
 
     raw = (cache.folder / "tokens.bin").read_bytes()[HEADER_BYTES:]
-    whole = torch.frombuffer(bytearray(raw), dtype=torch.float32).view(5, *encoder.tokens_shape)
-    assert whole[rows].equal(cache.tokens(["i4", "i1", "i4"]))
+    all_tokens = torch.frombuffer(bytearray(raw), dtype=torch.float32).view(
+        5, *encoder.tokens_shape
+    )
+    assert all_tokens[rows].equal(cache.tokens(["i4", "i1", "i4"]))
 
 
 # ------------------------------------------------------------------------ only what is missing
@@ -225,34 +227,34 @@ def test_tokens_are_always_those_of_the_last_fill(
     folder = tmp_path_factory.mktemp("cache")
     encoder = SmallEncoder()
     cache = FeatureCache.open(folder / "cache", encoder, torch.float16)
-    held: dict[str, int | None] = {}  # what lies under an id now: a picture's seed, or rubbish
+    stored: dict[str, int | None] = {}  # what lies under an id now: a picture's seed, or rubbish
     last: dict[str, int] = {}  # and what lay there at the last fill
     kept: set[int] = set()
     by_seed = draw_images(folder, 6)
 
-    for step, one, two in steps:
-        path = folder / f"file{one}.png"
+    for step, number, value in steps:
+        path = folder / f"file{number}.png"
         if step == "put":
-            path.write_bytes(by_seed[f"i{two}"].read_bytes())
-            held[f"file{one}"] = two
+            path.write_bytes(by_seed[f"i{value}"].read_bytes())
+            stored[f"file{number}"] = value
         elif step == "break":
             path.write_bytes(b"rubbish")
-            held[f"file{one}"] = None
+            stored[f"file{number}"] = None
         elif step == "remove":
             path.unlink(missing_ok=True)
-            held.pop(f"file{one}", None)
+            stored.pop(f"file{number}", None)
         elif step == "reopen":
             cache, last = FeatureCache.open(folder / "cache", encoder, torch.float16), {}
         else:
-            asked = {f"file{i}": folder / f"file{i}.png" for i in range(6) if one >> i & 1}
-            report = fill(cache, asked, batch=two)
-            found = {name: seed for name in asked if (seed := held.get(name)) is not None}
-            last = {name: seed for name, seed in last.items() if name not in asked} | found
-            assert report.unreadable.keys() == asked.keys() - found.keys()
-            assert report.n_found == sum(seed in kept for seed in found.values())
-            assert report.n_computed == len(set(found.values()) - kept)
-            assert report.n_found + report.n_computed + report.n_shared == len(found)
-            kept |= set(found.values())
+            requested = {f"file{i}": folder / f"file{i}.png" for i in range(6) if number >> i & 1}
+            report = fill(cache, requested, batch=value)
+            readable = {name: seed for name in requested if (seed := stored.get(name)) is not None}
+            last = {name: seed for name, seed in last.items() if name not in requested} | readable
+            assert report.unreadable.keys() == requested.keys() - readable.keys()
+            assert report.n_found == sum(seed in kept for seed in readable.values())
+            assert report.n_computed == len(set(readable.values()) - kept)
+            assert report.n_found + report.n_computed + report.n_shared == len(readable)
+            kept |= set(readable.values())
 
     assert encoder.n_encoded == len(kept)
     names = {name: by_seed[f"i{seed}"] for name, seed in last.items()}
@@ -304,8 +306,8 @@ def test_tokens_too_large_for_fp16_are_refused_and_fit_bf16(tmp_path: Path) -> N
     with pytest.raises(UnreadableInput, match=r"i\d\.png: .* too large for fp16; store .* bf16"):
         fill(small, images)
 
-    again = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
-    assert len(again.tokens([])) == 0
+    reopened = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+    assert len(reopened.tokens([])) == 0
     large = FeatureCache.open(tmp_path / "cache", encoder, torch.bfloat16)
     assert fill(large, images).n_computed == 2
 
@@ -323,15 +325,15 @@ def test_what_was_computed_before_an_error_is_kept(tmp_path: Path) -> None:
     images, encoder = draw_images(tmp_path / "images", 6), SmallEncoder()
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
 
-    def stop(done: int, _: int) -> None:
-        if done == 4:
+    def stop(n_done: int, _: int) -> None:
+        if n_done == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         cache.fill(images, batch=2, device=CPU, workers=2, on_progress=stop)
 
-    again = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
-    assert fill(again, images) == CacheReport(n_computed=2, n_found=4, n_shared=0, unreadable={})
+    reopened = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
+    assert fill(reopened, images) == CacheReport(n_computed=2, n_found=4, n_shared=0, unreadable={})
 
 
 def test_an_unknown_dtype_is_refused(tmp_path: Path) -> None:

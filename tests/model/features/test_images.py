@@ -51,9 +51,9 @@ def test_an_image_is_opened_whole(tmp_path: Path, kind: str) -> None:
 
     image = open_image(path)
 
-    with Image.open(path) as other:
+    with Image.open(path) as opened:
         assert image.size == (30, 20)
-        assert image.tobytes() == other.tobytes()
+        assert image.tobytes() == opened.tobytes()
 
 
 def test_an_orientation_in_the_file_is_left_alone(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_an_orientation_in_the_file_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "expected"),
     [
         (b"", "has zero bytes"),
         (b"<html>not found</html>", "is not a known image format"),
@@ -79,7 +79,7 @@ def test_an_orientation_in_the_file_is_left_alone(tmp_path: Path) -> None:
     ],
     ids=["empty", "html", "jpeg", "png", "webp", "huge", "large", "flat"],
 )
-def test_a_broken_file_is_reported_in_one_line(tmp_path: Path, data: bytes, says: str) -> None:
+def test_a_broken_file_is_reported_in_one_line(tmp_path: Path, data: bytes, expected: str) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(data)
 
@@ -87,7 +87,7 @@ def test_a_broken_file_is_reported_in_one_line(tmp_path: Path, data: bytes, says
         open_image(path)
 
     message = str(raised.value)
-    assert message.startswith(f"{path}: {says}")
+    assert message.startswith(f"{path}: {expected}")
     assert "; " in message
     assert "\n" not in message
 
@@ -118,15 +118,15 @@ def test_any_bytes_give_an_image_or_a_one_line_error(
     path = tmp_path_factory.getbasetemp() / "damaged.png"
     path.write_bytes(data)
 
-    picture, said = None, ""
+    picture, message = None, ""
     try:
         picture = open_image(path)
     except UnreadableInput as error:
-        said = str(error)
+        message = str(error)
 
     if picture is None:
-        assert said.startswith(f"{path}: ")
-        assert "\n" not in said
+        assert message.startswith(f"{path}: ")
+        assert "\n" not in message
     else:
         assert picture.width * picture.height <= MAX_PIXELS
         assert picture.tobytes()
@@ -136,14 +136,14 @@ def test_any_bytes_give_an_image_or_a_one_line_error(
 
 
 class Watched(Mapping[str, Path]):
-    """Files, and how many of them have been asked for."""
+    """Files, and how many of them have been requested."""
 
     def __init__(self, files: dict[str, Path]) -> None:
         self.files = files
-        self.asked = 0
+        self.n_requested = 0
 
     def __getitem__(self, key: str) -> Path:
-        self.asked += 1
+        self.n_requested += 1
         return self.files[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -174,9 +174,9 @@ def test_the_number_of_waiting_images_is_limited(tmp_path: Path) -> None:
     files = Watched(by_content(draw_images(tmp_path, 30)))
     prepared = prepare_all(files, Preprocessing(size=8), workers=2, ahead=5)
 
-    for taken in range(1, 20):
+    for n_taken in range(1, 20):
         next(prepared)
-        assert files.asked <= taken + 5
+        assert files.n_requested <= n_taken + 5
     prepared.close()
 
 
@@ -238,10 +238,10 @@ def test_unchanged_files_are_not_read_again(tmp_path: Path) -> None:
     memo.remember(memo.read(images, workers=1))
     replace_in_memo(memo.path, "remembered")
 
-    again = memo.read(images, workers=1)
+    second = memo.read(images, workers=1)
 
-    assert set(again.sha256.values()) == {"remembered"}
-    assert again.fresh == {}
+    assert set(second.sha256.values()) == {"remembered"}
+    assert second.fresh == {}
 
 
 def test_changed_files_are_read_again_even_with_equal_size_and_date(tmp_path: Path) -> None:

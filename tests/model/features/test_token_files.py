@@ -43,8 +43,8 @@ def filled(tmp_path: Path, n: int = 3) -> FeatureCache:
     return cache
 
 
-def assert_refused(tmp_path: Path, says: str) -> None:
-    with pytest.raises(UnreadableInput, match=says) as raised:
+def assert_refused(tmp_path: Path, message: str) -> None:
+    with pytest.raises(UnreadableInput, match=message) as raised:
         FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
     assert "; delete the folder" in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -65,9 +65,9 @@ def test_an_absent_file_is_noticed(tmp_path: Path) -> None:
 
 def test_another_caches_file_is_noticed(tmp_path: Path) -> None:
     tokens = filled(tmp_path).folder / "tokens.bin"
-    other = FeatureCache.open(tmp_path / "cache", SmallEncoder(seed=1), torch.float16)
-    fill(other, draw_images(tmp_path / "images", 3))
-    tokens.write_bytes((other.folder / "tokens.bin").read_bytes())
+    other_cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(seed=1), torch.float16)
+    fill(other_cache, draw_images(tmp_path / "images", 3))
+    tokens.write_bytes((other_cache.folder / "tokens.bin").read_bytes())
 
     assert_refused(tmp_path, "tokens.bin: was not written for these settings")
 
@@ -196,9 +196,9 @@ def test_a_killed_process_leaves_only_complete_rows(
 ) -> None:
     images = draw_images(tmp_path / "images", 40)
     with filling(tmp_path, pause=pause) as process:
-        said = [process.stdout.readline() for _ in range(lines)]
+        output = [process.stdout.readline() for _ in range(lines)]
         process.send_signal(signal.SIGKILL)
-    assert "computed" not in "".join(said)
+    assert "computed" not in "".join(output)
 
     encoder = SmallEncoder()
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
@@ -211,44 +211,44 @@ def test_a_killed_process_leaves_only_complete_rows(
     assert_cached_equals_encoded(cache, encoder, images, torch.float16)
 
 
-@pytest.mark.parametrize("behind", [b"x", b"x" * 48, b"x" * 1000])
-def test_data_after_the_last_listed_row_is_overwritten(tmp_path: Path, behind: bytes) -> None:
+@pytest.mark.parametrize("extra_bytes", [b"x", b"x" * 48, b"x" * 1000])
+def test_data_after_the_last_listed_row_is_overwritten(tmp_path: Path, extra_bytes: bytes) -> None:
     cache = filled(tmp_path, 3)
     with (cache.folder / "tokens.bin").open("ab") as file:
-        file.write(behind)
+        file.write(extra_bytes)
     images = draw_images(tmp_path / "images", 7)
 
-    again = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+    reopened = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
 
-    assert fill(again, images) == CacheReport(n_computed=4, n_found=3, n_shared=0, unreadable={})
-    assert_cached_equals_encoded(again, SmallEncoder(), images, torch.float16)
+    assert fill(reopened, images) == CacheReport(n_computed=4, n_found=3, n_shared=0, unreadable={})
+    assert_cached_equals_encoded(reopened, SmallEncoder(), images, torch.float16)
     assert (cache.folder / "tokens.bin").stat().st_size == HEADER_BYTES + 7 * 48
 
 
-@pytest.mark.parametrize("left", [[], ["lock"], ["tokens.bin"], ["tokens.bin", "about.json"]])
-def test_an_incomplete_folder_is_completed(tmp_path: Path, left: list[str]) -> None:
+@pytest.mark.parametrize("remaining", [[], ["lock"], ["tokens.bin"], ["tokens.bin", "about.json"]])
+def test_an_incomplete_folder_is_completed(tmp_path: Path, remaining: list[str]) -> None:
     cache = filled(tmp_path, 3)
     for file in cache.folder.iterdir():
-        if file.name not in left:
+        if file.name not in remaining:
             file.unlink()
     (cache.folder / ".tokens.bin-7.draft").write_bytes(b"hsf")
     images = draw_images(tmp_path / "images", 3)
 
-    again = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+    reopened = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
 
-    assert fill(again, images) == CacheReport(3, 0, 0, {})
-    assert_cached_equals_encoded(again, SmallEncoder(), images, torch.float16)
+    assert fill(reopened, images) == CacheReport(3, 0, 0, {})
+    assert_cached_equals_encoded(reopened, SmallEncoder(), images, torch.float16)
 
 
 def test_two_processes_at_once_compute_each_image_once(tmp_path: Path) -> None:
     images = draw_images(tmp_path / "images", 20)
-    with filling(tmp_path, pause=0.02) as one:
-        assert one.stdout.readline() == "open\n"
-        with filling(tmp_path) as two:
-            ends = [process.communicate() for process in (one, two)]
+    with filling(tmp_path, pause=0.02) as first:
+        assert first.stdout.readline() == "open\n"
+        with filling(tmp_path) as second:
+            ends = [process.communicate() for process in (first, second)]
 
     assert [errors for _, errors in ends] == ["", ""]
-    computed = [int(said.split("computed")[1]) for said, _ in ends]
+    computed = [int(output.split("computed")[1]) for output, _ in ends]
     assert sum(computed) == 20
     cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
     assert fill(cache, images) == CacheReport(0, 20, 0, {})
@@ -257,12 +257,12 @@ def test_two_processes_at_once_compute_each_image_once(tmp_path: Path) -> None:
 
 def test_rows_appended_by_another_cache_are_used(tmp_path: Path) -> None:
     images = draw_images(tmp_path / "images", 6)
-    one = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
-    two = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
-    fill(one, {name: images[name] for name in ("i0", "i1")})
-    before = one.tokens(["i0", "i1"])
+    first_cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+    second_cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+    fill(first_cache, {name: images[name] for name in ("i0", "i1")})
+    before = first_cache.tokens(["i0", "i1"])
 
-    assert fill(two, images).n_found == 2
-    assert fill(one, images).n_found == 6
-    assert one.tokens(["i0", "i1"]).equal(before)
-    assert_cached_equals_encoded(one, SmallEncoder(), images, torch.float16)
+    assert fill(second_cache, images).n_found == 2
+    assert fill(first_cache, images).n_found == 6
+    assert first_cache.tokens(["i0", "i1"]).equal(before)
+    assert_cached_equals_encoded(first_cache, SmallEncoder(), images, torch.float16)

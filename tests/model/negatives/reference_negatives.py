@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 def negatives(scores: Scores, target: int, rule: NegativeRule) -> tuple[set[int], bool]:
     """The set and whether it is the fallback."""
-    others = [i for i in range(len(scores)) if i != target]
+    other_images = [i for i in range(len(scores)) if i != target]
     below = [i for i in best_first(scores) if scores[i] < scores[target]]
     if rule.strategy == "corpus":
-        found = others
+        candidates = other_images
     elif rule.strategy == "top-k":
-        found = [i for i in best_first(scores) if i != target][: rule.k]
+        candidates = [i for i in best_first(scores) if i != target][: rule.k]
     elif rule.strategy in ("after-target", "cirqrs"):
-        found = below[: rule.k]
+        candidates = below[: rule.k]
     elif rule.strategy == "qure":
-        found = paper_qure(scores, target)
+        candidates = paper_qure(scores, target)
     else:
         assert rule.threshold is not None
-        found = published_qure(scores, below, rule.threshold)
-    if found:
-        return set(found), False
-    return set(below or others), True
+        candidates = published_qure(scores, below, rule.threshold)
+    if candidates:
+        return set(candidates), False
+    return set(below or other_images), True
 
 
 def best_first(scores: Scores) -> list[int]:
@@ -58,17 +58,17 @@ def published_qure(scores: Scores, below: list[int], threshold: int) -> list[int
     """The walk of the published code over the images below the target."""
     drops = [scores[a] - scores[b] for a, b in pairwise(below)]
     order = sorted(range(len(drops)), key=lambda j: -drops[j])
-    for one, other in pairwise(order):
-        if drops[other] > 0 and abs(one - other) > threshold:
-            return below[min(one, other) + 1 : max(one, other) + 1]
+    for first, second in pairwise(order):
+        if drops[second] > 0 and abs(first - second) > threshold:
+            return below[min(first, second) + 1 : max(first, second) + 1]
     return []
 
 
 def draws(members: set[int], uniforms: Sequence[float]) -> list[int]:
     """Draw in turn from what is left, filling it up when nothing is."""
-    left: list[int] = []
+    remaining: list[int] = []
     drawn = []
     for uniform in uniforms:
-        left = left or sorted(members)
-        drawn.append(left.pop(int(uniform * len(left))))
+        remaining = remaining or sorted(members)
+        drawn.append(remaining.pop(int(uniform * len(remaining))))
     return drawn

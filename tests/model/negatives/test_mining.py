@@ -42,7 +42,7 @@ def rules() -> st.SearchStrategy[NegativeRule]:
         sizes.map(lambda k: NegativeRule("top-k", k=k)),
         sizes.map(lambda k: NegativeRule("after-target", k=k)),
         sizes.map(lambda k: NegativeRule("cirqrs", k=k)),
-        st.integers(1, 4).map(lambda apart: NegativeRule("qure-code", threshold=apart)),
+        st.integers(1, 4).map(lambda threshold: NegativeRule("qure-code", threshold=threshold)),
     )
 
 
@@ -72,8 +72,8 @@ def test_a_batch_is_its_queries_one_by_one(batch: Batch, rule: NegativeRule) -> 
     scores, targets = batch
     mask, fell_back = negative_mask(scores, targets, rule)
     for row in range(len(scores)):
-        alone, alone_fell_back = negative_mask(scores[row : row + 1], targets[row : row + 1], rule)
-        assert torch.equal(alone[0], mask[row])
+        single, alone_fell_back = negative_mask(scores[row : row + 1], targets[row : row + 1], rule)
+        assert torch.equal(single[0], mask[row])
         assert bool(alone_fell_back[0]) == bool(fell_back[row])
 
 
@@ -117,11 +117,11 @@ def test_neighbouring_steepest_drops_satisfy_the_paper_and_not_its_code() -> Non
 def test_ever_smaller_drops_are_all_examined() -> None:
     curve = -torch.arange(200, dtype=torch.float64).sqrt()
     smooth = curve.float()
-    late = smooth.clone()
-    late[160:] -= 0.035  # between two of the first drops that the walk then compares late
+    late_drop = smooth.clone()
+    late_drop[160:] -= 0.035  # between two of the first drops that the walk then compares late
     rule = NegativeRule("qure-code", threshold=1)
-    check(torch.stack([smooth, late]), torch.tensor([0, 0]), rule)
-    _, fell_back = negative_mask(torch.stack([smooth, late]), torch.tensor([0, 0]), rule)
+    check(torch.stack([smooth, late_drop]), torch.tensor([0, 0]), rule)
+    _, fell_back = negative_mask(torch.stack([smooth, late_drop]), torch.tensor([0, 0]), rule)
     assert fell_back.tolist() == [True, False]
 
 
@@ -156,7 +156,7 @@ def test_a_rule_describes_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "k", "threshold", "said"),
+    ("strategy", "k", "threshold", "message"),
     [
         ("hardest", None, None, "one of corpus, top-k"),
         ("top-k", None, None, "give k, 1 or more"),
@@ -167,14 +167,14 @@ def test_a_rule_describes_itself() -> None:
     ],
 )
 def test_invalid_rules_are_refused(
-    strategy: str, k: int | None, threshold: int | None, said: str
+    strategy: str, k: int | None, threshold: int | None, message: str
 ) -> None:
-    with pytest.raises(UnreadableInput, match=said):
+    with pytest.raises(UnreadableInput, match=message):
         NegativeRule(strategy, k, threshold)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("scores", "target", "said"),
+    ("scores", "target", "message"),
     [
         ([[1.0]], 0, "pool of images: has 1"),
         ([[1.0, 2.0]], 2, r"query 0: its target is not in the pool \(column 2 of 2\)"),
@@ -185,9 +185,9 @@ def test_invalid_rules_are_refused(
 )
 @pytest.mark.parametrize("rule", [NegativeRule("top-k", k=1), NegativeRule("qure")])
 def test_unusable_scores_are_refused(
-    scores: list[list[float]], target: int, said: str, rule: NegativeRule
+    scores: list[list[float]], target: int, message: str, rule: NegativeRule
 ) -> None:
-    with pytest.raises(UnreadableInput, match=said):
+    with pytest.raises(UnreadableInput, match=message):
         negative_mask(torch.tensor(scores), torch.tensor([target]), rule)
 
 
@@ -219,16 +219,16 @@ def test_draws_from_the_corpus_are_the_literal_ones(
     target = data.draw(st.integers(0, images - 1))
     u = uniforms(1, epochs)
     drawn = draw_from_corpus(images, torch.tensor([target]), u)
-    others = set(range(images)) - {target}
-    assert drawn.columns[0].tolist() == reference_negatives.draws(others, list(u[0].numpy()))
+    other_images = set(range(images)) - {target}
+    assert drawn.columns[0].tolist() == reference_negatives.draws(other_images, list(u[0].numpy()))
     assert drawn.sizes.tolist() == [images - 1]
 
 
-def same(one: Drawn, other: Drawn) -> bool:
+def equal_draws(first: Drawn, second: Drawn) -> bool:
     return (
-        torch.equal(one.columns, other.columns)
-        and torch.equal(one.sizes, other.sizes)
-        and torch.equal(one.fell_back, other.fell_back)
+        torch.equal(first.columns, second.columns)
+        and torch.equal(first.sizes, second.sizes)
+        and torch.equal(first.fell_back, second.fell_back)
     )
 
 
@@ -241,16 +241,16 @@ def test_chunks_and_shares_do_not_matter(strategy: str) -> None:
     targets = torch.randint(0, 31, (23,), generator=generator)
     rule = NegativeRule(strategy, k=None if strategy in ("corpus", "qure") else 5)  # type: ignore[arg-type]
     u = uniforms(23, 7)
-    whole = draw_negatives(queries, gallery, targets, rule, u, "max", chunk=100)
+    complete = draw_negatives(queries, gallery, targets, rule, u, "max", chunk=100)
     for chunk in (1, 4, 23):
-        cut = draw_negatives(queries, gallery, targets, rule, u, "max", chunk=chunk)
-        assert same(cut, whole)
+        chunked = draw_negatives(queries, gallery, targets, rule, u, "max", chunk=chunk)
+        assert equal_draws(chunked, complete)
     shares = [
         draw_negatives(queries[s], gallery, targets[s], rule, u[s], "max", chunk=4)
         for s in (slice(None, None, 2), slice(1, None, 2))
     ]
     for start, share in enumerate(shares):
-        assert torch.equal(share.columns, whole.columns[start::2])
+        assert torch.equal(share.columns, complete.columns[start::2])
 
 
 @pytest.mark.parametrize("pooling", ["max", "mean"])
@@ -273,17 +273,23 @@ def test_shares_of_real_vectors_are_drawn_the_same(pooling: Pooling) -> None:
             chunk=32,
         )
 
-    whole = drawn(slice(None))
+    complete = drawn(slice(None))
     for start, count in product(range(3), (3, 50)):
         share = drawn(slice(start, start + 3 * count, 3))
-        assert torch.equal(share.columns, whole.columns[start : start + 3 * count : 3])
-        assert torch.equal(share.sizes, whole.sizes[start : start + 3 * count : 3])
+        assert torch.equal(share.columns, complete.columns[start : start + 3 * count : 3])
+        assert torch.equal(share.sizes, complete.sizes[start : start + 3 * count : 3])
 
 
 def test_a_share_without_queries_draws_nothing() -> None:
-    nobody, targets = torch.empty(0, 4), torch.empty(0, dtype=torch.int64)
+    no_queries, targets = torch.empty(0, 4), torch.empty(0, dtype=torch.int64)
     drawn = draw_negatives(
-        nobody, torch.ones(5, 2, 4), targets, NegativeRule("qure"), uniforms(0, 3), "max", chunk=2
+        no_queries,
+        torch.ones(5, 2, 4),
+        targets,
+        NegativeRule("qure"),
+        uniforms(0, 3),
+        "max",
+        chunk=2,
     )
     assert drawn.columns.shape == (0, 3)
     assert drawn.sizes.shape == drawn.fell_back.shape == (0,)

@@ -30,14 +30,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # ------------------------------------------------------------------------------------ which rule
 
 
-def rules_of(one: Recipe) -> dict[int, str]:
+def rules_of(run_recipe: Recipe) -> dict[int, str]:
     """The rule in words, by the first epoch that it is in force in."""
-    found: dict[int, str] = {}
-    for epoch in range(one.epochs):
-        rule = str(rule_at(one, epoch))
-        if epoch == 0 or rule != str(rule_at(one, epoch - 1)):
-            found[epoch] = rule
-    return found
+    rules: dict[int, str] = {}
+    for epoch in range(run_recipe.epochs):
+        rule = str(rule_at(run_recipe, epoch))
+        if epoch == 0 or rule != str(rule_at(run_recipe, epoch - 1)):
+            rules[epoch] = rule
+    return rules
 
 
 CORPUS = "everything but the target"
@@ -70,18 +70,18 @@ DROPS = "those between the two steepest score drops below the target"
 def test_the_papers_definitions(
     name: str, definitions: tuple[int, ...], rules: dict[int, str]
 ) -> None:
-    one = recipe(name)
-    assert one.definitions == definitions
-    assert rules_of(one) == {0: CORPUS, **rules}
+    run_recipe = recipe(name)
+    assert run_recipe.definitions == definitions
+    assert rules_of(run_recipe) == {0: CORPUS, **rules}
     starts = [0, *definitions]
-    for epoch in range(one.epochs):
-        assert defined_at(one, epoch) == max(start for start in starts if start <= epoch)
+    for epoch in range(run_recipe.epochs):
+        assert defined_at(run_recipe, epoch) == max(start for start in starts if start <= epoch)
 
 
 def test_the_corpus_is_never_redefined_but_drawn_from_anew() -> None:
-    one = replace(recipe("cirqrs-fashioniq"), strategy="corpus")
-    assert rules_of(one) == {0: CORPUS}
-    assert {defined_at(one, epoch) for epoch in range(30)} == {0, 6, 12, 18, 24}
+    run_recipe = replace(recipe("cirqrs-fashioniq"), strategy="corpus")
+    assert rules_of(run_recipe) == {0: CORPUS}
+    assert {defined_at(run_recipe, epoch) for epoch in range(30)} == {0, 6, 12, 18, 24}
 
 
 # ------------------------------------------------------------------------------- what is drawn
@@ -90,9 +90,11 @@ def test_the_corpus_is_never_redefined_but_drawn_from_anew() -> None:
 class Checker(Recorder):
     """At each definition, compares it with the sets worked out one query at a time."""
 
-    def __init__(self, drawn: Drawn, one: Recipe, scorer: Scorer, tokens: TokenSource) -> None:
+    def __init__(
+        self, drawn: Drawn, run_recipe: Recipe, scorer: Scorer, tokens: TokenSource
+    ) -> None:
         super().__init__()
-        self._drawn, self._recipe, self._scorer, self._tokens = drawn, one, scorer, tokens
+        self._drawn, self._recipe, self._scorer, self._tokens = drawn, run_recipe, scorer, tokens
 
     @torch.no_grad()
     def defined(self, definition: Definition) -> None:
@@ -126,45 +128,55 @@ class Checker(Recorder):
 
 
 def trainer_of(
-    drawn: Drawn, tokens: TokenSource, one: Recipe, folder: Path, callback: Recorder | None = None
+    drawn: Drawn,
+    tokens: TokenSource,
+    run_recipe: Recipe,
+    folder: Path,
+    callback: Recorder | None = None,
 ) -> tuple[Trainer, Scorer]:
-    scorer = new_scorer(one, None)
-    told = callback or Checker(drawn, one, scorer, tokens)
-    run_folder = RunFolder(folder, {"recipe": one.to_json()}, {})
-    return Trainer(scorer, drawn.data, one, tokens, run_folder, ONE_PROCESS, [told]), scorer
+    scorer = new_scorer(run_recipe, None)
+    recorder = callback or Checker(drawn, run_recipe, scorer, tokens)
+    run_folder = RunFolder(folder, {"recipe": run_recipe.to_json()}, {})
+    return Trainer(
+        scorer, drawn.data, run_recipe, tokens, run_folder, ONE_PROCESS, [recorder]
+    ), scorer
 
 
 @pytest.mark.parametrize("strategy", ["cirqrs", "qure", "qure-code", "top-k", "after-target"])
 def test_negatives_are_defined_with_the_current_weights(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path, strategy: Strategy
 ) -> None:
-    one = replace(SMALL, strategy=strategy, epochs=3, n_def=2, n_neg=6)
-    trainer, _ = trainer_of(drawn, tokens, one, tmp_path)
+    run_recipe = replace(SMALL, strategy=strategy, epochs=3, n_def=2, n_neg=6)
+    trainer, _ = trainer_of(drawn, tokens, run_recipe, tmp_path)
     trainer.train()
-    (told,) = trainer.callbacks
-    assert isinstance(told, Checker)
-    assert [it.epoch for it in told.definitions] == [0, 1, 2]
-    assert [it.columns.shape[1] for it in told.definitions] == [1, 1, 1]
+    (checker,) = trainer.callbacks
+    assert isinstance(checker, Checker)
+    assert [definition.epoch for definition in checker.definitions] == [0, 1, 2]
+    assert [definition.columns.shape[1] for definition in checker.definitions] == [1, 1, 1]
 
 
 def test_sets_halve(drawn: Drawn, tmp_path: Path) -> None:
-    one = replace(SMALL, epochs=5, n_def=5, n_neg=8)
-    ran = train(drawn, tmp_path / "run", one)
-    lines = ran.last.about["progress"]["definitions"]
+    run_recipe = replace(SMALL, epochs=5, n_def=5, n_neg=8)
+    finished = train(drawn, tmp_path / "run", run_recipe)
+    lines = finished.last.about["progress"]["definitions"]
     # Where the target ranks so low that fewer are below it, a set is smaller; where none is, all.
     assert [line["median_size"] for line in lines[1:]] == [8, 4, 2, 1]
     assert [line["rule"] for line in lines] == [CORPUS, *(HALVED.format(k) for k in (8, 4, 2, 1))]
     assert lines[0]["smallest"] == min(map(len, drawn.data.pools.values())) - 1
-    for line, definition in zip(lines, ran.recorder.definitions, strict=True):
+    for line, definition in zip(lines, finished.recorder.definitions, strict=True):
         assert line["n_queries"] == 60
         assert line["mean_size"] == definition.sizes.double().mean().item()
 
 
 def test_a_definition_is_kept_until_the_next(drawn: Drawn, tmp_path: Path) -> None:
     """30 epochs cut into 4 are 7, 7, 7, 7 and 2; here 5 cut into 2: 2, 2 and 1."""
-    ran = train(drawn, tmp_path / "run", replace(SMALL, epochs=5, n_def=2))
-    assert [it.epoch for it in ran.recorder.definitions] == [0, 2, 4]
-    assert [it.columns.shape[1] for it in ran.recorder.definitions] == [2, 2, 1]
+    finished = train(drawn, tmp_path / "run", replace(SMALL, epochs=5, n_def=2))
+    assert [definition.epoch for definition in finished.recorder.definitions] == [0, 2, 4]
+    assert [definition.columns.shape[1] for definition in finished.recorder.definitions] == [
+        2,
+        2,
+        1,
+    ]
 
 
 # -------------------------------------------------------------------------------- what is trained
@@ -173,11 +185,11 @@ def test_a_definition_is_kept_until_the_next(drawn: Drawn, tmp_path: Path) -> No
 def test_an_epoch_trains_each_triplet_once_with_what_was_drawn_for_it(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path
 ) -> None:
-    one = replace(SMALL, captions="four-way")
-    trainer, _ = trainer_of(drawn, tokens, one, tmp_path, Recorder())
+    run_recipe = replace(SMALL, captions="four-way")
+    trainer, _ = trainer_of(drawn, tokens, run_recipe, tmp_path, Recorder())
     definition = trainer.current_definition(0)
     data = drawn.data
-    by_id = {it.triplet_id: (i, it) for i, it in enumerate(data.train)}
+    by_id = {example.triplet_id: (i, example) for i, example in enumerate(data.train)}
     orders = []
     for epoch in (0, 1):
         batches: list[Batch] = list(trainer.batches(epoch, 0, definition))
@@ -185,7 +197,7 @@ def test_an_epoch_trains_each_triplet_once_with_what_was_drawn_for_it(
         assert [batch.weight for batch in batches] == [1 / 13] * 4 + [1 / 8]
         orders.append([name for batch in batches for name in batch.triplet_ids])
         assert sorted(orders[-1]) == sorted(by_id)
-        captions = torch.rand(60, generator=generator(one.seed, "captions", epoch)).tolist()
+        captions = torch.rand(60, generator=generator(run_recipe.seed, "captions", epoch)).tolist()
         for batch in batches:
             for place, name in enumerate(batch.triplet_ids):
                 i, example = by_id[name]
@@ -198,25 +210,31 @@ def test_an_epoch_trains_each_triplet_once_with_what_was_drawn_for_it(
                 text = training_text(example.captions, "four-way", captions[i])
                 assert batch.texts[place] == normalise(text)
     assert orders[0] != orders[1]
-    rest = list(trainer.batches(1, 3, definition))
-    assert [name for batch in rest for name in batch.triplet_ids] == orders[1][39:]
+    remaining = list(trainer.batches(1, 3, definition))
+    assert [name for batch in remaining for name in batch.triplet_ids] == orders[1][39:]
 
 
 def test_a_checkpoint_keeps_a_definition() -> None:
     columns, sizes = torch.tensor([[3, 1], [0, 2]], dtype=torch.int32), torch.tensor([4, 2])
-    one = Definition(6, str(NegativeRule("qure")), columns, sizes.int(), 1)
-    again = from_tensors(one.tensors(), one.to_json())
-    assert (again.epoch, again.rule, again.n_fell_back) == (6, DROPS, 1)
-    assert again.columns.equal(columns)
-    assert again.sizes.equal(sizes.int())
+    definition = Definition(6, str(NegativeRule("qure")), columns, sizes.int(), 1)
+    reloaded = from_tensors(definition.tensors(), definition.to_json())
+    assert (reloaded.epoch, reloaded.rule, reloaded.n_fell_back) == (6, DROPS, 1)
+    assert reloaded.columns.equal(columns)
+    assert reloaded.sizes.equal(sizes.int())
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_of_the_papers_trains_on_the_drawn_catalogue(
     drawn: Drawn, tmp_path: Path, name: str
 ) -> None:
-    one = recipe(name)
+    run_recipe = recipe(name)
     small = replace(
-        SMALL, name=name, epochs=2, n_def=2, strategy=one.strategy, n_neg=one.n_neg, pool=one.pool
+        SMALL,
+        name=name,
+        epochs=2,
+        n_def=2,
+        strategy=run_recipe.strategy,
+        n_neg=run_recipe.n_neg,
+        pool=run_recipe.pool,
     )
     assert len(train(drawn, tmp_path / "run", small, data=drawn.first(13)).recorder.epochs) == 2

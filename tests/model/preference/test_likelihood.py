@@ -16,7 +16,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 logits = st.floats(-20, 20)
 preferences = st.sampled_from((1, 2))
 rising = st.tuples(st.floats(-5, 5), *(st.floats(0.05, 3) for _ in range(3))).map(
-    lambda it: [it[0], it[0] + it[1], it[0] + it[1] + it[2], it[0] + it[1] + it[2] + it[3]]
+    lambda values: [
+        values[0],
+        values[0] + values[1],
+        values[0] + values[1] + values[2],
+        values[0] + values[1] + values[2] + values[3],
+    ]
 )
 
 
@@ -58,7 +63,7 @@ def test_a_preference_with_ties_is_davidsons(margin: float, preferred: int, log_
 
 @given(st.floats(-8, 8), st.floats(-3, 3))
 def test_ties_reduce_both_sets_in_proportion(margin: float, log_tie: float) -> None:
-    first, second = (math.exp(-preference(margin, it, log_tie)) for it in (1, 2))
+    first, second = (math.exp(-preference(margin, preferred, log_tie)) for preferred in (1, 2))
     assert first / (first + second) == pytest.approx(math.exp(-preference(margin, 1)))
 
 

@@ -38,8 +38,8 @@ def release() -> Release:
             "question_id": names,
             "participant_id": [f"p{i % 4}" for i in range(N)],
             "query_id": names,
-            "set_1": [f"{it}.1" for it in names],
-            "set_2": [f"{it}.2" for it in names],
+            "set_1": [f"{name}.1" for name in names],
+            "set_2": [f"{name}.2" for name in names],
             "score_1": scores[:, 0],
             "score_2": scores[:, 1],
             "preferred": rng.integers(0, 3, N),
@@ -83,13 +83,15 @@ def test_calibration_is_counted_over_answers_that_prefer(release: Release) -> No
     assert brier["before"]["value"] == pytest.approx(fmean((p - y) ** 2 for p, y in answers))
     assert brier["difference"] == {"value": 0.0, "ci": [0.0, 0.0]}
     bins = result["after"]["bins"]
-    assert sum(it["n"] for it in bins) == len(answers)
-    for it in bins:
-        inside = [(p, y) for p, y in answers if it["low"] <= p < it["high"]]
-        assert it["n"] == len(inside)
-        assert it["said"] == pytest.approx(fmean(p for p, _ in inside))
-        assert it["preferred"] == pytest.approx(fmean(y for _, y in inside))
-        assert round((it["high"] - it["low"]) * BINS) == 1
+    assert sum(calibration_bin["n"] for calibration_bin in bins) == len(answers)
+    for calibration_bin in bins:
+        inside = [
+            (p, y) for p, y in answers if calibration_bin["low"] <= p < calibration_bin["high"]
+        ]
+        assert calibration_bin["n"] == len(inside)
+        assert calibration_bin["said"] == pytest.approx(fmean(p for p, _ in inside))
+        assert calibration_bin["preferred"] == pytest.approx(fmean(y for _, y in inside))
+        assert round((calibration_bin["high"] - calibration_bin["low"]) * BINS) == 1
 
 
 def test_certainty_is_in_the_last_bin(release: Release) -> None:
@@ -108,12 +110,12 @@ def test_recall_is_the_mean_over_corpora() -> None:
     after = {"dress": 5 * [3, 12, 9, 30], "shirt": 5 * [1, 5]}
     result = measure_recall({"before": before, "after": after}, (1, 10), seed=0)
     assert result["n_triplets"] == 30
-    figures = {it["name"]: it for it in result["figures"]}
+    figures = {figure["name"]: figure for figure in result["figures"]}
     assert figures["recall@1"]["before"]["value"] == pytest.approx((1 / 4 + 1 / 2) / 2)
     assert figures["recall@1"]["after"]["value"] == pytest.approx((0 + 1 / 2) / 2)
     assert figures["recall@10"]["before"]["value"] == pytest.approx((3 / 4 + 1 / 2) / 2)
     assert figures["recall@10"]["difference"]["value"] == pytest.approx((2 / 4 + 2 / 2) / 2 - 0.625)
-    assert [it["name"] for it in result["figures"]] == ["recall@1", "recall@10"]
+    assert [figure["name"] for figure in result["figures"]] == ["recall@1", "recall@10"]
     low, high = figures["recall@10"]["difference"]["ci"]
     assert low <= 0.125 <= high
 
@@ -132,7 +134,7 @@ def test_worse_figures_come_first() -> None:
         entry("lost most", "lower", 0.3),
         entry("same", "lower", 0.0),
     ]
-    names = [it["name"] for it in worst_first(figures)]
+    names = [figure["name"] for figure in worst_first(figures)]
     assert names == ["lost most", "lost", "same", "gained", "unknown"]
     report = {
         "simulated": True,
@@ -142,7 +144,7 @@ def test_worse_figures_come_first() -> None:
         "retrieval": {"figures": [entry("recall@1", "higher", -0.01)]},
     }
     expected = ["lost most", "lost", "recall@1", "same", "gained", "unknown"]
-    assert [it["name"] for it in figures_worst_first(report)] == expected
+    assert [figure["name"] for figure in figures_worst_first(report)] == expected
     predicted = list(summary_lines(report))
     assert predicted[0].startswith("The answers come from simulated annotators")
     assert predicted[1] == "Take care."

@@ -75,8 +75,8 @@ def simulated(
             margin = slope * (worth[0] - worth[1]) + bias
             odds = [math.exp(margin / 2), math.exp(-margin / 2), tie_width]
             preferred.append(rng.choices((1, 2, 0), odds)[0])
-            latents = [6.0 * it + offsets[person] + logistic(rng) for it in worth]
-            first, second = (1 + sum(it > edge for edge in thresholds) for it in latents)
+            latents = [6.0 * value + offsets[person] + logistic(rng) for value in worth]
+            first, second = (1 + sum(latent > edge for edge in thresholds) for latent in latents)
             scores.append((first, second))
             sets.append(worth)
             people.append(person)
@@ -92,9 +92,9 @@ def test_known_truth_is_recovered() -> None:
         assert ((values - torch.tensor(known)).abs() < FAR * errors).all()
         assert (errors < 0.1 * torch.tensor(known).abs().clamp(min=2)).all()
     errors = model.scores.errors[5:]
-    off = model.offsets - torch.tensor(truth["offsets"])
+    difference = model.offsets - torch.tensor(truth["offsets"])
     # Thresholds and offsets move together, so that what is common to all offsets is uncertain.
-    assert (off.abs() < FAR * errors).all()
+    assert (difference.abs() < FAR * errors).all()
     assert np.corrcoef(model.offsets, truth["offsets"])[0, 1] > 0.95
 
 
@@ -106,9 +106,9 @@ def test_the_share_of_ties_is_recovered() -> None:
     assert abs(log_tie - math.log(0.8)) < FAR * error
     assert abs(model.side_bias - 0.6) < FAR * model.preferences.errors[1]
     assert model.to_json()["log_tie"]["value"] == log_tie
-    without = fit_answers(*simulated(seed=2, n_people=5)[:2], OFFSET_SD).to_json()
-    assert without["log_tie"] is None
-    assert "tie" in without["log_tie_reason"]
+    result = fit_answers(*simulated(seed=2, n_people=5)[:2], OFFSET_SD).to_json()
+    assert result["log_tie"] is None
+    assert "tie" in result["log_tie_reason"]
 
 
 def test_the_drawn_annotators_are_recovered() -> None:
@@ -126,14 +126,16 @@ def test_the_drawn_annotators_are_recovered() -> None:
             answers.append(annotator.answer(rng, *worth))
             people.append(number)
     answers = answer_tensors(
-        [it.preferred for it in answers], [(it.score_1, it.score_2) for it in answers], people
+        [answer.preferred for answer in answers],
+        [(answer.score_1, answer.score_2) for answer in answers],
+        people,
     )
     model = fit_answers(torch.tensor(sets, dtype=torch.float64), answers, OFFSET_SD)
     (slope, bias), errors = model.preferences.values, model.preferences.errors
     assert abs(slope - SLOPE) < FAR * errors[0]
     assert abs(bias - 0.6) < FAR * errors[1]
     assert errors[1] < 0.1
-    assert np.corrcoef(model.offsets, [it.offset for it in annotators])[0, 1] > 0.9
+    assert np.corrcoef(model.offsets, [annotator.offset for annotator in annotators])[0, 1] > 0.9
 
 
 def test_side_bias_distorts_the_naive_rate_but_not_the_fitted_one() -> None:
@@ -188,10 +190,14 @@ def test_fit_equals_a_slow_reference_fit() -> None:
             return math.inf
         total = 0.5 * ((slope / SLOPE_SD) ** 2 + ((edges / LOGIT_SD) ** 2).sum())
         total += 0.5 * ((offsets / 0.7) ** 2).sum() - BARRIER * np.log(np.diff(edges)).sum()
-        for both, _, levels, person in rows:
-            for worth, level in zip(both, levels, strict=True):
-                up = [0.0, *(1 / (1 + np.exp(slope * worth + offsets[person] - edges))), 1.0]
-                total -= math.log(up[level] - up[level - 1])
+        for worths, _, levels, person in rows:
+            for worth, level in zip(worths, levels, strict=True):
+                cumulative = [
+                    0.0,
+                    *(1 / (1 + np.exp(slope * worth + offsets[person] - edges))),
+                    1.0,
+                ]
+                total -= math.log(cumulative[level] - cumulative[level - 1])
         return float(total)
 
     for objective, start, fit in (
@@ -208,9 +214,9 @@ SLOWLY = {"maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-6, "fatol": 1e-9, "ad
 
 def test_weight_two_equals_answering_twice() -> None:
     sets, answers, _ = simulated(seed=6, n_people=2, n_questions=20)
-    twice = torch.where(answers.people == 0, 2.0, 1.0).double()
+    weights = torch.where(answers.people == 0, 2.0, 1.0).double()
     weighted = AnswerTensors(
-        answers.preferred, answers.scores, answers.people, twice, answers.participants
+        answers.preferred, answers.scores, answers.people, weights, answers.participants
     )
     rows = torch.cat([torch.arange(40), (answers.people == 0).nonzero().flatten()])
     ones = torch.ones(len(rows), dtype=torch.float64)
@@ -309,11 +315,11 @@ def test_arrowhead_fit_of_scores_equals_the_dense_fit(n_people: int, n_questions
 def test_arrowhead_fit_at_the_minimum_slope_equals_the_dense_fit(n_people: int) -> None:
     sets, answers = weighted(11, n_people, 20)
     model = fit_answers(-sets, answers, 0.7).scores
-    objective, least = (
+    objective, minimum_slope = (
         reference_score_objective(-sets, answers, 0.7),
         torch.tensor([MIN_SLOPE]).double(),
     )
-    slow = minimise(lambda rest: objective(torch.cat([least, rest])), start(n_people)[1:])
+    slow = minimise(lambda free: objective(torch.cat([minimum_slope, free])), start(n_people)[1:])
     assert model.values[0] == MIN_SLOPE
     assert model.errors[0].isnan()
     assert_close(Fit(model.values[1:], model.errors[1:]), slow)
@@ -328,8 +334,10 @@ def test_score_derivatives_equal_autograd() -> None:
         dense_derivatives(reference_score_objective(sets, answers, 0.7)),
     )
     for edges in ([-1.5, -0.5, 0.5, 1.5], [0.0, 1e-3, 0.2, 9.0], [-12.0, -8.0, 8.0, 12.0]):
-        own = 3 * torch.randn(5, generator=rng, dtype=torch.float64)
-        values = torch.cat([own[:1], torch.tensor(edges, dtype=torch.float64), own[1:]])
+        parameters = 3 * torch.randn(5, generator=rng, dtype=torch.float64)
+        values = torch.cat(
+            [parameters[:1], torch.tensor(edges, dtype=torch.float64), parameters[1:]]
+        )
         (gradient, hessian), (slow_gradient, slow_hessian) = fast(values), slow(values)
         torch.testing.assert_close(gradient, slow_gradient)
         torch.testing.assert_close(hessian.solve(gradient), slow_hessian.solve(gradient))
@@ -342,10 +350,12 @@ def test_thousands_of_participants() -> None:
     model = fit_answers(sets, answers, OFFSET_SD).scores
     gradient = torch.func.grad(reference_score_objective(sets, answers, OFFSET_SD))(model.values)
     assert gradient.abs().max() < 1e-3
-    off = model.values - torch.tensor([*truth["scores"], *truth["offsets"]])
-    assert (off[:5].abs() < FAR * model.errors[:5]).all()
+    difference = model.values - torch.tensor([*truth["scores"], *truth["offsets"]])
+    assert (difference[:5].abs() < FAR * model.errors[:5]).all()
     # Offsets drawn from the prior: as many lie within one standard error as of a normal.
-    assert (off[5:].abs() < model.errors[5:]).double().mean() == pytest.approx(0.683, abs=0.04)
+    assert (difference[5:].abs() < model.errors[5:]).double().mean() == pytest.approx(
+        0.683, abs=0.04
+    )
 
 
 @pytest.mark.parametrize(("common", "people"), [(1, 1), (5, 1), (5, 30)])
@@ -355,11 +365,11 @@ def test_arrowhead_hessian_equals_the_dense_matrix(common: int, people: int) -> 
     cross, diagonal = root[:, common:], 1 + root[0, common:] ** 2
     corner = root[:, :common] @ root[:, :common].T + (cross / diagonal) @ cross.T
     corner = corner + torch.eye(common)
-    whole = torch.cat(
+    dense = torch.cat(
         [torch.cat([corner, cross], dim=1), torch.cat([cross.T, diagonal.diag()], dim=1)]
     )
     hessian, gradient = ArrowheadHessian(corner, cross, diagonal), torch.arange(n).double()
-    torch.testing.assert_close(hessian.solve(gradient), torch.linalg.solve(whole, gradient))
-    torch.testing.assert_close(hessian.inverse_diagonal(), torch.linalg.inv(whole).diagonal())
-    others = hessian.without_first().inverse_diagonal()
-    torch.testing.assert_close(others, torch.linalg.inv(whole[1:, 1:]).diagonal())
+    torch.testing.assert_close(hessian.solve(gradient), torch.linalg.solve(dense, gradient))
+    torch.testing.assert_close(hessian.inverse_diagonal(), torch.linalg.inv(dense).diagonal())
+    without_first = hessian.without_first().inverse_diagonal()
+    torch.testing.assert_close(without_first, torch.linalg.inv(dense[1:, 1:]).diagonal())

@@ -60,7 +60,7 @@ def later(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def twice(answered: Answered, out: Path, later: Path) -> Path:
+def retrained_twice(answered: Answered, out: Path, later: Path) -> Path:
     """The folder of the retraining's own retraining, on the later release."""
     folder = out.with_name("twice")
     replace(answered, init=out).retrain(folder, BRIEF, release=later)
@@ -88,9 +88,9 @@ def source(release: Path) -> dict[str, str]:
 def drop_earlier_releases(out: Path) -> None:
     """Make the folder one of a version that did not record earlier releases."""
     for path, key in ((out / "last.json", "earlier_releases"), (out / "report.json", "notes")):
-        said = json.loads(path.read_text(encoding="utf-8"))
-        del said[key]
-        path.write_text(json.dumps(said), encoding="utf-8")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        del content[key]
+        path.write_text(json.dumps(content), encoding="utf-8")
 
 
 def report_of(out: Path) -> Any:
@@ -105,7 +105,7 @@ def retraining(answered: Answered) -> Retraining:
     tokens = FeatureCache.open(answered.cache, loaded.scorer.encoder)
     files = {path.stem: path for path in answered.pictures.iterdir()}
     tokens.fill(files, device=CPU)
-    answers = answer_tensors(questions, {it.participant: 1.0 for it in questions})
+    answers = answer_tensors(questions, {question.participant: 1.0 for question in questions})
     return Retraining(
         loaded.scorer, loaded.recipe, QUICK, questions, answers, tokens, ONE_PROCESS, torch.float32
     )
@@ -115,27 +115,30 @@ def retraining(answered: Answered) -> Retraining:
 
 
 @torch.no_grad()
-def literal(retraining: Retraining, it: ReleasedSet) -> float:
+def literal(retraining: Retraining, released_set: ReleasedSet) -> float:
     """A set's score, image by image."""
     encoder = retraining.scorer.encoder
-    query = encoder.query(retraining.tokens.tokens([it.reference]), [normalise(it.text)])[0]
+    query = encoder.query(
+        retraining.tokens.tokens([released_set.reference]), [normalise(released_set.text)]
+    )[0]
     return fmean(
         max((vector @ query).item() for vector in encoder.gallery(token)[0])
-        for token in (retraining.tokens.tokens([image]) for image in it.images)
+        for token in (retraining.tokens.tokens([image]) for image in released_set.images)
     )
 
 
 def test_the_scores_of_sets_are_means_over_images(retraining: Retraining) -> None:
     places = torch.tensor([5, 0, 17])
     expected = [
-        [literal(retraining, it) for it in retraining.questions[i].sets] for i in (5, 0, 17)
+        [literal(retraining, released_set) for released_set in retraining.questions[i].sets]
+        for i in (5, 0, 17)
     ]
     retraining.scorer.eval()
     literally = torch.tensor(expected)
     torch.testing.assert_close(retraining.sets(places), literally, atol=1e-5, rtol=0)
-    asked = [retraining.questions[i] for i in places.tolist()]
-    found = set_scores(asked, retraining.scorer, retraining.inference)
-    torch.testing.assert_close(found.float(), literally, atol=1e-5, rtol=0)
+    questions = [retraining.questions[i] for i in places.tolist()]
+    scores = set_scores(questions, retraining.scorer, retraining.inference)
+    torch.testing.assert_close(scores.float(), literally, atol=1e-5, rtol=0)
 
 
 def test_a_steps_loss_is_the_answers_likelihood(retraining: Retraining) -> None:
@@ -145,41 +148,53 @@ def test_a_steps_loss_is_the_answers_likelihood(retraining: Retraining) -> None:
     expected = {"preference": 0.0, "score": 0.0}
     places = [3, 9, 30]
     for place in places:
-        it = retraining.questions[place]
-        first, second = (literal(retraining, set_) for set_ in it.sets)
+        question = retraining.questions[place]
+        first, second = (literal(retraining, set_) for set_ in question.sets)
         share = 1 / (1 + math.exp(-(slope * (first - second) + bias)))
-        expected["preference"] -= math.log(share if it.preferred == 1 else 1 - share) / 3
-        offset = scores[5 + answers.participants.index(it.participant)]
-        for score, level in zip((first, second), it.scores, strict=True):
-            up = [1 / (1 + math.exp(scores[0] * score + offset - edge)) for edge in edges[1:-1]]
-            up = [0.0, *up, 1.0]
-            expected["score"] -= math.log(up[level] - up[level - 1]) / 6
-    before = {name: it.clone() for name, it in retraining.parameters.items()}
-    found = retraining.step(torch.tensor(places), answers, iter(()))
+        expected["preference"] -= math.log(share if question.preferred == 1 else 1 - share) / 3
+        offset = scores[5 + answers.participants.index(question.participant)]
+        for score, level in zip((first, second), question.scores, strict=True):
+            cumulative = [
+                1 / (1 + math.exp(scores[0] * score + offset - edge)) for edge in edges[1:-1]
+            ]
+            cumulative = [0.0, *cumulative, 1.0]
+            expected["score"] -= math.log(cumulative[level] - cumulative[level - 1]) / 6
+    before = {name: parameter.clone() for name, parameter in retraining.parameters.items()}
+    losses = retraining.step(torch.tensor(places), answers, iter(()))
     with torch.no_grad():
-        for name, it in retraining.parameters.items():
-            it.copy_(before[name])
+        for name, parameter in retraining.parameters.items():
+            parameter.copy_(before[name])
     expected["loss"] = expected["preference"] + QUICK.score_weight * expected["score"]
-    assert found == pytest.approx(expected, abs=1e-4)
+    assert losses == pytest.approx(expected, abs=1e-4)
 
 
 def test_negatives_are_any_image_of_the_pool_but_the_target() -> None:
     pool = ["a", "b", "c", "d"]
     for target in pool:
         drawn = [draw_negative(pool, target, u) for u in (0.0, 0.32, 0.34, 0.65, 0.67, 0.999999)]
-        left = [image for image in pool if image != target]
-        assert drawn == [left[0], left[0], left[1], left[1], left[2], left[2]]
+        negatives = [image for image in pool if image != target]
+        assert drawn == [
+            negatives[0],
+            negatives[0],
+            negatives[1],
+            negatives[1],
+            negatives[2],
+            negatives[2],
+        ]
 
 
 def test_fixed_parameters(retraining: Retraining, answered: Answered, out: Path) -> None:
     assert set(retraining.held) == {"encoder.patches"}
-    one, other = (checkpoints.read(it).tensors("scorer") for it in (answered.init, out))
-    same = {name for name, it in one.items() if it.equal(other[name])}
-    assert same == {"encoder.patches"}
-    assert all(it.requires_grad for it in retraining.held.values())
-    for held, message in ((("encoder.eyes",), "no parameter's name"), (("enc",), "leaves no para")):
+    first, second = (checkpoints.read(path).tensors("scorer") for path in (answered.init, out))
+    unchanged = {name for name, tensor in first.items() if tensor.equal(second[name])}
+    assert unchanged == {"encoder.patches"}
+    assert all(parameter.requires_grad for parameter in retraining.held.values())
+    for fixed, message in (
+        (("encoder.eyes",), "no parameter's name"),
+        (("enc",), "leaves no para"),
+    ):
         with pytest.raises(UnreadableInput, match=message):
-            split_parameters(dict(retraining.scorer.named_parameters()), held)
+            split_parameters(dict(retraining.scorer.named_parameters()), fixed)
 
 
 # ------------------------------------------------------------------------------------ the training
@@ -196,9 +211,13 @@ def test_files_that_a_retraining_writes(answered: Answered, out: Path) -> None:
     assert report["n_train"] == parts.count("train")
     held_out = report["held_out"]
     assert held_out["n_questions"] == parts.count("test")
-    assert {it["name"] for it in held_out["figures"]} == {"spearman.rho", "tie_half", "brier"}
-    assert [it["loss"] for it in report["epochs"]] == sorted(
-        (it["loss"] for it in report["epochs"]), reverse=True
+    assert {figure["name"] for figure in held_out["figures"]} == {
+        "spearman.rho",
+        "tie_half",
+        "brier",
+    }
+    assert [epoch["loss"] for epoch in report["epochs"]] == sorted(
+        (epoch["loss"] for epoch in report["epochs"]), reverse=True
     )
     fitted = json.loads((out / "answer_model.json").read_text())["after"]
     assert len(fitted["offsets"]) == 3
@@ -213,14 +232,14 @@ def test_report_equals_the_scores_of_the_checkpoints(answered: Answered, out: Pa
     tokens = FeatureCache.open(answered.cache, load_scorer(out, None, CPU).scorer.encoder)
     files = {path.stem: path for path in answered.pictures.iterdir()}
     tokens.fill(files, device=CPU)
-    figures = {it["name"]: it for it in report_of(out)["held_out"]["figures"]}
+    figures = {figure["name"]: figure for figure in report_of(out)["held_out"]["figures"]}
     for moment, path in (("before", answered.init), ("after", out)):
         scorer = load_scorer(path, None, CPU).scorer
         inference = Inference(scorer, tokens, ONE_PROCESS, torch.float32)
         sets = set_scores(questions, scorer, inference)
         right = [
-            0.5 if first == second else float((first > second) == (it.preferred == 1))
-            for it, (first, second) in zip(questions, sets.tolist(), strict=True)
+            0.5 if first == second else float((first > second) == (question.preferred == 1))
+            for question, (first, second) in zip(questions, sets.tolist(), strict=True)
         ]
         assert figures["tie_half"][moment]["value"] == pytest.approx(fmean(right))
         slope, bias = (
@@ -228,8 +247,9 @@ def test_report_equals_the_scores_of_the_checkpoints(answered: Answered, out: Pa
             for key in ("slope", "side_bias")
         )
         errors = [
-            (1 / (1 + math.exp(-(slope * (first - second) + bias))) - (it.preferred == 1)) ** 2
-            for it, (first, second) in zip(questions, sets.tolist(), strict=True)
+            (1 / (1 + math.exp(-(slope * (first - second) + bias))) - (question.preferred == 1))
+            ** 2
+            for question, (first, second) in zip(questions, sets.tolist(), strict=True)
         ]
         assert figures["brier"][moment]["value"] == pytest.approx(fmean(errors), abs=1e-6)
 
@@ -237,34 +257,34 @@ def test_report_equals_the_scores_of_the_checkpoints(answered: Answered, out: Pa
 def test_the_same_again_gives_the_same_weights(
     answered: Answered, out: Path, tmp_path: Path
 ) -> None:
-    again = answered.retrain(tmp_path / "again")
-    assert again.sha256 == checkpoints.read(out).sha256
+    second = answered.retrain(tmp_path / "again")
+    assert second.sha256 == checkpoints.read(out).sha256
     before = files_below(out)
-    assert answered.retrain(out).sha256 == again.sha256
+    assert answered.retrain(out).sha256 == second.sha256
     assert files_below(out) == before
-    other = answered.retrain(tmp_path / "other", replace(QUICK, seed=2))
-    assert other.sha256 != again.sha256
+    other_seed = answered.retrain(tmp_path / "other", replace(QUICK, seed=2))
+    assert other_seed.sha256 != second.sha256
 
 
 # ------------------------------------------------------------------------------- earlier releases
 
 
 def test_checkpoint_records_every_release_it_was_trained_on(
-    answered: Answered, out: Path, later: Path, twice: Path, tmp_path: Path
+    answered: Answered, out: Path, later: Path, retrained_twice: Path, tmp_path: Path
 ) -> None:
     """Retrained on one release, on another, on the first again, and once more on the other."""
     first, second = source(answered.release), source(later)
-    checkpoint = checkpoints.read(twice)
+    checkpoint = checkpoints.read(retrained_twice)
     assert checkpoint.about["earlier_releases"] == [first]
     assert checkpoint.about["release"]["name"] == "later-hp"
     assert trained_on(checkpoint) == [first, second]
-    chain = [twice, tmp_path / "thrice", tmp_path / "again"]
-    for init, end, on in zip(chain, chain[1:], (answered.release, later), strict=False):
-        replace(answered, init=init).retrain(end, BRIEF, release=on)
+    chain = [retrained_twice, tmp_path / "thrice", tmp_path / "again"]
+    for init, end, release in zip(chain, chain[1:], (answered.release, later), strict=False):
+        replace(answered, init=init).retrain(end, BRIEF, release=release)
         assert checkpoints.read(end).about["earlier_releases"] == [first, second]
         assert trained_on(checkpoints.read(end)) == [first, second]
-    for alone in (answered.init, out):
-        assert checkpoints.read(alone).about.get("earlier_releases", []) == []
+    for single in (answered.init, out):
+        assert checkpoints.read(single).about.get("earlier_releases", []) == []
     assert trained_on(checkpoints.read(answered.init)) == []
     (note,) = report_of(tmp_path / "thrice")["notes"]
     assert note.endswith("earlier release: later-hp 1.0.0 (content sha256 other conten).")
@@ -282,30 +302,34 @@ def test_training_on_triplets_again_keeps_the_recorded_releases(
         assert trained_on(checkpoints.read(tmp_path / name)) == releases
 
 
-def test_report_notes_earlier_releases(answered: Answered, out: Path, twice: Path) -> None:
+def test_report_notes_earlier_releases(
+    answered: Answered, out: Path, retrained_twice: Path
+) -> None:
     first = source(answered.release)
-    (note,) = report_of(twice)["notes"]
+    (note,) = report_of(retrained_twice)["notes"]
     assert note == (
         "Figures on the held-out part may be too good if the scorer was trained on the same "
         "triplets or participants in an earlier release: drawn-hp 1.0.0 (content sha256 "
         f"{first['content_sha256'][:12]})."
     )
-    assert (twice / "MODEL_CARD.md").read_text().count(f"\n\n{note}\n\n| figure") == 1
+    assert (retrained_twice / "MODEL_CARD.md").read_text().count(f"\n\n{note}\n\n| figure") == 1
     assert report_of(out)["notes"] == []
     assert "earlier release" not in (out / "MODEL_CARD.md").read_text()
 
 
 def test_same_answers_again_give_no_note(answered: Answered, out: Path, tmp_path: Path) -> None:
-    again = replace(answered, init=out).retrain(tmp_path / "again", BRIEF)
-    assert again.about["earlier_releases"] == trained_on(again) == [source(answered.release)]
+    repeated = replace(answered, init=out).retrain(tmp_path / "again", BRIEF)
+    assert repeated.about["earlier_releases"] == trained_on(repeated) == [source(answered.release)]
     assert report_of(tmp_path / "again")["notes"] == []
 
 
 def test_checkpoints_without_recorded_releases(
-    answered: Answered, out: Path, later: Path, twice: Path, tmp_path: Path
+    answered: Answered, out: Path, later: Path, retrained_twice: Path, tmp_path: Path
 ) -> None:
     """Recognised if there was nothing to record, else refused."""
-    old, old_twice = (shutil.copytree(it, tmp_path / it.name) for it in (out, twice))
+    old, old_twice = (
+        shutil.copytree(path, tmp_path / path.name) for path in (out, retrained_twice)
+    )
     drop_earlier_releases(old)
     drop_earlier_releases(old_twice)
     before = files_below(tmp_path)
@@ -318,8 +342,8 @@ def test_checkpoints_without_recorded_releases(
 def test_invalid_earlier_releases_are_ignored(out: Path) -> None:
     """Only entries that describe a release count."""
     checkpoint = checkpoints.read(out)
-    for wrong in (None, 3, "drawn-hp", {"name": "drawn-hp"}, ["drawn-hp", None]):
-        about = {**checkpoint.about, "earlier_releases": wrong}
+    for invalid in (None, 3, "drawn-hp", {"name": "drawn-hp"}, ["drawn-hp", None]):
+        about = {**checkpoint.about, "earlier_releases": invalid}
         assert trained_on(replace(checkpoint, about=about)) == trained_on(checkpoint)
 
 
@@ -327,7 +351,7 @@ def test_invalid_earlier_releases_are_ignored(out: Path) -> None:
 
 
 def test_held_out_answers_are_not_trained_on(answered: Answered, out: Path, release: Path) -> None:
-    test = {it["question_id"] for it in rows(release, "splits") if it["part"] == "test"}
+    test = {row["question_id"] for row in rows(release, "splits") if row["part"] == "test"}
 
     def turn(row: dict[str, Any]) -> None:
         if row["question_id"] in test:
@@ -335,16 +359,16 @@ def test_held_out_answers_are_not_trained_on(answered: Answered, out: Path, rele
             row["score_1"], row["score_2"] = row["score_2"], row["score_1"]
 
     rewrite(release, "preferences", turn)
-    turned = answered.retrain(release.with_name("out"), release=release)
-    assert turned.sha256 == checkpoints.read(out).sha256
-    assert report_of(turned.path.parent)["held_out"] != report_of(out)["held_out"]
+    changed = answered.retrain(release.with_name("out"), release=release)
+    assert changed.sha256 == checkpoints.read(out).sha256
+    assert report_of(changed.path.parent)["held_out"] != report_of(out)["held_out"]
 
 
 def test_triplets_are_mixed_in(answered: Answered, drawn: Drawn, out: Path, tmp_path: Path) -> None:
     settings = replace(QUICK, epochs=1)
     mixed = answered.retrain(tmp_path / "mixed", replace(settings, mix=1.0), data=drawn.data)
-    apart = answered.retrain(tmp_path / "apart", settings, data=drawn.data)
-    assert mixed.sha256 != apart.sha256
+    separate = answered.retrain(tmp_path / "apart", settings, data=drawn.data)
+    assert mixed.sha256 != separate.sha256
     first = report_of(tmp_path / "mixed")
     assert first["epochs"][0]["triplet"] > 0
     assert first["epochs"][0]["loss"] == pytest.approx(
@@ -354,7 +378,7 @@ def test_triplets_are_mixed_in(answered: Answered, drawn: Drawn, out: Path, tmp_
     )
     assert "triplet" not in report_of(tmp_path / "apart")["epochs"][0]
     assert first["retrieval"]["n_triplets"] == len(drawn.data.val)
-    names = {it["name"] for it in first["retrieval"]["figures"]}
+    names = {figure["name"] for figure in first["retrieval"]["figures"]}
     assert names == {"recall@1", "recall@5"}
     assert report_of(out)["retrieval"] is None
 
@@ -364,10 +388,10 @@ def test_held_out_triplets_are_not_mixed_in(drawn: Drawn) -> None:
     answers = ReleaseAnswers(
         {}, (), has_splits=True, held_out=frozenset({(first.reference, first.target)})
     )
-    left = without_held_out(drawn.data, answers)
+    remaining = without_held_out(drawn.data, answers)
     assert first in drawn.data.train
-    assert first not in left.train
-    assert len(left.train) == len(drawn.data.train) - 1
+    assert first not in remaining.train
+    assert len(remaining.train) == len(drawn.data.train) - 1
 
 
 def test_without_a_split_nothing_is_held_out(answered: Answered, release: Path) -> None:
@@ -389,7 +413,11 @@ def test_images_that_are_missing(answered: Answered, release: Path, tmp_path: Pa
     next(pictures.glob(f"{missing}.*")).unlink()
     poorer = replace(answered, pictures=pictures)
     poorer.retrain(tmp_path / "out", replace(QUICK, epochs=1))
-    lacking = [it.question_id for it in read_answers(release).questions if missing in it.images]
+    lacking = [
+        question.question_id
+        for question in read_answers(release).questions
+        if missing in question.images
+    ]
     report = report_of(tmp_path / "out")
     assert sorted(report["left_out"]) == sorted(lacking)
     assert report["n_train"] + report["held_out"]["n_questions"] == 150 - len(lacking)
@@ -403,8 +431,8 @@ def test_a_leak_is_refused(answered: Answered, release: Path) -> None:
     """A triplet is asked about in both parts: the first test question is trained on as well."""
     parts = rows(release, "splits")
     query = {row["question_id"]: row["query_id"] for row in rows(release, "preferences")}
-    test = next(it["question_id"] for it in parts if it["part"] == "test")
-    train = next(it["question_id"] for it in parts if it["part"] == "train")
+    test = next(row["question_id"] for row in parts if row["part"] == "test")
+    train = next(row["question_id"] for row in parts if row["part"] == "train")
 
     def plant(row: dict[str, Any]) -> None:
         if row["question_id"] == train:
@@ -418,7 +446,7 @@ def test_a_leak_is_refused(answered: Answered, release: Path) -> None:
 
 def test_a_participant_in_both_parts_is_refused(answered: Answered, release: Path) -> None:
     """Split by participant, and one answer of those held out is trained on as well."""
-    by_person = {it["question_id"]: it["participant_id"] for it in rows(release, "preferences")}
+    by_person = {row["question_id"]: row["participant_id"] for row in rows(release, "preferences")}
     people = sorted(set(by_person.values()))
     manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
     manifest["split"]["by"] = "participant"
@@ -445,31 +473,31 @@ def test_a_participant_in_both_parts_is_refused(answered: Answered, release: Pat
 
 
 def question(name: str, scores: tuple[int, int], preferred: int) -> Question:
-    one = ReleasedSet("s", "q", "r", "text", ("i",))
-    return Question("q", name, (one, one), preferred, scores, "train")
+    released_set = ReleasedSet("s", "q", "r", "text", ("i",))
+    return Question("q", name, (released_set, released_set), preferred, scores, "train")
 
 
 def test_contradicting_participants_weigh_less() -> None:
-    asked = [
+    questions = [
         *(question("sure", (4, 2), 1) for _ in range(30)),
         *(question("random", (4, 2), 1 + i % 2) for i in range(30)),
         *(question("equal", (3, 3), 1) for _ in range(30)),
     ]
     share = 15 / 60
     prior = PRIOR_ANSWERS
-    found = reliability_weights(asked, {})
-    assert found == {
+    reliability = reliability_weights(questions, {})
+    assert reliability == {
         "sure": pytest.approx(1 - 2 * prior * share / (30 + prior)),
         "random": pytest.approx(1 - 2 * (15 + prior * share) / (30 + prior)),
         "equal": pytest.approx(1 - 2 * share),
     }
-    assert found["random"] < found["equal"] < found["sure"]
+    assert reliability["random"] < reliability["equal"] < reliability["sure"]
     # Answers that the filter dropped count too.
-    assert reliability_weights(asked, {"sure": 20})["sure"] < found["sure"]
-    weights = answer_tensors(asked, found).weights
+    assert reliability_weights(questions, {"sure": 20})["sure"] < reliability["sure"]
+    weights = answer_tensors(questions, reliability).weights
     assert weights.mean().item() == pytest.approx(1)
     with pytest.raises(NothingToDo, match="every participant contradicts themself"):
-        answer_tensors(asked, dict.fromkeys(found, 0.0))
+        answer_tensors(questions, dict.fromkeys(reliability, 0.0))
 
 
 def test_dropped_contradictions_are_counted(release: Path) -> None:

@@ -19,20 +19,20 @@ from tests.model.training.helpers import CPU, CommandResult, files_below, hsfiq
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def train(answered: Answered, out: Path, *more: str | Path) -> CommandResult:
+def train(answered: Answered, out: Path, *options: str | Path) -> CommandResult:
     return hsfiq(
         "train", "preference", "--release", answered.release, "--init", answered.init,
         "--out", out, "--cache", answered.cache, "--images", answered.pictures,
-        "--set", "epochs=1", *more,
+        "--set", "epochs=1", *options,
     )  # fmt: skip
 
 
-def assert_refused(command: CommandResult, said: str, code: int = 2) -> None:
+def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
     """One line, its code, nothing on stdout."""
     assert (command.code, command.out) == (code, "")
     assert len(command.err.splitlines()) == 1
     assert command.err.startswith("hsfiq: ")
-    assert said in command.err
+    assert message in command.err
 
 
 def test_the_loop(answered: Answered, tmp_path: Path) -> None:
@@ -72,17 +72,17 @@ def retrained(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def score(
-    answered: Answered, folder: Path, scorer: Path | None = None, *more: str
+    answered: Answered, folder: Path, scorer: Path | None = None, *options: str
 ) -> CommandResult:
     return hsfiq(
         "score", folder / "hp", "--scorer", scorer or folder / "out", "--name", "after",
-        "--images", answered.pictures, "--cache", answered.cache, "--json", *more,
+        "--images", answered.pictures, "--cache", answered.cache, "--json", *options,
     )  # fmt: skip
 
 
-def analyze(folder: Path, *more: str) -> dict[str, Any]:
+def analyze(folder: Path, *options: str) -> dict[str, Any]:
     command = hsfiq(
-        "analyze", folder / "hp", "--metric", "after", "--resamples", "20", "--json", *more
+        "analyze", folder / "hp", "--metric", "after", "--resamples", "20", "--json", *options
     )
     assert command.code == 0
     result: dict[str, Any] = command.result
@@ -91,12 +91,14 @@ def analyze(folder: Path, *more: str) -> dict[str, Any]:
 
 def test_the_held_out_part_is_analysed_alone(retrained: Path) -> None:
     """The same figure as the retraining's own report has of what it held out."""
-    found = analyze(retrained, "--part", "test")
+    analysis = analyze(retrained, "--part", "test")
     split = json.loads((retrained / "hp" / "manifest.json").read_bytes())["split"]
-    assert found["release"]["n_questions"] == split["n"]["test"]
+    assert analysis["release"]["n_questions"] == split["n"]["test"]
     report = json.loads((retrained / "out" / "report.json").read_bytes())
-    (figure,) = (it for it in report["held_out"]["figures"] if it["name"] == "spearman.rho")
-    ours = found["metrics"]["after"]["spearman"]["rho"]
+    (figure,) = (
+        figure for figure in report["held_out"]["figures"] if figure["name"] == "spearman.rho"
+    )
+    ours = analysis["metrics"]["after"]["spearman"]["rho"]
     assert ours == pytest.approx(figure["after"]["value"], abs=1e-9)
     assert ours != analyze(retrained)["metrics"]["after"]["spearman"]["rho"]
 
@@ -113,12 +115,14 @@ def test_analysis_notes_that_the_scorer_was_trained_on_the_answers(
 
 def test_scores_without_trained_on_are_completed(answered: Answered, retrained: Path) -> None:
     path = retrained / "hp.scores" / "after.json"
-    said = json.loads(path.read_bytes())
+    content = json.loads(path.read_bytes())
     manifest = json.loads((retrained / "hp" / "manifest.json").read_bytes())
     source = {key: manifest[key] for key in ("name", "version", "content_sha256")}
-    assert said["trained_on"] == [source]
+    assert content["trained_on"] == [source]
     files = files_below(retrained / "hp.scores")
-    path.write_text(json.dumps({key: it for key, it in said.items() if key != "trained_on"}))
+    path.write_text(
+        json.dumps({key: value for key, value in content.items() if key != "trained_on"})
+    )
     assert analyze(retrained)["notes"] == []
     assert score(answered, retrained).code == 0
     assert files_below(retrained / "hp.scores") == files
@@ -130,10 +134,10 @@ def test_next_command_analyses_only_the_held_out_part(
 ) -> None:
     """--part test, if the scorer was trained on this release and it has a held-out part."""
 
-    def follows(folder: Path, scorer: Path, *more: str | Path) -> str:
+    def follows(folder: Path, scorer: Path, *options: str | Path) -> str:
         command = hsfiq(
             "score", folder / "hp", "--scorer", scorer, "--name", "next",
-            "--images", answered.pictures, "--cache", answered.cache, *more,
+            "--images", answered.pictures, "--cache", answered.cache, *options,
         )  # fmt: skip
         assert command.code == 0
         last = command.out.splitlines()[-1]
@@ -171,12 +175,14 @@ def test_a_scorer_retrained_twice(answered: Answered, retrained: Path, tmp_path:
         text.out.splitlines()[1]
     ]
     assert score(answered, tmp_path).code == 0
-    said = json.loads((tmp_path / "hp.scores" / "after.json").read_bytes())
+    content = json.loads((tmp_path / "hp.scores" / "after.json").read_bytes())
     names = ("name", "version", "content_sha256")
-    assert said["trained_on"] == [{key: it[key] for key in names} for it in (manifest, later)]
-    this, other = analyze(tmp_path)["notes"]
-    assert this.endswith("use --part test")
-    assert "later-hp 1.0.0, which is not what is analysed" in other
+    assert content["trained_on"] == [
+        {key: source[key] for key in names} for source in (manifest, later)
+    ]
+    own_note, other_note = analyze(tmp_path)["notes"]
+    assert own_note.endswith("use --part test")
+    assert "later-hp 1.0.0, which is not what is analysed" in other_note
     assert files_below(first) == files_below(retrained / "hp")
 
 
@@ -189,7 +195,7 @@ def test_recall_on_the_catalogue(answered: Answered, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--set", "epoch=3"), "preference has no 'epoch' to change; did you mean 'epochs'?"),
         (("--set", "lr=1e9"), "recipe preference: lr is 1000000000.0, not from"),
@@ -204,14 +210,14 @@ def test_recall_on_the_catalogue(answered: Answered, tmp_path: Path) -> None:
     ],
 )
 def test_invalid_options(
-    answered: Answered, tmp_path: Path, words: tuple[str, ...], said: str
+    answered: Answered, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
-    assert_refused(train(answered, tmp_path / "out", *words), said)
+    assert_refused(train(answered, tmp_path / "out", *words), message)
     assert files_below(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("preference",), "preference: needs --release"),
         (("preference", "--release", "."), "preference: needs --init"),
@@ -219,8 +225,10 @@ def test_invalid_options(
         (("qure-cirr", "--data", "drawn", "--release", "."), "--release: does not go with qure-c"),
     ],
 )
-def test_options_that_belong_to_a_recipe(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    assert_refused(hsfiq("train", *words, "--out", tmp_path / "out"), said)
+def test_options_that_belong_to_a_recipe(
+    tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    assert_refused(hsfiq("train", *words, "--out", tmp_path / "out"), message)
 
 
 def test_another_runs_folder(answered: Answered, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_recipes_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("name", "message"),
     [
         (
             "cirqrs-fashionq",
@@ -101,9 +101,9 @@ def test_recipes_by_name(name: str) -> None:
         ("a\nb", r"'a\nb': is no recipe; there are"),
     ],
 )
-def test_a_wrong_name(wrong: str, said: str) -> None:
-    with pytest.raises(UnreadableInput, match=re.escape(said)) as error:
-        recipe(wrong)
+def test_a_wrong_name(name: str, message: str) -> None:
+    with pytest.raises(UnreadableInput, match=re.escape(message)) as error:
+        recipe(name)
     assert "\n" not in str(error.value)
 
 
@@ -137,7 +137,7 @@ def test_other_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "said"),
+    ("key", "text", "message"),
     [
         ("epoch", "5", "epoch=5: a recipe has no 'epoch' to change; did you mean 'epochs'? there"),
         ("name", "x", "name=x: a recipe has no 'name' to change; there are encoder, size,"),
@@ -166,8 +166,8 @@ def test_other_values() -> None:
         ("seed", "-1", "seed is -1, not from 0"),
     ],
 )
-def test_wrong_values(key: str, text: str, said: str) -> None:
-    with pytest.raises(UnreadableInput, match=re.escape(said)):
+def test_wrong_values(key: str, text: str, message: str) -> None:
+    with pytest.raises(UnreadableInput, match=re.escape(message)):
         QURE.with_values({key: text})
 
 
@@ -197,12 +197,14 @@ def random_recipes(draw: st.DrawFn) -> Recipe:
     values: dict[str, Any] = {"name": draw(st.sampled_from(list(RECIPES)))}
     for key, kind in kinds_of_values().items():
         if key in RANGES:
-            least, most = RANGES[key]
-            whole = "int" in str(kind)
-            one = st.integers(int(least), int(most)) if whole else st.floats(least, most)
+            lowest, highest = RANGES[key]
+            is_whole = "int" in str(kind)
+            value = (
+                st.integers(int(lowest), int(highest)) if is_whole else st.floats(lowest, highest)
+            )
             if "tuple" in str(kind):
-                one = st.tuples(one, one)  # type: ignore[assignment]
-            values[key] = draw(one | st.none() if "None" in str(kind) else one)
+                value = st.tuples(value, value)  # type: ignore[assignment]
+            values[key] = draw(value | st.none() if "None" in str(kind) else value)
         elif key != "name":
             values[key] = draw(st.sampled_from(get_args(kind)))
     values["n_def"] = min(values["n_def"], values["epochs"])
@@ -214,19 +216,22 @@ def random_recipes(draw: st.DrawFn) -> Recipe:
 
 @settings(deadline=None)
 @given(random_recipes())
-def test_json_gives_the_recipe_back(one: Recipe) -> None:
-    assert Recipe.from_json(json.loads(json.dumps(one.to_json())), "it.json") == one
+def test_json_gives_the_recipe_back(random_recipe: Recipe) -> None:
+    assert (
+        Recipe.from_json(json.loads(json.dumps(random_recipe.to_json())), "it.json")
+        == random_recipe
+    )
 
 
 @settings(deadline=None)
 @given(random_recipes())
-def test_text_gives_the_values_back(one: Recipe) -> None:
+def test_text_gives_the_values_back(random_recipe: Recipe) -> None:
     for key, kind in kinds_of_values().items():
-        assert parsed(shown(getattr(one, key)), kind) == getattr(one, key)
+        assert parsed(shown(getattr(random_recipe, key)), kind) == getattr(random_recipe, key)
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ([], "it.json: is no recipe of this version; lacking or unknown: accumulate, batch,"),
         ({**QURE.to_json(), "warmth": 3}, "it.json: is no recipe of this version; lacking or unk"),
@@ -238,24 +243,24 @@ def test_text_gives_the_values_back(one: Recipe) -> None:
         ({**QURE.to_json(), "n_def": 40}, "recipe qure-fashioniq: n_def is 40, more than its 30"),
     ],
 )
-def test_invalid_recipes_are_refused(value: object, said: str) -> None:
-    with pytest.raises(UnreadableInput, match=re.escape(said)):
+def test_invalid_recipes_are_refused(value: object, message: str) -> None:
+    with pytest.raises(UnreadableInput, match=re.escape(message)):
         Recipe.from_json(value, "it.json")
 
 
 @by_name
 def test_a_recipe_on_the_drawn_catalogue(name: str) -> None:
-    one, small = recipe(name), on_drawn(recipe(name))
+    paper_recipe, small = recipe(name), on_drawn(recipe(name))
     assert (small.encoder, small.dataset) == ("tiny", "drawn")
     for key in ("name", "strategy", "n_def", "threshold", "pool", "pooling"):
-        assert getattr(small, key) == getattr(one, key)
-    assert (small.n_neg is None) == (one.n_neg is None)
-    assert set(changes(one, small)) <= set(DRAWN)
+        assert getattr(small, key) == getattr(paper_recipe, key)
+    assert (small.n_neg is None) == (paper_recipe.n_neg is None)
+    assert set(changes(paper_recipe, small)) <= set(DRAWN)
 
 
 def test_changed_values_are_reported() -> None:
-    other = replace(QURE, epochs=3, n_def=2, clip_norm=1.0)
-    assert changes(QURE, other) == {
+    changed = replace(QURE, epochs=3, n_def=2, clip_norm=1.0)
+    assert changes(QURE, changed) == {
         "epochs": ("30", "3"),
         "clip_norm": ("none", "1.0"),
         "n_def": ("6", "2"),
@@ -268,7 +273,7 @@ def test_changed_values_are_reported() -> None:
 ROW = re.compile(r"\| `(?P<key>\w+)` \| `(?P<value>[^`]*)` \| (?P<source>.+) \|")
 
 
-def told() -> dict[str, list[re.Match[str]]]:
+def documented_values() -> dict[str, list[re.Match[str]]]:
     """The rows of each recipe's table."""
     tables: dict[str, list[re.Match[str]]] = {}
     rows: list[re.Match[str]] = []
@@ -281,12 +286,12 @@ def told() -> dict[str, list[re.Match[str]]]:
 
 
 def test_every_recipe_has_its_table() -> None:
-    assert list(told()) == list(RECIPES)
+    assert list(documented_values()) == list(RECIPES)
 
 
 @by_name
 def test_every_value_has_its_source(name: str) -> None:
-    rows = told()[name]
+    rows = documented_values()[name]
     assert [row["key"] for row in rows] == [field.name for field in fields(Recipe)]
     values = {row["key"]: row["value"] for row in rows}
     assert all(values[key] == getattr(recipe(name), key) for key in FIXED)

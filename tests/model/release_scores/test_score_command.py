@@ -108,10 +108,10 @@ def release(loop: Loop, tmp_path: Path) -> Path:
 
 
 def score(
-    loop: Loop, release: Path, *more: str | Path, scorer: Path | None = None
+    loop: Loop, release: Path, *options: str | Path, scorer: Path | None = None
 ) -> CommandResult:
     return hsfiq(
-        "score", release, "--scorer", scorer or loop.run, "--cache", loop.cache, *more,
+        "score", release, "--scorer", scorer or loop.run, "--cache", loop.cache, *options,
     )  # fmt: skip
 
 
@@ -133,12 +133,12 @@ def about(folder: Path, name: str = "cirqrs") -> Any:
     return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def assert_refused(command: CommandResult, said: str, code: int = 2) -> None:
+def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
     """One line, its code, nothing on stdout."""
     assert (command.code, command.out) == (code, "")
     assert len(command.err.splitlines()) == 1
     assert command.err.startswith("hsfiq: ")
-    assert said in command.err
+    assert message in command.err
 
 
 # ------------------------------------------------------------------------------------- the scores
@@ -156,7 +156,7 @@ def literal(loop: Loop, run: Path) -> dict[tuple[str, str], float]:
 
     @cache
     def vectors(image: str) -> list[list[float]]:
-        return [it.tolist() for it in encoder.gallery(tokens(image))[0]]
+        return [vector.tolist() for vector in encoder.gallery(tokens(image))[0]]
 
     scores = {}
     for set_id, (reference, text, images) in loop.sets.items():
@@ -175,23 +175,25 @@ def test_every_image_has_its_score_and_every_set_their_mean(loop: Loop, scored: 
     means = set_scores(scored)
     assert list(means) == list(loop.sets)
     for set_id, (_, _, images) in loop.sets.items():
-        assert means[set_id] == pytest.approx(fmean(ours[set_id, it] for it in images), abs=1e-12)
+        assert means[set_id] == pytest.approx(
+            fmean(ours[set_id, image] for image in images), abs=1e-12
+        )
     assert len(set(means.values())) > 50  # it tells sets apart
 
 
 def test_texts_are_read_without_their_escapes(loop: Loop, release: Path, tmp_path: Path) -> None:
-    ways = {
+    spellings = {
         "escaped": "Is RED dotmark  has dots questionmark",
         "decoded": "is red has dots ?",
         "other": "is red has dots now",
     }
-    found = {}
-    for name, text in ways.items():
+    scores = {}
+    for name, text in spellings.items():
         ask(release, text)
         assert score(loop, release, "--images", loop.pictures, "--name", name).code == 0
-        found[name] = set_scores(tmp_path / "hp.scores", name)
-    assert found["escaped"] == found["decoded"]
-    assert found["other"] != found["decoded"]
+        scores[name] = set_scores(tmp_path / "hp.scores", name)
+    assert scores["escaped"] == scores["decoded"]
+    assert scores["other"] != scores["decoded"]
 
 
 def ask(release: Path, text: str) -> None:
@@ -204,34 +206,36 @@ def ask(release: Path, text: str) -> None:
 
 
 def test_the_provenance_is_recorded(loop: Loop, scored: Path) -> None:
-    said, checkpoint = about(scored), checkpoints.read(loop.run)
-    assert said["metric"] == "cirqrs"
-    assert said["checkpoint_sha256"] == checkpoint.sha256
+    provenance, checkpoint = about(scored), checkpoints.read(loop.run)
+    assert provenance["metric"] == "cirqrs"
+    assert provenance["checkpoint_sha256"] == checkpoint.sha256
     for key in ("recipe", "data", "encoder", "preprocessing"):
-        assert said[key] == checkpoint.about[key]
-    assert "trained_on" not in said
-    assert (said["hsfiq"], said["torch"]) == (__version__, torch.__version__)
-    assert said["release"] == {
+        assert provenance[key] == checkpoint.about[key]
+    assert "trained_on" not in provenance
+    assert (provenance["hsfiq"], provenance["torch"]) == (__version__, torch.__version__)
+    assert provenance["release"] == {
         "name": "hp",
         "sha256": {
             name: checkpoints.sha256_of(loop.release / name)
             for name in ("queries.parquet", "sets.parquet")
         },
     }
-    assert said["files"] == {name: checkpoints.sha256_of(scored / name) for name in NAMES[:2]}
-    assert (said["n_sets"], said["n_scored"]) == (100, 100)
-    assert (said["missing_images"], said["unscored_sets"]) == ([], [])
+    assert provenance["files"] == {name: checkpoints.sha256_of(scored / name) for name in NAMES[:2]}
+    assert (provenance["n_sets"], provenance["n_scored"]) == (100, 100)
+    assert (provenance["missing_images"], provenance["unscored_sets"]) == ([], [])
     for path in scored.iterdir():  # no folder of this machine
         assert str(loop.release.parent).encode() not in path.read_bytes()
-    assert not [it for it in strings(said) if it.startswith(("/", "~")) or "\\" in it]
+    assert not [
+        string for string in strings(provenance) if string.startswith(("/", "~")) or "\\" in string
+    ]
 
 
 def strings(value: Any) -> Iterable[str]:
     if isinstance(value, str):
         yield value
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for it in inner:
-        yield from strings(it)
+    for element in inner:
+        yield from strings(element)
 
 
 def test_scoring_again_gives_the_same_bytes(
@@ -249,8 +253,8 @@ def test_scoring_again_gives_the_same_bytes(
 def test_the_printed_result(loop: Loop, release: Path, tmp_path: Path) -> None:
     command = score(loop, release, "--images", loop.pictures, "--json")
     assert command.result == about(tmp_path / "hp.scores")
-    again = score(loop, release, "--images", loop.pictures)
-    assert again.out.splitlines() == [
+    repeated = score(loop, release, "--images", loop.pictures)
+    assert repeated.out.splitlines() == [
         f"{tmp_path / 'hp.scores' / 'cirqrs.parquet'}: 100 of 100 sets scored",
         f"next: hsfiq analyze {release} --metric recall@5 --metric cirqrs",
     ]
@@ -295,49 +299,53 @@ def test_image_faults_are_reported_and_can_be_fixed(
 ) -> None:
     pictures, sets = shutil.copytree(loop.pictures, tmp_path / "pictures"), loop.sets
     bad: set[str] = set()
-    uses = Counter(it for reference, _, images in sets.values() for it in {reference, *images})
+    uses = Counter(
+        image for reference, _, images in sets.values() for image in {reference, *images}
+    )
     references = {reference for reference, _, _ in sets.values()}
 
     def damage(candidates: set[str], change: Callable[[Path], object]) -> None:
-        image = min(candidates - bad, key=lambda it: (uses[it], it))  # the one that fewest need
+        image = min(
+            candidates - bad, key=lambda candidate: (uses[candidate], candidate)
+        )  # the one that fewest need
         bad.add(image)
         change(pictures / f"{image}.jpg")
 
     damage(references, Path.unlink)
     damage(loop.wanted, Path.unlink)
-    damage(loop.wanted, lambda it: it.write_bytes(it.read_bytes()[:700]))
-    damage(loop.wanted, lambda it: it.write_bytes(b""))
+    damage(loop.wanted, lambda path: path.write_bytes(path.read_bytes()[:700]))
+    damage(loop.wanted, lambda path: path.write_bytes(b""))
     unscored = [
         set_id for set_id, (reference, _, images) in sets.items() if bad & {reference, *images}
     ]
-    wrong = [(sets[it][0] in bad, not bad.isdisjoint(sets[it][2])) for it in unscored]
-    assert {(True, False), (False, True)} <= set(wrong)  # the reference alone, an image alone
+    faults = [(sets[set_id][0] in bad, not bad.isdisjoint(sets[set_id][2])) for set_id in unscored]
+    assert {(True, False), (False, True)} <= set(faults)  # the reference alone, an image alone
     assert len(unscored) < 50
 
     command = score(loop, release, "--images", pictures)
 
     assert command.code == 0
     folder = tmp_path / "hp.scores"
-    said = about(folder)
-    assert said["missing_images"] == sorted(bad)
-    assert said["unscored_sets"] == unscored
-    assert (said["n_sets"], said["n_scored"]) == (100, 100 - len(unscored))
+    provenance = about(folder)
+    assert provenance["missing_images"] == sorted(bad)
+    assert provenance["unscored_sets"] == unscored
+    assert (provenance["n_sets"], provenance["n_scored"]) == (100, 100 - len(unscored))
     assert f"{100 - len(unscored)} of 100 sets scored\n" in command.out
     assert f"missing or unreadable images: {', '.join(sorted(bad)[:3])} and 1 more\n" in command.out
     assert f"sets without a score: {', '.join(unscored[:3])}" in command.out
     assert f"all are named in {folder / 'cirqrs.json'}\n" in command.out
 
-    whole = set_scores(scored)
+    all_scores = set_scores(scored)
     assert set_scores(folder) == pytest.approx(
-        {set_id: it for set_id, it in whole.items() if set_id not in unscored}, abs=1e-6
+        {set_id: score for set_id, score in all_scores.items() if set_id not in unscored}, abs=1e-6
     )
-    there = {
-        (set_id, image): it
-        for (set_id, image), it in image_scores(scored).items()
+    expected = {
+        (set_id, image): score
+        for (set_id, image), score in image_scores(scored).items()
         if not bad & {sets[set_id][0], image}
     }
-    assert image_scores(folder) == pytest.approx(there, abs=1e-6)
-    assert list(image_scores(folder)) == list(there)
+    assert image_scores(folder) == pytest.approx(expected, abs=1e-6)
+    assert list(image_scores(folder)) == list(expected)
 
     analysed = hsfiq("analyze", release, "--metric", "cirqrs", "--json")
     assert analysed.code == 0
@@ -379,8 +387,10 @@ def test_the_scores_are_analysed(loop: Loop, release: Path, tmp_path: Path) -> N
     assert -1 < metric["spearman"]["rho"] < 1
     shutil.copy(tmp_path / "hp.scores" / "cirqrs.images.parquet", tmp_path / "again.parquet")
     extra = ("--metric", "again", "--scores", tmp_path / "again.parquet")
-    both = hsfiq(*command, *extra).result["metrics"]  # an image's scores give the same metric
-    assert both["again"]["spearman"]["rho"] == pytest.approx(both["cirqrs"]["spearman"]["rho"])
+    metrics = hsfiq(*command, *extra).result["metrics"]  # an image's scores give the same metric
+    assert metrics["again"]["spearman"]["rho"] == pytest.approx(
+        metrics["cirqrs"]["spearman"]["rho"]
+    )
 
 
 # ---------------------------------------------------------------------------------- what is there
@@ -394,8 +404,8 @@ def test_finished_scores_are_reused(loop: Loop, release: Path, tmp_path: Path) -
         before["cirqrs.json"].replace(__version__.encode(), b"0.0.9")  # an upgrade since
     )
     before, stamps = files_below(tmp_path / "hp.scores"), stamped(tmp_path / "hp.scores")
-    found = hsfiq(*command, "--cache", tmp_path / "unused")
-    assert found.code == 0
+    reused = hsfiq(*command, "--cache", tmp_path / "unused")
+    assert reused.code == 0
     assert not (tmp_path / "unused").exists()
     assert files_below(tmp_path / "hp.scores") == before
     assert stamped(tmp_path / "hp.scores") == stamps
@@ -424,11 +434,11 @@ def test_other_scores_are_replaced_only_with_force(
     images = ("--images", loop.pictures)
     assert score(loop, release, *images).code == 0
     before = files_below(tmp_path / "hp.scores")
-    said = "holds the scores of another scorer, or of another release; choose another --name, or"
-    assert_refused(score(loop, release, *images, scorer=loop.other), said)
+    message = "holds the scores of another scorer, or of another release; choose another --name, or"
+    assert_refused(score(loop, release, *images, scorer=loop.other), message)
     text = (release / "queries.parquet").read_bytes()
     ask(release, "is long")
-    assert_refused(score(loop, release, *images), said)
+    assert_refused(score(loop, release, *images), message)
     (release / "queries.parquet").write_bytes(text)
     assert files_below(tmp_path / "hp.scores") == before
 
@@ -440,17 +450,17 @@ def test_other_scores_are_replaced_only_with_force(
 
 
 def test_foreign_scores_files_are_not_changed(loop: Loop, release: Path, tmp_path: Path) -> None:
-    own = tmp_path / "hp.scores" / "cirqrs.parquet"
-    own.parent.mkdir()
-    pq.write_table(pa.table({"set_id": ["x"], "score": [1.0]}), own)
-    before = files_below(own.parent)
+    foreign = tmp_path / "hp.scores" / "cirqrs.parquet"
+    foreign.parent.mkdir()
+    pq.write_table(pa.table({"set_id": ["x"], "score": [1.0]}), foreign)
+    before = files_below(foreign.parent)
     command = score(loop, release, "--images", loop.pictures)
     assert_refused(
         command, "cirqrs.parquet: was not written by hsfiq score under this name; choose"
     )
-    assert files_below(own.parent) == before
+    assert files_below(foreign.parent) == before
     assert score(loop, release, "--images", loop.pictures, "--force").code == 0
-    assert len(set_scores(own.parent)) == 100
+    assert len(set_scores(foreign.parent)) == 100
 
 
 def test_the_release_is_not_changed(loop: Loop, release: Path, tmp_path: Path) -> None:
@@ -487,21 +497,21 @@ def score_until_killed_encoding(release: Path, paths: ScorerPaths, nth: int) -> 
 
 
 def score_until_killed_writing(
-    release: Path, paths: ScorerPaths, nth: int, *how: Literal["force"]
+    release: Path, paths: ScorerPaths, nth: int, *options: Literal["force"]
 ) -> None:
     """Die the nth time that something is to reach the disk: a draft, then the folder's list."""
     torch.set_num_threads(1)
-    really, left = whole_files.sync, nth
+    really, n_left = whole_files.sync, nth
 
     def sync(path: Path) -> None:
-        nonlocal left
-        left -= 1
-        if not left:
+        nonlocal n_left
+        n_left -= 1
+        if not n_left:
             os.kill(os.getpid(), signal.SIGKILL)
         really(path)
 
     whole_files.sync = sync
-    score_release(release, "cirqrs", paths, CPU, Callback(), force="force" in how)
+    score_release(release, "cirqrs", paths, CPU, Callback(), force="force" in options)
 
 
 def paths_of(loop: Loop, cache: Path, run: Path | None = None) -> ScorerPaths:
@@ -517,48 +527,50 @@ def test_killed_while_encoding(loop: Loop, scored: Path, release: Path, tmp_path
         ((kept,),) = rows.execute("SELECT count(*) FROM rows")
     assert ENCODER_BATCH <= kept < len(loop.wanted)
 
-    told = Told()
-    score_release(release, "cirqrs", paths, CPU, told)
+    callback = Told()
+    score_release(release, "cirqrs", paths, CPU, callback)
 
-    assert told.counts[-1] == (len(loop.wanted) - kept,) * 2
+    assert callback.counts[-1] == (len(loop.wanted) - kept,) * 2
     assert files_below(scores) == files_below(scored)
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3, 4, 5, 6])
 def test_killed_while_writing(loop: Loop, scored: Path, release: Path, nth: int) -> None:
     paths, scores = paths_of(loop, loop.cache), release.with_name("hp.scores")
-    wanted = files_below(scored)
+    expected = files_below(scored)
     assert is_killed(score_until_killed_writing, release, paths, nth)
-    assert in_place(scores) == {name: wanted[name] for name in NAMES[: nth // 2]}
+    assert in_place(scores) == {name: expected[name] for name in NAMES[: nth // 2]}
     score_release(release, "cirqrs", paths, CPU, Callback())
-    assert files_below(scores) == wanted
+    assert files_below(scores) == expected
 
 
 @pytest.mark.parametrize("nth", [2, 5])
 def test_killed_while_replacing(loop: Loop, scored: Path, release: Path, nth: int) -> None:
     paths, scores = paths_of(loop, loop.cache), release.with_name("hp.scores")
-    wanted = files_below(scored)
-    other = paths_of(loop, loop.cache, loop.other)
-    score_release(release, "cirqrs", other, CPU, Callback())
+    expected = files_below(scored)
+    other_paths = paths_of(loop, loop.cache, loop.other)
+    score_release(release, "cirqrs", other_paths, CPU, Callback())
     before = files_below(scores)
     assert is_killed(score_until_killed_writing, release, paths, nth, "force")
     new = NAMES[: nth // 2]
-    mixed = {**before, **{name: wanted[name] for name in new}}
+    mixed = {**before, **{name: expected[name] for name in new}}
     assert in_place(scores) == mixed
     # The JSON file speaks for what is no longer there: that shows in its hashes, and is mended.
-    score_release(release, "cirqrs", other, CPU, Callback())
+    score_release(release, "cirqrs", other_paths, CPU, Callback())
     assert files_below(scores) == before
 
 
 def in_place(folder: Path) -> dict[str, bytes]:
-    return {name: it for name, it in files_below(folder).items() if not name.startswith(".")}
+    return {
+        name: content for name, content in files_below(folder).items() if not name.startswith(".")
+    }
 
 
 # ---------------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         *((name, f"--name: {name!r} is not a file name") for name in ("", " ", "a/b", "..", ".x")),
         ("x.images", "--name: 'x.images' is not a file name"),
@@ -566,99 +578,104 @@ def in_place(folder: Path) -> dict[str, bytes]:
         ("n" * 300, "File name too long"),
     ],
 )
-def test_invalid_metric_names(loop: Loop, release: Path, name: str, said: str) -> None:
-    assert_refused(score(loop, release, "--name", name, "--images", loop.pictures), said)
+def test_invalid_metric_names(loop: Loop, release: Path, name: str, message: str) -> None:
+    assert_refused(score(loop, release, "--name", name, "--images", loop.pictures), message)
     assert files_below(release.with_name("hp.scores")) == {}
 
 
-def cut(path: Path) -> Path:
+def truncated(path: Path) -> Path:
     """Take the file's end away; returns its folder."""
     path.write_bytes(path.read_bytes()[:-20])
     return path.parent
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (shutil.rmtree, "hp: there is no such folder"),
         (
-            lambda it: (it / "sets.parquet").unlink(),
+            lambda folder: (folder / "sets.parquet").unlink(),
             "sets.parquet: there is no such file; name the",
         ),
-        (lambda it: (it / "queries.parquet").unlink(), "queries.parquet: there is no such file"),
-        (lambda it: cut(it / "sets.parquet"), "sets.parquet: cannot be read"),
-        (lambda it: cut(it / "queries.parquet"), "queries.parquet: cannot be read"),
-        (lambda it: (it / "sets.parquet").write_bytes(b""), "sets.parquet: cannot be read"),
-        (lambda it: it.with_name("hp.scores").touch(), "hp.scores"),
+        (
+            lambda folder: (folder / "queries.parquet").unlink(),
+            "queries.parquet: there is no such file",
+        ),
+        (lambda folder: truncated(folder / "sets.parquet"), "sets.parquet: cannot be read"),
+        (lambda folder: truncated(folder / "queries.parquet"), "queries.parquet: cannot be read"),
+        (lambda folder: (folder / "sets.parquet").write_bytes(b""), "sets.parquet: cannot be read"),
+        (lambda folder: folder.with_name("hp.scores").touch(), "hp.scores"),
     ],
 )
 def test_invalid_releases(
-    loop: Loop, release: Path, tmp_path: Path, damage: Callable[[Path], object], said: str
+    loop: Loop, release: Path, tmp_path: Path, damage: Callable[[Path], object], message: str
 ) -> None:
     damage(release)
     before = files_below(tmp_path)
-    assert_refused(score(loop, release, "--images", loop.pictures), said)
+    assert_refused(score(loop, release, "--images", loop.pictures), message)
     assert files_below(tmp_path) == before
 
 
 def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    said = json.loads(path.read_text(encoding="utf-8"))
-    change(said)
-    path.write_text(json.dumps(said), encoding="utf-8")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
     return path
 
 
 def as_blip2(run: Path) -> Path:
-    return edit(run / "best.json", lambda it: it["recipe"].update(encoder="blip2-vitL", size=224))
+    return edit(
+        run / "best.json", lambda about: about["recipe"].update(encoder="blip2-vitL", size=224)
+    )
 
 
 @pytest.mark.parametrize(
-    ("scorer", "said"),
+    ("scorer", "message"),
     [
         (lambda run: run / "nothing", "nothing: there is no such checkpoint"),
         (lambda run: run / "tensorboard", "tensorboard: holds no best.json or last.json"),
         (lambda run: next(run.glob("best-*.safetensors")), "is no checkpoint's JSON file"),
         (lambda run: run.parent / "hp" / "manifest.json", "is no checkpoint of format 1"),
-        (lambda run: cut(run / "best.json"), "best.json: is no checkpoint's JSON file"),
+        (lambda run: truncated(run / "best.json"), "best.json: is no checkpoint's JSON file"),
         (
-            lambda run: cut(next(run.glob("best-*.safetensors"))),
+            lambda run: truncated(next(run.glob("best-*.safetensors"))),
             "is not the file that best.json names: cut or changed",
         ),
         (as_blip2, "blip2-vitL lacks "),
     ],
 )
 def test_invalid_scorers(
-    loop: Loop, release: Path, tmp_path: Path, scorer: Callable[[Path], Path], said: str
+    loop: Loop, release: Path, tmp_path: Path, scorer: Callable[[Path], Path], message: str
 ) -> None:
     named = scorer(shutil.copytree(loop.run, tmp_path / "run"))
     before = files_below(tmp_path)
     weights = ("--weights", tmp_path / "weights")
     command = score(loop, release, "--images", loop.pictures, *weights, scorer=named)
-    assert_refused(command, said)
+    assert_refused(command, message)
     assert files_below(tmp_path) == before
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--images", "nowhere"), "nowhere: there is no such folder; name another with --images"),
         (("--device", "abacus"), "--device abacus: this machine has no such device"),
     ],
 )
-def test_other_arguments(loop: Loop, release: Path, words: tuple[str, str], said: str) -> None:
-    assert_refused(score(loop, release, *words), said)
+def test_other_arguments(loop: Loop, release: Path, words: tuple[str, str], message: str) -> None:
+    assert_refused(score(loop, release, *words), message)
     assert not release.with_name("hp.scores").exists()
 
 
 def test_a_scorer_that_has_diverged(loop: Loop, release: Path, tmp_path: Path) -> None:
     (file,) = loop.run.glob("best-scorer-*.safetensors")
-    tensors = {name: torch.full_like(it, torch.nan) for name, it in load_file(file).items()}
-    said = {
-        key: it
-        for key, it in checkpoints.read(loop.run).about.items()
+    tensors = {name: torch.full_like(tensor, torch.nan) for name, tensor in load_file(file).items()}
+    about = {
+        key: value
+        for key, value in checkpoints.read(loop.run).about.items()
         if key not in ("format", "files")
     }
-    checkpoints.save(tmp_path / "nan", "best", said, {"scorer": tensors})
+    checkpoints.save(tmp_path / "nan", "best", about, {"scorer": tensors})
     command = score(loop, release, "--images", loop.pictures, scorer=tmp_path / "nan")
     assert_refused(command, "the scorer gives vectors that are not finite numbers", code=1)
     assert not (tmp_path / "hp.scores").exists()
@@ -668,7 +685,7 @@ def test_trained_in_fp16_and_scored_on_a_cpu(
     loop: Loop, scored: Path, release: Path, tmp_path: Path
 ) -> None:
     run = shutil.copytree(loop.run, tmp_path / "run")
-    edit(run / "best.json", lambda it: it["recipe"].update(precision="fp16"))
+    edit(run / "best.json", lambda about: about["recipe"].update(precision="fp16"))
     words = ("--images", loop.pictures, "--device", "cpu")
     assert score(loop, release, *words, scorer=run).code == 0
     assert set_scores(tmp_path / "hp.scores") == set_scores(scored)

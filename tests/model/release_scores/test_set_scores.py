@@ -67,7 +67,9 @@ def reference_scores(
                     0
                 ].tolist()
                 vectors = encoder.gallery(cache.tokens([image]))[0].tolist()
-                products = [sum(q * v for q, v in zip(query, it, strict=True)) for it in vectors]
+                products = [
+                    sum(q * v for q, v in zip(query, vector, strict=True)) for vector in vectors
+                ]
                 scores.append(max(products) if pooling == "max" else sum(products) / len(products))
                 scored.images.append((released.set_id, image, scores[-1]))
         if scores and len(scores) == len(released.images):
@@ -93,12 +95,16 @@ def test_scores_equal_those_of_one_image_at_a_time(
         score_sets(sets, available, pooling, inference),
         reference_scores(sets, available, pooling, cache),
     )
-    assert [it[:-1] for it in fast.images] == [it[:-1] for it in reference.images]
-    assert [it[-1] for it in fast.images] == pytest.approx(
-        [it[-1] for it in reference.images], abs=1e-5
+    assert [image_row[:-1] for image_row in fast.images] == [
+        image_row[:-1] for image_row in reference.images
+    ]
+    assert [image_row[-1] for image_row in fast.images] == pytest.approx(
+        [image_row[-1] for image_row in reference.images], abs=1e-5
     )
-    assert [it[0] for it in fast.sets] == [it[0] for it in reference.sets]
-    assert [it[1] for it in fast.sets] == pytest.approx([it[1] for it in reference.sets], abs=1e-5)
+    assert [set_row[0] for set_row in fast.sets] == [set_row[0] for set_row in reference.sets]
+    assert [set_row[1] for set_row in fast.sets] == pytest.approx(
+        [set_row[1] for set_row in reference.sets], abs=1e-5
+    )
     assert (fast.missing, fast.unscored) == (reference.missing, reference.unscored)
 
 
@@ -135,13 +141,13 @@ def test_changed_or_missing_files_are_detected(tmp_path: Path) -> None:
 
 
 def test_only_drafts_of_a_killed_process_are_removed(tmp_path: Path) -> None:
-    left = [".m[1].json-7.draft", ".m[1].parquet-7.draft", ".m[1].images.parquet-7.draft"]
-    others = [".m1.json-7.draft", ".mine.parquet-7.draft", "m1.parquet", ".m[1].json"]
-    for name in left + others:
+    drafts = [".m[1].json-7.draft", ".m[1].parquet-7.draft", ".m[1].images.parquet-7.draft"]
+    other_files = [".m1.json-7.draft", ".mine.parquet-7.draft", "m1.parquet", ".m[1].json"]
+    for name in drafts + other_files:
         (tmp_path / name).touch()
     write_scores(tmp_path, "m[1]", SCORED, {"metric": "m[1]"})
     ours = {"m[1].json", "m[1].parquet", "m[1].images.parquet"}
-    assert {path.name for path in tmp_path.iterdir()} == ours | set(others)
+    assert {path.name for path in tmp_path.iterdir()} == ours | set(other_files)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"metric": "other"}', "\x00"])

@@ -39,7 +39,7 @@ def copied(trained: FinishedRun, tmp_path: Path) -> Path:
 
 
 def parameters(scorer: Scorer) -> dict[str, torch.Tensor]:
-    return {name: it.detach() for name, it in trained_parameters(scorer).items()}
+    return {name: parameter.detach() for name, parameter in trained_parameters(scorer).items()}
 
 
 def alter(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
@@ -67,22 +67,22 @@ def test_the_scorer_is_the_one_that_was_saved(trained: FinishedRun) -> None:
 
 def test_scores_do_not_depend_on_earlier_draws(trained: FinishedRun) -> None:
     tokens = torch.rand(3, *new_scorer(BRIEF, None).encoder.tokens_shape)
-    found = []
+    vectors = []
     for seed in (0, 1):
         torch.manual_seed(seed)
         encoder = load_scorer(trained.out, None, CPU).scorer.encoder
         with torch.no_grad():
             texts = ["is red", "has dots", ""]
-            found.append((encoder.query(tokens, texts), encoder.gallery(tokens)))
-    assert all(one.equal(other) for one, other in zip(*found, strict=True))
+            vectors.append((encoder.query(tokens, texts), encoder.gallery(tokens)))
+    assert all(first.equal(second) for first, second in zip(*vectors, strict=True))
 
 
 def test_a_recipe_starts_its_scorer_from_its_seed() -> None:
-    one, same, other = (
+    first, second, other_seed = (
         parameters(new_scorer(replace(BRIEF, seed=seed), None)) for seed in (1, 1, 2)
     )
-    assert all(one[name].equal(same[name]) for name in one)
-    assert not all(one[name].equal(other[name]) for name in one)
+    assert all(first[name].equal(second[name]) for name in first)
+    assert not all(first[name].equal(other_seed[name]) for name in first)
 
 
 def test_pooling_and_padding_are_the_recipes() -> None:
@@ -92,52 +92,54 @@ def test_pooling_and_padding_are_the_recipes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
-        (lambda it: it.pop("recipe"), "best.json: recipe"),
-        (lambda it: it["recipe"].pop("pooling"), "best.json: recipe"),
-        (lambda it: it["recipe"].update(encoder="huge"), "best.json: recipe"),
-        (lambda it: it.pop("encoder"), "best.json: does not say what it was trained on"),
-        (lambda it: it.update(data=None), "best.json: does not say what it was trained on"),
+        (lambda about: about.pop("recipe"), "best.json: recipe"),
+        (lambda about: about["recipe"].pop("pooling"), "best.json: recipe"),
+        (lambda about: about["recipe"].update(encoder="huge"), "best.json: recipe"),
+        (lambda about: about.pop("encoder"), "best.json: does not say what it was trained on"),
+        (lambda about: about.update(data=None), "best.json: does not say what it was trained on"),
         (
-            lambda it: it["encoder"].update(frozen_sha256="0" * 64),
+            lambda about: about["encoder"].update(frozen_sha256="0" * 64),
             "best.json: was trained on another image encoder than this tiny; name with --weights",
         ),
-        (lambda it: it["recipe"].update(size=224), "encoder tiny takes images of 96 pixels"),
-        (lambda it: it["files"].pop("scorer"), "best.json: is no checkpoint of format 1"),
-        (lambda it: it.update(format=2), "best.json: is no checkpoint of format 1"),
+        (lambda about: about["recipe"].update(size=224), "encoder tiny takes images of 96 pixels"),
+        (lambda about: about["files"].pop("scorer"), "best.json: is no checkpoint of format 1"),
+        (lambda about: about.update(format=2), "best.json: is no checkpoint of format 1"),
     ],
 )
 def test_an_incomplete_json_file_is_refused(
-    copied: Path, change: Callable[[dict[str, Any]], object], said: str
+    copied: Path, change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
-    with pytest.raises(UnreadableInput) as caught:
+    with pytest.raises(UnreadableInput) as error_info:
         load_scorer(alter(copied, change), None, CPU)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(error_info.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_tensors_that_are_not_this_encoders(copied: Path, trained: FinishedRun) -> None:
     tensors = trained.best.tensors("scorer")
-    first, *rest = sorted(tensors)
-    for wrong in (
-        {name: tensors[name] for name in rest},
+    first, *remaining = sorted(tensors)
+    for invalid in (
+        {name: tensors[name] for name in remaining},
         {**tensors, "more": torch.zeros(1)},
         {**tensors, first: torch.zeros(1, 1, 1)},
     ):
         about = {
-            key: it for key, it in trained.best.about.items() if key not in ("format", "files")
+            key: value
+            for key, value in trained.best.about.items()
+            if key not in ("format", "files")
         }
-        checkpoints.save(copied, "best", about, {"scorer": wrong})
-        with pytest.raises(UnreadableInput, match=r"best\.json") as caught:
+        checkpoints.save(copied, "best", about, {"scorer": invalid})
+        with pytest.raises(UnreadableInput, match=r"best\.json") as error_info:
             load_scorer(copied, None, CPU)
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error_info.value)
 
 
 def test_truncated_changed_or_missing_tensors(copied: Path) -> None:
     (path,) = copied.glob("best-scorer-*.safetensors")
-    whole = path.read_bytes()
-    for content in (whole[:-1], whole[:100], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
+    original = path.read_bytes()
+    for content in (original[:-1], original[:100], b"", original[:-1] + bytes([original[-1] ^ 1])):
         path.write_bytes(content)
         with pytest.raises(UnreadableInput, match=r"is not the file that best\.json names"):
             load_scorer(copied, None, CPU)
@@ -147,10 +149,12 @@ def test_truncated_changed_or_missing_tensors(copied: Path) -> None:
 
 
 def test_blip2_needs_its_weights_and_lavis(copied: Path, tmp_path: Path) -> None:
-    path = alter(copied, lambda it: it["recipe"].update(encoder="blip2-vitL", size=224))
-    with pytest.raises(UnreadableInput, match=r"blip2-vitL lacks .*https://.*--weights") as caught:
+    path = alter(copied, lambda about: about["recipe"].update(encoder="blip2-vitL", size=224))
+    with pytest.raises(
+        UnreadableInput, match=r"blip2-vitL lacks .*https://.*--weights"
+    ) as error_info:
         load_scorer(path, tmp_path / "weights", CPU)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
     for file in urls(ARCHITECTURES["blip2-vitL"]):
         (tmp_path / "weights" / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "weights" / file).touch()

@@ -43,8 +43,8 @@ def test_the_loss_is_the_formula(above: float, below: float) -> None:
 def test_the_loss_is_the_bradley_terry_likelihood_of_the_target_preferred(
     above: float, below: float
 ) -> None:
-    strength, other = math.exp(above), math.exp(below)
-    assert math.exp(-loss_of(above, below)) == pytest.approx(strength / (strength + other))
+    strength, other_strength = math.exp(above), math.exp(below)
+    assert math.exp(-loss_of(above, below)) == pytest.approx(strength / (strength + other_strength))
 
 
 @given(batches)
@@ -102,8 +102,8 @@ def test_a_margin_is_the_pooled_difference_over_the_temperature(pooling: Pooling
 @poolings
 def test_a_set_compared_with_itself_is_not_preferred(pooling: Pooling) -> None:
     encoder = SmallEncoder()
-    same = some_tokens(encoder, 4, 1)
-    assert Scorer(encoder, pooling)(same, ["a"] * 4, same, same).tolist() == [0, 0, 0, 0]
+    tokens = some_tokens(encoder, 4, 1)
+    assert Scorer(encoder, pooling)(tokens, ["a"] * 4, tokens, tokens).tolist() == [0, 0, 0, 0]
 
 
 def test_tokens_of_another_precision_than_the_arithmetic() -> None:
@@ -126,14 +126,14 @@ def test_only_trained_weights_are_saved() -> None:
 
 
 def test_loading_weights_gives_the_same_scorer() -> None:
-    one, other = (Scorer(SmallEncoder(seed), "max") for seed in (0, 1))
-    copy_parameters(trained_parameters(one), trained_parameters(other), "it")
-    for name, weight in trained_parameters(one).items():
-        assert trained_parameters(other)[name].equal(weight)
+    first, second = (Scorer(SmallEncoder(seed), "max") for seed in (0, 1))
+    copy_parameters(trained_parameters(first), trained_parameters(second), "it")
+    for name, weight in trained_parameters(first).items():
+        assert trained_parameters(second)[name].equal(weight)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"encoder.word": None}, "1 of its tensors differ, first encoder.word"),
         ({"encoder.more": torch.zeros(1)}, "1 of its tensors differ, first encoder.more"),
@@ -145,14 +145,16 @@ def test_loading_weights_gives_the_same_scorer() -> None:
     ],
 )
 def test_weights_of_another_encoder_change_nothing(
-    changes: dict[str, torch.Tensor | None], said: str
+    changes: dict[str, torch.Tensor | None], message: str
 ) -> None:
     scorer = Scorer(SmallEncoder(), "max")
-    before = {name: it.clone() for name, it in trained_parameters(scorer).items()}
-    tensors = {name: it + 1 for name, it in before.items() if changes.get(name, it) is not None} | {
-        name: it for name, it in changes.items() if it is not None
-    }
-    with pytest.raises(UnreadableInput, match=f"it.json: does not fit the encoder: {said}"):
+    before = {name: parameter.clone() for name, parameter in trained_parameters(scorer).items()}
+    tensors = {
+        name: parameter + 1
+        for name, parameter in before.items()
+        if changes.get(name, parameter) is not None
+    } | {name: tensor for name, tensor in changes.items() if tensor is not None}
+    with pytest.raises(UnreadableInput, match=f"it.json: does not fit the encoder: {message}"):
         copy_parameters(tensors, trained_parameters(scorer), "it.json")
     for name, weight in trained_parameters(scorer).items():
         assert weight.equal(before[name])

@@ -95,7 +95,7 @@ class FinishedRun:
 def train(
     drawn: Drawn,
     out: Path,
-    one: Recipe = SMALL,
+    recipe: Recipe = SMALL,
     *,
     data: TrainingData | None = None,
     cached: bool = True,
@@ -106,7 +106,9 @@ def train(
     recorder = Recorder()
     paths = ScorerPaths(init, cache=drawn.cache)
     data = data or drawn.data
-    best = run(one, data, out, paths, ONE_PROCESS, recorder, cached=cached, save_every=save_every)
+    best = run(
+        recipe, data, out, paths, ONE_PROCESS, recorder, cached=cached, save_every=save_every
+    )
     return FinishedRun(out, best, recorder)
 
 
@@ -132,7 +134,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
 # --------------------------------------------------------------------------------- other processes
 
 
-def others() -> multiprocessing.context.ForkServerContext:
+def forkserver_context() -> multiprocessing.context.ForkServerContext:
     """A context whose processes start with torch imported."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["hsfiq.model.training.run"])
@@ -144,7 +146,7 @@ def in_processes(n: int, function: Callable[..., Any], *args: Any) -> list[Any]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    context = others()
+    context = forkserver_context()
     pipes = [context.Pipe(duplex=False) for _ in range(n)]
     processes = [
         context.Process(target=answer, args=(pipes[i][1], i, n, port, function, args), daemon=True)
@@ -198,8 +200,8 @@ def train_shared(
 ) -> dict[str, Recorder]:
     """One process's part of some runs, one after the other, each in a folder of its own."""
     recorders = {name: Recorder() for name in recipes}
-    for name, one in recipes.items():
-        run(one, data, out / name, ScorerPaths(cache=cache), distributed, recorders[name])
+    for name, run_recipe in recipes.items():
+        run(run_recipe, data, out / name, ScorerPaths(cache=cache), distributed, recorders[name])
     return recorders
 
 
@@ -228,16 +230,16 @@ class Killer(Callback):
 
 
 def train_until_killed(
-    one: Recipe, drawn: Drawn, out: Path, method: str, nth: int, save_every: float
+    recipe: Recipe, drawn: Drawn, out: Path, method: str, nth: int, save_every: float
 ) -> None:
     torch.set_num_threads(1)
     paths = ScorerPaths(cache=drawn.cache)
-    run(one, drawn.data, out, paths, ONE_PROCESS, Killer(method, nth), save_every=save_every)
+    run(recipe, drawn.data, out, paths, ONE_PROCESS, Killer(method, nth), save_every=save_every)
 
 
 def is_killed(function: Callable[..., None], *args: Any) -> bool:
     """Call a function in a process; whether SIGKILL ended it."""
-    process = others().Process(target=function, args=args, daemon=True)
+    process = forkserver_context().Process(target=function, args=args, daemon=True)
     process.start()
     process.join()
     code = process.exitcode
@@ -286,12 +288,12 @@ def started(*words: str | Path) -> subprocess.Popen[str]:
     )
 
 
-def options(drawn: Drawn, out: Path, *more: str | Path) -> tuple[str | Path, ...]:
+def options(drawn: Drawn, out: Path, *extra: str | Path) -> tuple[str | Path, ...]:
     """The words of `hsfiq train` for `SMALL` on the drawn data."""
     values = ("epochs=4", "n_def=2", "n_neg=5", "batch=13", "val_recall=1,5", "seed=7")
     return (
         *("train", "cirqrs-fashioniq", "--data", "drawn", "--limit", "60", "--out", out),
         *("--images", drawn.pictures, "--cache", drawn.cache),
         *(word for value in values for word in ("--set", value)),
-        *more,
+        *extra,
     )

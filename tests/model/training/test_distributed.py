@@ -33,9 +33,9 @@ rounds otherwise, and AdamW, which divides a gradient by its own size, lets that
 measured below 3e-6. A wrong weight of one triplet in a sum shows from 1e-2 on."""
 
 
-def assert_same_course(one: list[float], other: list[float]) -> None:
-    assert len(one) == len(other)
-    assert max(abs(a - b) for a, b in zip(one, other, strict=True)) < TOLERANCE
+def assert_same_course(first: list[float], second: list[float]) -> None:
+    assert len(first) == len(second)
+    assert max(abs(a - b) for a, b in zip(first, second, strict=True)) < TOLERANCE
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +51,18 @@ def plain(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun
 def test_the_same_seed_gives_the_same_bits(
     drawn: Drawn, plain: FinishedRun, tmp_path: Path
 ) -> None:
-    again = train(drawn, tmp_path / "again")
-    assert again.recorder.losses == plain.recorder.losses
+    repeated = train(drawn, tmp_path / "again")
+    assert repeated.recorder.losses == plain.recorder.losses
     for name in ("best.json", "last.json"):  # which hold the sha256 of every tensor
-        assert (again.out / name).read_bytes() == (plain.out / name).read_bytes()
+        assert (repeated.out / name).read_bytes() == (plain.out / name).read_bytes()
 
 
 def test_another_seed_gives_another_scorer(
     drawn: Drawn, plain: FinishedRun, tmp_path: Path
 ) -> None:
-    other = train(drawn, tmp_path / "other", replace(SMALL, seed=SMALL.seed + 1, epochs=2))
-    assert other.last.sha256 != plain.last.sha256
-    assert other.recorder.losses[0] != plain.recorder.losses[0]
+    other_seed = train(drawn, tmp_path / "other", replace(SMALL, seed=SMALL.seed + 1, epochs=2))
+    assert other_seed.last.sha256 != plain.last.sha256
+    assert other_seed.recorder.losses[0] != plain.recorder.losses[0]
 
 
 def test_cached_is_uncached_to_the_bit(drawn: Drawn, tmp_path: Path) -> None:
@@ -82,10 +82,10 @@ def test_a_batch_in_parts_is_the_batch(
 ) -> None:
     """2 x 4 are 8; the last batch of 37 has 5 or 1, which have no equal parts."""
     data = drawn.first(37)
-    whole = train(drawn, tmp_path / "whole", replace(SMALL, batch=batch), data=data)
-    one = replace(SMALL, batch=batch, accumulate=parts)
-    accumulated = train(drawn, tmp_path / "parts", one, data=data)
-    assert_same_course(accumulated.recorder.losses, whole.recorder.losses)
+    single = train(drawn, tmp_path / "whole", replace(SMALL, batch=batch), data=data)
+    recipe = replace(SMALL, batch=batch, accumulate=parts)
+    accumulated = train(drawn, tmp_path / "parts", recipe, data=data)
+    assert_same_course(accumulated.recorder.losses, single.recorder.losses)
 
 
 def test_two_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
@@ -95,45 +95,47 @@ def test_two_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
         "plain": SMALL,
         "parts": replace(SMALL, batch=12, accumulate=4, strategy="qure", n_neg=None, epochs=2),
     }
-    alone = {name: train(drawn, tmp_path / name, one, data=data) for name, one in recipes.items()}
+    single_runs = {
+        name: train(drawn, tmp_path / name, recipe, data=data) for name, recipe in recipes.items()
+    }
     first, second = in_processes(2, train_shared, recipes, data, tmp_path / "two", drawn.cache)
-    for name, one in alone.items():
-        assert_same_course(first[name].losses, one.recorder.losses)
+    for name, single_run in single_runs.items():
+        assert_same_course(first[name].losses, single_run.recorder.losses)
         together = read(tmp_path / "two" / name / "last.json").about["progress"]
-        assert together["definitions"] == one.last.about["progress"]["definitions"]
-        for line, other in zip(together["epochs"], one.recorder.epochs, strict=True):
-            assert line["loss"] == pytest.approx(other["loss"], abs=TOLERANCE)
-            assert line["val"] == pytest.approx(other["val"], abs=0.03)  # one query of 36
-        assert logged(tmp_path / "two" / name).keys() == logged(one.out).keys()
-    assert not any(told.steps for told in second.values())  # only the first process speaks
+        assert together["definitions"] == single_run.last.about["progress"]["definitions"]
+        for line, single_line in zip(together["epochs"], single_run.recorder.epochs, strict=True):
+            assert line["loss"] == pytest.approx(single_line["loss"], abs=TOLERANCE)
+            assert line["val"] == pytest.approx(single_line["val"], abs=0.03)  # one query of 36
+        assert logged(tmp_path / "two" / name).keys() == logged(single_run.out).keys()
+    assert not any(recorder.steps for recorder in second.values())  # only the first process speaks
 
 
 def test_three_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
     """Categories of few triplets: a process has none of some of them."""
     data = replace(
         drawn.data,
-        train=tuple(it for i, it in enumerate(drawn.data.train) if i % 9 == 0),
+        train=tuple(example for i, example in enumerate(drawn.data.train) if i % 9 == 0),
         val=drawn.data.val[:1] + drawn.data.val[-2:],
     )
-    data = replace(data, corpora={it.pool: data.corpora[it.pool] for it in data.val})
-    one = replace(SMALL, batch=5)
-    alone = train(drawn, tmp_path / "alone", one, data=data)
-    told, *_ = in_processes(3, train_shared, {"run": one}, data, tmp_path, drawn.cache)
-    assert_same_course(told["run"].losses, alone.recorder.losses)
+    data = replace(data, corpora={example.pool: data.corpora[example.pool] for example in data.val})
+    recipe = replace(SMALL, batch=5)
+    single_run = train(drawn, tmp_path / "alone", recipe, data=data)
+    recorders, *_ = in_processes(3, train_shared, {"run": recipe}, data, tmp_path, drawn.cache)
+    assert_same_course(recorders["run"].losses, single_run.recorder.losses)
 
 
 def test_torchrun_is_one_process(drawn: Drawn, tmp_path: Path) -> None:
-    alone = hsfiq(*options(drawn, tmp_path / "alone", "--device", "cpu", "--json"))
+    single = hsfiq(*options(drawn, tmp_path / "alone", "--device", "cpu", "--json"))
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     command = options(drawn, tmp_path / "two", "--device", "cpu", "--json")
     with started(*torchrun, "-m", "hsfiq", *command) as process:
         out, err = process.communicate()
     assert process.returncode == 0, err
     result = json.loads(out)  # printed once, by the first
-    assert result["loss"] == pytest.approx(alone.result["loss"], abs=TOLERANCE)
-    assert result["definitions"] == alone.result["definitions"]
+    assert result["loss"] == pytest.approx(single.result["loss"], abs=TOLERANCE)
+    assert result["definitions"] == single.result["definitions"]
     assert [line for line in err.splitlines() if line.startswith("epoch")] == [
-        line for line in alone.err.splitlines() if line.startswith("epoch")
+        line for line in single.err.splitlines() if line.startswith("epoch")
     ]
 
 
@@ -141,32 +143,32 @@ def test_torchrun_is_one_process(drawn: Drawn, tmp_path: Path) -> None:
 
 
 def combine(distributed: Distributed, sizes: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    found = []
+    results = []
     for n in sizes:
-        whole = torch.arange(3 * n, dtype=torch.float32).reshape(n, 3)
-        mine = distributed.share(whole)
+        complete = torch.arange(3 * n, dtype=torch.float32).reshape(n, 3)
+        own_share = distributed.share(complete)
         total = torch.zeros(2, dtype=torch.float64)
-        total += torch.tensor([len(mine), mine.sum().item()])
-        found.append((distributed.gather(mine, n), distributed.total(total)))
-        assert distributed.gather(mine.int(), n).equal(whole.int())
-    return found
+        total += torch.tensor([len(own_share), own_share.sum().item()])
+        results.append((distributed.gather(own_share, n), distributed.total(total)))
+        assert distributed.gather(own_share.int(), n).equal(complete.int())
+    return results
 
 
 @pytest.mark.parametrize("processes", [2, 3])
 def test_combined_shares_equal_the_complete_result(processes: int) -> None:
     sizes = [0, 1, 2, 3, 4, 5, 7, 12]
-    for found in in_processes(processes, combine, sizes):
-        for n, (together, total) in zip(sizes, found, strict=True):
-            whole = torch.arange(3 * n, dtype=torch.float32).reshape(n, 3)
-            assert together.equal(whole)
-            assert total.tolist() == [n, whole.sum().item()]
+    for results in in_processes(processes, combine, sizes):
+        for n, (together, total) in zip(sizes, results, strict=True):
+            complete = torch.arange(3 * n, dtype=torch.float32).reshape(n, 3)
+            assert together.equal(complete)
+            assert total.tolist() == [n, complete.sum().item()]
 
 
 # --------------------------------------------------------------------------------------- precision
 
 
 def test_bf16_learns_on_a_cpu(drawn: Drawn, tmp_path: Path) -> None:
-    one: Recipe = replace(SMALL, precision="bf16", epochs=6, n_def=1, strategy="corpus")
-    ran = train(drawn, tmp_path / "run", one, data=drawn.first(26))
-    losses = [epoch["loss"] for epoch in ran.recorder.epochs]
+    recipe: Recipe = replace(SMALL, precision="bf16", epochs=6, n_def=1, strategy="corpus")
+    finished = train(drawn, tmp_path / "run", recipe, data=drawn.first(26))
+    losses = [epoch["loss"] for epoch in finished.recorder.epochs]
     assert losses[-1] < losses[0] - 0.02

@@ -54,29 +54,29 @@ def trainer_of(
     drawn: Drawn, tokens: TokenSource, folder: Path, place: tuple[int, int] = (99, 0)
 ) -> tuple[Trainer, Scorer]:
     scorer = new_scorer(SMALL, None)
-    told = Saboteur(scorer.encoder.get_parameter("vision_proj.weight"), *place)  # type: ignore[attr-defined]
+    saboteur = Saboteur(scorer.encoder.get_parameter("vision_proj.weight"), *place)  # type: ignore[attr-defined]
     run_folder = RunFolder(folder, {"recipe": SMALL.to_json()}, {})
-    return Trainer(scorer, drawn.data, SMALL, tokens, run_folder, ONE_PROCESS, [told]), scorer
+    return Trainer(scorer, drawn.data, SMALL, tokens, run_folder, ONE_PROCESS, [saboteur]), scorer
 
 
 def test_a_weight_that_is_no_number_is_named(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path
 ) -> None:
     trainer, _ = trainer_of(drawn, tokens, tmp_path, (1, 2))
-    with pytest.raises(Diverged) as said:
+    with pytest.raises(Diverged) as error_info:
         trainer.train()
     assert re.fullmatch(
         r"epoch 1, step 3: the loss is not finite; first seen in the weights of "
         r"encoder\.vision_proj\.weight, triplets \w+\.train\.\d+, \w+\.train\.\d+, "
         r"\w+\.train\.\d+, \.\.\.; the last checkpoint is sound; try a lower lr, clip_norm=1, or "
         r"precision=fp32",
-        str(said.value),
+        str(error_info.value),
     )
-    assert said.value.exit_code == 1
-    left = read(tmp_path / "last.json")
-    assert left.about["progress"]["epoch"] == 1
+    assert error_info.value.exit_code == 1
+    last = read(tmp_path / "last.json")
+    assert last.about["progress"]["epoch"] == 1
     for part in ("scorer", "state"):
-        assert all(it.isfinite().all() for it in left.tensors(part).values())
+        assert all(tensor.isfinite().all() for tensor in last.tensors(part).values())
     assert not any("draft" in name for name in files_below(tmp_path))
 
 
@@ -118,11 +118,11 @@ class BrokenTokens:
         self._tokens, self._image = tokens, image
 
     def tokens(self, image_ids: Sequence[str]) -> Tensor:
-        found = self._tokens.tokens(image_ids)
+        tokens = self._tokens.tokens(image_ids)
         for i, image in enumerate(image_ids):
             if image == self._image:
-                found[i, 0, 0] = torch.nan
-        return found
+                tokens[i, 0, 0] = torch.nan
+        return tokens
 
 
 def test_the_first_module_to_give_no_number_is_named(
@@ -141,21 +141,21 @@ def test_the_first_module_to_give_no_number_is_named(
 class Faulty(nn.Module):
     """Divides by zero in its second layer, or after both."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, fault: str) -> None:
         super().__init__()
-        self.one, self.two, self.where = nn.Linear(2, 2), nn.Linear(2, 2), where
+        self.first, self.second, self.fault = nn.Linear(2, 2), nn.Linear(2, 2), fault
 
     def forward(self, values: Tensor) -> Tensor:
-        if self.where == "two":
-            return self.two(self.one(values) / 0 * 0)
-        return self.two(self.one(values)) / (0 if self.where == "after" else 1)
+        if self.fault == "second":
+            return self.second(self.first(values) / 0 * 0)
+        return self.second(self.first(values)) / (0 if self.fault == "after" else 1)
 
 
 @pytest.mark.parametrize(
-    ("where", "culprit"), [("two", "two"), ("after", "the scores"), ("nowhere", None)]
+    ("fault", "culprit"), [("second", "second"), ("after", "the scores"), ("nowhere", None)]
 )
-def test_first_not_finite(where: str, culprit: str | None) -> None:
-    module = Faulty(where)
+def test_first_not_finite(fault: str, culprit: str | None) -> None:
+    module = Faulty(fault)
     assert first_not_finite(module, lambda: module(torch.ones(1, 2))) == culprit
 
 
@@ -173,8 +173,8 @@ def test_weights_that_explode(drawn: Drawn, tmp_path: Path) -> None:
         r"triplets \w+\.train\.\d+, .*; the last checkpoint is sound; try",
         command.last_line,
     )
-    left = read(tmp_path / "run")
-    assert all(it.isfinite().all() for it in left.tensors("scorer").values())
+    checkpoint = read(tmp_path / "run")
+    assert all(tensor.isfinite().all() for tensor in checkpoint.tensors("scorer").values())
     assert not any("draft" in path.name for path in (tmp_path / "run").iterdir())
 
 
@@ -205,7 +205,7 @@ def test_a_reading_error_is_raised_at_its_item() -> None:
 
 
 def prefetching() -> list[str]:
-    return [it.name for it in threading.enumerate() if it.name.startswith("prefetch")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
 
 def test_no_thread_outlives_a_failed_run(drawn: Drawn, tokens: TokenSource, tmp_path: Path) -> None:

@@ -35,21 +35,21 @@ N_STEPS = 5
 
 
 @pytest.fixture(scope="module")
-def whole(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+def uninterrupted_run(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     """The run that nothing interrupts."""
     torch.set_num_threads(1)
     return train(drawn, tmp_path_factory.mktemp("whole") / "run")
 
 
-def assert_the_same_run(out: Path, whole: Path) -> None:
+def assert_the_same_run(out: Path, expected: Path) -> None:
     """Checkpoints to the bit, history and TensorBoard's log."""
     for name in ("last.json", "best.json", "missing_images.txt"):  # the JSON: sha256 and history
-        assert (out / name).read_bytes() == (whole / name).read_bytes()
-    assert logged(out) == logged(whole)
+        assert (out / name).read_bytes() == (expected / name).read_bytes()
+    assert logged(out) == logged(expected)
     names = {path.name for path in out.iterdir()}
-    assert names == {path.name for path in whole.iterdir()}  # no drafts, nothing left over
+    assert names == {path.name for path in expected.iterdir()}  # no drafts, nothing left over
     for part in ("scorer", "state"):
-        ours, theirs = (read(it / "last.json").tensors(part) for it in (out, whole))
+        ours, theirs = (read(folder / "last.json").tensors(part) for folder in (out, expected))
         assert ours.keys() == theirs.keys()
         assert all(ours[name].equal(theirs[name]) for name in ours)
 
@@ -58,7 +58,7 @@ ALWAYS, AT_EPOCHS = 0.0, 600.0
 
 
 @pytest.mark.parametrize(
-    ("what", "nth", "save_every", "epoch", "step"),
+    ("method", "nth", "save_every", "epoch", "step"),
     [
         ("stepped", 3, AT_EPOCHS, None, None),  # in the first epoch, before any checkpoint
         ("stepped", 3, ALWAYS, 0, 2),
@@ -74,38 +74,39 @@ ALWAYS, AT_EPOCHS = 0.0, 600.0
 )
 def test_killed_anywhere(
     drawn: Drawn,
-    whole: FinishedRun,
+    uninterrupted_run: FinishedRun,
     tmp_path: Path,
-    what: str,
+    method: str,
     nth: int,
     save_every: float,
     epoch: int | None,
     step: int | None,
 ) -> None:
     out = tmp_path / "run"
-    assert is_killed(train_until_killed, SMALL, drawn, out, what, nth, save_every)
-    left = read(out / "last.json").about["progress"] if (out / "last.json").is_file() else {}
-    assert (left.get("epoch"), left.get("step")) == (epoch, step)
+    assert is_killed(train_until_killed, SMALL, drawn, out, method, nth, save_every)
+    progress = read(out / "last.json").about["progress"] if (out / "last.json").is_file() else {}
+    assert (progress.get("epoch"), progress.get("step")) == (epoch, step)
 
     resumed = train(drawn, out)
 
-    done = (epoch or 0) * N_STEPS + (step or 0)
-    assert resumed.recorder.losses == whole.recorder.losses[done:]
-    assert_the_same_run(out, whole.out)
+    n_done = (epoch or 0) * N_STEPS + (step or 0)
+    assert resumed.recorder.losses == uninterrupted_run.recorder.losses[n_done:]
+    assert_the_same_run(out, uninterrupted_run.out)
 
 
-def test_killed_repeatedly(drawn: Drawn, whole: FinishedRun, tmp_path: Path) -> None:
+def test_killed_repeatedly(drawn: Drawn, uninterrupted_run: FinishedRun, tmp_path: Path) -> None:
     out = tmp_path / "run"
     for nth in (4, 3, 8):
         assert is_killed(train_until_killed, SMALL, drawn, out, "stepped", nth, ALWAYS)
     train(drawn, out)
-    assert_the_same_run(out, whole.out)
+    assert_the_same_run(out, uninterrupted_run.out)
 
 
-def test_the_log_has_every_step_once(whole: FinishedRun) -> None:
-    log = logged(whole.out)
+def test_the_log_has_every_step_once(uninterrupted_run: FinishedRun) -> None:
+    log = logged(uninterrupted_run.out)
     assert log["train/loss"] == [
-        (i, pytest.approx(loss)) for i, loss in enumerate(whole.recorder.losses, start=1)
+        (i, pytest.approx(loss))
+        for i, loss in enumerate(uninterrupted_run.recorder.losses, start=1)
     ]
     ends = [N_STEPS * epoch for epoch in range(1, 5)]
     for tag in ("train/lr", "train/temperature", "val/recall@1", "val/recall@5", "val/mean"):
@@ -115,28 +116,28 @@ def test_the_log_has_every_step_once(whole: FinishedRun) -> None:
 
 
 def test_a_finished_run_is_not_changed(drawn: Drawn, tmp_path: Path) -> None:
-    one = replace(SMALL, epochs=2)
-    first = train(drawn, tmp_path / "run", one)
+    recipe = replace(SMALL, epochs=2)
+    first = train(drawn, tmp_path / "run", recipe)
     before = files_below(tmp_path / "run")
-    again = train(drawn, tmp_path / "run", one)
-    assert again.recorder.steps == []
-    assert again.best == first.best
+    second = train(drawn, tmp_path / "run", recipe)
+    assert second.recorder.steps == []
+    assert second.best == first.best
     assert files_below(tmp_path / "run") == before
 
 
 def test_another_run_is_not_resumed(drawn: Drawn, tmp_path: Path) -> None:
-    one = replace(SMALL, epochs=2)
-    train(drawn, tmp_path / "run", one)
+    recipe = replace(SMALL, epochs=2)
+    train(drawn, tmp_path / "run", recipe)
     before = files_below(tmp_path / "run")
-    for other, data, said in (
-        (replace(one, lr=1e-3), drawn.data, "other recipe;"),
-        (one, drawn.first(50), "other data;"),
-        (replace(one, seed=3), drawn.first(50), "other recipe, data;"),
+    for other_recipe, data, message in (
+        (replace(recipe, lr=1e-3), drawn.data, "other recipe;"),
+        (recipe, drawn.first(50), "other data;"),
+        (replace(recipe, seed=3), drawn.first(50), "other recipe, data;"),
     ):
-        with pytest.raises(UnreadableInput, match=f"holds a run with {said} name another --out"):
-            train(drawn, tmp_path / "run", other, data=data)
+        with pytest.raises(UnreadableInput, match=f"holds a run with {message} name another --out"):
+            train(drawn, tmp_path / "run", other_recipe, data=data)
     with pytest.raises(UnreadableInput, match="holds a run with other init_sha256"):
-        train(drawn, tmp_path / "run", one, init=tmp_path / "run")
+        train(drawn, tmp_path / "run", recipe, init=tmp_path / "run")
     assert files_below(tmp_path / "run") == before
 
 
@@ -148,9 +149,9 @@ def test_only_the_last_checkpoint_can_be_resumed(drawn: Drawn, tmp_path: Path) -
 
 
 def test_a_run_may_start_from_anothers_checkpoint(drawn: Drawn, tmp_path: Path) -> None:
-    one = replace(SMALL, epochs=1, n_def=1)
-    first = train(drawn, tmp_path / "first", one)
-    second = train(drawn, tmp_path / "second", one, init=first.out)
+    recipe = replace(SMALL, epochs=1, n_def=1)
+    first = train(drawn, tmp_path / "first", recipe)
+    second = train(drawn, tmp_path / "second", recipe, init=first.out)
     assert second.last.about["init_sha256"] == first.best.sha256
     assert second.recorder.losses[0] != first.recorder.losses[0]
 
@@ -204,10 +205,10 @@ def test_the_command_killed_and_repeated(drawn: Drawn, commanded: Path, tmp_path
     assert code == -signal.SIGKILL
     assert read(out / "last.json").about["progress"]["epoch"] == 1
 
-    again = uninterrupted(drawn, out)
+    command = uninterrupted(drawn, out)
 
-    assert again.code == 0
-    assert "resuming at epoch 1, step 0" in again.err
+    assert command.code == 0
+    assert "resuming at epoch 1, step 0" in command.err
     assert_the_same_run(out, commanded)
 
 
@@ -223,13 +224,13 @@ def test_the_command_interrupted_by_a_person(drawn: Drawn, commanded: Path, tmp_
 
 def test_repeating_a_finished_command_prints_the_same(drawn: Drawn, tmp_path: Path) -> None:
     words = options(drawn, tmp_path / "run", "--set", "epochs=2", "--json")
-    first, again = hsfiq(*words), hsfiq(*words)
-    assert (first.code, again.code) == (0, 0)
-    assert again.out == first.out
-    assert "resuming" not in again.err
+    first, second = hsfiq(*words), hsfiq(*words)
+    assert (first.code, second.code) == (0, 0)
+    assert second.out == first.out
+    assert "resuming" not in second.err
 
 
-def test_each_epoch_lowers_the_learning_rate(whole: FinishedRun) -> None:
-    rates = [epoch["lr"] for epoch in whole.recorder.epochs]
-    assert all(one > other for one, other in pairwise(rates))
+def test_each_epoch_lowers_the_learning_rate(uninterrupted_run: FinishedRun) -> None:
+    rates = [epoch["lr"] for epoch in uninterrupted_run.recorder.epochs]
+    assert all(first > second for first, second in pairwise(rates))
     assert rates == [SMALL.lr_at(epoch) for epoch in range(4)]

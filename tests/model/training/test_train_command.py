@@ -57,17 +57,17 @@ TINY = tuple(
 )
 
 
-def train_on(folder: Path, *more: str | Path, recipe: str = "qure-fashioniq") -> CommandResult:
+def train_on(folder: Path, *options: str | Path, recipe: str = "qure-fashioniq") -> CommandResult:
     out, cache = folder.parent / "out", folder.parent / "cache"
-    return hsfiq("train", recipe, "--data", folder, "--out", out, "--cache", cache, *more)
+    return hsfiq("train", recipe, "--data", folder, "--out", out, "--cache", cache, *options)
 
 
-def assert_refused(command: CommandResult, said: str, code: int = 2) -> None:
+def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
     """One line, its code, nothing on stdout."""
     assert (command.code, command.out) == (code, "")
     assert len(command.err.splitlines()) == 1
     assert command.err.startswith("hsfiq: ")
-    assert said in command.err
+    assert message in command.err
 
 
 # ------------------------------------------------------------------------------------- what it says
@@ -109,7 +109,7 @@ def test_fashioniqs_layout(fashioniq: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("cirqs-fashioniq", "--data", "drawn"), "'cirqs-fashioniq': is no recipe; did you mean"),
         (("qure-cirr", "--data", "drawn", "--set", "epochs"), "--set: 'epochs' is no KEY=VALUE"),
@@ -131,10 +131,10 @@ def test_fashioniqs_layout(fashioniq: Path) -> None:
     ],
 )
 def test_unusable_arguments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert_refused(hsfiq("train", *words, "--out", "run"), said)
+    assert_refused(hsfiq("train", *words, "--out", "run"), message)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -157,10 +157,10 @@ import sys
 from hsfiq import cli
 print([cli.run(words) for words in {tries}], "torch" in sys.modules, file=sys.stderr)
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert done.stderr.splitlines()[-1] == "[0, 2, 2, 2] False"
+    assert process.stderr.splitlines()[-1] == "[0, 2, 2, 2] False"
 
 
 # --------------------------------------------------------------------------------- data not usable
@@ -219,8 +219,8 @@ def test_unreadable_images_are_named_and_counted_and_the_rest_trained_on(fashion
         "# triplets left out for them: 4",
         *("dress.train.2", "dress.train.3", "dress.train.4", "dress.val.0"),
     ]
-    again = train_on(fashioniq, *TINY, "--json")
-    assert (again.code, again.out) == (0, command.out)
+    repeated = train_on(fashioniq, *TINY, "--json")
+    assert (repeated.code, repeated.out) == (0, command.out)
 
 
 def test_many_unreadable_images_are_not_all_named(fashioniq: Path) -> None:

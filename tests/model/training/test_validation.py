@@ -47,18 +47,25 @@ def inference_of(data: TrainingData, encoder: SmallEncoder) -> Inference:
 
 @torch.no_grad()
 def literal_rank(
-    data: TrainingData, encoder: SmallEncoder, it: Example, pooling: Pooling, *, without: bool
+    data: TrainingData,
+    encoder: SmallEncoder,
+    example: Example,
+    pooling: Pooling,
+    *,
+    without_reference: bool,
 ) -> int:
     tokens = EncodedTokens(encoder, data.images, torch.float32, CPU)
-    query = encoder.query(tokens.tokens([it.reference]), [normalise(mining_text(it.captions))])[0]
+    query = encoder.query(
+        tokens.tokens([example.reference]), [normalise(mining_text(example.captions))]
+    )[0]
     scores = {}
-    for image in data.corpora[it.pool]:
+    for image in data.corpora[example.pool]:
         vectors = encoder.gallery(tokens.tokens([image]))[0]
         products = vectors @ query
         scores[image] = (products.max() if pooling == "max" else products.mean()).item()
-    if without:
-        del scores[it.reference]
-    return sorted(scores, key=lambda image: -scores[image]).index(it.target) + 1
+    if without_reference:
+        del scores[example.reference]
+    return sorted(scores, key=lambda image: -scores[image]).index(example.target) + 1
 
 
 @pytest.mark.parametrize("pooling", ["max", "mean"])
@@ -67,11 +74,14 @@ def test_ranks_are_the_literal_ones(
     data: TrainingData, pooling: Pooling, without_reference: bool
 ) -> None:
     encoder = SmallEncoder()
-    found = ranks(data, inference_of(data, encoder), pooling, without_reference=without_reference)
-    for corpus, places in found.items():
-        examples = [it for it in data.val if it.pool == corpus]
+    ranks_by_corpus = ranks(
+        data, inference_of(data, encoder), pooling, without_reference=without_reference
+    )
+    for corpus, places in ranks_by_corpus.items():
+        examples = [example for example in data.val if example.pool == corpus]
         expected = [
-            literal_rank(data, encoder, it, pooling, without=without_reference) for it in examples
+            literal_rank(data, encoder, example, pooling, without_reference=without_reference)
+            for example in examples
         ]
         assert places.tolist() == expected
 
@@ -79,14 +89,17 @@ def test_ranks_are_the_literal_ones(
 def test_recall_is_the_mean_over_the_corpora_and_of_the_ks(data: TrainingData) -> None:
     inference = inference_of(data, SmallEncoder())
     for dataset in ("fashioniq", "cirr"):
-        one = replace(SMALL, dataset=dataset, val_recall=(1, 4))
-        found = ranks(data, inference, "max", without_reference=dataset == "cirr")
+        recipe = replace(SMALL, dataset=dataset, val_recall=(1, 4))
+        ranks_by_corpus = ranks(data, inference, "max", without_reference=dataset == "cirr")
         recall = {
-            k: sum(sum(r <= k for r in places.tolist()) / len(places) for places in found.values())
+            k: sum(
+                sum(r <= k for r in places.tolist()) / len(places)
+                for places in ranks_by_corpus.values()
+            )
             / 2
             for k in (1, 4)
         }
-        assert validate(data, one, inference) == pytest.approx(
+        assert validate(data, recipe, inference) == pytest.approx(
             {"recall@1": recall[1], "recall@4": recall[4], "mean": (recall[1] + recall[4]) / 2}
         )
 
@@ -95,8 +108,8 @@ def test_cirr_ranks_without_the_reference_and_others_with_it(data: TrainingData)
     inference = inference_of(data, SmallEncoder())
     kept = ranks(data, inference, "max", without_reference=False)
     removed = ranks(data, inference, "max", without_reference=True)
-    fewer = [(kept[name] - removed[name]).unique().tolist() for name in kept]
-    assert fewer == [[0, 1], [0, 1]]  # some references stood before the target
+    differences = [(kept[name] - removed[name]).unique().tolist() for name in kept]
+    assert differences == [[0, 1], [0, 1]]  # some references stood before the target
 
 
 def test_a_reference_outside_the_corpus_counts_only_where_it_is_taken_out(
