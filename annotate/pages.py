@@ -107,6 +107,19 @@ def unknown_browser_page(language: str) -> str:
     )
 
 
+def other_site_page(language: str, root: str) -> str:
+    """For somebody whose browser was made to send a request by another site's page."""
+    text = entry_texts(language)
+    return message_page(
+        text["welcome"],
+        language,
+        text["other_site_title"],
+        text["other_site"],
+        link=root,
+        link_text=text["to_welcome"],
+    )
+
+
 def message_page(title: str, language: str, heading: str, *paragraphs: str, **details: str) -> str:
     """A page with a short message and at most one thing to do.
 

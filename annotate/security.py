@@ -1,12 +1,15 @@
-"""Protection of the mounted Gradio apps: security headers, and only the routes that are used.
+"""Protection of all routes: security headers, no requests from other sites, only what is used.
 
-Gradio serves some routes to everybody and accepts uploads although no component needs them. An
+Gradio serves some routes to everybody, accepts uploads although no component needs them, accepts
+requests from other sites, and lets every site read its replies unless the host is localhost. An
 ASGI middleware refuses such requests before they reach Gradio.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -14,7 +17,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hsfiq.annotate.cookies import Signer, token_in
-from hsfiq.annotate.pages import unknown_browser_page
+from hsfiq.annotate.pages import other_site_page, unknown_browser_page
 from hsfiq.annotate.payloads import LARGEST_BODY
 from hsfiq.annotate.texts import language_for
 
@@ -27,20 +30,27 @@ GRADIO_CALLS = re.compile(
 """What a Gradio page requests, by path below its mount; no uploads, files or proxies."""
 
 
-def security_headers(*, frame_ancestors: str, referrer: str) -> dict[str, str]:
-    """The headers of every response. Gradio needs inline scripts, but no other site."""
+READING = ("GET", "HEAD")
+"""The methods that change nothing."""
+
+
+def security_headers(*, frame_ancestors: str) -> dict[str, str]:
+    """The headers of every response. Gradio needs inline scripts, but no other site.
+
+    The referrer policy must not be `no-referrer`: browsers then hide the origin of our own forms.
+    """
     return {
         "Content-Security-Policy": (
             "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
             "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
             f"frame-ancestors {frame_ancestors}; base-uri 'self'; form-action 'self'"
         ),
-        "Referrer-Policy": referrer,
+        "Referrer-Policy": "same-origin",
         "X-Content-Type-Options": "nosniff",
     }
 
 
-HEADERS = security_headers(frame_ancestors="'self'", referrer="no-referrer")
+HEADERS = security_headers(frame_ancestors="'self'")
 
 
 def path_of(scope: Scope) -> str:
@@ -48,8 +58,30 @@ def path_of(scope: Scope) -> str:
     return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
+def relative_root(request: Request) -> str:
+    """The relative path to the app's root, which is valid behind any proxy."""
+    return "../" * (path_of(request.scope).count("/") - 1)
+
+
+def is_same_origin(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sent this request from one of our pages (protects against CSRF).
+
+    Current browsers say so in Sec-Fetch-Site, except over plain HTTP to another machine; there
+    every request but GET and HEAD has an origin. A client that sends neither header is not a
+    browser, so no other site can control it.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = headers.get("origin")
+    if origin is None:
+        return True
+    host = urlsplit(origin).netloc
+    return host != "" and host in (headers.get("host"), headers.get("x-forwarded-host"))
+
+
 class StudyMiddleware:
-    """Lets only participants reach the question page, and limits the size of every request."""
+    """Refuses changes that other sites request, limits the size of requests, guards /study."""
 
     def __init__(self, app: ASGIApp, signer: Signer) -> None:
         self._app = app
@@ -64,6 +96,8 @@ class StudyMiddleware:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                for name in [name for name in headers if name.startswith("access-control-")]:
+                    del headers[name]
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
@@ -75,17 +109,28 @@ class StudyMiddleware:
         if not length.isdecimal() or int(length) > LARGEST_BODY:
             return JSONResponse({"error": f"more than {LARGEST_BODY // 1024} kB"}, status_code=413)
         path = path_of(request.scope)
-        if path != STUDY and not path.startswith(f"{STUDY}/"):
-            return None
+        if request.method not in READING and not is_same_origin(request.headers):
+            page = other_site_page(language_for(request.headers), relative_root(request) or "./")
+            return page_or_json(request, 403, "this request comes from another site", page)
+        path = path_of(request.scope)
+        if path == STUDY or path.startswith(f"{STUDY}/"):
+            return self._study_refusal(request, path.removeprefix(STUDY))
+        return None
+
+    def _study_refusal(self, request: Request, below: str) -> Response | None:
         if token_in(request.cookies, self._signer) is None:
-            if "text/html" in request.headers.get("accept", ""):
-                page = unknown_browser_page(language_for(request.headers))
-                return HTMLResponse(page, status_code=401)
-            return JSONResponse({"error": "this browser is not known"}, status_code=401)
-        below = path.removeprefix(STUDY)
+            page = unknown_browser_page(language_for(request.headers))
+            return page_or_json(request, 401, "this browser is not known", page)
         if not (GRADIO_ASSETS.fullmatch(below) or GRADIO_CALLS.fullmatch(below)):
             return JSONResponse({"error": "not found"}, status_code=404)
         return None
+
+
+def page_or_json(request: Request, status: int, error: str, page: str) -> Response:
+    """The page for a person, the error as JSON for a script."""
+    if "text/html" in request.headers.get("accept", ""):
+        return HTMLResponse(page, status_code=status)
+    return JSONResponse({"error": error}, status_code=status)
 
 
 def limited(receive: Receive) -> Receive:

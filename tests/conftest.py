@@ -196,6 +196,7 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--host-resolver-rules=MAP *.test 127.0.0.1",
 ]
 
 

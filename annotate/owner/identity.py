@@ -1,4 +1,4 @@
-"""Identifies the owner: by a signed cookie after login, and only in requests from our own pages."""
+"""Identifies the owner by a signed cookie after login."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import hashlib
 import secrets
 import time
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from fastapi import Response
 
 from hsfiq.annotate.cookies import Signer
+from hsfiq.annotate.security import is_same_origin
 from hsfiq.errors import Forbidden, Refused
 
 COOKIE = "hsfiq_owner"
@@ -48,21 +48,6 @@ def is_owner(cookies: Mapping[str, str], signer: Signer, password: str | None) -
         return False
     text = signer.read(purpose_under(password), cookies.get(COOKIE, ""))
     return text is not None and int(text.partition(".")[0]) > time.time()
-
-
-def is_same_origin(headers: Mapping[str, str]) -> bool:
-    """Whether a browser sent this request from one of our pages (protects against CSRF).
-
-    The strict cookie excludes other sites; this also excludes other ports and names of this host.
-    A client that sends neither header is not a browser, so no other site can control it.
-    """
-    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        return False
-    origin = headers.get("origin")
-    if origin is None:
-        return True
-    host = urlsplit(origin).netloc
-    return host != "" and host in (headers.get("host"), headers.get("x-forwarded-host"))
 
 
 def require_owner(

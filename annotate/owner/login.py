@@ -13,10 +13,17 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hsfiq.annotate.cookies import Signer
-from hsfiq.annotate.owner.identity import COOKIE, is_owner, is_same_origin, set_owner_cookie
+from hsfiq.annotate.owner.identity import COOKIE, is_owner, set_owner_cookie
 from hsfiq.annotate.owner.login_throttle import LoginThrottle
 from hsfiq.annotate.pages import render
-from hsfiq.annotate.security import GRADIO_ASSETS, GRADIO_CALLS, path_of, security_headers
+from hsfiq.annotate.security import (
+    GRADIO_ASSETS,
+    GRADIO_CALLS,
+    page_or_json,
+    path_of,
+    relative_root,
+    security_headers,
+)
 from hsfiq.db.engine import Database
 from hsfiq.owner_password import matches, stored_password
 
@@ -24,8 +31,7 @@ OWNER = "/owner"
 LOGIN = f"{OWNER}/login"
 DASHBOARD = f"{OWNER}/board"
 
-# With no referrer at all, browsers hide the origin of our own forms.
-HEADERS = security_headers(frame_ancestors="'none'", referrer="same-origin")
+HEADERS = security_headers(frame_ancestors="'none'")
 
 CHECKED_AT_ONCE = 2
 """Passwords checked at the same time: each check takes a CPU core and 32 MiB of memory."""
@@ -124,28 +130,15 @@ class OwnerMiddleware:
         path, password = path_of(request.scope), password_in(self._database)
         if password is None:
             error = "no password is set: hsfiq owner password"
-            return page_or_json(request, 503, error, no_password=True)
-        if request.method not in ("GET", "HEAD") and not is_same_origin(request.headers):
-            error = "this request comes from another site"
-            return page_or_json(request, 403, error, message=f"{error.capitalize()}.")
+            return page_or_json(request, 503, error, login_page(request, no_password=True))
         if path == LOGIN:
             return None
         if not is_owner(request.cookies, self._signer, password):
-            return page_or_json(request, 401, "log in first")
+            return page_or_json(request, 401, "log in first", login_page(request))
         below = path.removeprefix(f"{DASHBOARD}/")
         if below != path and not (is_asset(path) or GRADIO_CALLS.fullmatch(f"/{below}")):
             return JSONResponse({"error": "not found"}, status_code=404)
         return None
-
-
-def page_or_json(
-    request: Request, status: int, error: str, *, message: str = "", no_password: bool = False
-) -> Response:
-    """The login page for a person, the error as JSON for a script."""
-    if "text/html" not in request.headers.get("accept", ""):
-        return JSONResponse({"error": error}, status_code=status)
-    page = login_page(request, message=message, no_password=no_password)
-    return HTMLResponse(page, status_code=status)
 
 
 def is_owner_path(path: str) -> bool:
@@ -158,21 +151,13 @@ def is_asset(path: str) -> bool:
     )
 
 
-def relative_root(request: Request) -> str:
-    """The relative path to the app's root, which is valid behind any proxy."""
-    return "../" * (path_of(request.scope).count("/") - 1)
-
-
-def login_page(
-    request: Request, *, notice: str = "", message: str = "", no_password: bool = False
-) -> str:
-    """The login form with a notice, or a message in its place."""
+def login_page(request: Request, *, notice: str = "", no_password: bool = False) -> str:
+    """The login form with a notice; without a password, how to set one."""
     return render(
         "owner_login.html",
         title="Study owner",
         language="en",
         login_path=relative_root(request) + LOGIN[1:],
         notice=notice,
-        message=message,
         no_password=no_password,
     )
