@@ -1,4 +1,4 @@
-"""What the checks say of participants, and what releases make of it."""
+"""Checks: attempts, results, and what a release does with them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from sqlalchemy import select
 from hsfiq.collect.checks import CheckResult, check_results
 from hsfiq.collect.responses import Skip
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Check, Form, Study
+from hsfiq.db.tables import Check, CheckAnswer, Form, Study
+from hsfiq.errors import Forbidden, NotOpen, Refused
 from hsfiq.releases import Filters
 from hsfiq.study.config import Checks
 from tests.hsfiq.samples import on_sqlite, release_of, rows
-from tests.studies import GOOD, SMALL, Seat, draw, make_queries
+from tests.studies import GOOD, SMALL, Seat, draw, make_queries, set_status
 
 
 def make_seat(database: Database, checks: Checks) -> Seat:
@@ -53,6 +54,9 @@ def answer(seat: Seat, preferences: dict[int, int]) -> None:
         else:
             preferred = preferences.get(current.question_id, 1)
             seat.submit(current.question_id, replace(GOOD, preferred=preferred))
+
+
+# ------------------------------------------------------------------------------------------ results
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2])
@@ -164,3 +168,79 @@ def test_a_release_keeps_the_orders_in_which_images_were_shown(database: Databas
     set_rows = rows(release_of(database), "sets")
     assert all(sorted(row["shown_order"]) == [0, 1, 2] for row in set_rows)
     assert len({tuple(row["shown_order"]) for row in set_rows}) > 1
+
+
+# -------------------------------------------------------------------------------- attempts at a sum
+
+
+def check_of(seat: Seat) -> int:
+    (check,) = {step.check_id for step in seat.standing().steps} - {None}
+    assert check is not None
+    return check
+
+
+def tries(database: Database, check_id: int) -> list[tuple[str, bool]]:
+    with database.reading() as session:
+        kept = select(CheckAnswer).where(CheckAnswer.check_id == check_id).order_by(CheckAnswer.id)
+        return [(row.given, row.passed) for row in session.scalars(kept)]
+
+
+def answer_up_to_the_check(seat: Seat) -> int:
+    for question in seat.question_ids[:2]:
+        seat.submit(question)
+    return check_of(seat)
+
+
+def test_every_attempt_at_a_check_is_kept(database: Database, seat: Seat) -> None:
+    check = answer_up_to_the_check(seat)
+    for attempt in ("", "five", "-1", "1" * 400):
+        assert not seat.try_check(check, attempt)
+        current = seat.standing().current
+        assert current is not None
+        assert current.check_id == check
+    seat.pass_check(check)
+    kept = tries(database, check)
+    assert [passed for _, passed in kept] == [False] * 4 + [True]
+    assert len(kept[3][0]) <= 400
+    current = seat.standing().current
+    assert current is not None
+    assert current.check_id is None
+
+
+def test_blanks_around_the_correct_answer_are_accepted(database: Database, seat: Seat) -> None:
+    check = answer_up_to_the_check(seat)
+    with database.reading() as session:
+        left, _, right = session.get_one(Check, check).prompt.split()
+    assert seat.try_check(check, f"  {int(left) + int(right)}\n")
+
+
+@pytest.mark.parametrize("attempt", ["1\0", "\ud83d"], ids=["NUL", "lone surrogate"])
+def test_an_attempt_that_cannot_be_stored_is_refused(
+    database: Database, seat: Seat, attempt: str
+) -> None:
+    check = answer_up_to_the_check(seat)
+    with pytest.raises(Refused, match="characters that cannot be stored"):
+        seat.try_check(check, attempt)
+    assert tries(database, check) == []
+
+
+def test_a_check_that_is_not_asked_is_forbidden(database: Database, study: int, seat: Seat) -> None:
+    other_seat = Seat.taken(database, study)
+    for check in (check_of(seat), check_of(other_seat), 10**6):
+        with pytest.raises(Forbidden, match="you cannot answer this check now"):
+            seat.try_check(check, "12")
+    answer_up_to_the_check(seat)
+    with pytest.raises(Forbidden):
+        seat.try_check(check_of(other_seat), "12")
+    seat.pass_check(check_of(seat))
+    with pytest.raises(Forbidden):
+        seat.try_check(check_of(seat), "12")
+    assert tries(database, check_of(other_seat)) == []
+
+
+def test_a_closed_study_asks_no_check(database: Database, study: int, seat: Seat) -> None:
+    check = answer_up_to_the_check(seat)
+    set_status(database, study, "closed")
+    with pytest.raises(NotOpen):
+        seat.try_check(check, "12")
+    assert tries(database, check) == []
