@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import read, save
 from hsfiq.model.training.run_folder import Progress, RunFolder
-from tests.model.training.helpers import Drawn, files_below, hsfiq, options, others
+from tests.model.training.helpers import Drawn, files_below, forkserver_context, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -101,7 +101,7 @@ def test_a_checkpoint_is_complete_whenever_the_process_is_killed(tmp_path: Path)
     moments = random.Random(5)
     reached = []
     for _ in range(10):
-        process = others().Process(target=save_for_ever, args=(tmp_path,), daemon=True)
+        process = forkserver_context().Process(target=save_for_ever, args=(tmp_path,), daemon=True)
         before = (tmp_path / "last.json").stat().st_mtime_ns if reached else 0
         process.start()
         while not (tmp_path / "last.json").is_file() or (
