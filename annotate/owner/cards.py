@@ -52,7 +52,8 @@ def tiles(
     checks: Sequence[CheckResult],
     now: datetime,
 ) -> Markup:
-    share = headline.answered / headline.questions if headline.questions else 0.0
+    progress = headline.progress
+    share = progress.answered / progress.questions if progress.questions else 0.0
     by_standing = Counter(map(standing_of, people)).most_common()
     median = figures.times_of([answer for answer in answers if answer.counts]).median
     failed = sum(not check.passed for check in checks)
@@ -61,8 +62,8 @@ def tiles(
         tiles=[
             Tile(
                 "Answered",
-                f"{headline.answered:,}",
-                f"of {headline.questions:,}",
+                f"{progress.answered:,}",
+                f"of {progress.questions:,}",
                 percent(share),
                 share=round(share, 4),
             ),
@@ -80,10 +81,10 @@ def tiles(
             ),
             Tile(
                 "Abandoned",
-                f"{headline.waiting:,}",
+                f"{headline.abandoned:,}",
                 "to reassign",
                 f"lease over: {listed(headline.late)}" if headline.late else "no lease is over",
-                warns=headline.waiting > 0,
+                warns=headline.abandoned > 0,
             ),
             Tile(
                 "Checks failed",

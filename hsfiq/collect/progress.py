@@ -121,14 +121,18 @@ class StudyProgress:
 def progress_of(session: Session, study: Study) -> StudyProgress:
     """Count a study's forms, participants, questions and answers.
 
-    Checks and the answers of excluded participants do not count.
+    Checks and the answers of excluded participants do not count; a reassigned question counts once.
     """
 
     def count(counted: Select[int]) -> int:
         return session.scalar(counted) or 0
 
     forms = select(func.count(Form.id)).where(Form.study_id == study.id)
-    questions = questions_of_design(study)
+    questions = (
+        select(func.count(Question.id))
+        .join(Form, Question.form_id == Form.id)
+        .where(Form.study_id == study.id, Question.reassigned.is_(False), ~IS_CHECK)
+    )
     answered = questions.join(Participant, Form.participant_id == Participant.id).where(
         IS_ANSWERED, Participant.status != "excluded"
     )
@@ -147,30 +151,18 @@ def progress_of(session: Session, study: Study) -> StudyProgress:
     )
 
 
-def questions_of_design(study: Study) -> Select[int]:
-    """Count a study's questions: without checks, and a reassigned question once."""
-    return (
-        select(func.count(Question.id))
-        .join(Form, Question.form_id == Form.id)
-        .where(Form.study_id == study.id, Question.reassigned.is_(False), ~IS_CHECK)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Headline:
     """The dashboard's figures of a study.
 
     Attributes:
-        questions: of the design, without checks; a reassigned question counts once.
-        answered: those with an answer that counts (not of an excluded participant).
-        waiting: abandoned ones that have not been reassigned yet.
+        abandoned: the number of abandoned questions that have not been reassigned yet.
         late: pseudonyms of participants whose lease expired before they answered everything.
         skipped: outside ids of the questions skipped for a missing image.
     """
 
-    questions: int
-    answered: int
-    waiting: int
+    progress: StudyProgress
+    abandoned: int
     late: tuple[str, ...]
     skipped: tuple[str, ...]
 
@@ -194,9 +186,8 @@ def headline_of(
         .order_by(Participant.id)
     )
     return Headline(
-        questions=session.scalar(questions_of_design(study)) or 0,
-        answered=sum(answer.counts and answer.check is None for answer in answers),
-        waiting=len(abandoned_questions(session, study, now)),
+        progress=progress_of(session, study),
+        abandoned=len(abandoned_questions(session, study, now)),
         late=tuple(late),
         skipped=tuple(answer.question_id for answer in answers if answer.skipped),
     )

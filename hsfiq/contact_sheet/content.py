@@ -12,9 +12,10 @@ from hsfiq.ids import REVERSED, split_query_id
 from hsfiq.images.folder import usual_folder
 from hsfiq.readers.circo import canonical
 from hsfiq.readers.dataset_folder import dataset_of, read_folder
+from hsfiq.readers.runs import PlacedList
 from hsfiq.readers.sources import Source
 from hsfiq.readers.submissions import read_run
-from hsfiq.records import RankedList, Triplet
+from hsfiq.records import Triplet
 from hsfiq.text import joined
 
 CIRCO = "circo"
@@ -119,17 +120,15 @@ def rows_of_runs(paths: Sequence[Path], query: SheetQuery) -> list[SheetRow]:
 
 
 def rows_of_run(path: Path, query: SheetQuery) -> list[SheetRow]:
-    lists: dict[str, dict[str, tuple[str, RankedList]]] = {}
-    for where, ranked in read_run(path).lists:
-        lists.setdefault(ranked.system or path.stem, {})[ranked.query_id] = (where, ranked)
+    lists: dict[str, dict[str, PlacedList]] = {}
+    for placed in read_run(path).lists:
+        lists.setdefault(placed.ranked.system or path.stem, {})[placed.ranked.query_id] = placed
     if not lists:
         return [SheetRow(path.stem, (), reason=f"{path.name} holds no list")]
     return [row_of(system, by_query, query, path) for system, by_query in lists.items()]
 
 
-def row_of(
-    system: str, lists: dict[str, tuple[str, RankedList]], query: SheetQuery, path: Path
-) -> SheetRow:
+def row_of(system: str, lists: dict[str, PlacedList], query: SheetQuery, path: Path) -> SheetRow:
     """Return a system's list for the query, or the reason why there is none."""
     if query.query_id not in lists:
         triplet_id, suffix = split_query_id(query.query_id)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.readers.files import Place, kind, numbered_lines, parse_json, read_text
@@ -20,8 +21,15 @@ JSONL_KEYS = ("query_id", "images", "scores", "system")
 TREC_FIELDS = 6
 
 
-def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
-    """Read a run in any of the three formats, as (place, list) pairs.
+class PlacedList(NamedTuple):
+    """A ranked list and its place in a file, for error messages."""
+
+    where: str
+    ranked: RankedList
+
+
+def read(path: Path, system: str | None = None) -> list[PlacedList]:
+    """Read a run in any of the three formats.
 
     `system` replaces the system's name in the file; it is needed if the file has none.
     """
@@ -36,7 +44,7 @@ def read(path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
     return lists
 
 
-def lists_in(text: str, path: Path, system: str | None = None) -> list[tuple[str, RankedList]]:
+def lists_in(text: str, path: Path, system: str | None = None) -> list[PlacedList]:
     """The lists in the text of a run; a system without a name is ""."""
     if not text.strip():
         raise UnreadableInput(str(path), "the run is empty")
@@ -49,7 +57,7 @@ def lists_in(text: str, path: Path, system: str | None = None) -> list[tuple[str
     return lists
 
 
-def not_empty(lists: list[tuple[str, RankedList]], path: Path) -> list[tuple[str, RankedList]]:
+def not_empty(lists: list[PlacedList], path: Path) -> list[PlacedList]:
     if not lists:
         raise UnreadableInput(str(path), "the run is empty")
     return lists
@@ -68,7 +76,7 @@ def is_jsonl(text: str) -> bool:
 
 def read_object(
     members: Iterable[tuple[str, Place]], system: str | None = None
-) -> list[tuple[str, RankedList]]:
+) -> list[PlacedList]:
     """The lists of {query id: [image ids]}, which does not name its system."""
     return [
         make(place.where, query_id, system, tuple(outside_id(image) for image in place.list()))
@@ -83,7 +91,7 @@ def outside_id(place: Place) -> str:
     return place.name()
 
 
-def read_jsonl(text: str, path: Path, system: str | None) -> list[tuple[str, RankedList]]:
+def read_jsonl(text: str, path: Path, system: str | None) -> list[PlacedList]:
     lists = []
     for number, line in numbered_lines(text):
         where = f"{path}: line {number}"
@@ -103,7 +111,7 @@ def read_jsonl(text: str, path: Path, system: str | None) -> list[tuple[str, Ran
     return lists
 
 
-def read_trec(text: str, path: Path, system: str | None) -> list[tuple[str, RankedList]]:
+def read_trec(text: str, path: Path, system: str | None) -> list[PlacedList]:
     """Read six columns per line and sort each query's lines by rank."""
     rows: dict[tuple[str, str], list[tuple[int, str, float, str]]] = defaultdict(list)
     for number, line in numbered_lines(text):
@@ -142,14 +150,14 @@ def make(
     system: str | None,
     images: tuple[str, ...],
     scores: tuple[float, ...] | None = None,
-) -> tuple[str, RankedList]:
+) -> PlacedList:
     try:
-        return where, RankedList(query_id, system or "", images, scores)
+        return PlacedList(where, RankedList(query_id, system or "", images, scores))
     except InvalidRecord as error:
         raise UnreadableInput(where, str(error)) from error
 
 
-def refuse_repeated(lists: list[tuple[str, RankedList]]) -> None:
+def refuse_repeated(lists: list[PlacedList]) -> None:
     seen: set[tuple[str, str]] = set()
     for where, ranked in lists:
         key = (ranked.system, ranked.query_id)

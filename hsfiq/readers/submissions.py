@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from hsfiq.readers.files import Place, kind, parse_json, read_text
-from hsfiq.readers.runs import is_object, lists_in, not_empty, read_object
-from hsfiq.records import RankedList
+from hsfiq.readers.runs import PlacedList, is_object, lists_in, not_empty, read_object
 
 CirrMetric = Literal["recall", "recall_subset"]
 
@@ -32,7 +31,7 @@ MAX_BYTES = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A file's ranked lists, each with its place in the file.
+    """The ranked lists of a file.
 
     `form` is `object` for one JSON object, as the servers expect; `metric` is that of a file for
     CIRR's server, None if the file does not name one.
@@ -40,7 +39,7 @@ class Run:
 
     path: Path
     form: Literal["object", "other"]
-    lists: tuple[tuple[str, RankedList], ...]
+    lists: tuple[PlacedList, ...]
     metric: CirrMetric | None = None
 
 

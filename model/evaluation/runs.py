@@ -14,17 +14,12 @@ from hsfiq.ids import REVERSED
 from hsfiq.model.evaluation.benchmarks import TITLES, Benchmark, SystemLists
 from hsfiq.model.evaluation.list_checks import ListChecks
 from hsfiq.readers.circo import canonical
+from hsfiq.readers.runs import PlacedList
 from hsfiq.readers.submissions import Run
 from hsfiq.records import RankedList
 from hsfiq.text import first_few
 
 _TRIPLET = re.compile(r"(?P<category>[\w-]+)\.(?P<split>[\w-]+)\.\d+")
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedList:
-    where: str
-    ranked: RankedList
 
 
 @dataclass(frozen=True, slots=True)

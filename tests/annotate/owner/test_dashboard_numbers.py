@@ -18,7 +18,14 @@ from hsfiq.collect import participants
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
 from hsfiq.collect.leases import end_lease
-from hsfiq.collect.progress import AnswerRow, Headline, answers_of, headline_of, participants_of
+from hsfiq.collect.progress import (
+    AnswerRow,
+    Headline,
+    StudyProgress,
+    answers_of,
+    headline_of,
+    participants_of,
+)
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.releases.rows import read_questions
@@ -49,9 +56,9 @@ def test_the_headline(watched: Database, answers: list[AnswerRow]) -> None:
         study = list_studies(session)[0]
         headline = headline_of(session, study, answers, now=NOW)
         later = headline_of(session, study, answers, now=NOW + timedelta(days=1))
-    assert headline == Headline(
-        questions=24, answered=15, waiting=9, late=("p3",), skipped=("p3.form_1.2",)
-    )
+    assert (headline.progress.questions, headline.progress.answered) == (24, 15)
+    assert (headline.abandoned, headline.late) == (9, ("p3",))
+    assert headline.skipped == ("p3.form_1.2",)
     # Who is done or gone is never late.
     assert later.late == ("p3",)
 
@@ -64,11 +71,11 @@ def test_the_headline_after_others_went_on(tmp_path: object, database: Database)
         participants.enrol(session, study.id, now=now)
         end_lease(leaver)
         before = headline_of(session, study, [], now=now)
-        assert (before.questions, before.waiting, before.late) == (12, 6, ("p1",))
+        assert (before.progress.questions, before.abandoned, before.late) == (12, 6, ("p1",))
         participants.enrol(session, study.id, now=now)
         after = headline_of(session, study, [], now=now)
     # What was handed on lives on once, with the one who got it.
-    assert (after.questions, after.waiting, after.late) == (12, 0, ())
+    assert (after.progress.questions, after.abandoned, after.late) == (12, 0, ())
 
 
 def test_each_participant(watched: Database) -> None:
@@ -226,10 +233,12 @@ def test_an_empty_study_says_so() -> None:
     written = cards.cards([], [], NOW)
     for words in ("No answer yet", "No times yet", "No score yet", "No preference yet"):
         assert words in written
-    table = tables.participants_table([], Headline(0, 0, 0, (), ()), NOW)
+    progress = StudyProgress("empty", "Empty", "open", "collected", 0, 0, 0, 0, 0)
+    headline = Headline(progress, abandoned=0, late=(), skipped=())
+    table = tables.participants_table([], headline, NOW)
     assert table.count("Nobody has enrolled yet") == 1
     assert tables.latest_answers_table([], NOW).count("No answer yet") == 1
-    assert "0.0 %" in cards.tiles(Headline(0, 0, 0, (), ()), [], [], [], NOW)
+    assert "0.0 %" in cards.tiles(headline, [], [], [], NOW)
 
 
 @pytest.mark.parametrize("highest", [0, 1, 3, 4, 5, 39, 100, 999, 61_000])
