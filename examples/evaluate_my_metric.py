@@ -11,6 +11,7 @@ from pathlib import Path
 from hsfiq import analysis
 from hsfiq.analysis.data.release import read_release
 from hsfiq.cli import run
+from hsfiq.report_folder import write_report
 
 
 def reciprocal_rank(target: str, images: list[str]) -> float:
@@ -39,7 +40,7 @@ def main() -> None:
         interval = metric.spearman.ci  # None if undefined
         bounds = f" [{interval.low:.3f}, {interval.high:.3f}]" if interval else ""
         print(f"{name}: rho {metric.spearman.rho:.3f}{bounds}")
-    report.save("report")
+    write_report(report.files(), "report")
     print("report/report.html written")
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+from hsfiq.errors import UnreadableInput
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -30,15 +33,28 @@ def put_in_place(draft: Path, path: Path) -> None:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder with all of its files or none, replacing one of the same name."""
+    """Write a folder with all of its files, by their paths in it, or none of them.
+
+    Raises:
+        UnreadableInput: the folder cannot be written.
+    """
+    with explained_write_errors(folder), draft_folder(folder) as draft:
+        for name, content in files.items():
+            path = draft / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+@contextmanager
+def draft_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder that replaces `folder` at the end; nothing changes if the block raises."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        for name, content in files.items():
-            (draft / name).write_bytes(content)
-            sync(draft / name)
+        yield draft
         draft.chmod(0o755)  # mkdtemp makes folders that only their owner can read
-        sync(draft)
+        for path in (*draft.rglob("*"), draft):
+            sync(path)
         swap_folder(draft, folder)
         sync(folder.parent)
     except BaseException:
@@ -68,3 +84,12 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def explained_write_errors(path: Path, remedy: str = "") -> Iterator[None]:
+    """Turn an `OSError` of this block into `UnreadableInput`: the path cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UnreadableInput(str(path), f"cannot be written ({error.strerror})", remedy) from error

@@ -81,11 +81,11 @@ def value_and_interval(cell: NumberCell) -> tuple[str, str]:
     """A figure and its interval as text; the interval is empty if it has none."""
     if isnan(cell.value):
         return DASH, ""
-    interval = "" if cell.bounds is None else interval_text(cell.bounds, cell.style)
+    interval = "" if cell.bounds is None else bounds_text(cell.bounds, cell.style)
     return number_text(cell.value, cell.style), interval
 
 
-def interval_text(bounds: tuple[float, float], style: Style = "plain") -> str:
+def bounds_text(bounds: tuple[float, float], style: Style = "plain") -> str:
     if isnan(bounds[0]):
         return f"[{DASH}]"
     low, high = (number_text(bound, style) for bound in bounds)

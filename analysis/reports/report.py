@@ -17,7 +17,6 @@ from hsfiq.analysis.json_values import json_value
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.csv_tables import to_csv
 from hsfiq.analysis.reports.document import Document
-from hsfiq.analysis.reports.folder import write_folder
 from hsfiq.analysis.reports.html import to_html
 from hsfiq.analysis.reports.latex import to_latex
 from hsfiq.analysis.reports.rules import base_rates
@@ -76,7 +75,10 @@ class Report:
         }
 
     def files(self) -> dict[str, bytes]:
-        """The content of all files, by their paths in the report's folder."""
+        """The content of all files, by their paths in the report's folder.
+
+        `hsfiq.report_folder.write_report` writes them.
+        """
         svgs, simulated = self._svgs(), self.document.simulated
         results = json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
         files = {
@@ -90,14 +92,6 @@ class Report:
             files[f"tables/{table.name}.csv"] = to_csv(table, simulated=simulated).encode()
             files[f"tables/{table.name}.tex"] = to_latex(table, simulated=simulated).encode()
         return files
-
-    def save(self, folder: Path | str, *, force: bool = False) -> None:
-        """Write `report.html`, `results.json`, `figures/` and `tables/`, completely or not at all.
-
-        Raises:
-            AnalysisError: the folder holds other files, or a report and `force` is not given.
-        """
-        write_folder(self.files(), Path(folder), force=force)
 
     def _svgs(self) -> dict[str, bytes]:
         simulated = self.document.simulated

@@ -92,8 +92,9 @@ def analyze(
     with requires("analysis"):
         from hsfiq.analysis.analyze import analyze as analyze_release
         from hsfiq.analysis.inputs import load_inputs
-        from hsfiq.analysis.reports.folder import require_free
         from hsfiq.analysis.reports.text.summary import analysis_text
+    from hsfiq.report_folder import require_free, write_report
+
     if report is not None:
         require_free(report, force=force)
     folder = release or newest_hp_release()
@@ -116,8 +117,8 @@ def analyze(
     else:
         with requires("analysis"):
             from hsfiq.analysis.reports.report import report_of
-        written = report_of(inputs)
-        written.save(report, force=force)
+        content = report_of(inputs)
+        write_report(content.files(), report, force=force)
         typer.echo(f"{report / 'report.html'}: written", err=True)
-        result = written.analysis
+        result = content.analysis
     print_result(result.to_json(), analysis_text(result), as_json=as_json)

@@ -44,10 +44,7 @@ def write_release(release: Release, folder: Path, *, force: bool = False) -> Out
             )
     if Path.cwd().is_relative_to(folder.resolve()):
         raise UnreadableInput(str(folder), "is the current folder", "name another folder")
-    try:
-        write_folder(folder, release.files)
-    except OSError as error:
-        raise UnreadableInput(str(folder), f"cannot be written ({error.strerror})") from error
+    write_folder(folder, release.files)
     return Outcome(folder, release, written=True)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hsfiq.atomic_files import sync
+from hsfiq.atomic_files import explained_write_errors, sync
 from hsfiq.drawn import DrawnTriplet, Garment, catalogue, corpus, draw_triplets, generator
 from hsfiq.drawn.garments import CATEGORIES
 from hsfiq.drawn.pictures import write_images
@@ -134,7 +134,7 @@ def draw_dataset(
 
 def draw_pictures(garments: Iterable[Garment], folder: Path) -> None:
     """Draw the garments that have no picture in the folder yet, each file atomically."""
-    try:
+    with explained_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         missing = [
             garment for garment in garments if not (folder / f"{garment.image_id}.jpg").is_file()
@@ -144,8 +144,6 @@ def draw_pictures(garments: Iterable[Garment], folder: Path) -> None:
             for path in sorted(Path(draft).iterdir()):
                 sync(path)
                 path.replace(folder / path.name)
-    except OSError as error:
-        raise UnreadableInput(str(folder), f"cannot be written ({error.strerror})") from error
 
 
 def image_folder(folder: Path, images: Path | None) -> Path:

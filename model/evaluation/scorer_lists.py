@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from hsfiq.atomic_files import write_whole
+from hsfiq.atomic_files import explained_write_errors, write_whole
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.data.texts import normalise
 from hsfiq.model.evaluation.benchmarks import Benchmark, Part, Query, SystemLists
@@ -184,9 +184,5 @@ def write_run(path: Path, ranked: ScorerLists, system: str) -> None:
         for name, scores in ranked.scores.items()
         for query_id, images in ranked.answers[name].lists.items()
     ]
-    try:
+    with explained_write_errors(path, "name another with --out"):
         write_whole(path, "".join(lines).encode())
-    except OSError as error:
-        raise UnreadableInput(
-            str(path), f"cannot be written ({error.strerror})", "name another with --out"
-        ) from error

@@ -9,11 +9,11 @@ from hsfiq.atomic_files import write_folder
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.evaluation.benchmarks import TITLES, Benchmark, Query, SystemLists
 from hsfiq.model.evaluation.runs import (
-    PlacedList,
     collect,
     refuse_missing_queries,
     refuse_unknown_queries,
 )
+from hsfiq.readers.runs import PlacedList
 from hsfiq.readers.submissions import (
     CIRCO_LENGTH,
     LENGTHS,
@@ -129,10 +129,7 @@ def cut_lists(
 def write_submission(files: Mapping[str, bytes], folder: Path) -> None:
     """Write the files as a new folder, all or none."""
     require_free(folder)
-    try:
-        write_folder(folder, files)
-    except OSError as error:
-        raise UnreadableInput(str(folder), f"cannot be written ({error.strerror})") from error
+    write_folder(folder, files)
 
 
 def require_free(folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from hsfiq.atomic_files import write_whole
+from hsfiq.atomic_files import explained_write_errors, write_whole
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import checkpoint as checkpoints
 from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL, LAST, Checkpoint, to_json
@@ -144,13 +144,11 @@ def write(
 ) -> Checkpoint:
     """Write the files beside the checkpoint, then the checkpoint."""
     fitted = {"before": retrained.before.to_json(), "after": retrained.after.to_json()}
-    try:
+    with explained_write_errors(out):
         out.mkdir(parents=True, exist_ok=True)
         write_whole(out / ANSWER_MODEL, to_json(fitted))
         write_whole(out / REPORT, to_json(report))
         write_whole(out / CARD, model_card(provenance, fitted, report).encode())
-    except OSError as error:
-        raise UnreadableInput(str(out), f"cannot be written ({error.strerror})") from error
     parts = {"scorer": trained_parameters(loaded.scorer)}
     return checkpoints.save(out, LAST, {**provenance, **ABOUT}, parts)
 

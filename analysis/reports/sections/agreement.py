@@ -7,8 +7,8 @@ from math import isnan
 from hsfiq.analysis.analyze import Analysis
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import (
+    bounds_text,
     estimate_cell,
-    interval_text,
     mark_best,
     number_cell,
     number_text,
@@ -103,7 +103,7 @@ def _spearman_caption(analysis: Analysis) -> str:
     caption = f"{subject} with the human scores: rho = {number_text(rho)}"
     if ci is None or isnan(ci.low):
         return f"{caption}, without an interval."
-    caption += f" {interval_text((ci.low, ci.high))}."
+    caption += f" {bounds_text((ci.low, ci.high))}."
     if ci.low <= 0 <= ci.high:
         caption += " The interval contains 0, so agreement with people is not established."
     low, high = defined[best].independent_ci

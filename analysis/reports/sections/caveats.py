@@ -11,7 +11,7 @@ import pandas as pd
 from hsfiq.analysis.analyze import Analysis, Details
 from hsfiq.analysis.data.answers import contradicts, has_preference
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.reports.cells import interval_text, number_text
+from hsfiq.analysis.reports.cells import bounds_text, number_text
 from hsfiq.analysis.resampling.interval import FEW_CLUSTERS
 
 Caveat = tuple[str, str]
@@ -131,7 +131,7 @@ def _base_rate(release: Release, analysis: Analysis) -> Iterator[Caveat]:
         yield "No preferences", f"Position bias and preference rates are undefined: {bias.reason}."
         return
     rate = number_text(bias.rate)
-    interval = f" {interval_text((bias.ci.low, bias.ci.high))}" if bias.ci else ""
+    interval = f" {bounds_text((bias.ci.low, bias.ci.high))}" if bias.ci else ""
     text = f"Set 1 was preferred in {rate}{interval} of the questions"
     is_biased = bias.p_clustered < 0.05
     if is_biased and bias.rate != 0.5:

@@ -8,8 +8,8 @@ from math import isnan
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import (
     DASH,
+    bounds_text,
     estimate_cell,
-    interval_text,
     mark_best,
     number_cell,
     number_text,
@@ -133,7 +133,7 @@ def _caption(systems: Systems) -> str:
     if isnan(rate.value):
         return "No two systems were compared."
     caption = f"People prefer {best} most often: its win rate is {number_text(rate.value)}"
-    caption += f" {interval_text((rate.ci.low, rate.ci.high))}." if rate.ci else "."
+    caption += f" {bounds_text((rate.ci.low, rate.ci.high))}." if rate.ci else "."
     for metric, figures in systems.metrics.items():
         if figures.order.reason is not None:
             caption += f" The ranking by {metric} is undefined."

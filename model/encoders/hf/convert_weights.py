@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from hsfiq.atomic_files import sync
+from hsfiq.atomic_files import draft_folder, explained_write_errors
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import write_safetensors
 from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES, Architecture
@@ -141,19 +139,11 @@ def write_lavis(architecture: Architecture, tensors: Mapping[str, Tensor], folde
 def atomic_folder(out: Path) -> Iterator[Path]:
     """A draft folder that becomes `out`, unless the block raises; UnreadableInput if it cannot."""
     require_new(out)
-    draft = out.with_name(f".{out.name}-{os.getpid()}.draft")
-    try:
-        draft.mkdir(parents=True)
-        yield draft
-        for path in (*draft.rglob("*"), draft):
-            sync(path)
-        draft.replace(out)
-        sync(out.parent)
-    except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UnreadableInput(str(out), f"cannot be written ({reason})") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    with explained_write_errors(out), draft_folder(out) as draft:
+        try:
+            yield draft
+        except SafetensorError as error:
+            raise UnreadableInput(str(out), f"cannot be written ({error})") from error
 
 
 def require_new(out: Path) -> None:

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.reports.folder import write_folder
+from hsfiq.errors import UnreadableInput
+from hsfiq.report_folder import write_report
 
 
 def test_a_report_is_replaced_only_with_force(tmp_path: Path) -> None:
     folder = tmp_path / "out" / "report"
     files = {"report.html": b"old", "results.json": b"{}", "tables/a.csv": b"1"}
-    write_folder(files, folder)
+    write_report(files, folder)
     assert (folder / "tables" / "a.csv").read_bytes() == b"1"
-    with pytest.raises(AnalysisError) as error_info:
-        write_folder({**files, "report.html": b"new"}, folder)
+    with pytest.raises(UnreadableInput) as error_info:
+        write_report({**files, "report.html": b"new"}, folder)
     assert error_info.value.where == str(folder)
     assert "--force" in error_info.value.remedy
-    write_folder({"report.html": b"new", "results.json": b"{}"}, folder, force=True)
+    write_report({"report.html": b"new", "results.json": b"{}"}, folder, force=True)
     assert sorted(path.name for path in folder.iterdir()) == ["report.html", "results.json"]
     assert [path.name for path in folder.parent.iterdir()] == ["report"]
 
@@ -29,14 +29,14 @@ def test_other_files_are_never_replaced(tmp_path: Path, force: bool) -> None:
     note = tmp_path / "precious.txt"
     note.write_text("mine")
     for path in (tmp_path, note):
-        with pytest.raises(AnalysisError) as error_info:
-            write_folder({"report.html": b""}, path, force=force)
+        with pytest.raises(UnreadableInput) as error_info:
+            write_report({"report.html": b""}, path, force=force)
         assert error_info.value.where == str(path)
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
     assert note.read_text() == "mine"
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(AnalysisError, match="cannot be written"):
-        write_folder({"report.html": b"", "report.html/x": b""}, tmp_path / "report")
+    with pytest.raises(UnreadableInput, match="cannot be written"):
+        write_report({"report.html": b"", "report.html/x": b""}, tmp_path / "report")
     assert not list(tmp_path.iterdir())
