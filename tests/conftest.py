@@ -1,9 +1,8 @@
-"""Databases of both kinds, made for one test and dropped after it, and the real data."""
+"""What tests of several packages need: databases of both kinds, the real data, a browser."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,12 +10,10 @@ from typing import NoReturn
 
 import pytest
 from playwright.sync_api import Browser, Error, sync_playwright
-from sqlalchemy import Engine, text
-from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from hsfiq.db.engine import Database, connect, open_database
-from hsfiq.db.schema import upgrade
+from hsfiq.db.engine import Database, open_database
+from tests.databases import PostgresServer, ReusedPostgres, ReusedSqlite
 
 ROOT = Path(__file__).parent.parent
 POSTGRES_VARIABLE = "HSFIQ_TEST_POSTGRES_URL"
@@ -40,39 +37,7 @@ def do_without(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-# ------------------------------------------------------------------------------------- PostgreSQL
-
-
-class PostgresServer:
-    """Databases of its own on a running server, their names known to nobody else."""
-
-    def __init__(self, url: str) -> None:
-        self.url = make_url(url)
-        self.engine: Engine = connect(url).execution_options(isolation_level="AUTOCOMMIT")
-        self.prefix = f"hsfiq_test_{secrets.token_hex(6)}"
-        self.names: list[str] = []
-
-    def make(self, template: str = "template0") -> str:
-        """Make a database and return its URL."""
-        name = f"{self.prefix}_{len(self.names)}"
-        self.run(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
-        self.names.append(name)
-        return self.url.set(database=name).render_as_string(hide_password=False)
-
-    def drop_all(self) -> None:
-        """Drop whatever was made and close the connections."""
-        for name in self.names:
-            self.drop(name)
-        self.engine.dispose()
-
-    def drop(self, name: str | None) -> None:
-        """Drop a database, whoever is still connected to it."""
-        self.run(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-
-    def run(self, statement: str) -> None:
-        """Run one statement outside any transaction."""
-        with self.engine.connect() as connection:
-            connection.execute(text(statement))
+# -------------------------------------------------------------------------------------- databases
 
 
 @pytest.fixture(scope="session")
@@ -90,11 +55,23 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def migrated_postgres(postgres_server: PostgresServer) -> str:
-    """The name of a migrated PostgreSQL database that tests' own are copied from."""
-    url = postgres_server.make()
-    migrate(url)
-    return str(make_url(url).database)
+def reused_postgres(postgres_server: PostgresServer) -> ReusedPostgres:
+    """The PostgreSQL database that the tests of this process use in turn."""
+    return ReusedPostgres(postgres_server)
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file that tests copy."""
+    path = tmp_path_factory.mktemp("migrated") / "empty.db"
+    open_database(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def reused_sqlite(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> ReusedSqlite:
+    """The SQLite file that the tests of this process use in turn."""
+    return ReusedSqlite(migrated_sqlite, tmp_path_factory.mktemp("reused") / "test.db")
 
 
 @pytest.fixture
@@ -102,18 +79,7 @@ def empty_postgres(postgres_server: PostgresServer) -> Iterator[str]:
     """The URL of a PostgreSQL database without any table."""
     url = postgres_server.make()
     yield url
-    postgres_server.drop(make_url(url).database)
-
-
-# ------------------------------------------------------------------------------------ both kinds
-
-
-@pytest.fixture(scope="session")
-def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated SQLite file that tests' own are copied from."""
-    path = tmp_path_factory.mktemp("migrated") / "empty.db"
-    migrate(f"sqlite:///{path}")
-    return path
+    postgres_server.drop(url)
 
 
 @pytest.fixture(
@@ -133,32 +99,24 @@ def empty_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def database_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a migrated, empty database of each kind, the test's own."""
-    if kind == "sqlite":
-        path = tmp_path / "test.db"
-        shutil.copyfile(request.getfixturevalue("migrated_sqlite"), path)
-        yield f"sqlite:///{path}"
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.make(template=request.getfixturevalue("migrated_postgres"))
-    yield url
-    server.drop(make_url(url).database)
+def reused(kind: str, request: pytest.FixtureRequest) -> Iterator[ReusedSqlite | ReusedPostgres]:
+    """A migrated, empty database of each kind, emptied again after the test."""
+    name = "reused_sqlite" if kind == "sqlite" else "reused_postgres"
+    database: ReusedSqlite | ReusedPostgres = request.getfixturevalue(name)
+    yield database
+    database.clean()
 
 
 @pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
+def database_url(reused: ReusedSqlite | ReusedPostgres) -> str:
+    """The URL of a migrated, empty database of each kind."""
+    return reused.url
+
+
+@pytest.fixture
+def database(reused: ReusedSqlite | ReusedPostgres) -> Database:
     """A migrated, empty database of each kind, open."""
-    opened = open_database(database_url)
-    yield opened
-    opened.close()
-
-
-def migrate(url: str) -> None:
-    """What `hsfiq db upgrade` does."""
-    engine = connect(url)
-    upgrade(engine)
-    engine.dispose()
+    return Database(reused.engine)
 
 
 # ------------------------------------------------------------------------------- what tests need

@@ -63,18 +63,18 @@ def make_queries(
     query_ids = []
     with database.writing() as session:
         source = Dataset(name=dataset)
-        session.add(source)
-        session.flush()
         named = [System(name=name) for name in systems]
-        session.add_all(named)
+        session.add_all([source, *named])
+        session.flush()
+        images: list[Image] = []
         for category, count in (triplets or {"shirt": 8}).items():
-            if separate or not query_ids:
+            if separate or not images:
                 name = category if separate else "image"
                 images = [Image(dataset_id=source.id, name=f"{name}-{n}") for n in range(8)]
                 session.add_all(images)
                 session.flush()
-            for number in range(count):
-                triplet = Triplet(
+            of_category = [
+                Triplet(
                     dataset_id=source.id,
                     external_id=f"{category}.val.{number}",
                     category=category,
@@ -83,23 +83,28 @@ def make_queries(
                     target_id=images[(number + 1) % 8].id,
                     captions=CAPTIONS,
                 )
-                session.add(triplet)
-                session.flush()
-                for suffix in ("", "~") if both_orders else ("",):
-                    query = Query(triplet_id=triplet.id, suffix=suffix, text="is red" + suffix)
-                    session.add(query)
-                    session.flush()
-                    query_ids.append(query.id)
-                    session.add_all(
-                        RankedList(
-                            system_id=system.id,
-                            query_id=query.id,
-                            image_ids=[
-                                images[(number + place + rank) % 8].id for rank in range(length)
-                            ],
-                        )
-                        for place, system in enumerate(named)
-                    )
+                for number in range(count)
+            ]
+            session.add_all(of_category)
+            session.flush()
+            suffixes = ("", "~") if both_orders else ("",)
+            shown = [
+                (number, Query(triplet_id=triplet.id, suffix=suffix, text="is red" + suffix))
+                for number, triplet in enumerate(of_category)
+                for suffix in suffixes
+            ]
+            session.add_all(query for _, query in shown)
+            session.flush()
+            session.add_all(
+                RankedList(
+                    system_id=system.id,
+                    query_id=query.id,
+                    image_ids=[images[(number + place + rank) % 8].id for rank in range(length)],
+                )
+                for number, query in shown
+                for place, system in enumerate(named)
+            )
+            query_ids += [query.id for _, query in shown]
     return query_ids
 
 

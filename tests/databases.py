@@ -1,0 +1,124 @@
+"""Databases that the tests of one process use in turn.
+
+Making a database for each test takes longer than emptying one. SQLAlchemy also keeps compiled
+statements with an engine, so a new engine for each test compiles every statement again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from pathlib import Path
+
+from sqlalchemy import Engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+
+from hsfiq.db.engine import connect
+from hsfiq.db.schema import upgrade
+from hsfiq.db.tables import Base
+
+
+class ReusedSqlite:
+    """A SQLite file that is replaced by an empty, migrated one after each test."""
+
+    def __init__(self, migrated: Path, path: Path) -> None:
+        self.migrated, self.path = migrated, path
+        self.url = f"sqlite:///{path}"
+        self.engine: Engine = connect(self.url)
+        shutil.copyfile(migrated, path)
+
+    def clean(self) -> None:
+        self.engine.dispose()
+        for suffix in ("", "-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        shutil.copyfile(self.migrated, self.path)
+
+
+class PostgresServer:
+    """A running server, and the databases with random names that tests make on it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = make_url(url)
+        self.engine: Engine = connect(url).execution_options(isolation_level="AUTOCOMMIT")
+        self.prefix = f"hsfiq_test_{secrets.token_hex(6)}"
+        self.urls: list[str] = []
+
+    def make(self) -> str:
+        """Make a database without any table and return its URL."""
+        name = f"{self.prefix}_{len(self.urls)}"
+        self.run(f'CREATE DATABASE "{name}" TEMPLATE template0')
+        self.urls.append(self.url.set(database=name).render_as_string(hide_password=False))
+        return self.urls[-1]
+
+    def drop(self, url: str) -> None:
+        """Drop a database and end its connections."""
+        self.run(f'DROP DATABASE IF EXISTS "{make_url(url).database}" WITH (FORCE)')
+
+    def drop_all(self) -> None:
+        """Drop every database made here and close the connections."""
+        for url in self.urls:
+            self.drop(url)
+        self.engine.dispose()
+
+    def end_connections(self, url: str) -> None:
+        """End the connections to a database, whoever holds them."""
+        self.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            f" WHERE datname = '{make_url(url).database}'"
+        )
+
+    def run(self, statement: str) -> None:
+        """Run one statement outside any transaction."""
+        with self.engine.connect() as connection:
+            connection.execute(text(statement))
+
+
+class ReusedPostgres:
+    """A migrated PostgreSQL database that is emptied after each test.
+
+    It is made again after a test that has changed its schema.
+    """
+
+    SCHEMA = text(
+        "SELECT concat_ws(' ', table_name, column_name, data_type) FROM information_schema.columns"
+        " WHERE table_schema = 'public' UNION SELECT version_num FROM alembic_version"
+        " UNION SELECT conname FROM pg_constraint"
+        " UNION SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"
+    )
+    EMPTY = text(
+        ";".join(f'DELETE FROM "{table.name}"' for table in reversed(Base.metadata.sorted_tables))
+    )
+    RESTART = text("SELECT setval(quote_ident(sequencename), 1, false) FROM pg_sequences")
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.server = server
+        self.make()
+
+    def make(self) -> None:
+        self.url = self.server.make()
+        self.engine: Engine = connect(self.url)
+        upgrade(self.engine)
+        self.schema = self.read_schema()
+        self.engine.dispose()
+
+    def read_schema(self) -> set[str] | None:
+        """Tables, columns, constraints, triggers and the revision; None without tables."""
+        try:
+            with self.engine.connect() as connection:
+                return set(connection.scalars(self.SCHEMA))
+        except DBAPIError:
+            return None
+
+    def clean(self) -> None:
+        self.engine.dispose()
+        self.server.end_connections(self.url)
+        if self.read_schema() == self.schema:
+            with self.engine.begin() as connection:
+                connection.execute(self.EMPTY)
+                connection.execute(self.RESTART)
+            self.engine.dispose()
+        else:
+            self.engine.dispose()
+            self.server.drop(self.url)
+            self.make()
