@@ -82,3 +82,8 @@ def write_reference(folder: Path) -> Path:
     return write_lavis_files(
         folder, reference.weights, reference.about["bert"], reference.about["words"]
     )
+
+
+def references(tokens: Tensor, texts: list[str]) -> Tensor:
+    """Text i goes with image i mod N: [B, P, W]."""
+    return tokens[torch.arange(len(texts)) % len(tokens)]

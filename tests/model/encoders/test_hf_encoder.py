@@ -1,101 +1,40 @@
-"""BLIP-2 through transformers gives LAVIS' numbers, and is trained, kept and scored with as it."""
+"""BLIP-2 through transformers: LAVIS' numbers, what is trained, and what is kept."""
 
 from __future__ import annotations
 
-import json
-import socket
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import normalize
-from transformers import Blip2Config
 
 from hsfiq.demo.folder import database_url
-from hsfiq.errors import HsfiqError, UnreadableInput
+from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.encoders import hf
-from hsfiq.model.encoders.blip2_architectures import EVA_G
-from hsfiq.model.encoders.hf import model as hf_model
 from hsfiq.model.encoders.hf.convert_checkpoint import convert
-from hsfiq.model.encoders.hf.convert_weights import lavis_to_hf
 from hsfiq.model.encoders.hf.encoder import Blip2Hf, load
 from hsfiq.model.encoders.protocol import Encoder
-from hsfiq.model.encoders.registry import build_encoder
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scorer.scorer import Scorer, relevance, trained_parameters
 from hsfiq.model.training.callbacks import Step
 from hsfiq.model.training.run import run
-from tests.model.encoders.lavis_reference import SMALL, Reference, read_reference, write_reference
+from tests.model.encoders.lavis_reference import Reference, references
 from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, Recorder, hsfiq, options
 from tests.model.training.helpers import SMALL as RECIPE
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(autouse=True)
-def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing may be downloaded."""
-
-    def refuse(*_: object) -> NoReturn:
-        pytest.fail("this would have reached for the network")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-
-
-@pytest.fixture(scope="module")
-def reference() -> Reference:
-    return read_reference()
-
-
-@pytest.fixture(scope="module")
-def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the small model, in transformers' layout."""
-    folder = tmp_path_factory.mktemp("weights")
-    lavis_to_hf(SMALL, write_reference(folder / "lavis"), folder / "hf")
-    return folder / "hf"
-
-
-@pytest.fixture
-def folder(converted: Path, tmp_path: Path) -> Path:
-    """The same, the test's own."""
-    copy = tmp_path / "own"
-    copy.mkdir()
-    for path in converted.iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
-    return copy
-
-
-@pytest.fixture
-def encoder(converted: Path) -> Blip2Hf:
-    return load(converted).eval()
-
-
-@pytest.fixture
-def texts(reference: Reference) -> list[str]:
-    reference_texts: list[str] = reference.about["texts"]
-    return reference_texts
-
-
-def references(tokens: Tensor, texts: list[str]) -> Tensor:
-    """Text i goes with image i mod N: [B, P, W]."""
-    return tokens[torch.arange(len(texts)) % len(tokens)]
+pytestmark = pytest.mark.usefixtures("one_thread", "no_network")
 
 
 def trained(encoder: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in encoder.named_parameters() if p.requires_grad}
 
 
-# --------------------------------------------------------------------------------- as LAVIS has it
+# ---------------------------------------------------------------------------------- as LAVIS has it
 
 
 @torch.no_grad()
@@ -193,7 +132,7 @@ def test_every_vector_has_length_one(
         assert (vectors * cast_vectors).sum(dim=-1).min() > 0.99
 
 
-# --------------------------------------------------------------------------- trained and frozen
+# ------------------------------------------------------------------------------- trained and frozen
 
 
 def test_the_gradient_reaches_exactly_what_is_trained(
@@ -264,7 +203,7 @@ def test_a_checkpoint_that_cannot_be_converted(
     assert not (tmp_path / "out").exists()
 
 
-# ------------------------------------------------------------------------------ trained and scored
+# ------------------------------------------------------------------------------- trained and scored
 
 
 VALUES = {"encoder": "blip2-hf", "size": "42", "epochs": "2", "n_def": "1", "lr": "1e-4"}
@@ -337,192 +276,3 @@ def test_the_commands_train_and_score(
     scored = hsfiq("score", release, "--scorer", out, *common_options)
     assert scored.code == 0, scored.err
     assert scored.result["n_scored"] == scored.result["n_sets"] > 0
-
-
-# -------------------------------------------------------------------------------- other ways in
-
-
-def alter(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    edit(config)
-    (folder / "config.json").write_text(json.dumps(config))
-
-
-def older(config: dict[str, Any]) -> None:
-    """As older versions of transformers wrote it."""
-    config["qformer_config"]["qformer_text_input"] = True
-    del config["qformer_config"]["use_qformer_text_input"]
-
-
-def in_parts(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    place = {name: f"model-0000{i % 2 + 1}-of-00002.safetensors" for i, name in enumerate(tensors)}
-    for file in set(place.values()):
-        save_file({name: tensors[name] for name in tensors if place[name] == file}, folder / file)
-    index = {"metadata": {}, "weight_map": place}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda folder: alter(folder, older),
-        lambda folder: alter(folder, lambda config: config.update(image_token_index=30523)),
-        lambda folder: alter(
-            folder, lambda config: config["vision_config"].update(dtype="float16")
-        ),
-        lambda folder: (folder / "vocab.txt").unlink(),
-        lambda folder: (folder / "tokenizer.json").unlink(),
-        in_parts,
-    ],
-    ids=["older", "image-token", "half", "tokenizer.json", "vocab.txt", "parts"],
-)
-def test_other_folders_of_the_same_model(
-    reference: Reference, folder: Path, texts: list[str], edit: Callable[[Path], object]
-) -> None:
-    edit(folder)
-    encoder = load(folder).eval()
-    tokens = encoder.image_tokens(reference.pixels)
-    query = encoder.query(references(tokens, texts), texts)
-    assert torch.allclose(query, reference.outputs["query"], atol=1e-5, rtol=0)
-    assert encoder.frozen_id() == reference.about["frozen_id"]
-
-
-@torch.no_grad()
-def test_half_precision_on_disk_is_single_in_memory(reference: Reference, folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    save_file(
-        {name: weight.half() for name, weight in tensors.items()}, folder / "model.safetensors"
-    )
-    encoder = load(folder).eval()
-    assert {parameter.dtype for parameter in encoder.parameters()} == {torch.float32}
-    gallery = encoder.gallery(encoder.image_tokens(reference.pixels))
-    assert torch.allclose(gallery, reference.outputs["gallery"], atol=1e-2)
-
-
-def test_the_published_sizes() -> None:
-    config = hf_model.config_of(EVA_G, {}, 30523)
-    assert hf_model.vit_of(config) == hf_model.vit_of(Blip2Config()) == EVA_G
-    assert config.vision_config.to_dict() == Blip2Config().vision_config.to_dict()
-    shapes = hf_model.shapes(config, "here")
-    assert shapes["embeddings.word_embeddings.weight"].shape == (30523, 768)
-    assert shapes["vision_model.encoder.layers.38.mlp.fc1.weight"].shape == (6144, 1408)
-
-
-# --------------------------------------------------------------------------------- what is wrong
-
-
-def complaint(folder: Path) -> str:
-    with pytest.raises(UnreadableInput) as error_info:
-        load(folder)
-    line = str(error_info.value)
-    assert "\n" not in line
-    return line
-
-
-def test_missing_files_are_named_with_their_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    line = complaint(tmp_path)
-    assert line.startswith(f"{tmp_path}: blip2-hf lacks config.json, model.safetensors or ")
-    assert "https://huggingface.co/Salesforce/blip2-itm-vit-g" in line
-    assert f"hf download Salesforce/blip2-itm-vit-g --local-dir {tmp_path}" in line
-    assert "--weights" in line
-    monkeypatch.setenv("HSFIQ_WEIGHTS", str(tmp_path))
-    with pytest.raises(UnreadableInput, match=f"^{tmp_path / 'blip2-itm-vit-g'}: blip2-hf lacks"):
-        load(None)
-
-
-def test_a_part_that_is_missing_is_named(folder: Path) -> None:
-    in_parts(folder)
-    (folder / "model-00002-of-00002.safetensors").unlink()
-    assert "blip2-hf lacks model-00002-of-00002.safetensors (" in complaint(folder)
-    (folder / "model.safetensors.index.json").write_text("{}")
-    assert "index.json: lists no files of tensors" in complaint(folder)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.999])
-def test_a_file_that_is_cut_off(folder: Path, share: float) -> None:
-    file = folder / "model.safetensors"
-    content = file.read_bytes()
-    file.write_bytes(content[: int(share * len(content))])
-    assert complaint(folder).startswith(f"{file}: is no complete safetensors file")
-
-
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
-        (
-            lambda config: config["qformer_config"].pop("use_qformer_text_input"),
-            "Q-Former reads no texts",
-        ),
-        (lambda config: config.pop("qformer_config"), "is no config of BLIP-2 ("),
-        (
-            lambda config: config["vision_config"].update(hidden_size="wide"),
-            "is no config of BLIP-2 (",
-        ),
-        (
-            lambda config: config["vision_config"].update(num_attention_heads=5),
-            "is no config of BLIP-2 (",
-        ),
-        (
-            lambda config: config["vision_config"].update(patch_size=16),
-            "has image patches that are not 14",
-        ),
-        (
-            lambda config: config["qformer_config"].update(vocab_size=20),
-            "has 107 words, and its model 20",
-        ),
-        (
-            lambda config: config.update(num_query_tokens=8),
-            "query_tokens is [1, 32, 16], not [1, 8, 16]",
-        ),
-        (
-            lambda config: config["vision_config"].update(num_hidden_layers=3),
-            "model.safetensors: lacks",
-        ),
-    ],
-)
-def test_a_config_that_does_not_fit(
-    folder: Path, edit: Callable[[dict[str, Any]], object], message: str
-) -> None:
-    alter(folder, edit)
-    assert message in complaint(folder)
-
-
-def test_files_of_another_model(folder: Path) -> None:
-    (folder / "vocab.txt").unlink()
-    for content in ("{}", '{"model": {"vocab": {"a": 3}}}'):
-        (folder / "tokenizer.json").write_text(content)
-        assert "tokenizer.json: holds no BERT vocabulary" in complaint(folder)
-    for content, message in (("[]", "holds no JSON object"), ("{", "is no JSON file")):
-        (folder / "config.json").write_text(content)
-        assert f"config.json: {message}" in complaint(folder)
-
-
-def test_images_have_the_models_size(folder: Path) -> None:
-    draw = torch.Generator()
-    with pytest.raises(UnreadableInput, match="size=224: encoder blip2-hf takes images of 42"):
-        build_encoder("blip2-hf", size=224, pad_ratio=1.25, folder=folder, generator=draw)
-    built = build_encoder("blip2-hf", size=42, pad_ratio=1.5, folder=folder, generator=draw)
-    assert built.preprocessing.pad_ratio == 1.5
-
-
-def test_one_line_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    monkeypatch.delitem(sys.modules, "hsfiq.model.encoders.hf.model")
-    monkeypatch.delattr(hf, "model")
-    message = r"blip2-hf needs transformers 5 .*'hsfiq\[hf\]'"
-    with pytest.raises(HsfiqError, match=message) as error_info:
-        load(folder)
-    assert "\n" not in str(error_info.value)
-
-
-def test_nothing_imports_transformers_before_it_is_needed() -> None:
-    code = (
-        "import sys, hsfiq.model.encoders.registry, hsfiq.model.scorer.loading; "
-        "sys.exit('transformers' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

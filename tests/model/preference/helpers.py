@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,6 +59,11 @@ def make_answered(folder: Path, drawn: Drawn) -> Answered:
     brief = ("--set", "epochs=2", "--set", "n_def=1")
     assert hsfiq(*options(drawn, folder / "init", *brief)).code == 0
     return Answered(release, folder / "demo" / "images", folder / "init", drawn.cache)
+
+
+def report_of(out: Path) -> Any:
+    """The report that a retraining wrote into its folder."""
+    return json.loads((out / "report.json").read_text(encoding="utf-8"))
 
 
 def rows(release: Path, table: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Retraining: which answers it trains on, what it keeps fixed, and what it writes."""
+"""Retraining: its steps, its files, and which answers it trains on."""
 
 from __future__ import annotations
 
@@ -10,108 +10,26 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.checkpoints.lineage import trained_on
 from hsfiq.model.data.texts import normalise
 from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.preference.answers import (
-    PRIOR_ANSWERS,
-    Question,
-    ReleaseAnswers,
-    answer_tensors,
-    dropped_contradictions,
-    read_answers,
-    reliability_weights,
-)
+from hsfiq.model.preference.answers import ReleaseAnswers, read_answers
 from hsfiq.model.preference.inputs import draw_negative, without_held_out
-from hsfiq.model.preference.response_model import fit_answers
 from hsfiq.model.preference.training_loop import Retraining, set_scores, split_parameters
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.releases.reader import ReleasedSet
-from tests.model.preference.helpers import QUICK, Answered, rewrite, rows
-from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, files_below, hsfiq, options
+from tests.model.preference.helpers import QUICK, Answered, report_of, rewrite, rows
+from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, files_below
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-BRIEF = replace(QUICK, epochs=1)
 
-
-@pytest.fixture(scope="module")
-def out(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A retraining's folder."""
-    folder = tmp_path_factory.mktemp("retrained") / "out"
-    answered.retrain(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def later(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of the same answers with another name and content digest."""
-    folder = shutil.copytree(answered.release, tmp_path_factory.mktemp("released") / "later")
-    rename(folder, "later-hp", "other content")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def retrained_twice(answered: Answered, out: Path, later: Path) -> Path:
-    """The folder of the retraining's own retraining, on the later release."""
-    folder = out.with_name("twice")
-    replace(answered, init=out).retrain(folder, BRIEF, release=later)
-    return folder
-
-
-@pytest.fixture
-def release(answered: Answered, tmp_path: Path) -> Path:
-    """The same release, the test's own."""
-    return shutil.copytree(answered.release, tmp_path / "hp")
-
-
-def rename(release: Path, name: str, content_sha256: str) -> None:
-    path = release / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**manifest, "name": name, "content_sha256": content_sha256}))
-
-
-def source(release: Path) -> dict[str, str]:
-    """What a checkpoint records about a release."""
-    manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
-    return {key: manifest[key] for key in ("name", "version", "content_sha256")}
-
-
-def drop_earlier_releases(out: Path) -> None:
-    """Make the folder one of a version that did not record earlier releases."""
-    for path, key in ((out / "last.json", "earlier_releases"), (out / "report.json", "notes")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        del content[key]
-        path.write_text(json.dumps(content), encoding="utf-8")
-
-
-def report_of(out: Path) -> Any:
-    return json.loads((out / "report.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module")
-def retraining(answered: Answered) -> Retraining:
-    """One that has not started."""
-    questions = read_answers(answered.release).part("train")
-    loaded = load_scorer(answered.init, None, CPU)
-    tokens = FeatureCache.open(answered.cache, loaded.scorer.encoder)
-    files = {path.stem: path for path in answered.pictures.iterdir()}
-    tokens.fill(files, device=CPU)
-    answers = answer_tensors(questions, {question.participant: 1.0 for question in questions})
-    return Retraining(
-        loaded.scorer, loaded.recipe, QUICK, questions, answers, tokens, ONE_PROCESS, torch.float32
-    )
-
-
-# --------------------------------------------------------------------------------------- the steps
+# ---------------------------------------------------------------------------------------- the steps
 
 
 @torch.no_grad()
@@ -197,7 +115,7 @@ def test_fixed_parameters(retraining: Retraining, answered: Answered, out: Path)
             split_parameters(dict(retraining.scorer.named_parameters()), fixed)
 
 
-# ------------------------------------------------------------------------------------ the training
+# ------------------------------------------------------------------------------------- the training
 
 
 def test_files_that_a_retraining_writes(answered: Answered, out: Path) -> None:
@@ -264,87 +182,6 @@ def test_the_same_again_gives_the_same_weights(
     assert files_below(out) == before
     other_seed = answered.retrain(tmp_path / "other", replace(QUICK, seed=2))
     assert other_seed.sha256 != second.sha256
-
-
-# ------------------------------------------------------------------------------- earlier releases
-
-
-def test_checkpoint_records_every_release_it_was_trained_on(
-    answered: Answered, out: Path, later: Path, retrained_twice: Path, tmp_path: Path
-) -> None:
-    """Retrained on one release, on another, on the first again, and once more on the other."""
-    first, second = source(answered.release), source(later)
-    checkpoint = checkpoints.read(retrained_twice)
-    assert checkpoint.about["earlier_releases"] == [first]
-    assert checkpoint.about["release"]["name"] == "later-hp"
-    assert trained_on(checkpoint) == [first, second]
-    chain = [retrained_twice, tmp_path / "thrice", tmp_path / "again"]
-    for init, end, release in zip(chain, chain[1:], (answered.release, later), strict=False):
-        replace(answered, init=init).retrain(end, BRIEF, release=release)
-        assert checkpoints.read(end).about["earlier_releases"] == [first, second]
-        assert trained_on(checkpoints.read(end)) == [first, second]
-    for single in (answered.init, out):
-        assert checkpoints.read(single).about.get("earlier_releases", []) == []
-    assert trained_on(checkpoints.read(answered.init)) == []
-    (note,) = report_of(tmp_path / "thrice")["notes"]
-    assert note.endswith("earlier release: later-hp 1.0.0 (content sha256 other conten).")
-
-
-def test_training_on_triplets_again_keeps_the_recorded_releases(
-    answered: Answered, drawn: Drawn, out: Path, tmp_path: Path
-) -> None:
-    brief = ("--set", "epochs=1", "--set", "n_def=1")
-    for name, init, releases in (
-        ("retrained", out, [source(answered.release)]),
-        ("plain", answered.init, []),
-    ):
-        assert hsfiq(*options(drawn, tmp_path / name, *brief, "--init", str(init))).code == 0
-        assert trained_on(checkpoints.read(tmp_path / name)) == releases
-
-
-def test_report_notes_earlier_releases(
-    answered: Answered, out: Path, retrained_twice: Path
-) -> None:
-    first = source(answered.release)
-    (note,) = report_of(retrained_twice)["notes"]
-    assert note == (
-        "Figures on the held-out part may be too good if the scorer was trained on the same "
-        "triplets or participants in an earlier release: drawn-hp 1.0.0 (content sha256 "
-        f"{first['content_sha256'][:12]})."
-    )
-    assert (retrained_twice / "MODEL_CARD.md").read_text().count(f"\n\n{note}\n\n| figure") == 1
-    assert report_of(out)["notes"] == []
-    assert "earlier release" not in (out / "MODEL_CARD.md").read_text()
-
-
-def test_same_answers_again_give_no_note(answered: Answered, out: Path, tmp_path: Path) -> None:
-    repeated = replace(answered, init=out).retrain(tmp_path / "again", BRIEF)
-    assert repeated.about["earlier_releases"] == trained_on(repeated) == [source(answered.release)]
-    assert report_of(tmp_path / "again")["notes"] == []
-
-
-def test_checkpoints_without_recorded_releases(
-    answered: Answered, out: Path, later: Path, retrained_twice: Path, tmp_path: Path
-) -> None:
-    """Recognised if there was nothing to record, else refused."""
-    old, old_twice = (
-        shutil.copytree(path, tmp_path / path.name) for path in (out, retrained_twice)
-    )
-    drop_earlier_releases(old)
-    drop_earlier_releases(old_twice)
-    before = files_below(tmp_path)
-    assert answered.retrain(old).sha256 == checkpoints.read(out).sha256
-    with pytest.raises(UnreadableInput, match="holds a run with other earlier_releases; name"):
-        replace(answered, init=out).retrain(old_twice, BRIEF, release=later)
-    assert files_below(tmp_path) == before
-
-
-def test_invalid_earlier_releases_are_ignored(out: Path) -> None:
-    """Only entries that describe a release count."""
-    checkpoint = checkpoints.read(out)
-    for invalid in (None, 3, "drawn-hp", {"name": "drawn-hp"}, ["drawn-hp", None]):
-        about = {**checkpoint.about, "earlier_releases": invalid}
-        assert trained_on(replace(checkpoint, about=about)) == trained_on(checkpoint)
 
 
 # --------------------------------------------------------------------------------- what is held out
@@ -467,54 +304,3 @@ def test_a_participant_in_both_parts_is_refused(answered: Answered, release: Pat
     with pytest.raises(UnreadableInput, match="leaks"):
         answered.retrain(release.with_name("out"), release=release)
     assert not release.with_name("out").exists()
-
-
-# ---------------------------------------------------------------------------------------- weights
-
-
-def question(name: str, scores: tuple[int, int], preferred: int) -> Question:
-    released_set = ReleasedSet("s", "q", "r", "text", ("i",))
-    return Question("q", name, (released_set, released_set), preferred, scores, "train")
-
-
-def test_contradicting_participants_weigh_less() -> None:
-    questions = [
-        *(question("sure", (4, 2), 1) for _ in range(30)),
-        *(question("random", (4, 2), 1 + i % 2) for i in range(30)),
-        *(question("equal", (3, 3), 1) for _ in range(30)),
-    ]
-    share = 15 / 60
-    prior = PRIOR_ANSWERS
-    reliability = reliability_weights(questions, {})
-    assert reliability == {
-        "sure": pytest.approx(1 - 2 * prior * share / (30 + prior)),
-        "random": pytest.approx(1 - 2 * (15 + prior * share) / (30 + prior)),
-        "equal": pytest.approx(1 - 2 * share),
-    }
-    assert reliability["random"] < reliability["equal"] < reliability["sure"]
-    # Answers that the filter dropped count too.
-    assert reliability_weights(questions, {"sure": 20})["sure"] < reliability["sure"]
-    weights = answer_tensors(questions, reliability).weights
-    assert weights.mean().item() == pytest.approx(1)
-    with pytest.raises(NothingToDo, match="every participant contradicts themself"):
-        answer_tensors(questions, dict.fromkeys(reliability, 0.0))
-
-
-def test_dropped_contradictions_are_counted(release: Path) -> None:
-    path = release / "exclusions.parquet"
-    row = {"question_id": "q", "query_id": "t", "value": "v"}
-    dropped = [("a", "contradicts"), ("a", "contradicts"), ("b", "irrelevant")]
-    table = [{**row, "participant_id": name, "rule": rule} for name, rule in dropped]
-    pq.write_table(pa.Table.from_pylist(table, schema=pq.read_schema(path)), path)
-    assert dropped_contradictions(release) == {"a": 2}
-
-
-def test_reliability_changes_the_training(answered: Answered, out: Path, tmp_path: Path) -> None:
-    weighed = answered.retrain(tmp_path / "out", replace(QUICK, reliability="on"))
-    assert weighed.sha256 != checkpoints.read(out).sha256
-
-
-def test_answer_model_is_fitted_to_the_current_scorer(retraining: Retraining) -> None:
-    sets = set_scores(retraining.questions, retraining.scorer, retraining.inference)
-    expected = fit_answers(sets, retraining.answers, QUICK.offset_sd)
-    torch.testing.assert_close(retraining.fit().preferences.values, expected.preferences.values)

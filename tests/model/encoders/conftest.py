@@ -1,0 +1,58 @@
+"""BLIP-2's small reference, converted for transformers."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from hsfiq.model.encoders.hf.convert_weights import lavis_to_hf
+from hsfiq.model.encoders.hf.encoder import Blip2Hf, load
+from tests.model.encoders.lavis_reference import SMALL, Reference, read_reference, write_reference
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may be downloaded."""
+
+    def refuse(*_: object) -> NoReturn:
+        pytest.fail("this would have reached for the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture(scope="session")
+def reference() -> Reference:
+    return read_reference()
+
+
+@pytest.fixture(scope="session")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the small model, in transformers' layout."""
+    folder = tmp_path_factory.mktemp("weights")
+    lavis_to_hf(SMALL, write_reference(folder / "lavis"), folder / "hf")
+    return folder / "hf"
+
+
+@pytest.fixture
+def folder(converted: Path, tmp_path: Path) -> Path:
+    """The same, the test's own."""
+    copy = tmp_path / "own"
+    copy.mkdir()
+    for path in converted.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    return copy
+
+
+@pytest.fixture
+def encoder(converted: Path) -> Blip2Hf:
+    return load(converted).eval()
+
+
+@pytest.fixture
+def texts(reference: Reference) -> list[str]:
+    reference_texts: list[str] = reference.about["texts"]
+    return reference_texts

@@ -1,0 +1,154 @@
+"""A small loop of `hsfiq demo --full`, and processes that run it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import typer
+from sqlalchemy import func, select
+
+from hsfiq.db.engine import open_database
+from hsfiq.demo import processes
+from hsfiq.demo.folder import database_url
+from hsfiq.demo.loop import run_loop
+from hsfiq.demo.processes import Server, run_to_end
+from hsfiq.demo.signals import Signals
+from hsfiq.demo.steps import Sizes, Step, address_of, loop_steps
+from hsfiq.demo.study import make_study, served_design
+
+ROOT = Path(__file__).parents[2]
+
+SEED = 1
+PARTICIPANTS, QUESTIONS = 3, 8
+write, warn = typer.echo, partial(typer.echo, err=True)
+TINY = Sizes(
+    participants=PARTICIPANTS,
+    limit=20,
+    training=("epochs=2", "n_def=1"),
+    retraining=("epochs=1",),
+    next_pairs=3,
+)
+
+FOREVER = 1e6
+
+
+def make_small_study(folder: Path) -> None:
+    """Make the study of `hsfiq demo --simulated`, but smaller."""
+    folder.mkdir()
+    database = open_database(database_url(folder))
+    design = replace(served_design(SEED), questions_per_form=QUESTIONS // 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 16)
+        make_study(database, folder, design, PARTICIPANTS, simulated=True)
+    database.close()
+
+
+def small_loop(folder: Path, port: int) -> list[Step]:
+    """Return the loop's steps; the server uses the small study that the folder holds."""
+    option = ("--participants", str(PARTICIPANTS))
+    return [
+        replace(step, words=tuple(word for word in step.words if word not in option))
+        if step.serves
+        else step
+        for step in loop_steps(folder, port, SEED, TINY)
+    ]
+
+
+ENDS_SLOWLY = """
+import http.server, pathlib, signal, sys, time
+
+def end(*_):
+    pathlib.Path(name + ".signalled").touch()
+    while not pathlib.Path(name + ".may-end").exists():
+        time.sleep(0.02)
+    pathlib.Path(name + ".ended").touch()
+    sys.exit()
+
+name, port = sys.argv[1:]
+signal.signal(signal.SIGTERM, end)
+signal.signal(signal.SIGINT, end)
+pathlib.Path(name + ".began").touch()
+if int(port):
+    http.server.test(http.server.SimpleHTTPRequestHandler, port=int(port), bind="127.0.0.1")
+while True:
+    signal.pause()
+"""
+"""A command, or with a port a server, that ends only when it is allowed to."""
+
+
+def run_slow_processes() -> None:
+    """Run such a command beside such a server, and wait for both as long as they take."""
+    folder, port = Path(sys.argv[1]), int(sys.argv[2])
+    processes.INTERRUPT_SECONDS = processes.TERMINATE_SECONDS = FOREVER
+    command = [sys.executable, "-c", ENDS_SLOWLY]
+    with (
+        Signals() as signals,
+        Server(address_of(port), folder / "server.log", signals) as server,
+    ):
+        assert server.start([*command, str(folder / "server"), str(port)]) is None
+        run_to_end([*command, str(folder / "command"), "0"], signals)
+
+
+def run_small_loop() -> None:
+    """Run the small loop; with the argument `slowly`, only until its endless third step."""
+    folder, port = Path(sys.argv[1]), int(sys.argv[2])
+    steps = small_loop(folder, port)
+    if sys.argv[3:] == ["slowly"]:
+        served, answered = steps[1:3]
+        steps = [served, replace(answered, words=(*answered.words, "--speed", "600"))]
+    run_loop(steps, folder, port, write, warn)
+
+
+def start_process(log: Path, function: str, *arguments: str | Path) -> subprocess.Popen[bytes]:
+    """Start a function above as a process in a group of its own, with the default signal handlers.
+
+    A suite that was started with `nohup` or in the background ignores some signals, and its
+    processes would inherit that.
+    """
+    code = (
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "for number in (signal.SIGHUP, signal.SIGTERM):\n"
+        "    signal.signal(number, signal.SIG_DFL)\n"
+        f"from tests.whole_loop import small_loop\nsmall_loop.{function}()"
+    )
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Wait until the condition is met or the process has ended."""
+    while not condition() and process.poll() is None:
+        time.sleep(0.05)
+
+
+def count(folder: Path, table: type) -> int:
+    """How many rows the demo's database holds."""
+    database = open_database(database_url(folder))
+    with closing(database), database.reading() as session:
+        return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+def is_alive(group: int) -> bool:
+    """Whether any process of the group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
