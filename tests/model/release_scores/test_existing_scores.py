@@ -162,7 +162,8 @@ def paths_of(loop: Loop, cache: Path, run: Path | None = None) -> ScorerPaths:
 
 def test_killed_while_encoding(loop: Loop, scored: Path, release: Path, tmp_path: Path) -> None:
     paths, scores = paths_of(loop, tmp_path / "cache"), release.with_name("hp.scores")
-    assert is_killed(score_until_killed_encoding, release, paths, 3)
+    # The last batch may be committed at once, so the process ends at the one before.
+    assert is_killed(score_until_killed_encoding, release, paths, 2)
     assert not scores.exists()
     (index,) = (tmp_path / "cache").rglob("index.sqlite3")
     with closing(sqlite3.connect(index)) as rows:
