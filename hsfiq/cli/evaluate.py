@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,13 +12,8 @@ import typer
 
 from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires
 from hsfiq.cli.images import image_root
-from hsfiq.cli.scorer_options import (
-    CacheOption,
-    DeviceOption,
-    ScorerOptions,
-    WeightsOption,
-    images_option,
-)
+from hsfiq.cli.option_groups import with_option_groups
+from hsfiq.cli.scorer_options import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
@@ -40,24 +35,32 @@ ScorerOption = Annotated[
     typer.Option(metavar="CKPT", help="Ranks the corpus itself; with --run: its CIRQRS@k."),
 ]
 ImagesOption = Annotated[Path | None, images_option("in --data's folder")]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.", dir_okay=False),
-]
-AllowMissingOption = Annotated[
-    bool,
-    typer.Option(
-        "--allow-missing",
-        help="Count queries without a list as misses; rank without missing images.",
-    ),
-]
 SubmissionOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Write the files for the benchmark's server, a new folder."),
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(ScorerOptions):
+    """The options that are the same for every benchmark."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.", dir_okay=False),
+    ] = None
+    allow_missing: Annotated[
+        bool,
+        typer.Option(
+            "--allow-missing",
+            help="Count queries without a list as misses; rank without missing images.",
+        ),
+    ] = False
+    as_json: JsonOption = False
+
+
 @app.command(epilog="Example: hsfiq evaluate fashioniq --data fashion-iq --run sprc.json")
+@with_option_groups
 def fashioniq(
     data: Annotated[Path, typer.Option(metavar="DIR", help="Holds captions/ and image_splits/.")],
     run: RunOption = None,
@@ -76,22 +79,18 @@ def fashioniq(
     ] = "forward",
     scorer: ScorerOption = None,
     images: ImagesOption = None,
-    weights: WeightsOption = None,
-    cache: CacheOption = None,
-    device: DeviceOption = None,
-    out: OutOption = None,
-    allow_missing: AllowMissingOption = False,
-    as_json: JsonOption = False,
+    *,
+    options: EvaluateOptions,
 ) -> None:
     """Recall@1/5/10/50 for each category, and their mean."""
     from hsfiq.model.evaluation import benchmarks
 
     benchmark = benchmarks.fashioniq(existing_folder(data), category or (), split, corpus, captions)
-    options = ScorerOptions(scorer, images, weights, cache, device)
-    report(benchmark, data, run, options, out, allow_missing=allow_missing, as_json=as_json)
+    report(benchmark, data, run, scorer, images, options)
 
 
 @app.command(epilog="Example: hsfiq evaluate cirr --data cirr_dataset --run recall.json")
+@with_option_groups
 def cirr(
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds captions/ and image_splits/, or cirr/.")
@@ -103,24 +102,18 @@ def cirr(
     submission: SubmissionOption = None,
     scorer: ScorerOption = None,
     images: ImagesOption = None,
-    weights: WeightsOption = None,
-    cache: CacheOption = None,
-    device: DeviceOption = None,
-    out: OutOption = None,
-    allow_missing: AllowMissingOption = False,
-    as_json: JsonOption = False,
+    *,
+    options: EvaluateOptions,
 ) -> None:
     """Recall@1/5/10/50 and Recall_subset@1/2/3; the runs may be the server's two files."""
     from hsfiq.model.evaluation import benchmarks
 
     benchmark = benchmarks.cirr(existing_folder(data), split)
-    options = ScorerOptions(scorer, images, weights, cache, device)
-    report(
-        benchmark, data, run, options, out, submission, allow_missing=allow_missing, as_json=as_json
-    )
+    report(benchmark, data, run, scorer, images, options, submission)
 
 
 @app.command(epilog="Example: hsfiq evaluate circo --data CIRCO --run submission_val.json")
+@with_option_groups
 def circo(
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds val.json, or annotations/ with it.")
@@ -132,24 +125,18 @@ def circo(
     submission: SubmissionOption = None,
     scorer: ScorerOption = None,
     images: ImagesOption = None,
-    weights: WeightsOption = None,
-    cache: CacheOption = None,
-    device: DeviceOption = None,
-    out: OutOption = None,
-    allow_missing: AllowMissingOption = False,
-    as_json: JsonOption = False,
+    *,
+    options: EvaluateOptions,
 ) -> None:
     """The mAP@5/10/25/50 over all ground truths, and Recall@5/10/25/50 of the single target."""
     from hsfiq.model.evaluation import benchmarks
 
     benchmark = benchmarks.circo(existing_folder(data), split)
-    options = ScorerOptions(scorer, images, weights, cache, device)
-    report(
-        benchmark, data, run, options, out, submission, allow_missing=allow_missing, as_json=as_json
-    )
+    report(benchmark, data, run, scorer, images, options, submission)
 
 
 @app.command(epilog="Example: hsfiq evaluate drawn --scorer runs/drawn --split test")
+@with_option_groups
 def drawn(
     scorer: Annotated[
         Path,
@@ -161,76 +148,74 @@ def drawn(
         typer.Option(help="The validation triplets, or combinations that training never shows."),
     ] = "val",
     images: Annotated[Path | None, images_option("in the scorer's own folder")] = None,
-    weights: WeightsOption = None,
-    cache: CacheOption = None,
-    device: DeviceOption = None,
-    out: OutOption = None,
-    allow_missing: AllowMissingOption = False,
-    as_json: JsonOption = False,
+    *,
+    options: EvaluateOptions,
 ) -> None:
     """Recall@1/5/10/50 on the drawn catalogue that the scorer was trained on."""
     with requires("model"):
         from hsfiq.model.evaluation.drawn import drawn_for_scorer
     benchmark, folder, notes = drawn_for_scorer(split, scorer, images)
-    options = ScorerOptions(scorer, folder, weights, cache, device)
-    report(
-        benchmark,
-        folder,
-        run,
-        options,
-        out,
-        notes=notes,
-        allow_missing=allow_missing,
-        as_json=as_json,
-    )
+    report(benchmark, folder, run, scorer, folder, options, notes=notes)
 
 
-def check_options(runs: Sequence[Path] | None, options: ScorerOptions, out: Path | None) -> None:
+def check_options(
+    runs: Sequence[Path] | None,
+    scorer: Path | None,
+    images: Path | None,
+    options: EvaluateOptions,
+) -> None:
     """Refuse options that need a scorer, and an output file that exists or goes with runs."""
-    if options.checkpoint is None:
+    if scorer is None:
         if not runs:
             raise UnreadableInput(
                 "--run", "there is nothing to evaluate", "name ranked lists, or a --scorer"
             )
-        for name, value in {**asdict(options), "out": out}.items():
+        need_scorer = {
+            "images": images,
+            "weights": options.weights,
+            "cache": options.cache,
+            "device": options.device,
+            "out": options.out,
+        }
+        for name, value in need_scorer.items():
             if value is not None:
                 raise UnreadableInput(
                     f"--{name}", "needs --scorer", "name that too, or leave it out"
                 )
-    if out is None:
+    if options.out is None:
         return
     if runs:
         raise UnreadableInput("--out", "is for a scorer's own lists", "leave out --run or --out")
-    if out.exists():
-        raise UnreadableInput(str(out), "exists already", "name another file with --out")
-    existing_folder(out.parent)
+    if options.out.exists():
+        raise UnreadableInput(str(options.out), "exists already", "name another file with --out")
+    existing_folder(options.out.parent)
 
 
 def report(
     benchmark: Benchmark,
     data: Path,
     runs: Sequence[Path] | None,
-    options: ScorerOptions,
-    out: Path | None,
+    scorer: Path | None,
+    images: Path | None,
+    options: EvaluateOptions,
     submission: Path | None = None,
     notes: Sequence[str] = (),
-    *,
-    allow_missing: bool,
-    as_json: bool,
 ) -> None:
     from hsfiq.model.evaluation.evaluate_system import ScorerRequest, evaluate_system
 
-    check_options(runs, options, out)
+    check_options(runs, scorer, images, options)
     with ExitStack() as stack:
         request = None
-        if options.checkpoint is not None:
-            options = replace(options, images=options.images or image_root(data))
+        if scorer is not None:
+            root = images or image_root(data)
             with requires("model"):
                 from hsfiq.cli.training_bar import TrainingBar
                 from hsfiq.model.runtime.distributed import device_of
             bar = stack.enter_context(TrainingBar(0, typer.echo))
-            request = ScorerRequest(options.paths(), device_of(options.device), bar, out)
+            request = ScorerRequest(
+                options.paths(scorer, root), device_of(options.device), bar, options.out
+            )
         evaluation = evaluate_system(
-            benchmark, runs or (), request, submission, notes, allow_missing=allow_missing
+            benchmark, runs or (), request, submission, notes, allow_missing=options.allow_missing
         )
-    print_result(evaluation.result, "\n".join(evaluation.lines), as_json=as_json)
+    print_result(evaluation.result, "\n".join(evaluation.lines), as_json=options.as_json)

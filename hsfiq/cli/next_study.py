@@ -17,13 +17,8 @@ from hsfiq.cli.common import (
     print_result,
     requires,
 )
-from hsfiq.cli.scorer_options import (
-    CacheOption,
-    DeviceOption,
-    ScorerOptions,
-    WeightsOption,
-    images_option,
-)
+from hsfiq.cli.option_groups import with_option_groups
+from hsfiq.cli.scorer_options import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
@@ -36,7 +31,9 @@ STRATEGIES = ("information", "random")
 
 
 def register(app: typer.Typer) -> None:
-    app.command("next", epilog="Example: hsfiq study next --scorer retrained --n 500")(next_)
+    app.command("next", epilog="Example: hsfiq study next --scorer retrained --n 500")(
+        with_option_groups(next_)
+    )
 
 
 def next_(
@@ -72,9 +69,8 @@ def next_(
         typer.Option("--simulated", help="With CONFIG.toml: for `hsfiq simulate`, not for people."),
     ] = False,
     images: Annotated[Path | None, images_option("where the database has them")] = None,
-    weights: WeightsOption = None,
-    cache: CacheOption = None,
-    device: DeviceOption = None,
+    *,
+    options: ScorerOptions,
     study: StudyOption = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
@@ -114,8 +110,8 @@ def next_(
     require_enough(candidates, n, seed)
     uncertainty = None
     if scorer:
-        options = ScorerOptions(None, images or possible.images, weights, cache, device)
-        uncertainty = uncertainty_of(scorer, candidates, seed, options)
+        root = images or possible.images
+        uncertainty = uncertainty_of(scorer, candidates, seed, root, options)
     choice = choose_pairs(candidates, uncertainty, n, strategy, seed)
     status = "draft" if draft else "open"
     stored = store_study(opened, wanted, choice.pairs, choice.sets, choice.about, status=status)
@@ -124,13 +120,17 @@ def next_(
 
 
 def uncertainty_of(
-    checkpoints: Sequence[Path], candidates: Candidates, seed: int, options: ScorerOptions
+    checkpoints: Sequence[Path],
+    candidates: Candidates,
+    seed: int,
+    images: Path | None,
+    options: ScorerOptions,
 ) -> Uncertainty:
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.active.uncertainty import uncertainty
         from hsfiq.model.runtime.distributed import device_of
-    paths, device = options.paths(), device_of(options.device)
+    paths, device = options.paths(None, images), device_of(options.device)
     with TrainingBar(0, lambda line: typer.echo(line, err=True)) as bar:
         return uncertainty(checkpoints, paths, candidates, seed, device, bar)
 

@@ -19,11 +19,13 @@ DRAWN = "drawn"
 
 def retrain_scorer(
     release: Path | None,
+    init: Path | None,
     out: Path,
     data: str | None,
+    images: Path | None,
     values: Mapping[str, str],
     limit: int | None,
-    scorer: ScorerOptions,
+    options: ScorerOptions,
     *,
     no_cache: bool,
     as_json: bool,
@@ -31,7 +33,7 @@ def retrain_scorer(
     """Retrain, and print the report; refuse missing options, and those of other recipes."""
     if no_cache:
         raise UnreadableInput("--no-cache", f"does not go with {NAME}", "leave it out")
-    release, init = required(release, "--release"), required(scorer.checkpoint, "--init")
+    release, init = required(release, "--release"), required(init, "--init")
     existing_folder(release)
     folder = None if data in (None, DRAWN) else existing_folder(Path(str(data)))
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -48,11 +50,11 @@ def retrain_scorer(
     checkpoint = checkpoints.read(init)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
     settings = Settings.for_encoder(recipe.encoder).with_values(values)
-    paths, device = scorer.paths(), device_of(scorer.device)
+    paths, device = options.paths(init, images), device_of(options.device)
     triplets = None
     if data is not None:
-        images = out / CATALOGUE if folder is None else scorer.images
-        triplets = read_training_data(recipe, folder, images, limit)
+        pictures = out / CATALOGUE if folder is None else images
+        triplets = read_training_data(recipe, folder, pictures, limit)
     with TrainingBar(0, lambda line: typer.echo(line, err=True)) as bar:
         retrained = retrain(release, out, paths, settings, triplets, device, bar)
     result = summary(retrained)

@@ -8,18 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires
-from hsfiq.cli.scorer_options import (
-    CacheOption,
-    DeviceOption,
-    ScorerOptions,
-    WeightsOption,
-    images_option,
-)
+from hsfiq.cli.option_groups import with_option_groups
+from hsfiq.cli.scorer_options import ScorerOptions, images_option
 from hsfiq.text import first_few
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --scorer runs/cirqrs")(score)
+    app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --scorer runs/cirqrs")(
+        with_option_groups(score)
+    )
 
 
 def score(
@@ -31,9 +28,8 @@ def score(
         str, typer.Option(metavar="NAME", help="The metric's, for hsfiq analyze --metric.")
     ] = "cirqrs",
     images: Annotated[Path | None, images_option("images/ in RELEASE or here")] = None,
-    weights: WeightsOption = None,
-    cache: CacheOption = None,
-    device: DeviceOption = None,
+    *,
+    options: ScorerOptions,
     force: Annotated[
         bool, typer.Option("--force", help="Replace another scorer's scores.")
     ] = False,
@@ -47,9 +43,9 @@ def score(
         from hsfiq.model.release_scores.score_release import score_release
         from hsfiq.model.runtime.distributed import device_of
     require_metric_name(name)
-    options = ScorerOptions(scorer, images, weights, cache, device)
+    paths, device = options.paths(scorer, images), device_of(options.device)
     with TrainingBar(0, typer.echo) as bar:
-        result = score_release(release, name, options.paths(), device_of(device), bar, force=force)
+        result = score_release(release, name, paths, device, bar, force=force)
     print_result(result, as_text(result, release), as_json=as_json)
 
 

@@ -12,16 +12,6 @@ from typer.models import OptionInfo
 if TYPE_CHECKING:
     from hsfiq.model.scorer.paths import ScorerPaths
 
-WeightsOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="BLIP-2's published files; else $HSFIQ_WEIGHTS.")
-]
-CacheOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE.")
-]
-DeviceOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
-]
-
 
 def images_option(otherwise: str) -> OptionInfo:
     """`--images`, with the place that is used without it."""
@@ -29,20 +19,22 @@ def images_option(otherwise: str) -> OptionInfo:
     return option
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class ScorerOptions:
-    """The values of these options, and the scorer's checkpoint."""
+    weights: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="BLIP-2's published files; else $HSFIQ_WEIGHTS."),
+    ] = None
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE.")
+    ] = None
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
+    ] = None
 
-    checkpoint: Path | None
-    images: Path | None
-    weights: Path | None
-    cache: Path | None
-    device: str | None
-
-    def paths(self) -> ScorerPaths:
+    def paths(self, checkpoint: Path | None, images: Path | None) -> ScorerPaths:
         """The paths, with the default cache."""
         from hsfiq.model.features.cache import default_root
         from hsfiq.model.scorer.paths import ScorerPaths
 
-        cache = self.cache or default_root()
-        return ScorerPaths(self.checkpoint, self.images, self.weights, cache)
+        return ScorerPaths(checkpoint, images, self.weights, self.cache or default_root())

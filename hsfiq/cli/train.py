@@ -11,13 +11,8 @@ import typer
 
 from hsfiq.cli import preference
 from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires
-from hsfiq.cli.scorer_options import (
-    CacheOption,
-    DeviceOption,
-    ScorerOptions,
-    WeightsOption,
-    images_option,
-)
+from hsfiq.cli.option_groups import with_option_groups
+from hsfiq.cli.scorer_options import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
@@ -28,7 +23,9 @@ DRAWN = "drawn"
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: hsfiq train cirqrs-fashioniq --data drawn --out runs/drawn")(train)
+    app.command(epilog="Example: hsfiq train cirqrs-fashioniq --data drawn --out runs/drawn")(
+        with_option_groups(train)
+    )
 
 
 def train(
@@ -61,7 +58,11 @@ def train(
         Path | None, typer.Option(metavar="DIR", help="The release that preference trains on.")
     ] = None,
     images: Annotated[Path | None, images_option("in --data's folder")] = None,
-    weights: WeightsOption = None,
+    *,
+    options: ScorerOptions,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Run the image encoder at every step instead.")
+    ] = False,
     values: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,21 +73,23 @@ def train(
         int | None,
         typer.Option(metavar="N", min=20, help="About N triplets only, for a trial run."),
     ] = None,
-    cache: CacheOption = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Run the image encoder at every step instead.")
-    ] = False,
-    device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a scorer; `torchrun -m hsfiq train ...` shares the work among processes."""
-    if cache is not None and no_cache:
+    if options.cache is not None and no_cache:
         raise UnreadableInput("--cache", "does not go with --no-cache", "leave one out")
-    options = ScorerOptions(init, images, weights, cache, device)
     if recipe == preference.NAME:
-        changed = pairs_of(values or [])
         preference.retrain_scorer(
-            release, out, data, changed, limit, options, no_cache=no_cache, as_json=as_json
+            release,
+            init,
+            out,
+            data,
+            images,
+            pairs_of(values or []),
+            limit,
+            options,
+            no_cache=no_cache,
+            as_json=as_json,
         )
         return
     data = required_data(recipe, data, release)
@@ -99,7 +102,7 @@ def train(
         from hsfiq.model.runtime.distributed import join_processes
         from hsfiq.model.training.run import run
 
-    with join_processes(device) as distributed:
+    with join_processes(options.device) as distributed:
         # Only the first process prints.
         echo: Callable[[str], None] = (
             partial(typer.echo, err=True) if distributed.is_first else lambda _: None
@@ -112,9 +115,8 @@ def train(
         for line in missing_lines(triplets):
             echo(line)
         with TrainingBar(chosen.epochs, echo, is_visible=distributed.is_first) as bar:
-            checkpoint = run(
-                chosen, triplets, out, options.paths(), distributed, bar, cached=not no_cache
-            )
+            paths = options.paths(init, images)
+            checkpoint = run(chosen, triplets, out, paths, distributed, bar, cached=not no_cache)
         if distributed.is_first:
             result = summary(checkpoint)
             print_result(result, as_text(result), as_json=as_json)
