@@ -36,8 +36,8 @@ node_modules/.installed: package.json package-lock.json
 demo: $(VENV)/.annotate  ## Serve a ready study at http://127.0.0.1:7860
 	$(BIN)/hsfiq demo $(ARGS)
 
-# A module's tests run in one worker, which makes their shared fixtures once.
-PARALLEL := --numprocesses auto --dist loadscope --no-loadscope-reorder
+# Groups of tests run in one worker each, which makes their shared fixtures once (tests/conftest.py).
+PARALLEL := --numprocesses auto --dist loadgroup --no-loadscope-reorder
 
 test: $(VENV)/.test  ## Run the test suite
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)

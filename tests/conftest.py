@@ -24,10 +24,17 @@ SHARED_VARIABLE = "HSFIQ_SHARED"
 os.environ["OMP_NUM_THREADS"] = "1"
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put modules with slow tests first, so that no worker is left alone with one at the end."""
+    """Run a module's tests in one worker, and start with the modules that have slow tests.
+
+    Modules that share expensive fixtures name one group: `pytest.mark.xdist_group("...")`.
+    """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(ROOT).as_posix()))
 
 
 def do_without(reason: str) -> NoReturn:

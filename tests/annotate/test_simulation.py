@@ -40,8 +40,6 @@ from tests.annotate.served_studies import Place, Server, ThreadServer, newcomer,
 PEOPLE, SIZE = 3, 4
 EVERYTHING = PEOPLE * SIZE
 
-pytestmark = pytest.mark.xdist_group("simulated")  # what is seen once is known for all tests
-
 
 @pytest.fixture(scope="session")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, dict[int, DrawnTriplet]]:

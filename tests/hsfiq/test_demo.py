@@ -36,9 +36,6 @@ from hsfiq.drawn.triplets import SPLITS, Split, target_split
 from hsfiq.releases import Filters, Release, build
 from tests.hsfiq.samples import dump, hsfiq
 
-ONE_WORKER = pytest.mark.xdist_group("answered")
-"""The answered study is made once."""
-
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +208,6 @@ def test_the_number_of_answers_is_exact(database: Database, tmp_path: Path, n_an
     assert study_of(database).status == "closed"
 
 
-@ONE_WORKER
 def test_five_hundred_answers_are_ten_complete_participants(answered: Database) -> None:
     assert count(answered, Response) == 500
     assert count(answered, Participant) == 10
@@ -241,7 +237,6 @@ def test_a_seed_gives_the_same_rows_on_any_database(database: Database, tmp_path
     other_seed.close()
 
 
-@ONE_WORKER
 def test_simulated_studies_are_marked(answered: Database) -> None:
     study = study_of(answered)
     assert study.origin == "simulated"
@@ -251,7 +246,6 @@ def test_simulated_studies_are_marked(answered: Database) -> None:
     assert "simulated" in files["README.md"].decode()
 
 
-@ONE_WORKER
 def test_the_annotators_side_bias_shows(answered: Database) -> None:
     """They favour set 1, as the published annotators do: 0.54 of their answers.
 
@@ -263,7 +257,6 @@ def test_the_annotators_side_bias_shows(answered: Database) -> None:
     assert 0.50 < preferred[1] / 500 < 0.61
 
 
-@ONE_WORKER
 def test_better_systems_are_preferred(answered: Database) -> None:
     """Nothing but the catalogue's attributes tells the annotators which system is good."""
     wins: Counter[str] = Counter()
@@ -281,7 +274,6 @@ def test_better_systems_are_preferred(answered: Database) -> None:
     assert max(n_shown.values()) - min(n_shown.values()) < 50
 
 
-@ONE_WORKER
 def test_simulated_answers_are_stored_like_those_of_people(answered: Database) -> None:
     with answered.reading() as session:
         checks = session.scalars(select(CheckAnswer)).all()
@@ -302,7 +294,6 @@ def test_simulated_answers_are_stored_like_those_of_people(answered: Database) -
     assert 0 < sum(row.irrelevant for row in rows) < 150
 
 
-@ONE_WORKER
 def test_each_query_has_two_systems_and_a_truth(answered: Database) -> None:
     with answered.reading() as session:
         names = set(session.scalars(select(System.name)))

@@ -39,9 +39,6 @@ from tests.whole_loop.small_loop import (
 FOLDER = "the team's demo? 50%41"
 """A folder whose name means something else in a shell, and in a database's URL."""
 
-ONE_WORKER = pytest.mark.xdist_group("whole loop")
-"""Tests of the one small loop, which one worker runs once."""
-
 
 @dataclass(frozen=True)
 class SmallRun:
@@ -80,7 +77,6 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     return SmallRun(folder, port, process.pid, out)
 
 
-@ONE_WORKER
 @pytest.mark.slow
 def test_each_step_is_announced_with_its_command(small_run: SmallRun) -> None:
     steps = small_loop(small_run.folder, small_run.port)
@@ -95,7 +91,6 @@ def test_each_step_is_announced_with_its_command(small_run: SmallRun) -> None:
     }
 
 
-@ONE_WORKER
 @pytest.mark.slow
 def test_every_acknowledged_answer_arrives(small_run: SmallRun) -> None:
     acknowledged = re.search(
@@ -109,7 +104,6 @@ def test_every_acknowledged_answer_arrives(small_run: SmallRun) -> None:
     assert {row["participant_id"] for row in kept} == {f"p{n + 1}" for n in range(PARTICIPANTS)}
 
 
-@ONE_WORKER
 @pytest.mark.slow
 def test_every_output_says_that_it_is_simulated(small_run: SmallRun) -> None:
     database = open_database(database_url(small_run.folder))
@@ -122,7 +116,6 @@ def test_every_output_says_that_it_is_simulated(small_run: SmallRun) -> None:
     assert "All answers are simulated annotators'" in small_run.out
 
 
-@ONE_WORKER
 @pytest.mark.slow
 def test_only_held_out_answers_are_analysed(small_run: SmallRun) -> None:
     from scipy.stats import spearmanr  # `main` does without
@@ -143,7 +136,6 @@ def test_only_held_out_answers_are_analysed(small_run: SmallRun) -> None:
     assert results["metrics"]["recall@5"]["spearman"]["rho"] == pytest.approx(rho, abs=1e-12)
 
 
-@ONE_WORKER
 @pytest.mark.slow
 def test_each_output_names_its_origin(small_run: SmallRun) -> None:
     manifest = read_json(small_run.folder / "release/manifest.json")
@@ -158,7 +150,6 @@ def test_each_output_names_its_origin(small_run: SmallRun) -> None:
         assert provenance["checkpoint_sha256"] == sha256
 
 
-@ONE_WORKER
 @pytest.mark.slow
 def test_the_summary_repeats_the_analysis(small_run: SmallRun) -> None:
     summary = small_run.out.partition("Results")[2]
@@ -187,7 +178,6 @@ def interval(result: Any, form: str) -> str:
     return f" [{low:{form}}, {high:{form}}]"
 
 
-@ONE_WORKER
 @pytest.mark.slow
 def test_the_follow_up_study_has_new_pairs(small_run: SmallRun) -> None:
     held_out = {
@@ -215,7 +205,6 @@ def test_the_follow_up_study_has_new_pairs(small_run: SmallRun) -> None:
     assert chosen_by["scorers"] == [retrained["files"]["scorer"]["sha256"]]
 
 
-@ONE_WORKER
 @pytest.mark.slow
 def test_the_server_has_ended(small_run: SmallRun) -> None:
     assert "the demo is at" in (small_run.folder / "server.log").read_text()
@@ -224,7 +213,6 @@ def test_the_server_has_ended(small_run: SmallRun) -> None:
     assert not Server(address_of(small_run.port), log, Signals()).answers()
 
 
-@ONE_WORKER
 @pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 def test_a_server_that_does_not_start_says_why(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from hsfiq import analysis
 from hsfiq.analysis.reports.cells import cell_text
@@ -19,6 +20,8 @@ from tests.analysis.reports.helpers import (
     with_systems,
 )
 from tests.analysis.studies import Question, make_release
+
+pytestmark = pytest.mark.xdist_group("full report")
 
 
 def test_the_page_is_self_contained(files: dict[str, bytes]) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hsfiq.analysis.reports.document import footnote_letter
 from hsfiq.analysis.reports.latex import escape
 from tests.analysis.reports.helpers import SPECIAL_CHARACTERS, check_latex
+
+pytestmark = pytest.mark.xdist_group("full report")
 
 
 def test_all_tables_are_well_formed(files: dict[str, bytes]) -> None:

@@ -20,6 +20,8 @@ from tests.analysis.reports.helpers import check_page, quick_bootstrap, read_csv
 from tests.analysis.studies import Question, make_release, write_release
 from tests.studies import ROOT
 
+pytestmark = pytest.mark.xdist_group("full report")
+
 
 def numbers(value: object) -> Iterator[float]:
     """All numbers in a JSON value."""

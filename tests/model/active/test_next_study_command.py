@@ -30,7 +30,7 @@ from hsfiq.releases.reader import read_sets
 from tests.model.preference.helpers import QUICK, Answered
 from tests.model.training.helpers import CPU, CommandResult, files_below, hsfiq
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("retrained scorer")]
 
 
 @pytest.fixture(scope="module")

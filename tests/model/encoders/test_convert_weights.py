@@ -32,6 +32,8 @@ from tests.model.encoders.lavis_reference import (
 )
 from tests.model.training.helpers import files_below, hsfiq
 
+pytestmark = pytest.mark.xdist_group("converted weights")
+
 
 @pytest.fixture(scope="module")
 def reference() -> Reference:

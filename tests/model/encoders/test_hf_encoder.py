@@ -27,7 +27,10 @@ from tests.model.encoders.lavis_reference import Reference, references
 from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, Recorder, hsfiq, options
 from tests.model.training.helpers import SMALL as RECIPE
 
-pytestmark = pytest.mark.usefixtures("one_thread", "no_network")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread", "no_network"),
+    pytest.mark.xdist_group("converted weights"),
+]
 
 
 def trained(encoder: nn.Module) -> dict[str, nn.Parameter]:

@@ -22,7 +22,10 @@ from hsfiq.model.encoders.hf.encoder import load
 from hsfiq.model.encoders.registry import build_encoder
 from tests.model.encoders.lavis_reference import Reference, references
 
-pytestmark = pytest.mark.usefixtures("one_thread", "no_network")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread", "no_network"),
+    pytest.mark.xdist_group("converted weights"),
+]
 
 
 # ------------------------------------------------------------------------------------ other ways in

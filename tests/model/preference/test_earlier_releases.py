@@ -15,7 +15,7 @@ from hsfiq.model.checkpoints.lineage import trained_on
 from tests.model.preference.helpers import QUICK, Answered, report_of
 from tests.model.training.helpers import Drawn, files_below, hsfiq, options
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("retrained scorer")]
 
 
 BRIEF = replace(QUICK, epochs=1)

@@ -24,7 +24,7 @@ from hsfiq.model.preference.training_loop import Retraining, set_scores
 from hsfiq.releases.reader import ReleasedSet
 from tests.model.preference.helpers import QUICK, Answered
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("retrained scorer")]
 
 
 def question(name: str, scores: tuple[int, int], preferred: int) -> Question:

@@ -26,7 +26,7 @@ from hsfiq.releases.reader import ReleasedSet
 from tests.model.preference.helpers import QUICK, Answered, report_of, rewrite, rows
 from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, files_below
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("retrained scorer")]
 
 
 # ---------------------------------------------------------------------------------------- the steps

@@ -16,7 +16,7 @@ from hsfiq.model.scorer.loading import load_scorer
 from tests.model.preference.helpers import Answered
 from tests.model.training.helpers import CPU, CommandResult, files_below, hsfiq
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("retrained scorer")]
 
 
 def train(answered: Answered, out: Path, *options: str | Path) -> CommandResult:

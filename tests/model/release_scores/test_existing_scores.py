@@ -32,7 +32,7 @@ from tests.model.release_scores.scored_release import (
 )
 from tests.model.training.helpers import CPU, files_below, hsfiq, is_killed
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("scored release")]
 
 
 # ------------------------------------------------------------------------------------ what is there

@@ -17,7 +17,7 @@ from hsfiq.model.checkpoints import checkpoint as checkpoints
 from tests.model.release_scores.scored_release import Loop, assert_refused, score, set_scores
 from tests.model.training.helpers import files_below
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("scored release")]
 
 
 @pytest.mark.parametrize(
