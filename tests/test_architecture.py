@@ -116,7 +116,7 @@ MODULES = [
 ]
 
 
-def test_no_module_imports_itself_through_others(need: Callable[..., None]) -> None:
+def test_there_are_no_import_cycles(need: Callable[..., None]) -> None:
     need("grimp")
     import grimp
 
@@ -127,12 +127,12 @@ def test_no_module_imports_itself_through_others(need: Callable[..., None]) -> N
     TopologicalSorter(imports).prepare()  # raises CycleError and names the modules
 
 
-def test_no_module_is_long() -> None:
+def test_modules_are_short() -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
     assert {path: n for path, n in lengths.items() if n > MAX_LINES} == {}
 
 
-def test_no_folder_is_crowded() -> None:
+def test_folders_have_few_modules() -> None:
     counts = Counter(path.parent for path in MODULES if path.name != "__init__.py")
     del counts[ROOT / "hsfiq" / "cli"]  # one module for each command
     assert {folder: n for folder, n in counts.items() if n > MAX_MODULES} == {}

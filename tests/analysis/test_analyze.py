@@ -37,7 +37,7 @@ def nulls_without_reason(value: object, path: str = "") -> list[str]:
 
 @few
 @given(studies)
-def test_the_shape_that_other_tools_read(study: list[Question]) -> None:
+def test_the_json_keys_that_other_tools_read(study: list[Question]) -> None:
     small = make_release(study)
     bootstrap = bootstrap_of(small, 50)
     result = strict(analyze(small, [Recall(5), Recall(1)], bootstrap))
@@ -70,12 +70,12 @@ def test_an_empty_release_gives_reasons() -> None:
     assert "no questions" in analysis_text(analysis)
 
 
-def test_one_metric_has_no_other_to_tie() -> None:
+def test_a_single_metric_has_no_given_tie() -> None:
     result = strict(analyze(make_release([Question(1)]), [Recall(5), Recall(5)]))
     assert "given_tie" not in result["metrics"]["recall@5"]["preference_rate"]
 
 
-def test_no_metric_is_no_error() -> None:
+def test_no_metric_is_not_an_error() -> None:
     assert strict(analyze(make_release([Question(1)]), []))["metrics"] == {}
 
 
@@ -91,7 +91,7 @@ def test_simulated_answers_say_so() -> None:
         assert ("SIMULATED" in analysis_text(analysis)) is simulated
 
 
-def test_pairs_chosen_for_a_scorer_are_no_random_sample() -> None:
+def test_pairs_chosen_for_a_scorer_are_noted() -> None:
     release = make_release([Question(1), Question(2)])
     assert analyze(release, [Recall(5)], bootstrap_of(release, 5)).notes == ()
     chosen = replace(release, is_chosen=True)
@@ -135,7 +135,7 @@ def simulate(rng: np.random.Generator, n_participants: int, n_questions: int) ->
     return study
 
 
-def test_a_whole_study_of_6100_sets() -> None:
+def test_a_complete_study_of_6100_sets() -> None:
     release = make_release(simulate(np.random.default_rng(8), 61, 50), folder=Path("whole"))
     analysis = analyze(release, [Recall(5)])
     result = strict(analysis)

@@ -94,7 +94,7 @@ def test_the_intervals_resample_participants(analysis: Analysis) -> None:
         assert (rate.ci.low, rate.ci.high) == pytest.approx(ends, abs=0.004)
 
 
-def test_position_bias_beyond_single_people(analysis: Analysis) -> None:
+def test_position_bias_is_significant_over_participants(analysis: Analysis) -> None:
     bias = analysis.position_bias
     assert bias.ci is not None
     assert bias.ci.low > 0.5

@@ -29,7 +29,7 @@ def tokens_in(question: dict[str, Any]) -> set[str]:
     return {image["token"] for image in images} | set(question["next_images"])
 
 
-def test_a_whole_run_gives_nothing_away(annotator: TestClient) -> None:
+def test_a_complete_participation_reveals_no_system(annotator: TestClient) -> None:
     texts = [annotator.get(path).text for path in ("/", "/study/config")]
     current_view = opening(annotator)["view"]
     while current_view["step"] != "done":
@@ -67,7 +67,7 @@ def test_the_next_images_are_those_of_the_next_question(annotator: TestClient) -
     assert set(current_view["next_images"]) == {image["token"] for image in images}
 
 
-def test_the_opening_names_nobody(annotator: TestClient) -> None:
+def test_the_initial_data_name_no_participant(annotator: TestClient) -> None:
     config = annotator.get("/study/config").json()
     assert config.get("username", "participant") == "participant"
     study = opening(annotator)["study"]

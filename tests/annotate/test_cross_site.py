@@ -106,7 +106,7 @@ def test_a_participants_requests_from_another_site_are_refused(
     assert stored(database) == []
 
 
-def test_own_requests_are_accepted(annotator: TestClient, database: Database) -> None:
+def test_requests_of_the_own_page_are_accepted(annotator: TestClient, database: Database) -> None:
     body = answer_body(view(annotator))
     for headers in OWN_HEADERS:
         assert annotator.post("/submit", json=body, headers=headers).status_code == 200, headers
@@ -114,7 +114,7 @@ def test_own_requests_are_accepted(annotator: TestClient, database: Database) ->
     assert len(stored(database)) == 1
 
 
-def test_a_person_reads_what_happened(new_browser: TestClient) -> None:
+def test_a_browser_is_shown_an_explanation(new_browser: TestClient) -> None:
     headers = {"Accept": "text/html", "Sec-Fetch-Site": "cross-site", "Accept-Language": "ko"}
     answer = new_browser.post("/enrol", data={"study": 1}, headers=headers)
     assert answer.status_code == 403
@@ -220,9 +220,7 @@ def test_a_foreign_page_cannot_replace_a_participants_cookie(
 
 @pytest.mark.browser
 @pytest.mark.parametrize("host", ["127.0.0.1", NOT_TRUSTWORTHY])
-def test_the_own_welcome_page_enrols(
-    server: ThreadServer, context: BrowserContext, host: str
-) -> None:
+def test_the_welcome_page_enrols(server: ThreadServer, context: BrowserContext, host: str) -> None:
     """Also where browsers tell the server nothing but the form's origin."""
     page = context.new_page()
     page.goto(f"http://{host}:{urlsplit(server.url).port}/")

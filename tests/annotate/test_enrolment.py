@@ -111,7 +111,7 @@ def test_an_invalid_link(new_browser: TestClient, token: str) -> None:
     assert "script>" not in answer.text
 
 
-def test_an_invited_person_who_is_too_late(visit: Visit, place: Place) -> None:
+def test_an_invited_participant_who_is_too_late(visit: Visit, place: Place) -> None:
     client, database = visit(recruitment={"mode": "invitation", **CODE})
     token = newcomer(place, is_ready=False)
     for status, message in (("paused", "come back later"), ("closed", "C1&lt;2&gt;3")):
@@ -137,7 +137,7 @@ def test_the_same_prolific_link_twice_makes_one_participant(visit: Visit) -> Non
     assert (participant.source, participant.external_id) == ("prolific", PERSON)
 
 
-def test_only_the_persons_id_is_stored(visit: Visit, place: Place) -> None:
+def test_only_the_platform_id_is_stored(visit: Visit, place: Place) -> None:
     client, database = visit(recruitment={"mode": "mturk"})
     assert client.get("/start", params=MTURK).status_code == 303
     assert the_participant(database).external_id == MTURK["workerId"]
@@ -147,7 +147,7 @@ def test_only_the_persons_id_is_stored(visit: Visit, place: Place) -> None:
     assert MTURK["hitId"].encode() not in content
 
 
-def test_a_preview_enrols_nobody(visit: Visit) -> None:
+def test_a_preview_enrols_no_participant(visit: Visit) -> None:
     client, database = visit(recruitment={"mode": "mturk"})
     preview = MTURK | {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"}
     for parameters in (preview, {"assignmentId": preview["assignmentId"], "hitId": "x"}):
@@ -169,13 +169,13 @@ def test_a_preview_enrols_nobody(visit: Visit) -> None:
     {"PROLIFIC_PID": PERSON, "SESSION_ID": "../x"},
     {"workerId": "A1", "hitId": "\N{DRESS}"},
 ], ids=str)  # fmt: skip
-def test_an_id_of_the_wrong_form_is_refused(visit: Visit, parameters: dict[str, str]) -> None:
+def test_a_malformed_platform_id_is_refused(visit: Visit, parameters: dict[str, str]) -> None:
     client, database = visit(recruitment={"mode": "prolific"})
     assert client.get("/start", params=parameters).status_code == 400
     assert count(database) == 0
 
 
-def test_a_platforms_link_opens_only_its_own_studies(visit: Visit) -> None:
+def test_a_platform_link_opens_only_studies_of_that_platform(visit: Visit) -> None:
     client, database = visit(recruitment={"mode": "prolific"})
     assert client.get("/start", params=MTURK).status_code == 404
     assert client.get("/start", params=PROLIFIC | {"study": "other"}).status_code == 404
@@ -478,7 +478,7 @@ def test_every_language_has_every_text() -> None:
         assert all(str(text).strip() for part in texts(language).values() for text in part.values())
 
 
-def test_the_anchors_are_the_papers() -> None:
+def test_the_anchors_are_those_of_the_papers() -> None:
     assert texts("en")["page"]["anchors"] == [
         "Does not match at all",
         "Does not match",

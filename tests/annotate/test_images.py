@@ -98,7 +98,7 @@ def test_a_truncated_image(tmp_path: Path, folder: Path) -> None:
     assert WebCopies(folder).of(source, "thumbnail") is None
 
 
-def test_without_a_folder_to_write_in(tmp_path: Path) -> None:
+def test_without_a_writable_folder(tmp_path: Path) -> None:
     source = tmp_path / "source.png"
     Picture.new("RGB", (30, 40), "red").save(source)
     blocked = tmp_path / "file"

@@ -114,7 +114,7 @@ def test_from_the_link_to_the_code_by_keyboard_alone(
         ]
 
 
-def test_to_decline(server: ThreadServer, open_page: OpenPage) -> None:
+def test_declining(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server, is_ready=False)
     tab_to(page, ".decline")
     press(page, "Space")
@@ -125,7 +125,7 @@ def test_to_decline(server: ThreadServer, open_page: OpenPage) -> None:
     expect(page.get_by_role("dialog", name=TEXT["guidelines"])).to_be_visible()
 
 
-def test_a_held_key_is_one_press(server: ThreadServer, open_page: OpenPage) -> None:
+def test_holding_a_key_counts_as_one_press(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server, is_ready=False)
     tab_to(page, ".agree")
     guidelines = page.get_by_role("dialog", name=TEXT["guidelines"])
@@ -175,7 +175,9 @@ def test_a_press_while_offline_loses_nothing(server: ThreadServer, open_page: Op
     assert [(row.score_1, row.revision) for row in rows(server.place)] == [(4, 1)]
 
 
-def test_a_lost_acknowledgement_is_no_second_row(server: ThreadServer, open_page: OpenPage) -> None:
+def test_a_lost_acknowledgement_makes_no_second_row(
+    server: ThreadServer, open_page: OpenPage
+) -> None:
     page = open_page(server)
     expect_step(page, "question", "1 / 6")
 
@@ -191,7 +193,9 @@ def test_a_lost_acknowledgement_is_no_second_row(server: ThreadServer, open_page
     assert [row.revision for row in rows(server.place)] == [1]
 
 
-def test_a_question_that_went_to_somebody_else(server: ThreadServer, open_page: OpenPage) -> None:
+def test_a_question_reassigned_to_another_participant(
+    server: ThreadServer, open_page: OpenPage
+) -> None:
     page = open_page(server)
     expect_step(page, "question", "1 / 6")
     with server.database.writing() as session:
@@ -255,7 +259,7 @@ def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: 
     assert rows(place)[1].reason == hostile
 
 
-def test_it_speaks_korean(place: Place, serve: Serve, open_page: OpenPage) -> None:
+def test_a_korean_study_is_shown_in_korean(place: Place, serve: Serve, open_page: OpenPage) -> None:
     make_study(place, presentation={"language": "ko"}).close()
     page = open_page(serve(place))
     expect(page.locator(".set").nth(0)).to_contain_text("보통 정도로 일치함")
@@ -269,7 +273,7 @@ def test_it_speaks_korean(place: Place, serve: Serve, open_page: OpenPage) -> No
     )
 
 
-def test_all_images_of_the_next_question_are_there_before_next(
+def test_images_of_the_next_question_are_loaded_in_advance(
     server: ThreadServer, open_page: OpenPage
 ) -> None:
     page = open_page(server)
@@ -291,7 +295,7 @@ def test_all_images_of_the_next_question_are_there_before_next(
     assert not fetched & tokens
 
 
-def test_a_phone_goes_the_whole_way_by_thumb(server: ThreadServer, open_page: OpenPage) -> None:
+def test_a_study_can_be_completed_on_a_phone(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server, 390, 844, is_ready=False, has_touch=True, is_mobile=True)
     page.locator(".agree").tap()
     page.locator(".guidelines .close").tap()

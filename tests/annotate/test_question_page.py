@@ -46,7 +46,7 @@ def test_an_answer_by_mouse_reaches_the_database(server: ThreadServer, open_page
     assert row.active_seconds > 0
 
 
-def test_it_goes_on_after_the_server_was_killed(
+def test_the_page_continues_after_the_server_was_killed(
     process_server: Server, open_page: OpenPage
 ) -> None:
     server = process_server
@@ -80,7 +80,7 @@ def test_a_reload_keeps_the_place_and_the_draft(server: ThreadServer, open_page:
     assert len(rows(server)) == 1
 
 
-def test_what_is_missing_is_said(server: ThreadServer, open_page: OpenPage) -> None:
+def test_missing_inputs_are_named(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     expect(page.locator(".next")).to_have_attribute("aria-disabled", "true")
     press(page, "4", "Enter")
@@ -94,7 +94,7 @@ def test_what_is_missing_is_said(server: ThreadServer, open_page: OpenPage) -> N
     assert rows(server) == []
 
 
-def test_keys_do_nothing_while_writing_repeating_or_held_with_ctrl(
+def test_keys_are_ignored_while_typing_repeating_or_with_ctrl(
     server: ThreadServer, open_page: OpenPage
 ) -> None:
     page = open_page(server)
@@ -113,7 +113,7 @@ def test_keys_do_nothing_while_writing_repeating_or_held_with_ctrl(
     assert len(rows(server)) == 1
 
 
-def test_a_double_click_on_next_is_one_answer(server: ThreadServer, open_page: OpenPage) -> None:
+def test_a_double_click_on_next_submits_once(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     press(page, "4", "Shift+Digit2", "q")
     page.locator(".next").dblclick()
@@ -227,7 +227,7 @@ def test_the_fullest_page_fits_a_desktop(
     )
 
 
-def test_the_boxes_stay_where_they_are(server: ThreadServer, open_page: OpenPage) -> None:
+def test_the_layout_does_not_move(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     boxes = "[...document.querySelectorAll('.frame, .option, .button')]"
     places = f"{boxes}.map((box) => box.getBoundingClientRect().top)"

@@ -8,7 +8,9 @@ from hsfiq.cli import run
 from tests.annotate.served_studies import Place
 
 
-def test_a_taken_port_is_one_line(copied: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_taken_port_is_reported_in_one_line(
+    copied: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -19,7 +21,7 @@ def test_a_taken_port_is_one_line(copied: Place, capsys: pytest.CaptureFixture[s
     assert len(lines) == 2  # the other says where it is going to be
 
 
-def test_an_address_of_another_machine_is_one_line(
+def test_an_address_of_another_machine_is_reported_in_one_line(
     copied: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["serve", "--host", "192.0.2.1", "--database", copied.url]) == 2

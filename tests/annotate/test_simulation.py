@@ -172,7 +172,7 @@ def test_a_complete_study_is_answered(address: str, study: Database) -> None:
     assert b"simulated annotators" in release.files["README.md"]
 
 
-def test_the_same_seed_gives_the_same_answers_however_many_answer_at_once(
+def test_answers_depend_on_the_seed_and_not_on_concurrency(
     drawn: tuple[Place, dict[int, DrawnTriplet]],
     tmp_path: Path,
     serve: Callable[[Place], ThreadServer],
@@ -212,9 +212,7 @@ def test_an_annotator_without_noise_or_bias_prefers_the_better_set(
 # ---------------------------------------------------------------------------- ways in, and back in
 
 
-def test_personal_links_are_followed_and_can_be_followed_again(
-    address: str, study: Database
-) -> None:
+def test_personal_links_can_be_used_repeatedly(address: str, study: Database) -> None:
     links = invited(study, address, 2)
     code, result, _ = simulate(*links)
     assert (code, result["answered"], result["finished"]) == (0, 2 * SIZE, 2)
@@ -337,7 +335,7 @@ def test_the_welcome_page_says_that_a_study_is_simulated(
     client.close()
 
 
-def test_a_study_for_people_is_not_answered(for_people: Database, address: str) -> None:
+def test_a_study_for_people_is_refused(for_people: Database, address: str) -> None:
     code, _, err = simulate("--participants", 2, address)
     assert (code, count(for_people, Participant)) == (2, 0)
     assert f"{address}: the study is for people; make one with" in err
@@ -422,7 +420,7 @@ def test_a_question_with_a_missing_image_is_skipped(
         ([], "URL"),
     ],
 )
-def test_wrong_usage_is_one_line(arguments: list[str], message: str) -> None:
+def test_wrong_usage_is_reported_in_one_line(arguments: list[str], message: str) -> None:
     code, _, err = simulate(*arguments)
     assert code == 2
     assert message in err

@@ -65,7 +65,7 @@ def test_an_answer_is_stored_as_a_row(annotator: TestClient, database: Database)
     assert row.served_at <= row.submitted_at
 
 
-def test_the_same_submit_twice_is_one_row(annotator: TestClient, database: Database) -> None:
+def test_the_same_submit_twice_stores_one_row(annotator: TestClient, database: Database) -> None:
     body = answer_body(view(annotator))
     first, second = (annotator.post("/submit", json=body).json() for _ in range(2))
     assert first == second
@@ -182,7 +182,7 @@ def test_a_reason_of_10000_emoji_fits(annotator: TestClient, database: Database)
 # ----------------------------------------------------------------------------------- times
 
 
-def test_no_time_is_longer_than_the_wall_time(annotator: TestClient, database: Database) -> None:
+def test_times_are_limited_to_the_wall_time(annotator: TestClient, database: Database) -> None:
     current_view = view(annotator)
     with database.writing() as session:
         served = datetime.now(UTC) - timedelta(seconds=60)
@@ -232,7 +232,7 @@ def test_a_paused_or_closed_study_refuses_answers(
     assert annotator.post("/submit", json=answer_body(current_view)).status_code == 200
 
 
-def test_a_finished_participant_sees_the_thanks_in_a_closed_study(
+def test_a_finished_participant_of_a_closed_study_is_thanked(
     annotator: TestClient, database: Database
 ) -> None:
     answer_until(annotator, "done")

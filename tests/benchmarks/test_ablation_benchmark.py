@@ -47,7 +47,7 @@ def set_up_worker() -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_complete_benchmark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(ablation, "STRATEGIES", ("corpus", "qure"))
     monkeypatch.setattr(ablation, "one_thread", set_up_worker)
     plan = Plan(seeds=1, limit=40, epochs=5, answers=100, sizes=())

@@ -21,7 +21,7 @@ def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agreement, "RESAMPLES", RESAMPLES)
 
 
-def test_the_whole_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_complete_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agreement, "hsfiq", run_command)
     monkeypatch.setattr(study, "GARMENTS_PER_CATEGORY", 40)
     options = ("--limit", "60", "--set", "epochs=5")

@@ -9,7 +9,9 @@ import pytest
 from benchmarks import lavis_venv, train_step
 
 
-def test_a_folder_for_each_set_of_versions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_set_of_versions_has_its_own_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("HSFIQ_LAVIS", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     known = lavis_venv.folder()

@@ -13,7 +13,7 @@ def test_the_reference_is_up_to_date() -> None:
     assert committed == reference(), "run `make docs`"
 
 
-def test_it_is_the_same_on_every_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reference_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     before = reference()
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("TERM", "xterm-256color")

@@ -52,7 +52,7 @@ def test_a_new_file_replaces_the_old_file(path: Path) -> None:
 @pytest.mark.parametrize(
     ("patch", "content"), [(BEFORE_RENAMING, b"old"), (AFTER_RENAMING, b"new")], ids=["old", "new"]
 )
-def test_killed_around_the_renaming(patch: str, content: bytes, path: Path) -> None:
+def test_killed_before_or_after_renaming(patch: str, content: bytes, path: Path) -> None:
     command = [sys.executable, "-c", KILLED.format(patch=patch), str(path)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert path.read_bytes() == content
@@ -62,7 +62,7 @@ def test_killed_around_the_renaming(patch: str, content: bytes, path: Path) -> N
     assert path.read_bytes() == b"newer"
 
 
-def test_on_the_disk_before_it_is_renamed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_synced_before_it_is_renamed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sync, rename, steps = whole_files.sync, Path.replace, []
 
     def recorded_sync(synced: Path) -> None:
@@ -79,7 +79,7 @@ def test_on_the_disk_before_it_is_renamed(path: Path, monkeypatch: pytest.Monkey
     assert steps == [f".it.json-{os.getpid()}.draft", "renamed", path.parent.name]
 
 
-def test_a_full_disk_leaves_the_old_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 

@@ -93,7 +93,7 @@ def test_results_on_stdout_and_everything_else_on_stderr(need: Callable[..., Non
     assert analysed.result["release"]["n_questions"] == 4
 
 
-def test_results_for_people() -> None:
+def test_text_results() -> None:
     hsfiq("import", "hpfiq", HPFIQ)
     assert hsfiq("study", "list").out == (
         "hpfiq: closed, imported, 5 of 5 questions answered by 2 participants\n"

@@ -122,7 +122,7 @@ def test_pictures_keep_their_proportions_and_are_not_cropped(
 
 @settings(max_examples=25, deadline=None)
 @given(k=st.integers(1, 30), lengths=st.lists(st.integers(1, 40), max_size=4))
-def test_cells_of_one_size_in_one_grid(k: int, lengths: list[int]) -> None:
+def test_cells_have_one_size_and_one_grid(k: int, lengths: list[int]) -> None:
     rows = [SheetRow(f"s{n}", tuple(f"i{i}" for i in range(n))) for n in lengths]
     sheet = draw_sheet(QUERY, rows, k, lambda _: None)
     sizes = {(c.box[2] - c.box[0], c.box[3] - c.box[1]) for c in sheet.cells}
@@ -302,7 +302,7 @@ def test_from_a_database_without_an_image_folder() -> None:
         (("7", "--split", "val"), "--split: is for a dataset's folder; name it with --data"),
     ],
 )
-def test_bad_input_is_one_line_and_writes_nothing(
+def test_bad_input_gives_one_line_and_writes_nothing(
     words: tuple[str | Path, ...], message: str, tmp_path: Path
 ) -> None:
     command = hsfiq("show", *words)

@@ -208,7 +208,7 @@ def test_the_number_of_answers_is_exact(database: Database, tmp_path: Path, n_an
     assert study_of(database).status == "closed"
 
 
-def test_five_hundred_answers_are_ten_complete_participants(answered: Database) -> None:
+def test_five_hundred_answers_come_from_ten_complete_participants(answered: Database) -> None:
     assert count(answered, Response) == 500
     assert count(answered, Participant) == 10
     with answered.reading() as session:
@@ -246,7 +246,7 @@ def test_simulated_studies_are_marked(answered: Database) -> None:
     assert "simulated" in files["README.md"].decode()
 
 
-def test_the_annotators_side_bias_shows(answered: Database) -> None:
+def test_the_annotators_side_bias_is_visible(answered: Database) -> None:
     """They favour set 1, as the published annotators do: 0.54 of their answers.
 
     Of 500 answers that share lies within 0.07 of it, three standard errors.
@@ -294,7 +294,7 @@ def test_simulated_answers_are_stored_like_those_of_people(answered: Database) -
     assert 0 < sum(row.irrelevant for row in rows) < 150
 
 
-def test_each_query_has_two_systems_and_a_truth(answered: Database) -> None:
+def test_each_pair_has_two_systems_and_each_query_a_target(answered: Database) -> None:
     with answered.reading() as session:
         names = set(session.scalars(select(System.name)))
         pairs = session.scalars(select(Pair)).all()

@@ -25,7 +25,7 @@ def test_widths_and_required_participants() -> None:
     assert "CIRQRS Tables 2 and 3" in command.result["population"]["source"]
 
 
-def test_for_people() -> None:
+def test_the_text_output_of_power() -> None:
     command = hsfiq("power", *SMALL, "--overlap", "2")
     assert "participants for each question: 2" in command.out
     assert "with 5 questions each, participants needed" in command.out

@@ -33,7 +33,7 @@ def funnel(command: CommandResult, kind: str) -> list[tuple[str, int, int]]:
     return [(step["rule"], step["dropped"], step["left"]) for step in release["funnel"]]
 
 
-def test_unfiltered_it_comes_back_byte_for_byte(shared: Path) -> None:
+def test_the_unfiltered_export_is_byte_identical(shared: Path) -> None:
     assert hsfiq("export", "--release", "hp", "--out", "whole").code == 0
     answers = shared / "data" / "hpfiq" / "hpfiq_users_1_40.json"
     assert Path("whole/hpfiq.json").read_bytes() == answers.read_bytes()
@@ -46,7 +46,7 @@ def test_importing_it_again_changes_nothing(shared: Path) -> None:
     assert dump(Path("hsfiq.db")) == before
 
 
-def test_filtered_19_contradict_and_none_is_flagged() -> None:
+def test_filtering_drops_19_contradictions() -> None:
     command = hsfiq("export", "--filter-invalid", "--out", "filtered", "--json")
     assert funnel(command, "hp")[2:] == [("irrelevant", 0, 2000), ("contradicts", 19, 1981)]
     assert funnel(command, "hs")[2:] == [("irrelevant", 0, 2000)]

@@ -47,7 +47,7 @@ def test_a_study_is_for_simulated_annotators_only_on_request() -> None:
     assert [row["origin"] for row in listed] == ["collected", "simulated"]
 
 
-def test_a_simulated_study_is_run_as_others_are_until_it_is_closed() -> None:
+def test_a_simulated_study_works_like_others_until_it_is_closed() -> None:
     hsfiq("study", "create", "simulated.toml", "--simulated", "--draft")
     for command in ("open", "pause", "open"):
         assert hsfiq("study", command).code == 0

@@ -155,7 +155,7 @@ def test_the_wheel_contains_every_file_of_the_packages(wheel: Path) -> None:
     assert {name for name in packed if ".dist-info" not in name} == sources
 
 
-def test_its_extras_are_the_documented_ones(wheel: Path) -> None:
+def test_the_extras_of_the_wheel_are_documented(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"hsfiq-{__version__}.dist-info/METADATA").decode()
     extras = {
@@ -211,7 +211,7 @@ def test_every_step_works_beside_unrelated_packages(installed: Installed) -> Non
     assert output.startswith("hpfiq: closed, imported, 3 of 3 questions")
 
 
-def test_python_m_hsfiq_works_there_too(installed: Installed, target: Path) -> None:
+def test_python_m_hsfiq_works_beside_unrelated_packages(installed: Installed, target: Path) -> None:
     module = (sys.executable, "-m", "hsfiq")
     folder = installed.folder
     succeed(*module, "import", "hpfiq", "published.json", cwd=folder, path=target)
@@ -219,7 +219,7 @@ def test_python_m_hsfiq_works_there_too(installed: Installed, target: Path) -> N
     succeed(*module, "analyze", "hp", "--metric", "recall@5", cwd=folder, path=target)
 
 
-def test_what_runs_there_is_the_installed_wheel(installed: Installed, target: Path) -> None:
+def test_the_installed_wheel_is_what_runs(installed: Installed, target: Path) -> None:
     code = "import hsfiq.db.schema as d; print(d.__file__); print(d.migrations_folder())"
     printed = succeed(sys.executable, "-P", "-c", code, cwd=installed.folder, path=target)
     assert printed.splitlines() == [
@@ -253,7 +253,7 @@ def core(bare: Path, tmp_path: Path) -> Installed:
     return Installed(bare / "hsfiq", folder_with_unrelated_packages(tmp_path / "theirs"))
 
 
-def test_the_core_is_small(bare: Path, tmp_path: Path) -> None:
+def test_the_core_installs_few_packages(bare: Path, tmp_path: Path) -> None:
     code = (
         "from importlib.metadata import distributions; "
         "print(*sorted(d.name.lower() for d in distributions()))"

@@ -20,7 +20,7 @@ from tests.lavis.small_blip2 import CLIP, TEXTS, WHOLE, loss, write_weights
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 
-def test_what_goes_in_and_what_comes_out(blip2: Blip2, pixels: Tensor) -> None:
+def test_shapes_of_inputs_and_outputs(blip2: Blip2, pixels: Tensor) -> None:
     encoder: Encoder = blip2
     tokens = encoder.image_tokens(pixels)
     assert tokens.shape == (4, *encoder.tokens_shape) == (4, 10, 24)
@@ -42,7 +42,7 @@ def test_every_vector_has_length_one(blip2: Blip2, pixels: Tensor, dtype: torch.
         assert (vectors * cast_vectors).sum(dim=-1).min() > 0.99
 
 
-def test_tokens_are_those_of_the_image_encoder_alone(blip2: Blip2, pixels: Tensor) -> None:
+def test_tokens_depend_only_on_the_image_encoder(blip2: Blip2, pixels: Tensor) -> None:
     blip2.train()
     with torch.autocast("cpu", torch.bfloat16):
         tokens = blip2.image_tokens(pixels)
@@ -59,14 +59,14 @@ def test_the_text_changes_the_query_and_padding_does_not(blip2: Blip2, pixels: T
     assert torch.allclose(padded[:1], red, atol=1e-6)
 
 
-def test_a_text_is_cut_to_32_words(blip2: Blip2, pixels: Tensor) -> None:
+def test_a_text_is_truncated_to_32_words(blip2: Blip2, pixels: Tensor) -> None:
     tokens = blip2.image_tokens(pixels[:2])
     long = " ".join(["red"] * 30)
     queries = blip2.query(tokens[:1].expand(2, -1, -1), [long, f"{long} blue blue"])
     assert torch.equal(queries[0], queries[1])
 
 
-def test_a_batch_is_its_images_one_by_one(blip2: Blip2, pixels: Tensor) -> None:
+def test_a_batch_equals_its_images_one_by_one(blip2: Blip2, pixels: Tensor) -> None:
     tokens = blip2.image_tokens(pixels)
     queries, images = blip2.query(tokens, TEXTS), blip2.gallery(tokens)
     for row, text in enumerate(TEXTS):
@@ -76,7 +76,7 @@ def test_a_batch_is_its_images_one_by_one(blip2: Blip2, pixels: Tensor) -> None:
         assert torch.allclose(blip2.gallery(single)[0], images[row], atol=1e-5)
 
 
-def test_as_many_texts_as_references(blip2: Blip2, pixels: Tensor) -> None:
+def test_the_numbers_of_texts_and_references_must_be_equal(blip2: Blip2, pixels: Tensor) -> None:
     with pytest.raises(ValueError, match="4 references, but 2 texts"):
         blip2.query(blip2.image_tokens(pixels), TEXTS[:2])
 
@@ -129,7 +129,7 @@ def test_the_query_is_the_mean_of_lavis_multimodal_features(
     assert torch.allclose(blip2.query(blip2.image_tokens(pixels), TEXTS), expected, atol=1e-6)
 
 
-def test_the_whole_state_is_what_lavis_reads(blip2: Blip2, theirs: Blip2Qformer) -> None:
+def test_lavis_reads_the_complete_state(blip2: Blip2, theirs: Blip2Qformer) -> None:
     ours = blip2.lavis.state_dict()
     assert isinstance(theirs.Qformer, BertLMHeadModel)
     assert ours.keys() == theirs.state_dict().keys()
@@ -197,9 +197,7 @@ def test_the_frozen_id_is_the_image_encoders(
     assert from_files(architecture, other_folder).frozen_id() != known
 
 
-def test_one_weight_more_or_less_is_another_frozen_id(
-    architecture: Architecture, weights: Path
-) -> None:
+def test_a_changed_weight_changes_the_frozen_id(architecture: Architecture, weights: Path) -> None:
     known = from_files(architecture, weights).frozen_id()
     tensors = torch.load(weights / architecture.vit_file)
     next(iter(tensors.values())).view(-1)[0] += 0.5

@@ -24,7 +24,7 @@ def lavis(tmp_path: Path) -> Blip2:
     return from_files(SMALL, write_reference(tmp_path / "lavis")).eval()
 
 
-def test_lavis_computes_the_kept_outputs(reference: Reference, lavis: Blip2) -> None:
+def test_lavis_computes_the_stored_outputs(reference: Reference, lavis: Blip2) -> None:
     outputs = computed(lavis, reference.pixels, reference.about["texts"])
     assert outputs.keys() == reference.outputs.keys()
     for name, kept in reference.outputs.items():
@@ -34,7 +34,7 @@ def test_lavis_computes_the_kept_outputs(reference: Reference, lavis: Blip2) -> 
     assert len(reference.pixels) == N_IMAGES
 
 
-def test_they_are_lavis_own_features(reference: Reference, lavis: Blip2) -> None:
+def test_the_outputs_are_lavis_own_features(reference: Reference, lavis: Blip2) -> None:
     texts = [text for text in reference.about["texts"] if len(text) < 100]  # it cuts none
     rows = [reference.about["texts"].index(text) for text in texts]
     pixels = reference.pixels[torch.tensor(rows) % N_IMAGES]
@@ -52,13 +52,13 @@ def test_lavis_reads_the_same_words(reference: Reference, lavis: Blip2) -> None:
     assert max(len(token_ids) for token_ids in ids) == lavis.lavis.max_txt_len
 
 
-def test_the_same_is_frozen_and_the_same_trained(reference: Reference, lavis: Blip2) -> None:
+def test_the_same_parameters_are_frozen_and_trained(reference: Reference, lavis: Blip2) -> None:
     assert lavis.frozen_id() == reference.about["frozen_id"]
     assert trained(lavis) == reference.about["trained"]
     assert lavis.lavis.ln_vision.eps == reference.about["ln_vision_eps"]
 
 
-def test_lavis_state_comes_back_from_transformers_names(lavis: Blip2) -> None:
+def test_lavis_state_round_trips_through_transformers_names(lavis: Blip2) -> None:
     state = lavis.lavis.state_dict()
     converted = to_lavis(to_hf(state, "here"), "there") | lavis_only(state)
     assert converted.keys() == state.keys()

@@ -44,7 +44,7 @@ def test_both_sides_from_one_model(
     assert {side: len(result[side]["seconds"]) for side in result} == {"theirs": 1, "ours": 2}
 
 
-def test_a_side_that_fails_ends_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_on_one_side_ends_both(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as ended:
         stepping.fork(stepping.result_of, None, "ours")
     assert ended.value.code == 1
@@ -59,7 +59,7 @@ def test_all_weights_are_set() -> None:
     assert spread == pytest.approx(stepping.WEIGHT, rel=0.01)
 
 
-def test_the_difference_is_a_share_of_the_whole() -> None:
+def test_the_difference_is_relative_to_all_tensors() -> None:
     ours = {"a": torch.tensor([3.0, 4.0]), "b": torch.tensor([[1e-9]])}
     theirs = {"a": torch.tensor([3.0, 4.5]), "b": torch.tensor([[-1e-9]])}
     assert relative_difference(ours, ours) == 0

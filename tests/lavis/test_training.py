@@ -58,7 +58,7 @@ def train(
     return losses.values
 
 
-def test_the_loop_trains_it_cached_or_not(
+def test_training_is_the_same_with_and_without_the_cache(
     data: TrainingData, architecture: Architecture, weights: Path, tmp_path: Path
 ) -> None:
     losses = []
@@ -77,7 +77,7 @@ def test_the_loop_trains_it_cached_or_not(
     assert losses[0][-1] != losses[0][0]
 
 
-def test_a_stopped_run_goes_on_and_its_checkpoint_loads(
+def test_a_stopped_run_resumes_and_its_checkpoint_loads(
     data: TrainingData, architecture: Architecture, weights: Path, tmp_path: Path
 ) -> None:
     encoder = from_files(architecture, weights)
@@ -107,6 +107,6 @@ def test_a_stopped_run_goes_on_and_its_checkpoint_loads(
         assert parameter.equal(trained_parameters(fresh)[name]), name
 
 
-def test_tensorboard_writes_here_too(tmp_path: Path) -> None:
+def test_tensorboard_works_in_this_environment(tmp_path: Path) -> None:
     board = TensorBoard(tmp_path / "tensorboard")
     board.close()

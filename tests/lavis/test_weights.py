@@ -26,7 +26,7 @@ def complaint(architecture: Architecture, weights: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_missing_files_are_named_with_where_they_are_from(name: str, tmp_path: Path) -> None:
+def test_missing_files_are_named_with_their_source(name: str, tmp_path: Path) -> None:
     (tmp_path / "bert-base-uncased").mkdir()
     (tmp_path / "bert-base-uncased" / "vocab.txt").touch()
     with pytest.raises(UnreadableInput) as error_info:
@@ -41,7 +41,7 @@ def test_missing_files_are_named_with_where_they_are_from(name: str, tmp_path: P
     assert "--weights" in line
 
 
-def test_an_unknown_name_is_answered_with_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_name_lists_the_known_names(tmp_path: Path) -> None:
     with pytest.raises(
         HsfiqError, match="blip2-huge: there are blip2-vitL, blip2-vitg, blip2-coco"
     ):
@@ -58,7 +58,7 @@ def test_the_folder_of_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.999])
 @pytest.mark.parametrize("which", ["checkpoint", "vit_file"])
-def test_a_file_that_is_cut_off(
+def test_a_truncated_file(
     architecture: Architecture, weights: Path, which: str, share: float
 ) -> None:
     file = weights / getattr(architecture, which)
@@ -70,7 +70,7 @@ def test_a_file_that_is_cut_off(
 
 
 @given(content=st.binary(max_size=200))
-def test_whatever_is_not_a_pytorch_file(
+def test_files_that_are_not_pytorch_files(
     content: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = tmp_path_factory.mktemp("anything") / "weights.pth"
@@ -101,7 +101,7 @@ def test_a_checkpoint_with_other_names(architecture: Architecture, weights: Path
     assert "and has module.query_tokens, " in line
 
 
-def test_the_image_encoder_of_the_other_kind(architecture: Architecture, weights: Path) -> None:
+def test_an_image_encoder_without_a_tensor(architecture: Architecture, weights: Path) -> None:
     file = weights / architecture.vit_file
     change(file, lambda tensors: tensors.pop(next(iter(tensors))))
     assert complaint(architecture, weights).startswith(f"{file}: lacks ")
@@ -115,7 +115,7 @@ def test_a_tensor_of_another_shape(architecture: Architecture, weights: Path) ->
 
 
 @pytest.mark.parametrize("content", [{}, {"model": 3}, {"model": {"temp": "0.07"}}, [1, 2]])
-def test_a_file_of_something_else(
+def test_a_pytorch_file_without_tensors(
     architecture: Architecture, weights: Path, content: object
 ) -> None:
     file = weights / architecture.checkpoint
@@ -124,7 +124,9 @@ def test_a_file_of_something_else(
     assert line == f"{file}: holds no tensors by name under the key 'model'"
 
 
-def test_what_no_score_depends_on_may_be_missing(architecture: Architecture, weights: Path) -> None:
+def test_tensors_that_no_score_depends_on_may_be_missing(
+    architecture: Architecture, weights: Path
+) -> None:
     def strip(tensors: dict[str, torch.Tensor]) -> None:
         for name in [n for n in tensors if n.startswith(("itm_head", "Qformer.cls", "temp"))]:
             del tensors[name]
@@ -134,7 +136,7 @@ def test_what_no_score_depends_on_may_be_missing(architecture: Architecture, wei
     assert from_files(architecture, weights).temperature.item() == pytest.approx(0.07)
 
 
-def test_words_and_sizes_that_are_not_berts(weights: Path, architecture: Architecture) -> None:
+def test_invalid_vocabularies_and_bert_configs(weights: Path, architecture: Architecture) -> None:
     vocabulary, config = (weights / "bert-base-uncased" / n for n in ("vocab.txt", "config.json"))
     words = vocabulary.read_text()
     vocabulary.write_text(words.replace("[UNK]\n", ""))

@@ -55,7 +55,7 @@ def test_a_killed_server_is_noticed(tmp_path: Path, capfd: pytest.CaptureFixture
 
 
 @pytest.mark.usefixtures("patient")
-def test_another_program_at_the_address_is_not_taken_for_the_study(
+def test_another_program_at_the_address_is_detected(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     port = free_port()
@@ -88,7 +88,7 @@ def test_a_terminated_loop_leaves_no_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_further_signals_do_not_keep_processes_from_being_ended(
+def test_further_signals_do_not_interrupt_the_shutdown(
     first: signal.Signals, tmp_path: Path
 ) -> None:
     log = tmp_path / "out.txt"
@@ -127,7 +127,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
-def test_a_signal_that_was_not_heeded_ends_the_block() -> None:
+def test_an_unhandled_signal_ends_the_block() -> None:
     with handled(signal.SIGTERM, signal.SIG_DFL):
         with pytest.raises(KeyboardInterrupt), Signals() as signals:
             os.kill(os.getpid(), signal.SIGTERM)

@@ -15,7 +15,7 @@ from hsfiq.demo.loop import wrap
 @pytest.mark.parametrize(
     "words", [("--answers", "10"), ("--simulated",), ("--participants", "3"), ("--split", "test")]
 )
-def test_options_that_do_not_go_with_it(
+def test_incompatible_options_are_refused(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert_refused(
@@ -26,7 +26,9 @@ def test_options_that_do_not_go_with_it(
     assert not (tmp_path / "demo").exists()
 
 
-def test_a_folder_that_is_not_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_not_empty_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "mine.txt"
     file.touch()
     assert_refused(
@@ -75,7 +77,7 @@ def test_a_missing_package_is_reported_before_any_step(
     assert not (tmp_path / "demo").exists()
 
 
-def test_paths_are_not_broken_into_lines() -> None:
+def test_paths_are_not_wrapped() -> None:
     for path in ("a-folder/with-hyphens" * n for n in range(1, 10)):
         assert path in wrap(f"Some words before it, and then {path} and more.").split()
 

@@ -92,7 +92,7 @@ def test_each_step_is_announced_with_its_command(small_run: SmallRun) -> None:
 
 
 @pytest.mark.slow
-def test_every_acknowledged_answer_arrives(small_run: SmallRun) -> None:
+def test_every_acknowledged_answer_is_stored(small_run: SmallRun) -> None:
     acknowledged = re.search(
         r"(\d+) questions answered, 0 skipped, 0 answers refused", small_run.out
     )

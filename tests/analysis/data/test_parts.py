@@ -114,7 +114,7 @@ def analysed(release: Release, unit: Unit = "participant") -> dict[str, Any]:
     ("part", "unit"),
     [*(("test", unit) for unit in UNITS), ("train", "participant"), ("unused", "triplet")],
 )
-def test_a_part_is_what_filtering_the_tables_leaves(
+def test_a_part_equals_the_filtered_tables(
     folder: Path, tmp_path: Path, part: str, unit: Unit
 ) -> None:
     ours = analysed(take_part(read_release(folder), part), unit)
@@ -128,7 +128,7 @@ def test_a_part_is_what_filtering_the_tables_leaves(
     assert ours["systems"]["systems"][SYSTEM]["own_similarity"]["n"] > 0
 
 
-def test_without_a_part_all_questions_are_taken(folder: Path) -> None:
+def test_without_a_part_all_questions_are_used(folder: Path) -> None:
     result = analysed(read_release(folder))
     assert result["release"]["part"] is None
     assert result["release"]["n_questions"] == result["release"]["n_questions_in_all"] == 48
@@ -298,7 +298,7 @@ def test_a_release_of_the_same_name_may_hold_the_same_answers(
 
 
 @pytest.mark.parametrize("sources", [[SOURCE, FOREIGN], [FOREIGN, SOURCE], [SOURCE, SOURCE]])
-def test_any_release_that_a_scorer_was_retrained_on_counts(
+def test_every_release_that_a_scorer_was_retrained_on_is_checked(
     folder: Path, tmp_path: Path, sources: list[object]
 ) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": sources})

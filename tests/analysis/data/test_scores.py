@@ -75,7 +75,7 @@ def test_ids_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
     assert read_scores(path, release.sets)[IDS[0]] == 3
 
 
-def test_scores_are_read_beside_the_release_and_from_extra_files(tmp_path: Path) -> None:
+def test_scores_are_read_from_the_scores_folder_and_extra_files(tmp_path: Path) -> None:
     folder = tmp_path / "small-hp-1.0.0"
     folder_scores = scores_folder(folder)
     assert folder_scores == tmp_path / "small-hp-1.0.0.scores"

@@ -60,7 +60,7 @@ def as_release(study: SimulatedStudy, overlap: int = 1) -> tuple[Release, list[p
     ],
     ids=["published", "likely", "recall", "worse than nothing"],
 )
-def test_simulated_studies_have_the_populations_figures(population: object) -> None:
+def test_simulated_studies_match_the_population(population: object) -> None:
     assert isinstance(population, type(PUBLISHED))
     study = draw_study(population, calibrate(population, 0), SIZE, 1, np.random.default_rng(7))
     assert study.rhos() == pytest.approx([population.rho] * 2, abs=0.02)
@@ -101,7 +101,7 @@ def test_a_population_is_recovered() -> None:
     assert result.values == ()
 
 
-def test_widths_are_those_of_clustered_intervals() -> None:
+def test_widths_equal_those_of_clustered_intervals() -> None:
     """The width by simulation is the mean width of the intervals that such studies get."""
     expected = power(LIKELY, participants=(30,), questions=(15,), n_studies=150).sizes[0]
     slopes = calibrate(LIKELY, 0)

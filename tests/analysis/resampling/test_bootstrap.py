@@ -55,14 +55,14 @@ def test_weights_of_participants_and_triplets_multiply() -> None:
     assert triplets.n_clusters == 3
 
 
-def test_single_rows_are_drawn_as_often_as_there_are_rows() -> None:
+def test_resampling_rows_draws_as_many_as_there_are() -> None:
     weights = all_weights(Bootstrap.of_rows(ROWS, unit="row", n_resamples=40))
     assert weights.shape == (40, 7)
     assert (weights.sum(axis=1) == 7).all()
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_resamples_are_the_same_at_every_call_and_in_blocks_of_any_size(
+def test_resamples_depend_neither_on_the_call_nor_on_the_block_size(
     unit: Unit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bootstrap = Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=101, seed=3)
@@ -82,7 +82,7 @@ def test_resamples_are_the_same_at_every_call_and_in_blocks_of_any_size(
 
 
 @pytest.mark.parametrize("unit", ["participant", "triplet", "participant-triplet"])
-def test_the_order_of_the_rows_changes_nothing(unit: Unit) -> None:
+def test_the_order_of_the_rows_does_not_matter(unit: Unit) -> None:
     order = [4, 2, 6, 0, 1, 5, 3]
     weights = all_weights(Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=60))
     permuted = ROWS.iloc[order]

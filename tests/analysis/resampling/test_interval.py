@@ -97,6 +97,6 @@ def test_many_clusters_do_not_widen_the_interval() -> None:
     assert tails[1] == pytest.approx(0.0086, abs=1e-3)
 
 
-def test_without_an_interval_the_fields_stay() -> None:
+def test_without_an_interval_the_json_has_the_same_fields() -> None:
     assert with_interval({"rate": 1.0}, None, None) == {"rate": 1.0}
     assert with_interval({"rate": None}, None, "why") == {"rate": None, "reason": "why"}

@@ -75,7 +75,7 @@ def usable(drawn: tuple[Floats, Floats, Floats]) -> list[Floats]:
 
 @few
 @given(tables, st.integers(0, 5))
-def test_cells_equal_the_loop(drawn: tuple[Floats, Floats, Floats], seed: int) -> None:
+def test_swapping_cells_equals_the_loop(drawn: tuple[Floats, Floats, Floats], seed: int) -> None:
     ranks = usable(drawn)
     if not ranks:
         assert grouped_test(*drawn, Swaps(5)).reason is not None
@@ -88,7 +88,7 @@ def test_cells_equal_the_loop(drawn: tuple[Floats, Floats, Floats], seed: int) -
 
 @few
 @given(tables)
-def test_the_difference_is_that_of_scipys_correlations(
+def test_the_difference_equals_scipys_correlations(
     drawn: tuple[Floats, Floats, Floats],
 ) -> None:
     result = grouped_test(*drawn, Swaps(9))
@@ -103,7 +103,7 @@ def test_the_difference_is_that_of_scipys_correlations(
 
 @few
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 4), min_size=3, max_size=15), st.integers(0, 5))
-def test_clusters_equal_swapping_all_their_rows(
+def test_swapping_a_cluster_swaps_all_its_rows(
     rows: list[tuple[int, int, int, int]], seed: int
 ) -> None:
     scores, first, second, names = np.array(rows, dtype=np.float64).T
@@ -121,7 +121,7 @@ def test_clusters_equal_swapping_all_their_rows(
     assert sums.difference() == pytest.approx(gap)
 
 
-def test_all_permutations_are_those_of_scipy() -> None:
+def test_all_permutations_give_scipys_p() -> None:
     rng = np.random.default_rng(2)
     human, metric_a, metric_b = (standard_ranks(rng.normal(size=(1, 8))) for _ in range(3))
 
@@ -153,7 +153,7 @@ def test_invariances(drawn: tuple[Floats, Floats, Floats], seed: int) -> None:
     assert mirror.p == pytest.approx(result.p, nan_ok=True)
 
 
-def test_swaps_are_the_same_at_every_call_and_even() -> None:
+def test_swaps_are_reproducible_and_balanced() -> None:
     swaps = Swaps(3000, seed=5)
     first, second = (np.concatenate(list(swaps.masks(40, 10))) for _ in range(2))
     assert first.shape == (3000, 40, 10)
@@ -163,7 +163,7 @@ def test_swaps_are_the_same_at_every_call_and_even() -> None:
     assert not (first == np.concatenate(list(Swaps(3000, seed=6).masks(40, 10)))).all()
 
 
-def test_equal_metrics_give_p_as_often_as_they_should() -> None:
+def test_p_of_equal_metrics_has_the_nominal_rate() -> None:
     rng = np.random.default_rng(11)
     below = []
     for study in range(300):

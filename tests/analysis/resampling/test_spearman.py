@@ -54,7 +54,7 @@ def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
 
 @few
 @given(tables(), st.sampled_from(UNITS), st.sampled_from([0, 16]), st.sampled_from([0, 1]))
-def test_every_way_equals_scipy_on_the_rows_written_out(
+def test_every_method_equals_scipy_on_repeated_rows(
     table: tuple[pd.DataFrame, np.ndarray, np.ndarray], unit: Unit, worth: int, few_cells: int
 ) -> None:
     rows, x, y = table
@@ -75,7 +75,7 @@ def test_every_way_equals_scipy_on_the_rows_written_out(
 
 @few
 @given(tables())
-def test_weights_of_one_give_the_plain_rho(
+def test_equal_weights_give_the_plain_rho(
     table: tuple[pd.DataFrame, np.ndarray, np.ndarray],
 ) -> None:
     rows, x, y = table
@@ -114,7 +114,7 @@ def test_the_clustered_pair_counts_rows_above_and_below() -> None:
     assert len(form.above) == len(set(zip(codes, y, strict=True)))
 
 
-def test_no_rows_have_no_rho() -> None:
+def test_rho_without_rows_is_undefined() -> None:
     rows = pd.DataFrame({"participant_id": [], "query_id": []})
     empty = np.zeros(0)
     for unit in UNITS:

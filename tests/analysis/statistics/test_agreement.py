@@ -145,7 +145,7 @@ def test_undefined_is_nan_with_its_reason(rows: dict[tuple[int, int], int], reas
     assert result.to_json()["ci"] == [None, None]
 
 
-def test_a_second_judgement_of_the_same_person_does_not_count() -> None:
+def test_a_second_judgement_by_the_same_participant_does_not_count() -> None:
     rows = frame({(0, 0): 1, (1, 0): 1, (0, 2): 2, (1, 2): 3})
     repeated = pd.concat([rows, pd.DataFrame([("p0", 0, 0, 5)], columns=COLUMNS)])
     assert agreement(repeated, "nominal") == agreement(rows, "nominal")
@@ -160,14 +160,14 @@ def binomial_tail(least_hits: int, n: int, p: float) -> float:
 
 
 @pytest.mark.parametrize(("hits", "n"), [(3, 10), (1, 2), (40, 90)])
-def test_the_exact_interval_has_tails_of_a_fortieth(hits: int, n: int) -> None:
+def test_the_exact_interval_has_tails_of_2_5_percent(hits: int, n: int) -> None:
     share = exact_proportion(hits, n)
     assert (share.rate, share.n) == (hits / n, n)
     assert binomial_tail(hits, n, share.ci[0]) == pytest.approx(0.025)
     assert 1 - binomial_tail(hits + 1, n, share.ci[1]) == pytest.approx(0.025)
 
 
-def test_the_exact_interval_at_the_ends() -> None:
+def test_the_exact_interval_at_0_and_1() -> None:
     assert exact_proportion(0, 5).ci[0] == 0
     assert exact_proportion(5, 5).ci[1] == 1
     empty = exact_proportion(0, 0)

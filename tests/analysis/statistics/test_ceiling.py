@@ -19,7 +19,7 @@ judged = st.tuples(st.sampled_from("pqr"), st.sampled_from("xyz"), st.integers(1
 
 @few
 @given(st.lists(judged, max_size=15))
-def test_others_mean_is_the_mean_of_the_others(rows: list[tuple[str, str, int]]) -> None:
+def test_the_mean_of_the_others_excludes_the_participant(rows: list[tuple[str, str, int]]) -> None:
     sets = pd.DataFrame(
         {
             "set_id": [str(place) for place in range(len(rows))],
@@ -40,7 +40,7 @@ def test_others_mean_is_the_mean_of_the_others(rows: list[tuple[str, str, int]])
         assert result[str(place)] == pytest.approx(expected, nan_ok=True)
 
 
-def test_people_beat_a_blind_metric_and_not_the_truth(
+def test_people_beat_an_uninformative_metric_but_not_the_truth(
     overlapping: tuple[Release, pd.Series],
 ) -> None:
     release, utilities = overlapping

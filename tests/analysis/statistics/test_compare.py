@@ -125,7 +125,7 @@ def test_differences_are_those_of_the_single_statistics(
 
 @few
 @given(measured)
-def test_intervals_are_those_of_repeated_rows(
+def test_intervals_equal_those_of_repeated_rows(
     drawn: tuple[list[Question], list[float | None], list[float | None]],
 ) -> None:
     study, *columns = drawn
@@ -161,7 +161,7 @@ def standardised(values: pd.Series[float]) -> pd.Series[float]:
 
 @few
 @given(measured)
-def test_p_is_that_of_exchanging_whole_participants(
+def test_p_exchanges_complete_participants(
     drawn: tuple[list[Question], list[float | None], list[float | None]],
 ) -> None:
     study, *columns = drawn
@@ -288,7 +288,7 @@ def test_a_better_metric_is_detected_and_equal_ones_are_not() -> None:
         assert equal_difference.p == equal_difference.p_holm > 0.05
 
 
-def test_p_is_small_as_often_as_it_should() -> None:
+def test_p_is_small_at_the_nominal_rate() -> None:
     rng = np.random.default_rng(9)
     small = dict.fromkeys(STATISTICS, 0)
     for number in range(60):
@@ -299,7 +299,7 @@ def test_p_is_small_as_often_as_it_should() -> None:
     assert all(4 <= count <= 21 for count in small.values())
 
 
-def test_a_third_metric_changes_p_holm_alone() -> None:
+def test_a_third_metric_changes_only_p_holm() -> None:
     study, values = simulate(np.random.default_rng(10), (0.5, 1.0, 1.0), n_participants=8)
     values["three"].iloc[:100] = np.nan
     release, swaps = make_release(study), Swaps(200)

@@ -61,7 +61,7 @@ def test_invariances(study: list[Question]) -> None:
         assert doubled.n_clusters == result.n_clusters
 
 
-def test_participants_without_a_value_are_no_clusters() -> None:
+def test_participants_without_a_value_are_not_clusters() -> None:
     study = [
         Question(1, scores=(1, 2), values=(1, 2), participant="p1"),
         Question(1, scores=(4, 3), values=(3, 4), participant="p2"),
@@ -113,7 +113,7 @@ def drawn_study(seed: int, n_participants: int, n_questions: int) -> list[Questi
     return study
 
 
-def test_the_interval_is_that_of_the_participants_written_out() -> None:
+def test_the_interval_equals_that_of_repeated_participants() -> None:
     study = drawn_study(1, 12, 6)
     release = make_release(study)
     bootstrap = Bootstrap.of_release(release, n_resamples=150, seed=5)
@@ -140,7 +140,7 @@ def test_the_interval_is_that_of_the_participants_written_out() -> None:
     assert written["ci"] == [result.ci.low, result.ci.high]
 
 
-def test_the_same_answers_by_everyone_twice_change_no_interval() -> None:
+def test_duplicated_answers_do_not_change_the_interval() -> None:
     study = drawn_study(2, 8, 5)
     original, doubled = (
         spearman(release.sets, values_of(answers), bootstrap_of(release, 100))
@@ -157,7 +157,7 @@ def test_the_same_answers_by_everyone_twice_change_no_interval() -> None:
     )
 
 
-def test_one_participant_alone_has_no_interval() -> None:
+def test_a_single_participant_has_no_interval() -> None:
     study = drawn_study(3, 1, 5)
     release = make_release(study)
     result = spearman(release.sets, values_of(study), Bootstrap.of_release(release)).to_json()

@@ -77,7 +77,7 @@ def test_equals_the_definition(study: list[Question]) -> None:
 
 @few
 @given(studies)
-def test_the_bins_together_are_the_symmetric_rate(study: list[Question]) -> None:
+def test_the_bins_add_up_to_the_symmetric_rate(study: list[Question]) -> None:
     rate = preference_rates(make_release(study).preferences, values_of(study)).symmetric
     for margin in (margins_of(study).by_metric, margins_of(study).by_score):
         assert sum(margin_bin.n for margin_bin in margin.bins) == rate.n
@@ -175,7 +175,7 @@ def test_a_metric_with_meaningless_margins_has_no_trend() -> None:
     assert trend.ci.low < 0 < trend.ci.high
 
 
-def test_the_intervals_are_those_of_repeated_participants() -> None:
+def test_the_intervals_equal_those_of_repeated_participants() -> None:
     study = simulate(np.random.default_rng(3), sure=True)
     release = make_release(study)
     bootstrap = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=7)

@@ -129,7 +129,7 @@ def test_invariances(study: list[Question]) -> None:
 
 @few
 @given(studies)
-def test_every_answer_twice_changes_no_share_and_no_interval(study: list[Question]) -> None:
+def test_duplicated_answers_change_neither_share_nor_interval(study: list[Question]) -> None:
     original, doubled_study = accuracies(study), accuracies(study + study)
     for human, result in original.items():
         doubled = doubled_study[human]
@@ -141,7 +141,7 @@ def test_every_answer_twice_changes_no_share_and_no_interval(study: list[Questio
             assert getattr(doubled.ci, end) == pytest.approx(expected, nan_ok=True)
 
 
-def test_the_interval_is_that_of_repeated_participants() -> None:
+def test_the_interval_equals_that_of_repeated_participants() -> None:
     rng = np.random.default_rng(3)
     study = simulate(rng, n_participants=6, n_questions=5, noise=1.0)
     release = make_release(study)

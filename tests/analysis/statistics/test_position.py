@@ -30,7 +30,7 @@ def test_equals_the_definition_and_scipy(answers: list[int]) -> None:
     assert result.p == stats.binomtest(first, first + second, 0.5).pvalue
 
 
-def test_swapping_the_sides_leaves_p() -> None:
+def test_swapping_the_sides_does_not_change_p() -> None:
     first = position_bias(make_release([Question(1)] * 9 + [Question(2)]).preferences)
     second = position_bias(make_release([Question(2)] * 9 + [Question(1)]).preferences)
     assert (first.rate, second.rate) == (0.9, 0.1)
@@ -39,7 +39,7 @@ def test_swapping_the_sides_leaves_p() -> None:
 
 @few
 @given(st.lists(st.integers(-6, 6), min_size=1, max_size=9))
-def test_the_sign_flip_test_equals_going_over_all_patterns(leads: list[int]) -> None:
+def test_the_sign_flip_test_equals_enumerating_all_patterns(leads: list[int]) -> None:
     observed = abs(sum(leads))
     patterns = list(product((-1, 1), repeat=len(leads)))
     hits = sum(
@@ -49,7 +49,7 @@ def test_the_sign_flip_test_equals_going_over_all_patterns(leads: list[int]) -> 
     assert sign_flip_p(np.array(leads)) == pytest.approx(hits / len(patterns), abs=1e-12)
 
 
-def test_with_one_answer_each_the_sign_flip_test_is_the_binomial_one() -> None:
+def test_with_one_answer_each_the_sign_flip_test_is_the_binomial_test() -> None:
     study = [Question(1 if number < 14 else 2, participant=f"p{number}") for number in range(18)]
     result = position_bias(make_release(study).preferences)
     assert result.p_clustered == pytest.approx(result.p)
@@ -65,7 +65,7 @@ def test_one_consistent_participant_is_no_evidence() -> None:
     assert result.ci.reason
 
 
-def test_the_interval_is_that_of_the_participants_written_out() -> None:
+def test_the_interval_equals_that_of_repeated_participants() -> None:
     rng = np.random.default_rng(4)
     study = [
         Question(int(rng.choice([0, 1, 1, 2])), participant=f"p{number % 7}")

@@ -107,7 +107,7 @@ def test_given_tie_equals_the_definition(study: list[Question], k: int) -> None:
 
 @few
 @given(studies)
-def test_swapping_the_sides_gives_the_mirror(study: list[Question]) -> None:
+def test_swapping_the_sides_mirrors_the_rates(study: list[Question]) -> None:
     rates, mirror = rates_of(study), rates_of(swap_sides(study))
     assert figures(mirror.ge) == (rates.ge_swapped.rate, rates.ge_swapped.n)
     assert figures(mirror.gt) == (rates.gt_swapped.rate, rates.gt_swapped.n)
@@ -132,7 +132,7 @@ def test_a_monotone_transform_changes_nothing(study: list[Question]) -> None:
 
 @few
 @given(studies)
-def test_every_answer_twice_changes_no_rate(study: list[Question]) -> None:
+def test_duplicated_answers_do_not_change_a_rate(study: list[Question]) -> None:
     original, doubled = rates_of(study), rates_of(study + study)
     for name in RATES:
         rate: Rate = getattr(original, name)
@@ -176,7 +176,7 @@ def test_no_questions_give_reasons() -> None:
         }
 
 
-def test_the_intervals_are_those_of_the_participants_written_out() -> None:
+def test_the_intervals_equal_those_of_repeated_participants() -> None:
     rng = np.random.default_rng(9)
     study = [
         Question(
@@ -218,7 +218,7 @@ def test_the_intervals_are_those_of_the_participants_written_out() -> None:
         assert rate.to_json()["ci"] == [rate.ci.low, rate.ci.high]
 
 
-def test_a_rate_of_nothing_has_no_interval() -> None:
+def test_an_empty_rate_has_no_interval() -> None:
     release = make_release([Question(preferred=1, participant=f"p{number}") for number in range(4)])
     values = pd.Series(1.0, index=release.sets["set_id"])
     rates = preference_rates(release.preferences, values, bootstrap_of(release, 20))

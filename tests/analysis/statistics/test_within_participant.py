@@ -95,7 +95,7 @@ def test_the_interval_resamples_the_participants_rhos() -> None:
     assert by_rows.centred_ci.unit == "row"
 
 
-def test_generous_participants_alone_give_no_correlation_within() -> None:
+def test_differences_between_participants_give_no_correlation_within_them() -> None:
     """Pooled, the two rise together; within each of them, they do not."""
     study = [
         Question(1, scores=scores, values=values, participant=person)

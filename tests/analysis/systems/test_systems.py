@@ -62,7 +62,7 @@ def test_a_metric_that_is_always_wrong_reverses_the_order(measured: Systems) -> 
     assert len(upside_down.swapped) == 6
 
 
-def test_figures_are_the_plain_ones(drawn: Drawn, measured: Systems) -> None:
+def test_figures_equal_the_plain_means(drawn: Drawn, measured: Systems) -> None:
     release, utilities = drawn
     for name in BEST_FIRST:
         own_sets = release.sets[release.sets["system"] == name]
@@ -134,7 +134,7 @@ def test_a_system_that_never_lost_has_no_strength() -> None:
     assert str(agreement.reason).startswith("people's order: a never lost")
 
 
-def test_a_metric_that_always_ties_orders_nothing() -> None:
+def test_a_metric_that_always_ties_gives_no_order() -> None:
     release = named([1, 2, 0], [("a", "b"), ("a", "b"), ("b", "a")])
     measured = systems(release, {"flat": constant(release)}, bootstrap_of(release, 20))
     assert measured.figures["a"].win_rate.value == 0.5

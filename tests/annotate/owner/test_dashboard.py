@@ -90,7 +90,7 @@ def test_the_dashboard_shows_the_study(owner: TestClient) -> None:
     assert 'href="../export/1/hs"' in about_study
 
 
-def test_without_the_owner_no_event_answers_or_changes_anything(
+def test_without_a_login_no_event_returns_or_changes_anything(
     owner: TestClient, watched: Database
 ) -> None:
     events = Events(owner)
@@ -111,7 +111,7 @@ def test_without_the_owner_no_event_answers_or_changes_anything(
     assert statuses(watched)["p1"] == "paused"
 
 
-def test_each_handler_checks_for_the_owner_itself(owner: TestClient, watched: Database) -> None:
+def test_each_handler_checks_the_login_itself(owner: TestClient, watched: Database) -> None:
     """Behind the middleware, too: Gradio's events may be reachable in other ways."""
     app: Any = owner.app
     (mount,) = [route for route in app.routes if getattr(route, "path", "") == "/owner/board"]
@@ -239,7 +239,7 @@ def test_no_study_and_an_unknown_one(owner: TestClient) -> None:
         assert "Choose a study first" in history
 
 
-def test_the_history_over_the_event(owner: TestClient) -> None:
+def test_the_history_through_the_event(owner: TestClient) -> None:
     events = Events(owner)
     (history,) = events.call("question", "submit", NAME, "p2.form_1.0")
     assert "2, counts" in history

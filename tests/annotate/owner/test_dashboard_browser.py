@@ -63,7 +63,7 @@ def status_of(server: ThreadServer, name: str) -> str:
     return status
 
 
-def test_the_owner_logs_in_sees_the_numbers_and_pauses_somebody(
+def test_the_owner_logs_in_sees_the_numbers_and_pauses_a_participant(
     page: Page, server: ThreadServer
 ) -> None:
     log_in(page, "not the password")
@@ -147,7 +147,7 @@ def test_the_page_still_works_after_a_restart_of_the_server(
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "dark")])
-def test_it_fits_and_follows_the_systems_colours(page: Page, width: int, scheme: str) -> None:
+def test_the_page_fits_and_follows_the_colour_scheme(page: Page, width: int, scheme: str) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     log_in(page)

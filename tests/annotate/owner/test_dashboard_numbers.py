@@ -63,7 +63,7 @@ def test_the_headline(watched: Database, answers: list[AnswerRow]) -> None:
     assert later.late == ("p3",)
 
 
-def test_the_headline_after_others_went_on(tmp_path: object, database: Database) -> None:
+def test_the_headline_after_a_reassignment(tmp_path: object, database: Database) -> None:
     now = datetime.now(UTC)
     with database.writing() as session:
         study = list_studies(session)[0]
@@ -150,7 +150,7 @@ def test_checks(watched: Database) -> None:
     assert results == [("arithmetic", False), ("arithmetic", True), ("arithmetic", True)]
 
 
-def test_agreement_is_that_of_the_release_rows(place: Place) -> None:
+def test_agreement_equals_that_of_the_release(place: Place) -> None:
     """Two people judge all twelve queries; what they agree on is counted from what is released."""
     rng, database = Random(5), make_study(place, annotators_per_query=2, questions_per_form=6)
     with database.writing() as session:
@@ -242,14 +242,14 @@ def test_an_empty_study_says_so() -> None:
 
 
 @pytest.mark.parametrize("highest", [0, 1, 3, 4, 5, 39, 100, 999, 61_000])
-def test_axes_hold_what_is_drawn(highest: int) -> None:
+def test_axes_contain_the_highest_value(highest: int) -> None:
     step = plots.nice_step(highest, as_percent=False)
     assert step == int(step)
     assert highest <= 4 * step
     assert "nan" not in plots.columns([plots.Column("a", (highest,), "said")], "name")
 
 
-def test_moments_and_durations_in_words() -> None:
+def test_formatted_times_and_durations() -> None:
     ago = [since(NOW - timedelta(seconds=s), NOW) for s in (-5, 3, 61, 7300, 200_000)]
     assert ago == ["now", "now", "1 min ago", "2 h ago", "2 d ago"]
     assert [seconds(value) for value in (None, 12.4, 240.0)] == ["\N{EN DASH}", "12 s", "4.0 min"]

@@ -139,7 +139,7 @@ def test_the_command_asks_twice_and_shows_nothing(
 # ------------------------------------------------------------------------------------ no password
 
 
-def test_without_a_password_nothing_but_how_to_set_one(new_browser: TestClient) -> None:
+def test_without_a_password_only_instructions_are_shown(new_browser: TestClient) -> None:
     for path in ("/owner", "/owner/login", "/owner/board/", "/owner/board/config", "/owner/x"):
         answer = new_browser.get(path, headers=HTML)
         assert answer.status_code == 503, path
@@ -184,7 +184,7 @@ def test_a_malformed_login_is_refused(locked: TestClient) -> None:
     assert COOKIE not in locked.cookies
 
 
-def test_an_https_login_is_kept_to_https(locked: TestClient) -> None:
+def test_the_cookie_of_an_https_login_is_secure(locked: TestClient) -> None:
     answer = locked.post("https://testserver/owner/login", data={"password": PASSWORD})
     assert "secure" in answer.headers["set-cookie"].lower()
 
@@ -229,7 +229,7 @@ def test_one_clients_attempts_do_not_delay_another(attempts: list[tuple[str, flo
                 separate[client].reset(client)
 
 
-def test_no_more_than_so_many_clients_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_clients_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login_throttle, "MAX_CLIENTS", 3)
     throttle = LoginThrottle()
     for address in ("a", "b", "c", "a", "d"):
@@ -276,7 +276,7 @@ def test_too_many_attempts_are_refused_without_checking(
 
 
 @pytest.mark.parametrize(("peer", "owner_gets"), [("127.0.0.1", 303), (AWAY, 429)])
-def test_a_header_names_the_client_where_a_proxy_sends_it(
+def test_behind_a_proxy_a_header_names_the_client(
     database: Database, monkeypatch: pytest.MonkeyPatch, peer: str, owner_gets: int
 ) -> None:
     """As uvicorn serves the app: it believes a proxy on its own machine, and nobody else."""
@@ -295,7 +295,7 @@ def test_a_header_names_the_client_where_a_proxy_sends_it(
     assert statuses == [401, 429, owner_gets]
 
 
-def test_the_owner_can_log_in_during_a_flood_from_elsewhere(
+def test_the_owner_can_log_in_during_a_flood_from_other_addresses(
     copied: Place, serve: Callable[[Place], ThreadServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", 2.0)  # so that the test ends soon
@@ -357,13 +357,13 @@ def test_every_route_requires_the_login(locked: TestClient) -> None:
             assert answer.status_code == 401, f"{method} {path}: {answer.status_code}"
 
 
-def test_a_person_is_shown_the_login_instead(locked: TestClient) -> None:
+def test_a_browser_is_shown_the_login_page(locked: TestClient) -> None:
     answer = locked.get("/owner/board/", headers=HTML)
     assert answer.status_code == 401
     assert 'action="../../owner/login"' in answer.text
 
 
-def test_unused_routes_are_refused_to_the_owner_too(owner: TestClient) -> None:
+def test_unused_routes_are_refused_even_to_the_owner(owner: TestClient) -> None:
     assert owner.get("/owner/board/").status_code == 200
     for path in ("upload", "file=/etc/passwd", "file/etc/passwd", "queue/join", "runs",
                  "proxy=http://x/", "call/x", "stream/x", "dev/reload"):  # fmt: skip
@@ -379,7 +379,7 @@ def test_unused_routes_are_refused_to_the_owner_too(owner: TestClient) -> None:
     lambda cookie: cookie.rpartition(".")[0] + ".",
     lambda cookie: cookie[:0],
 ])  # fmt: skip
-def test_a_forged_owners_cookie_is_refused(owner: TestClient, forge: Any) -> None:
+def test_a_forged_owner_cookie_is_refused(owner: TestClient, forge: Any) -> None:
     cookie = owner.cookies[COOKIE]
     owner.cookies.clear()
     for path in ("/owner/board/", "/owner/board/config", "/owner/export/1/hs"):
@@ -412,7 +412,7 @@ def test_an_annotators_cookie_is_not_accepted(locked: TestClient, database: Data
     assert locked.get("/owner/board/config", headers=headers).status_code == 401
 
 
-def test_the_owners_cookie_is_not_an_annotators(owner: TestClient) -> None:
+def test_the_owner_cookie_is_not_valid_for_annotators(owner: TestClient) -> None:
     assert owner.get("/question").status_code == 401
     assert owner.get("/study/config").status_code == 401
 
@@ -420,7 +420,7 @@ def test_the_owners_cookie_is_not_an_annotators(owner: TestClient) -> None:
 # ------------------------------------------------------------------------------------------- CSRF
 
 
-def test_requests_from_elsewhere_are_refused(owner: TestClient) -> None:
+def test_requests_from_other_sites_are_refused(owner: TestClient) -> None:
     for headers in FOREIGN_HEADERS:
         for path in ("/owner/login", "/owner/logout", "/owner/board/gradio_api/run/predict"):
             answer = owner.post(path, data={"password": PASSWORD}, headers=headers)
@@ -428,7 +428,7 @@ def test_requests_from_elsewhere_are_refused(owner: TestClient) -> None:
         assert owner.get("/owner/export/1/hs", headers=headers).status_code == 403
 
 
-def test_requests_from_here_are_not(locked: TestClient) -> None:
+def test_requests_from_the_same_site_are_accepted(locked: TestClient) -> None:
     for headers in OWN_HEADERS:
         answer = locked.post("/owner/login", data={"password": PASSWORD}, headers=headers)
         assert answer.status_code == 303, headers
@@ -443,7 +443,7 @@ def test_the_pages_are_neither_framed_nor_cached(owner: TestClient) -> None:
     assert owner.get("/owner/board/theme.css").headers.get("cache-control") != "no-store"
 
 
-def test_paths_outside_the_owners_part() -> None:
+def test_which_paths_belong_to_the_owner() -> None:
     assert is_owner_path("/owner")
     assert is_owner_path("/owner/x")
     assert not is_owner_path("/owners")

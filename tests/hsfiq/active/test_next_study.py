@@ -124,7 +124,7 @@ def test_pairs_shown_in_any_study_are_excluded(database: Database) -> None:
     assert pairs == expected
 
 
-def test_sets_of_no_known_system_were_shown_too(database: Database) -> None:
+def test_sets_without_a_system_count_as_shown(database: Database) -> None:
     """As the published answers are imported: nobody knows which systems they compare."""
     queries = make_queries(database, {"shirt": 4})
     draw(database, queries)
@@ -154,7 +154,7 @@ def made_pairs(shape: Sequence[tuple[int, int]]) -> list[Candidate]:
     share=st.floats(0.1, 1),
     seed=st.integers(0, 99),
 )
-def test_no_triplet_twice_and_any_number_up_to_all_triplets(
+def test_each_triplet_is_chosen_at_most_once(
     shape: list[tuple[int, int]], share: float, seed: int
 ) -> None:
     pairs, n = made_pairs(shape), max(1, int(share * len(shape)))
@@ -208,7 +208,7 @@ def study_database(
     return database
 
 
-def test_a_random_study_is_like_the_old_one(study_database: Database) -> None:
+def test_a_random_study_has_the_design_of_its_predecessor(study_database: Database) -> None:
     before = pairs_of(study_database, "small")
     command = hsfiq("study", "next", "--n", "6", "--strategy", "random", "--json")
     assert command.code == 0
@@ -241,7 +241,7 @@ def test_the_seed_makes_the_choice(study_database: Database) -> None:
 
 
 @on_sqlite
-def test_a_file_may_describe_the_study(study_database: Database) -> None:
+def test_the_study_may_be_configured_in_a_file(study_database: Database) -> None:
     Path("new.toml").write_text(
         '[study]\nname = "new"\ntitle = "And these?"\n'
         "[design]\nk = 2\nquestions_per_form = 2\n"

@@ -378,5 +378,5 @@ def test_forgetting_asks_for_confirmation(
     assert count(database, Question) == 8
 
 
-def test_small_is_the_files_design() -> None:
+def test_the_file_has_the_design_of_small_studies() -> None:
     assert (SMALL.k, SMALL.questions_per_form, SMALL.forms_per_participant) == (2, 2, 2)

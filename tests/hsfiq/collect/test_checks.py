@@ -105,7 +105,7 @@ def test_every_attempt_at_a_sum_is_a_result(database: Database) -> None:
 
 
 @on_sqlite
-def test_unanswered_checks_are_no_results(database: Database) -> None:
+def test_unanswered_checks_have_no_result(database: Database) -> None:
     seat = make_seat(database, Checks(gold=1, repeated=1))
     assert outcomes(database) == []
     gold, repeat = (checks_of(database, seat, kind)[0] for kind in ("gold", "repeat"))
@@ -135,7 +135,7 @@ def fail_gold_of_the_second_form(database: Database) -> Seat:
     return seat
 
 
-def test_checks_are_no_part_of_a_release(database: Database) -> None:
+def test_checks_are_not_part_of_a_release(database: Database) -> None:
     fail_gold_of_the_second_form(database)
     release = release_of(database)
     assert [(step.rule, step.dropped, step.left) for step in release.questions.funnel] == [
@@ -238,7 +238,7 @@ def test_a_check_that_is_not_asked_is_forbidden(database: Database, study: int, 
     assert tries(database, check_of(other_seat)) == []
 
 
-def test_a_closed_study_asks_no_check(database: Database, study: int, seat: Seat) -> None:
+def test_a_closed_study_accepts_no_check(database: Database, study: int, seat: Seat) -> None:
     check = answer_up_to_the_check(seat)
     set_status(database, study, "closed")
     with pytest.raises(NotOpen):

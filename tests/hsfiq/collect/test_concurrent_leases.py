@@ -31,7 +31,7 @@ from tests.hsfiq.collect.study_participants import (
 from tests.studies import NOW, SMALL, Seat, draw, make_queries, responses
 
 
-def test_an_answer_races_an_enrolment(database: Database) -> None:
+def test_an_answer_and_an_enrolment_at_the_same_time(database: Database) -> None:
     """Whoever is first has the question; the other one hears of it, or gets something else."""
     queries = make_queries(database, {"shirt": 4})
     rng = Random(1)

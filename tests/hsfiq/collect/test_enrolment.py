@@ -68,7 +68,7 @@ def test_each_study_counts_its_own_participants(database: Database) -> None:
         assert seat.participant().name == "p1"
 
 
-def test_twenty_at_once_share_no_form(database: Database) -> None:
+def test_twenty_concurrent_participants_share_no_form(database: Database) -> None:
     study = draw(database, make_queries(database, {"dress": 24, "shirt": 24}))  # room for twelve
     keys = [key for key in at_once(20, lambda _: enrolled(database, study)) if key is not None]
     assert len(keys) == 12
@@ -83,7 +83,7 @@ def test_twenty_at_once_share_no_form(database: Database) -> None:
         assert second.number == first.number + 1
 
 
-def test_twenty_at_once_never_exceed_the_overlap(database: Database) -> None:
+def test_twenty_concurrent_enrolments_never_exceed_the_overlap(database: Database) -> None:
     design = replace(SMALL, annotators_per_query=2, questions_per_form=3)
     study = draw(database, make_queries(database, {"dress": 24, "shirt": 24}), design)
     keys = [key for key in at_once(20, lambda _: enrolled(database, study)) if key]
@@ -98,7 +98,7 @@ def test_twenty_at_once_never_exceed_the_overlap(database: Database) -> None:
     assert set(Counter(pair for _, pair in assignments).values()) == {2}
 
 
-def test_no_more_participants_enrol_than_the_owner_wants(database: Database) -> None:
+def test_enrolment_stops_at_the_requested_number(database: Database) -> None:
     queries = make_queries(database, {"shirt": 80})
     study = draw(database, queries, recruitment=Recruitment(participants=5))
     keys = at_once(12, lambda _: enrolled(database, study))
@@ -110,7 +110,7 @@ def test_no_more_participants_enrol_than_the_owner_wants(database: Database) -> 
 
 
 @pytest.mark.parametrize("status", DEPARTED_STATUSES)
-def test_a_participant_who_left_frees_their_place(database: Database, status: str) -> None:
+def test_a_departed_participant_frees_their_place(database: Database, status: str) -> None:
     queries = make_queries(database, {"shirt": 16})
     study = draw(database, queries, recruitment=Recruitment(participants=1))
     seat = Seat.taken(database, study)
@@ -223,7 +223,7 @@ def test_the_first_consent_and_practice_are_kept(database: Database) -> None:
     assert (person.consented_at, person.practised_at) == (NOW, NOW)
 
 
-def test_nobody_answers_before_they_consent(database: Database) -> None:
+def test_answers_before_consent_are_refused(database: Database) -> None:
     study = small_study(database)
     with database.writing() as session:
         seat = Seat(database, participants.enrol(session, study, now=NOW).id)

@@ -48,7 +48,7 @@ def test_unanswered_questions_are_reassigned_and_answers_stay(database: Database
     assert len(counted_answers(database)) == 4
 
 
-def test_returning_too_late_gets_an_explanation(database: Database) -> None:
+def test_returning_too_late_is_explained(database: Database) -> None:
     study = one_form_each(database)
     first = Seat.taken(database, study)
     question_ids = first.question_ids
@@ -93,7 +93,7 @@ def test_the_lease_length_comes_from_the_study(database: Database) -> None:
     assert enrolled(database, study, now=NOW + timedelta(minutes=5, seconds=1)) is not None
 
 
-def test_questions_left_twice_are_assigned_again(database: Database) -> None:
+def test_questions_abandoned_twice_are_reassigned(database: Database) -> None:
     study = one_form_each(database)
     for number in range(4):
         seat = Seat.taken(database, study, now=NOW + number * timedelta(hours=3))

@@ -75,7 +75,7 @@ def test_an_exclusion_may_be_undone_before_reassignment(database: Database) -> N
     assert first.standing().answered == 4
 
 
-def test_paused_participants_answer_nothing_until_resumed(database: Database) -> None:
+def test_paused_participants_cannot_answer_until_resumed(database: Database) -> None:
     study = one_form_each(database)
     seat = Seat.taken(database, study)
     seat.set_status("paused")

@@ -20,7 +20,7 @@ from tests.hsfiq.samples import release_of
 from tests.studies import NOW, OTHER, Seat, draw, make_queries
 
 
-def test_nothing_is_stored_of_a_person() -> None:
+def test_no_personal_data_are_stored() -> None:
     """No address, no browser, no name: a new column has to be thought about here."""
     columns = {table: set(table.__table__.columns.keys()) for table in (Participant, Response)}
     assert columns[Participant] == {

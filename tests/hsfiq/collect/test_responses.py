@@ -32,7 +32,7 @@ from tests.studies import (
 )
 
 
-def test_an_answer_is_kept_as_revision_1(database: Database, seat: Seat) -> None:
+def test_an_answer_is_stored_as_revision_1(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
     times = Times(NOW, NOW + timedelta(seconds=2), NOW + timedelta(seconds=9), 8.25)
     answer = replace(OTHER, times=times)
@@ -45,7 +45,7 @@ def test_an_answer_is_kept_as_revision_1(database: Database, seat: Seat) -> None
     )
 
 
-def test_an_empty_reason_is_none(database: Database, seat: Seat) -> None:
+def test_an_empty_reason_is_stored_as_null(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
     seat.submit(question, replace(GOOD, reason=""))
     assert responses(database, question)[0].reason is None
@@ -111,7 +111,7 @@ def test_a_tie_is_kept_where_the_study_allows_it(database: Database) -> None:
 
 
 @pytest.mark.parametrize("status", ["draft", "paused", "closed"])
-def test_a_study_that_is_not_open_keeps_nothing(
+def test_a_study_that_is_not_open_stores_nothing(
     database: Database, study: int, seat: Seat, status: str
 ) -> None:
     seat.submit(seat.question_ids[0])
@@ -123,7 +123,9 @@ def test_a_study_that_is_not_open_keeps_nothing(
     assert responses(database, seat.question_ids[1]) == []
 
 
-def test_anothers_question_is_forbidden(database: Database, study: int, seat: Seat) -> None:
+def test_another_participants_question_is_forbidden(
+    database: Database, study: int, seat: Seat
+) -> None:
     other_seat = Seat.taken(database, study)
     for question in other_seat.question_ids:
         with pytest.raises(Forbidden, match="you cannot answer this question now"):
@@ -131,7 +133,7 @@ def test_anothers_question_is_forbidden(database: Database, study: int, seat: Se
         assert responses(database, question) == []
 
 
-def test_a_question_that_nobody_has_is_forbidden(database: Database, seat: Seat) -> None:
+def test_an_unassigned_question_is_forbidden(database: Database, seat: Seat) -> None:
     with database.reading() as session:
         free = session.scalars(
             select(Question.id).join(Question.form).where(Form.participant_id.is_(None))

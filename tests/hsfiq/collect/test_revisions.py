@@ -30,7 +30,7 @@ from tests.studies import (
 )
 
 
-def test_a_repeated_submit_is_one_row(database: Database, seat: Seat) -> None:
+def test_a_repeated_submit_stores_one_row(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
     assert seat.submit(question, GOOD, key="a press") == 1
     assert seat.submit(question, GOOD, key="a press") == 1
@@ -97,7 +97,7 @@ def submit_at_once(seat: Seat, calls: Sequence[dict[str, Any]]) -> list[int | ty
     return at_once(len(calls), submit)
 
 
-def test_a_double_click_is_one_row(database: Database, seat: Seat) -> None:
+def test_a_double_click_stores_one_row(database: Database, seat: Seat) -> None:
     for question in seat.question_ids[:2]:
         press = {"question_id": question, "key": "a press"}
         assert submit_at_once(seat, [press] * 8) == [1] * 8
@@ -183,7 +183,7 @@ def queries(database: Database) -> list[int]:
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(moves=moves)
-def test_two_tabs_lose_nothing_and_double_nothing(
+def test_two_tabs_neither_lose_nor_duplicate_answers(
     database: Database, queries: list[int], moves: list[tuple[int, tuple[str, Any]]]
 ) -> None:
     # One form: no check stands in the way of the two tabs.

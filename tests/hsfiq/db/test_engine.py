@@ -86,7 +86,7 @@ def test_every_sqlite_connection_has_the_safe_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("exists", [False, True], ids=["no file", "an empty file"])
-def test_a_fresh_sqlite_file_is_made_and_migrated(tmp_path: Path, exists: bool) -> None:
+def test_a_new_sqlite_file_is_created_and_migrated(tmp_path: Path, exists: bool) -> None:
     path = tmp_path / "a.db"
     if exists:
         path.touch()
@@ -110,7 +110,7 @@ def test_nothing_is_created_without_permission(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_many_may_open_a_fresh_file_at_once(tmp_path: Path) -> None:
+def test_concurrent_first_uses_of_a_new_file(tmp_path: Path) -> None:
     def first_use(number: int) -> None:
         time.sleep(0.015 * number)  # a first use takes longer: others come in its midst
         with opened(f"sqlite:///{tmp_path / 'a.db'}") as database:
@@ -133,7 +133,7 @@ with connect(sys.argv[1]).execution_options(hsfiq_writes=True).begin() as connec
 """
 
 
-def test_an_interrupted_first_use_is_completed(tmp_path: Path) -> None:
+def test_an_interrupted_migration_is_completed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'a.db'}"
     subprocess.run([sys.executable, "-c", CUT_OFF, url], env=own_environment(), check=False)
     assert (tmp_path / "a.db").exists()
@@ -154,7 +154,7 @@ def test_an_unrelated_sqlite_database_is_refused_and_unchanged(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["theirs.db"]
 
 
-def test_a_file_that_is_no_database_is_refused_and_unchanged(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("buy milk\n" * 1000)
     line = refusal(f"sqlite:///{path}")
@@ -220,21 +220,21 @@ def test_a_refused_password_is_not_shown(empty_postgres: str) -> None:
     assert "nobody" in line
 
 
-def test_a_server_that_does_not_answer_is_one_line() -> None:
+def test_an_unreachable_server_is_reported_in_one_line() -> None:
     line = refusal("postgresql://postgres@127.0.0.1:1/x")
     assert "127.0.0.1:1/x: the database cannot be used (" in line
     assert "refused" in line
 
 
 @pytest.mark.postgres
-def test_a_database_that_a_server_lacks_is_one_line(empty_postgres: str) -> None:
+def test_a_missing_database_is_reported_in_one_line(empty_postgres: str) -> None:
     url = make_url(empty_postgres).set(database="hsfiq_never_made")
     line = refusal(url.render_as_string(hide_password=False))
     assert 'database "hsfiq_never_made" does not exist' in line
 
 
 @pytest.mark.postgres
-def test_a_postgres_without_tables_is_refused_and_not_changed(empty_postgres: str) -> None:
+def test_a_postgres_database_without_tables_is_refused_and_unchanged(empty_postgres: str) -> None:
     line = refusal(empty_postgres)
     assert f"at schema revision none, this hsfiq needs {head_revision()}" in line
     assert "hsfiq db upgrade" in line
@@ -246,7 +246,7 @@ def test_a_postgres_without_tables_is_refused_and_not_changed(empty_postgres: st
         keep(database, "a")
 
 
-def test_an_older_database_is_refused_and_untouched(database_url: str) -> None:
+def test_an_older_database_is_refused_and_unchanged(database_url: str) -> None:
     with changed(database_url, "DELETE FROM alembic_version", "DROP TABLE responses"):
         before = tables_at(database_url)
         line = refusal(database_url)
@@ -255,7 +255,7 @@ def test_an_older_database_is_refused_and_untouched(database_url: str) -> None:
     assert tables_at(database_url) == before
 
 
-def test_a_newer_hsfiqs_database_is_refused_and_untouched(database_url: str) -> None:
+def test_a_newer_database_is_refused_and_unchanged(database_url: str) -> None:
     with changed(database_url, "UPDATE alembic_version SET version_num = '9999'"):
         line = refusal(database_url)
         assert "at schema revision 9999, which only a newer hsfiq knows" in line
@@ -270,7 +270,7 @@ def test_a_newer_hsfiqs_database_is_refused_and_untouched(database_url: str) -> 
 # ------------------------------------------------------------------------------------ transactions
 
 
-def test_a_failed_block_leaves_nothing(database: Database) -> None:
+def test_a_failed_transaction_changes_nothing(database: Database) -> None:
     def fail_half_way() -> None:
         with database.writing() as session:
             session.add(Setting(key="a", value=""))
@@ -284,7 +284,7 @@ def test_a_failed_block_leaves_nothing(database: Database) -> None:
     assert kept(database) == {"c"}
 
 
-def test_a_finished_block_is_visible_to_all(database: Database, database_url: str) -> None:
+def test_a_finished_transaction_is_visible_to_all(database: Database, database_url: str) -> None:
     keep(database, "a")
     with opened(database_url) as second_database:
         assert kept(second_database) == {"a"}
@@ -300,7 +300,7 @@ def test_reading_sees_one_state(database: Database) -> None:
     assert kept(database) == {"a", "b"}
 
 
-def test_loaded_rows_can_be_used_after_the_block(database: Database) -> None:
+def test_loaded_rows_can_be_used_after_the_transaction(database: Database) -> None:
     keep(database, "a")
     with database.reading() as session:
         setting = session.get_one(Setting, "a")

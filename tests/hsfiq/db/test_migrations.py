@@ -92,7 +92,7 @@ def test_autogenerate_would_find_a_forgotten_column(engine: Engine) -> None:
     assert "forgotten" in second
 
 
-def test_migrations_make_what_the_models_describe(
+def test_migrations_create_the_tables_of_the_models(
     engine: Engine, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """Autogenerate says nothing of check constraints, so the two schemas are compared whole."""
@@ -105,7 +105,7 @@ def test_migrations_make_what_the_models_describe(
     assert "ck_responses_score_1" in migrated["responses"]["checks"]
 
 
-def test_upgrade_twice_is_upgrade_once(engine: Engine) -> None:
+def test_a_second_upgrade_changes_nothing(engine: Engine) -> None:
     upgrade(engine)
     expected = schema(engine)
     upgrade(engine)
@@ -113,7 +113,7 @@ def test_upgrade_twice_is_upgrade_once(engine: Engine) -> None:
     assert current_revision(engine) == head_revision()
 
 
-def test_down_to_the_base_and_up_again(engine: Engine) -> None:
+def test_downgrade_to_the_base_and_upgrade(engine: Engine) -> None:
     upgrade(engine)
     before = schema(engine)
     downgrade(engine)
@@ -124,9 +124,7 @@ def test_down_to_the_base_and_up_again(engine: Engine) -> None:
     assert differences(engine) == []
 
 
-def test_an_upgrade_that_fails_leaves_nothing(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_upgrade_changes_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
@@ -140,7 +138,7 @@ def test_an_upgrade_that_fails_leaves_nothing(
     assert differences(engine) == []
 
 
-def test_the_revisions_form_one_line() -> None:
+def test_the_revisions_form_a_single_chain() -> None:
     script = ScriptDirectory.from_config(alembic_config())
     assert len(script.get_heads()) == 1
     assert len(script.get_bases()) == 1
@@ -149,7 +147,7 @@ def test_the_revisions_form_one_line() -> None:
 
 
 @pytest.mark.parametrize("path", REVISIONS, ids=lambda path: path.stem)
-def test_each_revision_can_be_taken_back(path: Path) -> None:
+def test_each_revision_can_be_downgraded(path: Path) -> None:
     functions = {
         node.name: node
         for node in ast.parse(path.read_text()).body
@@ -279,7 +277,7 @@ def test_a_revision_that_would_break_references_changes_nothing(
 
 
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
-def test_a_revision_that_fails_leaves_the_keys_on(
+def test_a_failed_revision_leaves_foreign_keys_enabled(
     database: Database, tomorrow: Callable[..., None]
 ) -> None:
     answered(database)

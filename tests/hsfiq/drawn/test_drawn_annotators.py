@@ -55,7 +55,7 @@ def test_without_noise_bias_and_lapses_the_better_set_is_always_preferred(
             assert ORACLE.share_of_set_1(first, second) == (first > second)
 
 
-def test_equal_sets_are_a_tie_or_a_toss() -> None:
+def test_equal_sets_give_a_tie_or_a_random_preference() -> None:
     rng = Random(0)
     tossed = [ORACLE.answer(rng, 0.6, 0.6).preferred for _ in range(400)]
     assert set(tossed) == {1, 2}
@@ -153,7 +153,7 @@ def test_a_population_is_drawn_by_its_seed_around_its_truth() -> None:
     assert all(0 <= annotator.lapse_rate <= 0.5 for annotator in drawn)
 
 
-def test_drift_makes_scores_rise_over_the_session_and_leaves_the_preference_alone() -> None:
+def test_drift_raises_scores_but_not_preferences() -> None:
     drifting = SimulatedAnnotator("simulated-1", drift=1.5)
     steady = SimulatedAnnotator("simulated-1")
     for seed in range(60):
@@ -168,7 +168,7 @@ def test_drift_makes_scores_rise_over_the_session_and_leaves_the_preference_alon
     assert lenient.answer(Random(0), 0.6, 0.65) == drifting.answer(Random(0), 0.6, 0.65, progress=1)
 
 
-def test_drift_changes_nothing_else_in_a_population() -> None:
+def test_drift_changes_no_other_parameter() -> None:
     steady = draw_annotators(Random(6), 200)
     drifting = draw_annotators(Random(6), 200, Population(drift=0.5, drift_spread=0.2))
     assert {annotator.drift for annotator in steady} == {0.0}

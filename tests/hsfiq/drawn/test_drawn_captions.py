@@ -92,7 +92,7 @@ def test_some_captions_leave_differences_out(triplets: tuple[DrawnTriplet, ...])
     assert 0.05 < len(left_out) / len(triplets) < 0.4
 
 
-def test_captions_are_mostly_lower_case_and_of_many_wordings(
+def test_captions_are_mostly_lower_case_and_varied(
     triplets: tuple[DrawnTriplet, ...],
 ) -> None:
     texts = [text for triplet in triplets for text in triplet.captions]

@@ -44,5 +44,5 @@ def _digest(hash_seed: str) -> str:
     return process.stdout
 
 
-def test_neither_process_nor_hash_seed_matters() -> None:
+def test_results_depend_neither_on_the_process_nor_on_the_hash_seed() -> None:
     assert _digest("1") == _digest("2") == _digest("random")

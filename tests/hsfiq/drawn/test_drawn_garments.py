@@ -37,14 +37,14 @@ def test_a_foreign_image_id_is_refused(name: str) -> None:
         garment_of(name)
 
 
-def test_a_garment_refuses_values_it_cannot_have() -> None:
+def test_a_garment_refuses_invalid_values() -> None:
     with pytest.raises(InvalidRecord, match="colour 'beige'"):
         Garment("dress", "beige", "none", "plain", "v", "none")  # type: ignore[arg-type]
     with pytest.raises(InvalidRecord, match="category 'hat'"):
         Garment("hat", "red", "none", "plain", "v", "none")  # type: ignore[arg-type]
 
 
-def test_a_catalogue_is_distinct_garments_as_many_of_each_category() -> None:
+def test_a_catalogue_has_distinct_garments_and_equal_categories() -> None:
     garments = catalogue(Random(0), 200)
     assert len(set(garments)) == 600
     assert Counter(garment.category for garment in garments) == dict.fromkeys(CATEGORIES, 200)
@@ -59,7 +59,7 @@ def test_the_image_id_does_not_reveal_the_category() -> None:
     assert min(first.values()) > 30
 
 
-def test_the_seed_decides_the_catalogue() -> None:
+def test_the_catalogue_depends_on_the_seed() -> None:
     assert catalogue(Random(4), 20) == catalogue(Random(4), 20)
     assert catalogue(Random(4), 20) != catalogue(Random(5), 20)
 
@@ -70,7 +70,7 @@ def test_an_impossible_catalogue_is_refused(n: int) -> None:
         catalogue(Random(0), n)
 
 
-def test_held_out_combinations_leave_every_colour_and_pattern_something() -> None:
+def test_every_colour_and_pattern_occurs_outside_the_held_out_combinations() -> None:
     kept = set(product(VALUES["colour"], VALUES["pattern"])) - HELD_OUT
     assert {colour for colour, _ in kept} == set(VALUES["colour"])
     assert {pattern for _, pattern in kept} == set(VALUES["pattern"])

@@ -36,7 +36,7 @@ def test_categories_look_different() -> None:
     assert len({draw(garment).tobytes() for garment in garments}) == 3
 
 
-def test_a_picture_is_a_portrait_of_the_size_asked_for() -> None:
+def test_a_picture_is_in_portrait_format_and_has_the_requested_size() -> None:
     garment = catalogue(Random(0), 1)[0]
     assert draw(garment).size == (360, 480)
     assert draw(garment).mode == "RGB"

@@ -105,6 +105,6 @@ def test_the_meaning_of_phrases(text: str, expected: dict[str, set[str]]) -> Non
         "is red with long sleeves with a v neck and is striped and has a star on it",
     ],
 )  # fmt: skip
-def test_a_text_that_is_no_caption_of_this_reference(text: str) -> None:
+def test_a_text_that_is_not_a_caption_of_this_reference(text: str) -> None:
     with pytest.raises(UnreadableInput, match="captions for its reference"):
         read(text, REFERENCE)

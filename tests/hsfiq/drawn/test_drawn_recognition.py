@@ -32,13 +32,13 @@ def test_a_served_picture_is_recognised(quality: int) -> None:
         assert recognise(served(garment, quality), "image") == garment
 
 
-def test_a_picture_of_something_else_is_no_garment() -> None:
+def test_a_picture_of_something_else_is_not_recognised() -> None:
     plain = Image.new("RGB", (300, 400), "grey")
     with pytest.raises(UnreadableInput, match=r"image 5: shows no garment of the drawn catalogue"):
         recognise(compressed(plain, "JPEG", 88), "image 5")
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"RIFF\0\0\0\0WEBPVP8 "], ids=repr)
-def test_a_file_that_is_no_picture(content: bytes) -> None:
+def test_a_file_that_is_not_a_picture(content: bytes) -> None:
     with pytest.raises(UnreadableInput, match="no image that can be read"):
         recognise(content, "image 5")

@@ -45,7 +45,7 @@ def test_the_known_order_of_quality_holds(
     assert blurred > max(text_heavy, image_heavy) + 0.02
 
 
-def test_each_one_sided_system_is_best_on_its_own_side(
+def test_each_one_sided_system_is_best_by_its_own_criterion(
     garments: tuple[Garment, ...], triplets: tuple[DrawnTriplet, ...]
 ) -> None:
     by_text, by_image = {}, {}
@@ -80,7 +80,7 @@ def test_a_list_ranks_the_corpus_without_the_reference(
     assert len(full_list.images) == 119
 
 
-def test_a_list_depends_on_seed_system_and_query_and_nothing_else(
+def test_a_list_depends_only_on_seed_system_and_query(
     garments: tuple[Garment, ...], triplets: tuple[DrawnTriplet, ...]
 ) -> None:
     first, second = triplets[:2]
@@ -95,7 +95,7 @@ def test_a_list_depends_on_seed_system_and_query_and_nothing_else(
     assert other_query.images != ranked.images
 
 
-def test_utility_is_one_if_every_wish_is_met() -> None:
+def test_utility_is_1_if_every_requested_change_is_present() -> None:
     reference = Garment("shirt", "red", "long", "plain", "v", "none")
     target = Garment("shirt", "blue", "long", "plain", "v", "star")
     triplet = DrawnTriplet(

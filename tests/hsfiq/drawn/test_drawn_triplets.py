@@ -28,7 +28,7 @@ def triplets(garments: tuple[Garment, ...]) -> tuple[DrawnTriplet, ...]:
     return draw_triplets(Random(1), garments, 400)
 
 
-def test_ids_are_category_split_and_place(triplets: tuple[DrawnTriplet, ...]) -> None:
+def test_ids_consist_of_category_split_and_index(triplets: tuple[DrawnTriplet, ...]) -> None:
     places: Counter[str] = Counter()
     for triplet in triplets:
         kind = f"{triplet.category}.{triplet.split}"
@@ -67,7 +67,7 @@ def test_one_two_or_three_attributes_differ(
     assert all(triplet.reference.category == triplet.target.category for triplet in triplets)
 
 
-def test_the_record_is_the_triplet_without_its_truth(triplets: tuple[DrawnTriplet, ...]) -> None:
+def test_the_record_omits_the_ground_truth(triplets: tuple[DrawnTriplet, ...]) -> None:
     drawn = triplets[0]
     assert drawn.record() == Triplet(
         external_id="dress.train.0",
@@ -87,7 +87,7 @@ def test_a_triplet_mentions_some_attributes_and_not_all(
         replace(triplets[0], mentioned=mentioned)
 
 
-def test_the_seed_decides_the_triplets(garments: tuple[Garment, ...]) -> None:
+def test_the_triplets_depend_on_the_seed(garments: tuple[Garment, ...]) -> None:
     assert draw_triplets(Random(3), garments, 50) == draw_triplets(Random(3), garments, 50)
     assert draw_triplets(Random(3), garments, 50) != draw_triplets(Random(4), garments, 50)
 

@@ -102,7 +102,7 @@ def test_a_repeated_triplet_is_adopted_once(database: Database) -> None:
 
 
 @on_sqlite
-def test_a_dataset_again_adds_nothing(database: Database) -> None:
+def test_importing_a_dataset_again_adds_nothing(database: Database) -> None:
     import_fashioniq(database)
     with database.writing() as session:
         dataset = dataset_named(session, "fashioniq")

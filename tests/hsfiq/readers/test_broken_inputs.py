@@ -376,7 +376,7 @@ def complain(case: Broken, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("case", named(IMPORTS + NEED_DATA))
-def test_one_line_and_nothing_changed(case: Broken, folder: Path) -> None:
+def test_broken_input_gives_one_line_and_changes_nothing(case: Broken, folder: Path) -> None:
     before = dump(folder / "hsfiq.db")
     complain(case, folder)
     assert dump(folder / "hsfiq.db") == before
@@ -384,7 +384,7 @@ def test_one_line_and_nothing_changed(case: Broken, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("case", named(IMPORTS))
-def test_a_failed_import_makes_no_database(case: Broken, folder: Path) -> None:
+def test_a_failed_import_creates_no_database(case: Broken, folder: Path) -> None:
     (folder / "hsfiq.db").unlink()
     complain(case, folder)
     assert list(folder.glob("**/*.db")) == []

@@ -36,7 +36,7 @@ def test_training_needs_no_image_sets(tmp_path: Path) -> None:
     assert cirr.read(tmp_path / "it", ["val"])[0].image_sets == {}
 
 
-def test_the_files_may_lie_in_a_folder_cirr(tmp_path: Path) -> None:
+def test_the_files_may_be_in_a_subfolder_cirr(tmp_path: Path) -> None:
     shutil.copytree(CIRR, tmp_path / "cirr")
     assert [source.corpus for source in cirr.read(tmp_path)] == ["test1", "val"]
 

@@ -23,7 +23,7 @@ def test_reading_a_folder() -> None:
     assert sources["shirt.val"].images[-1] == "s9"
 
 
-def test_ids_are_the_places_in_the_captions_file() -> None:
+def test_ids_are_positions_in_the_captions_file() -> None:
     (source,) = fashioniq.read(FASHIONIQ, ["shirt"], ["val"])
     ids = [triplet.external_id for triplet in source.triplets]
     assert ids == ["shirt.val.0", "shirt.val.1", "shirt.val.2"]

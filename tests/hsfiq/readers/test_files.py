@@ -32,7 +32,7 @@ def test_invalid_json_is_refused(text: str, message: str) -> None:
     assert message in str(error.value)
 
 
-def test_a_later_line_is_counted_from_its_place_in_the_file() -> None:
+def test_line_numbers_count_from_the_start_of_the_file() -> None:
     with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 7, column 2"):
         parse_json("{,}", "it.jsonl", line=7)
     with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 7: the key 'a' comes twice"):
@@ -68,7 +68,7 @@ def place(value: object) -> Place:
     return Place(value, "it.json: ")
 
 
-def test_places_are_named_by_keys_and_indexes() -> None:
+def test_locations_are_named_by_keys_and_indexes() -> None:
     inner = place({"a": {"b": [10, 20]}}).key("a").key("b").list()[1]
     assert (inner.where, inner.integer()) == ("it.json: a.b[1]", 20)
 
@@ -101,7 +101,7 @@ def test_values_of_the_wrong_kind(read_value, value: object, message: str) -> No
     assert message in str(error.value)
 
 
-def test_the_whole_value_of_a_file(tmp_path: Path) -> None:
+def test_the_complete_value_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "it.json"
     path.write_text('{"a": 1}', encoding="utf-8")
     assert open_place(path).key("a").where == f"{path}: a"

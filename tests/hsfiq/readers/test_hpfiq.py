@@ -47,13 +47,15 @@ def test_reading_the_hand_made_file() -> None:
     assert (first.answer.score_1, first.answer.score_2, first.answer.preferred) == (4, 2, 1)
 
 
-def test_writing_gives_the_file_back() -> None:
+def test_writing_reproduces_the_file() -> None:
     written = hpfiq.write(hpfiq.read(HPFIQ))
     assert json.dumps(written, indent=2).encode() == HPFIQ.read_bytes()
 
 
 @pytest.mark.parametrize("with_fashioniq", [False, True])
-def test_through_the_database_byte_for_byte(database: Database, with_fashioniq: bool) -> None:
+def test_the_database_round_trip_is_byte_identical(
+    database: Database, with_fashioniq: bool
+) -> None:
     if with_fashioniq:
         import_fashioniq(database)
     import_hpfiq(database)
@@ -85,7 +87,7 @@ def test_without_fashioniq_they_are_named_by_their_images(database: Database) ->
     ]
 
 
-def test_the_same_two_sets_are_one_pair_on_either_side(database: Database) -> None:
+def test_the_same_two_sets_are_one_pair_in_either_order(database: Database) -> None:
     import_hpfiq(database)
     pairs = [(r["pair_id"], r["swapped"]) for r in rows(release_of(database), "preferences")]
     assert pairs[0] == ("shirt.hpfiq.ref_a.tgt_a#1/0", False)

@@ -128,7 +128,7 @@ def stored(database: Database) -> dict[tuple[str, str], list[str]]:
         }
 
 
-def test_queries_in_either_order_are_made_on_demand(database: Database) -> None:
+def test_reversed_queries_are_created_on_demand(database: Database) -> None:
     import_fashioniq(database)
     assert import_run(database, RUNS / "sprc.trec") == Imported(2, 0)
     assert stored(database) == {("SPRC", query): list(LISTS[query]) for query in LISTS}
@@ -137,7 +137,7 @@ def test_queries_in_either_order_are_made_on_demand(database: Database) -> None:
     assert texts == {"is red and has no collar", "is it darker? and is longer."}
 
 
-def test_the_same_run_in_another_form_adds_nothing(database: Database) -> None:
+def test_the_same_run_in_another_format_adds_nothing(database: Database) -> None:
     import_fashioniq(database)
     import_run(database, RUNS / "sprc.trec")
     before = stored(database)

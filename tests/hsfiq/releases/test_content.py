@@ -92,7 +92,7 @@ def excluded(release: Release) -> dict[str, tuple[str, str]]:
 
 
 @on_sqlite
-def test_hs_drops_what_has_no_scores(study: Database) -> None:
+def test_hs_drops_questions_without_scores(study: Database) -> None:
     release = release_of(study, "hs")
     assert release.questions.n_assigned == 8
     assert funnel(release) == [("unanswered", 1, 7), ("skipped", 1, 6)]
@@ -103,13 +103,13 @@ def test_hs_drops_what_has_no_scores(study: Database) -> None:
 
 
 @on_sqlite
-def test_hs_filtered_drops_the_flagged(study: Database) -> None:
+def test_filtered_hs_drops_flagged_questions(study: Database) -> None:
     release = release_of(study, "hs", Filters(invalid=True))
     assert funnel(release)[2:] == [("irrelevant", 1, 5)]
     assert excluded(release)["p1.form_1.1"] == ("irrelevant", "flagged")
 
 
-def test_hp_filtered_drops_the_contradicting_too_but_no_equal_scores(study: Database) -> None:
+def test_filtered_hp_also_drops_contradictions_but_not_equal_scores(study: Database) -> None:
     release = release_of(study, "hp", Filters(invalid=True))
     assert funnel(release)[2:] == [("irrelevant", 1, 5), ("contradicts", 1, 4)]
     assert excluded(release)["p1.form_2.0"] == ("contradicts", "prefers set 1, scores 2 and 4")
@@ -117,7 +117,7 @@ def test_hp_filtered_drops_the_contradicting_too_but_no_equal_scores(study: Data
 
 
 @on_sqlite
-def test_every_filter_has_its_line_and_names_the_value(study: Database) -> None:
+def test_every_filter_is_in_the_funnel_and_names_its_value(study: Database) -> None:
     release = release_of(study, "hp", EVERYTHING)
     assert funnel(release)[4:] == [("failed-checks", 1, 3), ("min-seconds", 0, 3)]
     assert excluded(release)["p2.form_2.0"] == ("failed-checks", "1 failed")
@@ -296,7 +296,7 @@ def test_a_filtered_file_keeps_the_remaining_questions_of_each_form(database: Da
 
 
 @on_sqlite
-def test_a_study_without_categories_has_no_place_in_the_published_paths(
+def test_a_study_without_categories_cannot_be_written_in_the_published_layout(
     database: Database,
 ) -> None:
     queries = make_queries(database, {"": 2}, length=5)
@@ -318,7 +318,7 @@ def test_nothing_to_export(database: Database) -> None:
 # ------------------------------------------------------------------------------------ determinism
 
 
-def test_importing_again_elsewhere_gives_the_same_bytes(
+def test_another_database_gives_the_same_bytes(
     database: Database, migrated_sqlite: Path, tmp_path: Path
 ) -> None:
     """Whatever keys and tokens a database draws, and of whichever kind it is."""

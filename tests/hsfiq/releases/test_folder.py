@@ -58,7 +58,7 @@ def test_both_releases_under_releases(tmp_path: Path) -> None:
     ]
 
 
-def test_out_is_the_folder_itself_with_release_else_the_parent() -> None:
+def test_out_is_the_release_folder_or_its_parent() -> None:
     assert hsfiq("export", "--release", "hp", "--out", "deep/down/mine").code == 0
     assert Path("deep/down/mine/hpfiq.json").read_bytes() == HPFIQ.read_bytes()
     assert hsfiq("export", "--out", "parent").code == 0
@@ -67,7 +67,7 @@ def test_out_is_the_folder_itself_with_release_else_the_parent() -> None:
     assert [path.name for path in Path("releases").iterdir()] == ["hpfiq-hs-1.0.0"]
 
 
-def test_others_may_read_it() -> None:
+def test_other_users_can_read_a_release() -> None:
     hsfiq("export", "--release", "hp", "--out", "mine")
     assert Path("mine").stat().st_mode & 0o777 == 0o755
 
@@ -280,7 +280,7 @@ def test_unrelated_entries_in_the_releases_folder_are_ignored() -> None:
     assert newest_release(Path("nowhere"), "hp") is None
 
 
-def test_a_manifest_with_unexpected_files_is_no_complete_release() -> None:
+def test_a_manifest_with_unexpected_files_is_not_a_complete_release() -> None:
     hsfiq("export", "--release", "hp", "--out", "mine")
     manifest = json.loads(Path("mine/manifest.json").read_text())
     for files in (3, {"sets.jsonl": 3}, {"../database": {"sha256": 1}}):

@@ -108,7 +108,7 @@ def test_a_missing_column(tmp_path: Path) -> None:
     )
 
 
-def test_a_null_where_a_value_must_be(tmp_path: Path) -> None:
+def test_a_null_in_a_required_column(tmp_path: Path) -> None:
     release = write(tmp_path, queries=QUERY | {"dataset": None})
     with pytest.raises(UnreadableInput, match="column dataset holds nulls"):
         read_queries(release)

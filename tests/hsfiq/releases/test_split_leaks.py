@@ -56,7 +56,7 @@ def test_a_drawn_split_has_no_leak(write: Callable[[SplitBy], Path]) -> None:
         assert verify_no_leak(folder) == expected
 
 
-def test_a_planted_triplet_fails_loudly(write: Callable[[SplitBy], Path]) -> None:
+def test_a_leaked_triplet_is_refused(write: Callable[[SplitBy], Path]) -> None:
     """A question about a held-out triplet with its captions in the other order goes to train."""
     folder = write("triplet")
     parts = verify_no_leak(folder)
@@ -99,7 +99,7 @@ def test_a_triplet_is_also_identified_by_its_queries(
         verify_no_leak(folder)
 
 
-def test_a_planted_participant_fails_loudly(write: Callable[[SplitBy], Path]) -> None:
+def test_a_leaked_participant_is_refused(write: Callable[[SplitBy], Path]) -> None:
     folder = write("participant")
     parts = verify_no_leak(folder)
     planted = next(
@@ -110,7 +110,7 @@ def test_a_planted_participant_fails_loudly(write: Callable[[SplitBy], Path]) ->
         verify_no_leak(folder)
 
 
-def test_by_both_a_triplet_and_a_participant_each_fail(write: Callable[[SplitBy], Path]) -> None:
+def test_with_split_by_both_every_leak_is_refused(write: Callable[[SplitBy], Path]) -> None:
     """Each question goes to each part: exactly what leaks by the tables is refused."""
     folder = write("both")
     before = (folder / "splits.parquet").read_bytes()

@@ -29,7 +29,7 @@ def manifest_of(release: Release) -> Any:
 # ------------------------------------------------------------------------------------ what is drawn
 
 
-def test_every_question_of_the_release_has_a_part_in_its_order(split_study: Database) -> None:
+def test_every_question_has_a_part_in_the_order_of_the_release(split_study: Database) -> None:
     for split in HALF.values():
         release = release_of(split_study, split)
         question_ids = [row["question_id"] for row in rows(release, "preferences")]
@@ -37,7 +37,7 @@ def test_every_question_of_the_release_has_a_part_in_its_order(split_study: Data
         assert len(question_ids) == 19
 
 
-def test_by_triplet_both_orders_of_the_captions_are_in_one_part(split_study: Database) -> None:
+def test_with_split_by_triplet_both_caption_orders_are_in_one_part(split_study: Database) -> None:
     release = release_of(split_study, HALF["triplet"])
     parts = sides(partial(rows, release))
     assert set(parts) == {"train", "test"}
@@ -53,7 +53,7 @@ def test_by_triplet_both_orders_of_the_captions_are_in_one_part(split_study: Dat
     }
 
 
-def test_by_participant_nobody_is_in_both_parts(split_study: Database) -> None:
+def test_with_split_by_participant_no_participant_is_in_both_parts(split_study: Database) -> None:
     release = release_of(split_study, HALF["participant"])
     parts = sides(partial(rows, release))
     assert set(parts) == {"train", "test"}
@@ -62,7 +62,7 @@ def test_by_participant_nobody_is_in_both_parts(split_study: Database) -> None:
     assert manifest_of(release)["split"]["n"] == {"train": 12, "test": 7, "unused": 0}
 
 
-def test_by_both_train_and_test_share_neither(split_study: Database) -> None:
+def test_with_split_by_both_the_parts_share_neither(split_study: Database) -> None:
     release = release_of(split_study, HALF["both"])
     parts = sides(partial(rows, release))
     assert set(parts) == {"train", "test", "unused"}
@@ -110,7 +110,7 @@ splits = st.builds(
 
 
 @given(questions, splits, st.randoms(use_true_random=False))
-def test_the_parts_are_what_the_definition_says_in_any_order(
+def test_the_parts_equal_the_definition_in_any_order(
     questions: list[QuestionRow], split: Split, random: Random
 ) -> None:
     try:
@@ -132,7 +132,7 @@ def test_the_parts_are_what_the_definition_says_in_any_order(
 
 
 @given(st.sets(st.integers(0, 500), min_size=10), st.integers(), st.data())
-def test_a_study_that_grows_keeps_what_it_has_held_out(
+def test_a_growing_study_changes_only_the_end_of_the_draw(
     numbers: set[int], seed: int, data: st.DataObject
 ) -> None:
     split = Split("triplet", seed, 0.3)
@@ -145,7 +145,7 @@ def test_a_study_that_grows_keeps_what_it_has_held_out(
     assert remaining <= before or before <= remaining
 
 
-def test_seeds_draw_different_splits_with_about_the_requested_shares() -> None:
+def test_different_seeds_draw_different_splits_of_the_requested_share() -> None:
     ids = [f"shirt.val.{number}" for number in range(1000)]
     drawn = {held_out(ids, "triplet", Split("triplet", seed)) for seed in range(20)}
     assert len(drawn) == 20
@@ -155,7 +155,7 @@ def test_seeds_draw_different_splits_with_about_the_requested_shares() -> None:
     assert max(counts) <= 14
 
 
-def test_the_draw_never_changes() -> None:
+def test_the_drawn_split_never_changes() -> None:
     """Whatever the version of Python: only `Random.random` is used, which promises it."""
     ids = [f"shirt.val.{number}" for number in range(10)]
     assert held_out(ids, "triplet", Split("triplet", 7)) == {"shirt.val.0", "shirt.val.6"}
@@ -199,7 +199,7 @@ def test_a_release_without_a_split_does_not_mention_one(split_study: Database) -
     assert b"splits" not in release.files["README.md"] + release.files["croissant.json"]
 
 
-def test_same_options_same_bytes_and_other_options_other_content(split_study: Database) -> None:
+def test_equal_options_give_equal_content_and_others_do_not(split_study: Database) -> None:
     for split in HALF.values():
         assert release_of(split_study, split).files == release_of(split_study, split).files
     digests = [

@@ -150,7 +150,7 @@ def test_a_text_that_names_no_file_is_used_literally(tmp_path: Path, text: str) 
         '# [design]\n  [ study ]\n  name="autumn"\n  title = "Which shop?" # \'\'\'\n',
     ],
 )
-def test_toml_may_be_written_in_other_ways(tmp_path: Path, text: str) -> None:
+def test_equivalent_toml_spellings_are_read(tmp_path: Path, text: str) -> None:
     assert read_config(written(tmp_path, text)).study == Presentation("autumn", "Which shop?")
 
 
@@ -194,7 +194,7 @@ participants = -2
 """
 
 
-def test_all_mistakes_are_named_at_once_each_with_its_line(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
     study, design = ", ".join(f.name for f in fields(Presentation)), "'one', 'mixed'"
     assert mistakes(tmp_path, ALL_WRONG) == [
         f"line {line}"
@@ -249,7 +249,7 @@ def test_all_mistakes_are_named_at_once_each_with_its_line(tmp_path: Path) -> No
         ("a = " + "[" * 10_000, [""]),
     ],
 )  # fmt: skip
-def test_mistakes_one_by_one(tmp_path: Path, text: str, expected: list[str]) -> None:
+def test_each_mistake_has_its_message(tmp_path: Path, text: str, expected: list[str]) -> None:
     lines = mistakes(tmp_path, text)
     assert len(lines) == len(expected)
     for line, beginning in zip(lines, expected, strict=True):
@@ -322,7 +322,7 @@ configs = st.builds(
 )
 
 
-def test_a_config_survives_the_database(database: Database) -> None:
+def test_a_config_round_trips_through_the_database(database: Database) -> None:
     queries = make_queries(database)
 
     @settings(max_examples=30, deadline=None)
@@ -361,7 +361,7 @@ def as_toml(value: Any) -> str:
     return repr(value)
 
 
-def test_a_config_survives_its_file(tmp_path: Path) -> None:
+def test_a_config_round_trips_through_a_file(tmp_path: Path) -> None:
     @settings(max_examples=30, deadline=None)
     @given(config=configs)
     def comes_back(config: StudyConfig) -> None:

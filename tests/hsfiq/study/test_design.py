@@ -36,7 +36,7 @@ from tests.studies import SMALL, SYSTEMS, config, draw, make_queries
 # --------------------------------------------------------------------------------------------- seed
 
 
-def test_a_seed_draws_the_same_study_again(database: Database) -> None:
+def test_the_same_seed_draws_the_same_study(database: Database) -> None:
     queries = make_queries(database, {"dress": 8, "shirt": 12})
     checks = Checks(gold=1, repeated=1)
     studies = [
@@ -83,7 +83,7 @@ def orders_of(database: Database, study: int) -> list[tuple[list[int] | None, li
         return [tuple(row) for row in rows]  # type: ignore[misc]
 
 
-def test_ranked_images_have_no_order_of_their_own(database: Database) -> None:
+def test_ranked_images_store_no_order(database: Database) -> None:
     assert set(orders_of(database, draw(database, make_queries(database)))) == {(None, None)}
 
 
@@ -211,13 +211,13 @@ def test_a_missing_query_is_refused(database: Database) -> None:
     assert "1 queries have lists" in refusal(database, [*make_queries(database), 10**6])
 
 
-def test_a_name_is_given_once(database: Database) -> None:
+def test_an_existing_study_name_is_refused(database: Database) -> None:
     queries = make_queries(database)
     draw(database, queries)
     assert "study.name: a study called 'small' already exists" in refusal(database, queries)
 
 
-def test_gold_pairs_need_queries_to_spare(database: Database) -> None:
+def test_gold_pairs_need_unused_queries(database: Database) -> None:
     queries = make_queries(database, {"shirt": 4})
     line = refusal(database, queries, checks=Checks(gold=1))
     assert "checks.gold: no query of shirt is left for a gold pair" in line

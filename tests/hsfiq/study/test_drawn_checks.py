@@ -50,7 +50,7 @@ def test_gold_pairs_have_an_obvious_winner(database: Database) -> None:
 
 
 @pytest.mark.parametrize(("size", "repeated"), [(2, 1), (3, 3), (10, 1), (10, 5)])
-def test_repeated_pairs_return_later_with_sides_swapped(
+def test_repeated_pairs_come_later_with_swapped_sides(
     database: Database, size: int, repeated: int
 ) -> None:
     queries = make_queries(database, {"shirt": 4 * size})

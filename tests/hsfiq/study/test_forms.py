@@ -129,7 +129,7 @@ def test_overlap_is_exact_and_no_participant_gets_a_triplet_twice(
         assert len(dealt) == -(-len(pairs) // (per_form * forms))  # only the last has room
 
 
-def test_copies_of_a_pair_share_it_and_go_to_different_people(database: Database) -> None:
+def test_copies_of_a_pair_go_to_different_participants(database: Database) -> None:
     design = replace(SMALL, annotators_per_query=3, overlap_share=0.5)
     study = draw(database, make_queries(database), design)
     with database.reading() as session:
@@ -141,7 +141,7 @@ def test_copies_of_a_pair_share_it_and_go_to_different_people(database: Database
     assert len({tuple(row) for row in rows}) == len(rows) == 16
 
 
-def test_both_orders_of_a_triplet_go_to_different_people(database: Database) -> None:
+def test_both_orders_of_a_triplet_go_to_different_participants(database: Database) -> None:
     queries = make_queries(database, {"shirt": 20}, both_orders=True)
     study = draw(database, queries)
     triplet_sets: list[set[int]] = []

@@ -60,7 +60,7 @@ def test_a_study_compares_all_systems_equally(database: Database) -> None:
     )
 
 
-def test_sets_are_the_top_of_the_lists_in_their_order(database: Database) -> None:
+def test_sets_are_the_first_images_of_the_lists(database: Database) -> None:
     study = draw(database, make_queries(database))
     with database.reading() as session:
         lists = {

@@ -70,7 +70,7 @@ def test_systems_of_other_datasets_are_not_used(database: Database) -> None:
         ({"sample": 9}, "queries.sample: asks for 9 queries of 8"),
     ],
 )
-def test_missing_choices_are_named(
+def test_impossible_choices_are_named(
     database: Database, options: dict[str, Any], message: str
 ) -> None:
     make_queries(database)

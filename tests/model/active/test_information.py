@@ -63,7 +63,7 @@ def test_chosen_gains_add_up_to_the_determinant(
 
 @given(seed=st.integers(0, 999))
 @settings(deadline=None, max_examples=30)
-def test_the_best_is_the_best_of_all_tried(seed: int) -> None:
+def test_the_best_candidate_has_the_greatest_total(seed: int) -> None:
     latents, weights = random_opinions(seed, 5, 8, 3)
     information = Information(latents, weights)
     chosen: list[int] = []
@@ -111,7 +111,7 @@ def test_mutual_information_of_a_nearly_sure_scorer() -> None:
 
 
 @pytest.mark.parametrize("latent", [-6.0, -1.0, 0.0, 0.45, 2.5, 9.0])
-def test_of_a_score_is_the_expected_curvature_of_its_loss(latent: float) -> None:
+def test_score_information_is_the_expected_curvature_of_the_loss(latent: float) -> None:
     def loss(value: Tensor, score: int) -> Tensor:
         return score_loss(value.reshape(1), torch.tensor([score]), THRESHOLDS)[0]
 
@@ -124,7 +124,7 @@ def test_of_a_score_is_the_expected_curvature_of_its_loss(latent: float) -> None
 
 
 @pytest.mark.parametrize(("margin", "bias"), list(product((-3.0, 0.0, 1.2), (0.0, 0.6))))
-def test_of_a_preference_is_the_mean_over_which_set_is_set_1(margin: float, bias: float) -> None:
+def test_preference_information_is_the_mean_over_both_orders(margin: float, bias: float) -> None:
     def loss(value: Tensor, preferred: int, sign: float) -> Tensor:
         logits = (sign * value + bias).reshape(1)
         return preference_loss(logits, torch.tensor([preferred]), None)[0]
@@ -146,7 +146,7 @@ def test_far_from_every_threshold_the_information_is_zero_not_nan() -> None:
 # ----------------------------------------------------------------------------------------- latents
 
 
-def test_each_scorer_by_its_own_prior() -> None:
+def test_each_scorer_has_its_own_prior() -> None:
     scores = [torch.tensor([[0.1, 0.4]], dtype=torch.float64), torch.tensor([[0.2, 0.1]])]
     priors = [
         AnswerPrior(FITTED, 2.0, 0.3, 5.0, tuple(THRESHOLDS.tolist())),

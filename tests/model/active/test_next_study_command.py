@@ -126,7 +126,9 @@ def test_missing_or_broken_answer_model_is_refused(
 # ------------------------------------------------------------------------------------- the command
 
 
-def test_one_scorer_by_dropout(answered: Answered, retrained: Path, study: str) -> None:
+def test_opinions_of_one_scorer_come_from_dropout(
+    answered: Answered, retrained: Path, study: str
+) -> None:
     words = ("--scorer", retrained, "--release", answered.release, "--json")
     command = next_study(answered, study, *words)
     assert command.code == 0
@@ -144,7 +146,7 @@ def test_one_scorer_by_dropout(answered: Answered, retrained: Path, study: str) 
     assert result["missing_images"] == []
 
 
-def test_an_ensemble_and_the_same_choice_again(
+def test_an_ensemble_chooses_the_same_pairs_again(
     answered: Answered, retrained: Path, study: str, tmp_path: Path
 ) -> None:
     answered.retrain(tmp_path / "second", replace(QUICK, epochs=1, seed=5))
@@ -160,7 +162,9 @@ def test_an_ensemble_and_the_same_choice_again(
     assert f"(ensemble; {FITTED})" in text.out
 
 
-def test_an_ensemble_of_one_kind(answered: Answered, retrained: Path, study: str) -> None:
+def test_ensembles_of_different_kinds_are_refused(
+    answered: Answered, retrained: Path, study: str
+) -> None:
     command = next_study(answered, study, "--scorer", retrained, "--scorer", answered.init)
     assert (command.code, command.out) == (2, "")
     assert "retrain all scorers of an ensemble, or none" in command.err

@@ -67,7 +67,7 @@ def test_saving_again_replaces_it(tmp_path: Path) -> None:
     assert value_of(tmp_path, "best") == 0
 
 
-def test_a_folder_is_read_as_its_best(tmp_path: Path) -> None:
+def test_a_folder_means_its_best_checkpoint(tmp_path: Path) -> None:
     save(tmp_path, "last", {"value": 1}, parts_of(1))
     assert read(tmp_path).path.name == "last.json"
     save(tmp_path, "best", {"value": 0}, {"scorer": parts_of(0)["scorer"]})
@@ -254,7 +254,7 @@ def test_a_missing_checkpoint_is_refused(drawn: Drawn, tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists()
 
 
-def test_a_file_of_tensors_is_no_checkpoint(tmp_path: Path) -> None:
+def test_a_file_of_tensors_is_not_a_checkpoint(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(2)}, tmp_path / "it.safetensors")
     with pytest.raises(UnreadableInput, match="is no checkpoint's JSON file; name a run's folder"):
         read(tmp_path / "it.safetensors")
@@ -287,7 +287,7 @@ def test_the_best_is_the_first_with_the_highest_mean_recall(
     assert saved_best(tmp_path, means) == best
 
 
-def test_within_an_epoch_nothing_becomes_the_best(tmp_path: Path) -> None:
+def test_the_best_changes_only_at_the_end_of_an_epoch(tmp_path: Path) -> None:
     progress, run = Progress(), RunFolder(tmp_path, {}, {})
     progress.count(1, 0.0, 1.0)
     run.save(progress, {"a": torch.tensor(0.0)}, {})

@@ -108,7 +108,7 @@ def test_fashioniq_with_all_images(fashioniq_folder: Path) -> None:
     assert set(data.images) == ALL - {"d5"}
 
 
-def test_the_whole_corpus_as_the_pool(fashioniq_folder: Path) -> None:
+def test_the_complete_corpus_as_the_pool(fashioniq_folder: Path) -> None:
     write_pictures(fashioniq_folder / "images", ALL)
     data = fashioniq(fashioniq_folder, None, "corpus")
     assert data.pools == {"dress": DRESSES["train"], "shirt": SHIRTS["train"]}
@@ -266,7 +266,7 @@ def test_the_drawn_catalogue(drawn_data: TrainingData) -> None:
         assert all(len(example.captions) == 2 for example in examples)
 
 
-def test_held_out_garments_are_no_candidates(drawn_data: TrainingData) -> None:
+def test_held_out_garments_are_not_candidates(drawn_data: TrainingData) -> None:
     for name in drawn_data.pools:
         assert {target_split(garment) for garment in garments_of(drawn_data.pools[name])} == {
             "train"
@@ -281,7 +281,7 @@ def test_held_out_garments_are_no_candidates(drawn_data: TrainingData) -> None:
     assert not targets & set(drawn_data.images)
 
 
-def test_the_same_seed_draws_the_same(drawn_data: TrainingData, drawn_folder: Path) -> None:
+def test_the_same_seed_draws_the_same_data(drawn_data: TrainingData, drawn_folder: Path) -> None:
     dates = {path: path.stat().st_mtime_ns for path in drawn_folder.iterdir()}
     assert drawn(drawn_folder, 3, 20, 30, "corpus") == drawn_data
     assert {path: path.stat().st_mtime_ns for path in drawn_folder.iterdir()} == dates
@@ -337,7 +337,7 @@ NAMES = st.sampled_from("abcdef")
     st.lists(NAMES, unique=True),
     st.sets(NAMES),
 )
-def test_coverage_by_hand(
+def test_hand_computed_coverage(
     pairs: list[tuple[str, str]], pool: list[str], available: set[str]
 ) -> None:
     examples = tuple(Example(str(i), r, t, ("x",), "p") for i, (r, t) in enumerate(pairs))

@@ -70,7 +70,7 @@ def literal_normalise(text: str) -> str:
         st.sampled_from(["dotmark", "starmark", " ", "  ", "\n", "\t", ".", '"', "~", "Red", "?"])
     ).map("".join)
 )
-def test_normalising_is_the_literal_processor(text: str) -> None:
+def test_normalising_equals_the_reference(text: str) -> None:
     assert normalise(text) == literal_normalise(text)
 
 
@@ -115,6 +115,6 @@ def test_other_numbers_of_captions(rule: CaptionRule, captions: tuple[str, ...])
 
 
 @pytest.mark.parametrize("u", [-0.1, 1.0, float("nan")])
-def test_numbers_that_no_generator_draws(u: float) -> None:
+def test_numbers_outside_0_to_1_are_refused(u: float) -> None:
     with pytest.raises(ValueError, match=r"must be in \[0, 1\)"):
         training_text(PAIR, "joined", u)

@@ -69,7 +69,7 @@ def assert_same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
 # ------------------------------------------------------------------------------------ the tensors
 
 
-def test_there_and_back_is_the_identity(reference: Reference) -> None:
+def test_converting_both_ways_is_the_identity(reference: Reference) -> None:
     converted = to_hf(reference.weights, "here")
     assert_same(to_lavis(converted, "there") | lavis_only(reference.weights), reference.weights)
     assert_same(to_hf(to_lavis(converted, "there"), "here"), converted)
@@ -259,7 +259,7 @@ def test_transformers_files_that_do_not_fit(
     assert not (tmp_path / "out").exists()
 
 
-def test_clips_image_encoder_is_not_transformers(lavis: Path, tmp_path: Path) -> None:
+def test_clips_image_encoder_is_refused(lavis: Path, tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match="blip2-small: has CLIP's image encoder"):
         lavis_to_hf(replace(SMALL, vit=CLIP_L), lavis, tmp_path / "out")
 
@@ -287,7 +287,7 @@ def test_a_folder_is_complete_or_absent(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------ the command
 
 
-def test_the_command_there_and_back(lavis: Path, tmp_path: Path) -> None:
+def test_the_command_converts_both_ways(lavis: Path, tmp_path: Path) -> None:
     forward = hsfiq("weights", "convert", lavis, "--out", tmp_path / "hf", "--model", SMALL.name)
     assert (forward.code, forward.err) == (0, "")
     assert forward.out == (

@@ -41,7 +41,7 @@ def trained(encoder: nn.Module) -> dict[str, nn.Parameter]:
 
 
 @torch.no_grad()
-def test_lavis_numbers(reference: Reference, encoder: Blip2Hf, texts: list[str]) -> None:
+def test_outputs_equal_lavis(reference: Reference, encoder: Blip2Hf, texts: list[str]) -> None:
     implementation: Encoder = encoder
     tokens = implementation.image_tokens(reference.pixels)
     query, gallery = (
@@ -68,7 +68,7 @@ def test_the_texts_cover_the_special_cases(texts: list[str]) -> None:
     assert len({len(text.split()) for text in texts}) > 4
 
 
-def test_lavis_words(reference: Reference, encoder: Blip2Hf) -> None:
+def test_token_ids_equal_lavis(reference: Reference, encoder: Blip2Hf) -> None:
     for text, ids in reference.about["tokenized"]:
         ours = encoder._tokenizer(text, truncation=True, max_length=32).input_ids
         assert ours == ids, text
@@ -107,7 +107,7 @@ def test_transformers_own_forward(reference: Reference, encoder: Blip2Hf, texts:
 
 
 @torch.no_grad()
-def test_a_batch_is_its_rows_one_by_one(
+def test_a_batch_equals_its_rows_one_by_one(
     reference: Reference, encoder: Blip2Hf, texts: list[str]
 ) -> None:
     tokens = encoder.image_tokens(reference.pixels)
@@ -156,7 +156,7 @@ def test_the_gradient_reaches_exactly_what_is_trained(
     assert reached | keys == trained(encoder).keys()
 
 
-def test_it_trains_what_lavis_model_trains(
+def test_the_trained_parameters_are_those_of_lavis(
     reference: Reference, encoder: Blip2Hf, tmp_path: Path
 ) -> None:
     scorer = Scorer(encoder, "max")

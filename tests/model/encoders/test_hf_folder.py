@@ -133,7 +133,7 @@ def test_a_part_that_is_missing_is_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.999])
-def test_a_file_that_is_cut_off(folder: Path, share: float) -> None:
+def test_a_truncated_file(folder: Path, share: float) -> None:
     file = folder / "model.safetensors"
     content = file.read_bytes()
     file.write_bytes(content[: int(share * len(content))])
@@ -199,7 +199,9 @@ def test_images_have_the_models_size(folder: Path) -> None:
     assert built.preprocessing.pad_ratio == 1.5
 
 
-def test_one_line_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_in_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.delitem(sys.modules, "hsfiq.model.encoders.hf.model")
     monkeypatch.delattr(hf, "model")

@@ -164,7 +164,7 @@ def test_a_palette_with_transparency_loses_it_without_a_warning() -> None:
     assert to_rgb(image).tobytes() == expected
 
 
-def test_bars_are_zeros_of_the_images_own_mode() -> None:
+def test_padding_is_zero_in_the_mode_of_the_image() -> None:
     palette = noise(40, 10, "P")
     first_colour = tuple(palette.getpalette()[:3])
 
@@ -175,6 +175,6 @@ def test_bars_are_zeros_of_the_images_own_mode() -> None:
 
 
 @pytest.mark.parametrize(("size", "ratio"), [(0, 1.25), (-1, 1.25), (224, 0.99), (224, math.nan)])
-def test_settings_that_no_image_can_have_are_refused(size: int, ratio: float) -> None:
+def test_impossible_settings_are_refused(size: int, ratio: float) -> None:
     with pytest.raises(ValueError, match="1 or more"):
         Preprocessing(size=size, pad_ratio=ratio)

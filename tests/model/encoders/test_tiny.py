@@ -110,7 +110,7 @@ def test_texts_without_a_word(tiny: Tiny, tokens: Tensor) -> None:
     assert tiny.query(tokens[:2], ["", "!"]).isfinite().all()
 
 
-def test_the_frozen_part_is_the_same_whatever_was_trained() -> None:
+def test_training_does_not_change_the_frozen_part() -> None:
     first, second = new_tiny(0), new_tiny(1)
     assert first.frozen_id() == second.frozen_id()
     for parameter in first.parameters():
@@ -136,7 +136,7 @@ def test_the_same_generator_draws_the_same_weights() -> None:
     assert all(drawn_from_it[name].equal(redrawn[name]) for name in first if "proj" in name)
 
 
-def test_everything_that_is_trained_gets_a_gradient(tokens: Tensor) -> None:
+def test_every_trained_parameter_gets_a_gradient(tokens: Tensor) -> None:
     scorer = Scorer(new_tiny(), "max").train()
     texts = ["is red and has dots", "no logo"] * 3
     margins = scorer(tokens, texts, tokens.flip(0), tokens.roll(1, 0))
@@ -148,7 +148,7 @@ def test_everything_that_is_trained_gets_a_gradient(tokens: Tensor) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_tokens_of_half_the_size_are_taken(tiny: Tiny, tokens: Tensor, dtype: torch.dtype) -> None:
+def test_half_precision_tokens_are_accepted(tiny: Tiny, tokens: Tensor, dtype: torch.dtype) -> None:
     rounded = tokens.to(dtype)
     texts = ["is red"] * 6
     for rounded_vectors, exact in (

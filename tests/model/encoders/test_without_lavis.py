@@ -12,7 +12,7 @@ from hsfiq.model.encoders.blip2_weights import urls
 from hsfiq.model.encoders.lavis.encoder import load
 
 
-def test_one_line_says_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_package_is_reported_in_one_line(tmp_path: Path) -> None:
     for file in urls(ARCHITECTURES["blip2-vitL"]):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).touch()

@@ -24,7 +24,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_circo(tmp_path_factory.mktemp("circo"))
 
 
-def test_figures_by_hand(data: Path, tmp_path: Path) -> None:
+def test_hand_computed_figures(data: Path, tmp_path: Path) -> None:
     figures = result("circo", data, put(tmp_path / "run.json", LISTS))
     assert figures["map@5"] == pytest.approx(AP_0 / 2, abs=1e-15)
     for k in (10, 25, 50):
@@ -79,7 +79,7 @@ def test_refused_images(data: Path, tmp_path: Path, images: list[object], messag
     assert message in refusal(evaluate("circo", data, run))
 
 
-def test_the_reference_stays(data: Path, tmp_path: Path) -> None:
+def test_the_reference_is_not_removed(data: Path, tmp_path: Path) -> None:
     ranked = ["250", *(image for image in LISTS["1"] if image != "250")]
     figures = result("circo", data, put(tmp_path / "run.json", LISTS | {"1": ranked}))
     assert ranked.index("210") == 6

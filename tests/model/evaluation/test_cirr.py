@@ -65,7 +65,7 @@ def files(folder: Path, split: str = "val") -> tuple[Path, Path]:
     )
 
 
-def test_figures_by_hand(data: Path, tmp_path: Path) -> None:
+def test_hand_computed_figures(data: Path, tmp_path: Path) -> None:
     figures = result("cirr", data, put(tmp_path / "run.json", LISTS))
     assert [figures[key] for key in RECALL_KEYS] == [0.25, 0.5, 0.75, 1.0]
     assert [figures[key] for key in SUBSET_KEYS] == [0.25, 0.5, 0.5]
@@ -79,7 +79,7 @@ def test_figures_by_hand(data: Path, tmp_path: Path) -> None:
     )
 
 
-def test_the_files_may_lie_in_cirr(tmp_path: Path) -> None:
+def test_the_files_may_be_in_a_subfolder_cirr(tmp_path: Path) -> None:
     write_cirr(tmp_path / "it" / "cirr")
     assert result("cirr", tmp_path / "it", put(tmp_path / "run.json", LISTS))["n_queries"] == 4
 
@@ -93,7 +93,7 @@ def test_the_servers_files_in_either_order(data: Path, tmp_path: Path) -> None:
     assert first | {"run": 0} == second | {"run": 0}
 
 
-def test_a_reference_is_taken_out_before_counting(data: Path, tmp_path: Path) -> None:
+def test_the_reference_is_removed_before_counting(data: Path, tmp_path: Path) -> None:
     lists = {key: [reference(int(key) - 10), *images] for key, images in LISTS.items()}
     figures = result("cirr", data, put(tmp_path / "with.json", lists))
     plain = result("cirr", data, put(tmp_path / "without.json", LISTS))
@@ -105,7 +105,7 @@ def test_a_reference_is_taken_out_before_counting(data: Path, tmp_path: Path) ->
     )
 
 
-def test_fifty_with_the_reference_are_forty_nine(data: Path, tmp_path: Path) -> None:
+def test_fifty_images_with_the_reference_count_as_forty_nine(data: Path, tmp_path: Path) -> None:
     lists = LISTS | {"10": [reference(0), *full_list(0, [])[:49]]}
     lists["10"] = [image for image in lists["10"] if image != set_members(0)[0]]
     figures = result("cirr", data, put(tmp_path / "with.json", lists))
@@ -132,7 +132,7 @@ def test_image_sets_from_short_lists(data: Path, tmp_path: Path) -> None:
     )
 
 
-def test_missing_in_one_of_two(data: Path, tmp_path: Path) -> None:
+def test_a_query_missing_from_one_of_two_files(data: Path, tmp_path: Path) -> None:
     recall, subset = files(tmp_path)
     content = json.loads(subset.read_text())
     del content["12"]
@@ -144,7 +144,7 @@ def test_missing_in_one_of_two(data: Path, tmp_path: Path) -> None:
     assert figures["recall_subset@3"] == 0.75
 
 
-def test_image_sets_alone(data: Path, tmp_path: Path) -> None:
+def test_image_sets_only(data: Path, tmp_path: Path) -> None:
     _, subset = files(tmp_path)
     line = refusal(evaluate("cirr", data, subset))
     assert "holds only rankings of the image sets; give the recall run too" in line
@@ -175,7 +175,7 @@ def test_broken_image_sets(tmp_path: Path, members: list[str]) -> None:
     assert "pairid 10: its img_set is not the reference, the target and others of the split" in line
 
 
-def test_a_target_that_is_missing_among_others(tmp_path: Path) -> None:
+def test_a_query_without_a_target(tmp_path: Path) -> None:
     write_cirr(tmp_path)
     path = tmp_path / "captions" / "cap.rc2.val.json"
     entries = json.loads(path.read_text())
@@ -188,7 +188,7 @@ def test_a_target_that_is_missing_among_others(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------- submissions
 
 
-def test_writing_what_the_server_takes(data: Path, tmp_path: Path) -> None:
+def test_written_files_are_accepted_by_the_server(data: Path, tmp_path: Path) -> None:
     run = put(tmp_path / "run.json", LISTS)
     out = tmp_path / "out"
     command = evaluate("cirr", data, run, "--split", "test1", "--submission", out)
@@ -312,7 +312,7 @@ def test_a_file_that_is_too_large(
     assert "recall.json: has 5,000,001 bytes, CIRR's server takes at most 5,000,000" in line
 
 
-def test_a_run_is_no_submission(data: Path, tmp_path: Path) -> None:
+def test_a_run_is_not_a_submission(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run.jsonl"
     run.write_text(json.dumps({"query_id": "10", "images": LISTS["10"]}), encoding="utf-8")
     line = refusal(evaluate("cirr", data, run, "--split", "test1"))

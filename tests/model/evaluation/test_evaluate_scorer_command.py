@@ -77,7 +77,7 @@ def without_keys(result: dict[str, Any], *keys: str) -> dict[str, Any]:
 # ------------------------------------------------------------------------------ the drawn catalogue
 
 
-def test_drawn_gives_the_figures_of_the_trainings_own_validation(
+def test_drawn_figures_equal_the_validation_of_the_training(
     drawn: Drawn, run: Path, ranked: list[str | Path], tmp_path: Path
 ) -> None:
     options = (*ranked, "--images", drawn.pictures, "--json")
@@ -141,7 +141,7 @@ def test_written_lists_have_the_same_figures_as_a_run(
     assert set(own_figures["notes"]) <= set(run_figures["notes"])
 
 
-def test_cirr_makes_files_that_its_server_takes(ranked: list[str | Path], tmp_path: Path) -> None:
+def test_cirr_files_are_accepted_by_the_server(ranked: list[str | Path], tmp_path: Path) -> None:
     data = write_cirr(tmp_path / "cirr")
     pictures(data / "img_raw" / "dev", MEMBERS)
     own_figures = figures(hsfiq("evaluate", "cirr", "--data", data, *ranked, "--json"))
@@ -157,7 +157,9 @@ def test_cirr_makes_files_that_its_server_takes(ranked: list[str | Path], tmp_pa
     assert without_keys(run_figures, "run") == without_keys(own_figures, "scorer")
 
 
-def test_circo_finds_the_files_that_coco_pads(ranked: list[str | Path], tmp_path: Path) -> None:
+def test_circo_finds_image_files_with_padded_names(
+    ranked: list[str | Path], tmp_path: Path
+) -> None:
     data = write_circo(tmp_path / "circo")
     pictures(data / "COCO2017_unlabeled" / "unlabeled2017", (f"{200 + i:012d}" for i in range(100)))
     command = ("evaluate", "circo", "--data", data, "--json")
@@ -175,7 +177,7 @@ def test_circo_without_the_list_of_candidates_cannot_be_ranked(
     assert "the candidates of circo are not known" in message
 
 
-def test_cirqrs_of_a_run_needs_the_images_of_its_lists_alone(
+def test_cirqrs_of_a_run_needs_only_the_images_of_its_lists(
     fashion: Path, ranked: list[str | Path], tmp_path: Path
 ) -> None:
     lists = {f"shirt.val.{i}": filled(SHIRTS[:55], SHIRTS, 55) for i in range(4)}

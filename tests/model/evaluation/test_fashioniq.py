@@ -51,7 +51,7 @@ def changed(tmp_path: Path, lists: Lists) -> Path:
     return put(tmp_path / "changed.json", SHIRT_RUN | lists)
 
 
-def test_figures_by_hand(data: Path, run: Path) -> None:
+def test_hand_computed_figures(data: Path, run: Path) -> None:
     figures = result("fashioniq", data, run)
     shirt, dress = figures["categories"]["shirt"], figures["categories"]["dress"]
     ks = ("recall@1", "recall@5", "recall@10", "recall@50")
@@ -70,7 +70,7 @@ def test_figures_by_hand(data: Path, run: Path) -> None:
     assert "reason" not in figures
 
 
-def test_one_category_is_flat(data: Path, tmp_path: Path) -> None:
+def test_one_category_has_no_nested_figures(data: Path, tmp_path: Path) -> None:
     figures = result("fashioniq", data, put(tmp_path / "it.json", SHIRT_RUN), "--category", "shirt")
     assert "categories" not in figures
     assert (figures["recall@10"], figures["mean"]) == (0.75, 0.875)
@@ -87,7 +87,7 @@ def test_the_table_names_the_corpus(data: Path, run: Path) -> None:
     assert lines[8].startswith("mean of recall@10 and recall@50")
 
 
-def test_files_may_be_in_parts_and_forms(data: Path, run: Path, tmp_path: Path) -> None:
+def test_a_run_may_have_several_files_and_formats(data: Path, run: Path, tmp_path: Path) -> None:
     figures = result("fashioniq", data, run)
     lines = tmp_path / "shirt.jsonl"
     lines.write_text(
@@ -143,7 +143,7 @@ def test_texts_are_joined_as_in_the_queries(data: Path) -> None:
     assert part.queries[0].text == "Is red and has dots"
 
 
-def test_lists_over_the_split_are_cut_to_the_union(data: Path, tmp_path: Path) -> None:
+def test_lists_over_the_split_are_restricted_to_the_union(data: Path, tmp_path: Path) -> None:
     corpus = benchmarks.fashioniq(data, ["shirt"], corpus="union").parts[0].corpus
     assert corpus.images == tuple(SHIRT_UNION)
     shirts = ("--category", "shirt", "--corpus", "union")
@@ -162,7 +162,7 @@ def test_lists_over_the_split_are_cut_to_the_union(data: Path, tmp_path: Path) -
     assert not any("outside of the union" in note for note in union_figures["notes"])
 
 
-def test_the_cut_may_leave_too_few_images(data: Path, tmp_path: Path) -> None:
+def test_the_union_may_leave_too_few_images(data: Path, tmp_path: Path) -> None:
     lists = {f"shirt.val.{i}": ["s0", *SHIRTS[20:40]] for i in range(4)}
     run = put(tmp_path / "it.json", lists)
     figures = result("fashioniq", data, run, "--category", "shirt", "--corpus", "union")
@@ -258,7 +258,7 @@ def test_refused_runs(data: Path, tmp_path: Path, lists: Lists, message: str) ->
     assert str(path) in line
 
 
-def test_a_run_over_more_categories_than_are_asked(data: Path, run: Path, tmp_path: Path) -> None:
+def test_a_run_over_more_categories_than_requested(data: Path, run: Path, tmp_path: Path) -> None:
     shirts = ("--category", "shirt")
     shirt_figures = result("fashioniq", data, put(tmp_path / "shirts.json", SHIRT_RUN), *shirts)
     figures = result("fashioniq", data, run, *shirts)
@@ -267,13 +267,13 @@ def test_a_run_over_more_categories_than_are_asked(data: Path, run: Path, tmp_pa
     assert figures == shirt_figures
 
 
-def test_a_run_over_other_categories_alone(data: Path, tmp_path: Path) -> None:
+def test_a_run_over_other_categories_only(data: Path, tmp_path: Path) -> None:
     dresses = put(tmp_path / "dresses.json", DRESS_RUN)
     line = refusal(evaluate("fashioniq", data, dresses, "--category", "shirt"))
     assert "they are all of dress: add --category dress" in line
 
 
-def test_one_system_at_a_time(data: Path, tmp_path: Path) -> None:
+def test_several_systems_in_one_run_are_refused(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "it.trec"
     run.write_text("shirt.val.0 Q0 s1 1 1 A\nshirt.val.1 Q0 s1 1 1 B\n", encoding="utf-8")
     line = refusal(evaluate("fashioniq", data, run))
@@ -315,7 +315,7 @@ def test_a_reference_missing_from_every_list(data: Path, run: Path, tmp_path: Pa
     assert not any("reference" in note for note in result("fashioniq", data, run)["notes"])
 
 
-def test_scores_against_the_order(data: Path, tmp_path: Path) -> None:
+def test_scores_that_contradict_the_order(data: Path, tmp_path: Path) -> None:
     rows = [
         f"{query} Q0 {image} {rank} {rank} distances"
         for query, images in SHIRT_RUN.items()

@@ -79,7 +79,7 @@ def test_precision_is_defined_if_every_continuation_agrees(
         ("ab", "ac", 2, 1 / 2),
     ],
 )
-def test_precisions_by_hand(ranked: str, truths: str, k: int, value: float | None) -> None:
+def test_hand_computed_precisions(ranked: str, truths: str, k: int, value: float | None) -> None:
     result = average_precision(list(ranked), set(truths), k, None)
     assert result == (value if value is None else pytest.approx(value, abs=1e-15))
 

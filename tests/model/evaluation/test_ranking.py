@@ -86,7 +86,7 @@ def searches(
 
 @settings(deadline=None)
 @given(searches(), st.integers(1, 8))
-def test_the_stream_ranks_as_a_stable_sort_of_all_scores(
+def test_streamed_ranking_equals_a_stable_sort(
     search: tuple[Tensor, Tensor, Pooling, int, list[int], Tensor | None], together: int
 ) -> None:
     queries, gallery, pooling, k, sizes, excluded = search
@@ -126,7 +126,7 @@ def test_a_corpus_of_one_image() -> None:
     assert ranked.columns.shape == (2, 0)
 
 
-def test_no_queries_have_no_lists() -> None:
+def test_no_queries_give_no_lists() -> None:
     ranked = streamed(torch.empty(0, 3), torch.ones(4, 1, 3), "max", 2, [3])
     assert len(ranked.columns) == len(ranked.scores) == 0
 
@@ -136,7 +136,7 @@ def test_an_excluded_image_that_is_not_in_the_corpus_is_refused() -> None:
         streamed(torch.ones(2, 3), torch.ones(4, 1, 3), "max", 2, [3], torch.tensor([0, 4]))
 
 
-def test_scores_that_are_no_numbers_are_refused() -> None:
+def test_nan_scores_are_refused() -> None:
     gallery = torch.ones(4, 1, 3)
     gallery[2] = torch.nan
     with pytest.raises(UnreadableInput, match="not a number"):
@@ -144,7 +144,7 @@ def test_scores_that_are_no_numbers_are_refused() -> None:
 
 
 @pytest.mark.parametrize("sizes", [[1], [3], [4, 2], [20]])
-def test_picked_scores_are_those_of_the_matrix(sizes: list[int]) -> None:
+def test_picked_scores_equal_the_matrix(sizes: list[int]) -> None:
     generator = torch.Generator().manual_seed(3)
     queries, gallery = (torch.randn(*s, generator=generator) for s in ((6, 4), (9, 2, 4)))
     columns = torch.randint(-1, 9, (6, 5), generator=generator)

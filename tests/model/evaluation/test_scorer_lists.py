@@ -109,7 +109,7 @@ def reference_tokens(checkpoint: Path, path: Path) -> torch.Tensor:
 # ------------------------------------------------------------------------------------- the lists
 
 
-def test_a_target_has_the_rank_of_validation(
+def test_a_target_has_the_same_rank_as_in_validation(
     drawn: Drawn, paths: ScorerPaths, val: Benchmark
 ) -> None:
     ranked = retrieved(val, paths, depth=1000)
@@ -122,7 +122,7 @@ def test_a_target_has_the_rank_of_validation(
         assert ours == expected[part.name].tolist()
 
 
-def test_lists_are_those_of_a_reference_ranking(paths: ScorerPaths, val: Benchmark) -> None:
+def test_lists_equal_the_reference_ranking(paths: ScorerPaths, val: Benchmark) -> None:
     part = val.parts[1]
     ranked = retrieved(replace(val, parts=(part,)), paths, depth=7)
     assert part.corpus.images is not None
@@ -136,7 +136,7 @@ def test_lists_are_those_of_a_reference_ranking(paths: ScorerPaths, val: Benchma
     assert ranked.missing == {}
 
 
-def test_cirr_takes_the_reference_out_and_ranks_the_subset(
+def test_cirr_removes_the_reference_and_ranks_the_subset(
     paths: ScorerPaths, val: Benchmark
 ) -> None:
     rng = Random(3)
@@ -176,13 +176,13 @@ def test_a_corpus_of_one_image(paths: ScorerPaths, val: Benchmark) -> None:
     assert ranked.answers["one"].lists == {query.query_id: (query.target,)}
 
 
-def test_a_corpus_that_is_not_known_is_refused(paths: ScorerPaths, val: Benchmark) -> None:
+def test_an_unknown_corpus_is_refused(paths: ScorerPaths, val: Benchmark) -> None:
     part = replace(val.parts[0], corpus=Corpus("COCO", None))
     with pytest.raises(UnreadableInput, match=f"the candidates of {part.name} are not known"):
         retrieved(replace(val, name="circo", parts=(part,)), paths)
 
 
-def test_no_checkpoint_and_no_folder_are_refused(paths: ScorerPaths, val: Benchmark) -> None:
+def test_missing_checkpoints_and_folders_are_refused(paths: ScorerPaths, val: Benchmark) -> None:
     missing = paths.images / "nowhere"
     with pytest.raises(UnreadableInput, match="there is no such checkpoint"):
         retrieved(val, replace(paths, checkpoint=missing))
@@ -190,7 +190,7 @@ def test_no_checkpoint_and_no_folder_are_refused(paths: ScorerPaths, val: Benchm
         retrieved(val, replace(paths, images=missing))
 
 
-def test_a_written_run_is_read_again(paths: ScorerPaths, val: Benchmark, tmp_path: Path) -> None:
+def test_a_written_run_can_be_read(paths: ScorerPaths, val: Benchmark, tmp_path: Path) -> None:
     ranked = retrieved(val, paths)
     write_run(tmp_path / "run.jsonl", ranked, "ours")
     read = {
@@ -354,7 +354,7 @@ def test_cirqrs_without_any_image_is_undefined(paths: ScorerPaths, val: Benchmar
 # ------------------------------------------------------------------------------ the drawn catalogue
 
 
-def test_val_is_what_training_validates_on(drawn: Drawn, val: Benchmark) -> None:
+def test_the_val_split_equals_the_validation_data_of_training(drawn: Drawn, val: Benchmark) -> None:
     assert {part.name: part.corpus.images for part in val.parts} == drawn.data.corpora
     ours = [
         (query.query_id, query.reference, query.target, query.text, part.name)
@@ -386,7 +386,7 @@ def test_the_test_split_has_combinations_absent_from_training(drawn: Drawn) -> N
 
 
 @pytest.mark.parametrize("limit", [20, 21, 22, 100])
-def test_the_catalogue_of_a_training_is_found_again(limit: int, tmp_path: Path) -> None:
+def test_the_catalogue_of_a_training_is_recovered(limit: int, tmp_path: Path) -> None:
     parts = drawn_parts(*draw_dataset(SMALL.seed, *drawn_size(limit)), SMALL.pool, tmp_path)
     folders = {image: tmp_path for part in parts for image in part.images()}
     data = with_files("drawn", parts, folders, "")
@@ -399,7 +399,7 @@ def test_the_catalogue_of_a_training_is_found_again(limit: int, tmp_path: Path) 
     ]
 
 
-def test_another_catalogue_than_the_trainings_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_catalogue_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "TRIPLETS", 120)
     monkeypatch.setattr(datasets, "GARMENTS", 40)
     other = catalogue_of(SMALL, {"name": "drawn", "n_train": 60, "sha256": "another"})

@@ -42,7 +42,7 @@ def bare(*arguments: str | Path) -> str:
     return process.stdout
 
 
-def test_the_three_benchmarks(tmp_path: Path) -> None:
+def test_the_benchmarks_run_without_extras(tmp_path: Path) -> None:
     dresses = {f"dress.val.{i}": filled([f"d{2 * i + 1}"], DRESSES) for i in range(2)}
     run = put(tmp_path / "dress.json", dresses)
     data = write_fashioniq(tmp_path / "fashioniq")

@@ -42,7 +42,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch", [1, 3, 64])
-def test_cached_tokens_are_the_encoders_to_the_bit(
+def test_cached_tokens_equal_the_encoders_exactly(
     tmp_path: Path, dtype: torch.dtype, batch: int
 ) -> None:
     images, encoder = draw_images(tmp_path / "images", 10), SmallEncoder()
@@ -132,7 +132,7 @@ def test_only_what_is_missing_is_computed(tmp_path: Path) -> None:
     assert_cached_equals_encoded(cache, encoder, images, torch.float16)
 
 
-def test_the_same_content_under_two_ids_is_kept_once(tmp_path: Path) -> None:
+def test_the_same_content_under_two_ids_is_stored_once(tmp_path: Path) -> None:
     images, encoder = draw_images(tmp_path / "images", 3), SmallEncoder()
     images["again"] = tmp_path / "images" / "again.png"
     images["again"].write_bytes(images["i2"].read_bytes())
@@ -159,7 +159,7 @@ def test_a_changed_image_is_noticed(tmp_path: Path) -> None:
     assert_cached_equals_encoded(cache, encoder, images, torch.float16)
 
 
-def test_another_setting_has_another_folder(tmp_path: Path) -> None:
+def test_each_setting_has_its_own_folder(tmp_path: Path) -> None:
     encoders = [
         SmallEncoder(),
         SmallEncoder(seed=1),
@@ -221,7 +221,7 @@ steps = st.lists(
 
 @settings(deadline=None)
 @given(steps=steps)
-def test_tokens_are_always_those_of_the_last_fill(
+def test_tokens_always_come_from_the_last_fill(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]
 ) -> None:
     folder = tmp_path_factory.mktemp("cache")
@@ -313,7 +313,7 @@ def test_tokens_too_large_for_fp16_are_refused_and_fit_bf16(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_tokens_that_are_no_numbers_are_refused(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_nan_tokens_are_refused(tmp_path: Path, dtype: torch.dtype) -> None:
     encoder = SmallEncoder(scale=float("nan"))
     cache = FeatureCache.open(tmp_path / "cache", encoder, dtype)
 
@@ -341,7 +341,7 @@ def test_an_unknown_dtype_is_refused(tmp_path: Path) -> None:
         FeatureCache.open(tmp_path, SmallEncoder(), torch.int8)
 
 
-def test_an_encoder_of_another_shape_than_it_says_is_refused(tmp_path: Path) -> None:
+def test_an_encoder_with_an_unexpected_shape_is_refused(tmp_path: Path) -> None:
     encoder = SmallEncoder()
     encoder.tokens_shape = (4, 7)
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
@@ -350,7 +350,7 @@ def test_an_encoder_of_another_shape_than_it_says_is_refused(tmp_path: Path) -> 
         fill(cache, draw_images(tmp_path / "images", 1))
 
 
-def test_encoded_tokens_name_an_image_without_a_file(tmp_path: Path) -> None:
+def test_an_image_without_a_file_is_named(tmp_path: Path) -> None:
     source = EncodedTokens(SmallEncoder(), {}, torch.float16, CPU)
 
     with pytest.raises(UnreadableInput, match="image i0: has no tokens"):

@@ -45,7 +45,7 @@ def png_of(width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_an_image_is_opened_whole(tmp_path: Path, kind: str) -> None:
+def test_an_image_is_loaded_completely(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a"
     path.write_bytes(encoded(kind))
 
@@ -56,7 +56,7 @@ def test_an_image_is_opened_whole(tmp_path: Path, kind: str) -> None:
         assert image.tobytes() == opened.tobytes()
 
 
-def test_an_orientation_in_the_file_is_left_alone(tmp_path: Path) -> None:
+def test_exif_orientation_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "a.jpg"
     exif = Image.Exif()
     exif[0x0112] = 6  # to be shown turned by 90 degrees
@@ -93,7 +93,7 @@ def test_a_broken_file_is_reported_in_one_line(tmp_path: Path, data: bytes, expe
 
 
 @pytest.mark.parametrize("name", ["absent.png", "folder"])
-def test_a_path_that_is_no_file_is_reported(tmp_path: Path, name: str) -> None:
+def test_a_path_that_is_not_a_file_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
 
     with pytest.raises(UnreadableInput, match=rf"{name}: cannot be read \("):
@@ -180,7 +180,7 @@ def test_the_number_of_waiting_images_is_limited(tmp_path: Path) -> None:
     prepared.close()
 
 
-def test_a_broken_file_does_not_keep_the_others(tmp_path: Path) -> None:
+def test_a_broken_file_does_not_stop_the_others(tmp_path: Path) -> None:
     images = draw_images(tmp_path, 3)
     images["i1"].write_bytes(images["i1"].read_bytes()[:80])
     files = by_content(images)
@@ -215,7 +215,7 @@ def replace_in_memo(path: Path, sha256: str) -> None:
         connection.execute("UPDATE files SET sha256 = ?", (sha256,))
 
 
-def test_contents_are_sha256_and_the_unreadable_are_named(tmp_path: Path) -> None:
+def test_contents_have_a_sha256_and_unreadable_files_are_named(tmp_path: Path) -> None:
     images = draw_images(tmp_path, 3)
     images |= {"same": tmp_path / "same.png", "absent": tmp_path / "absent.png"}
     images["same"].write_bytes(images["i1"].read_bytes())

@@ -82,7 +82,7 @@ def test_a_damaged_index_is_noticed(tmp_path: Path) -> None:
     assert_refused(tmp_path, "index.sqlite3: is damaged")
 
 
-def test_a_deleted_cache_is_filled_anew_by_one_that_is_open(tmp_path: Path) -> None:
+def test_an_open_cache_refills_a_deleted_folder(tmp_path: Path) -> None:
     cache = filled(tmp_path)
     for file in cache.folder.iterdir():
         file.unlink()
@@ -167,7 +167,7 @@ def filling(
             process.kill()
 
 
-def test_a_disk_that_fills_up_leaves_complete_rows(tmp_path: Path) -> None:
+def test_a_disk_that_becomes_full_leaves_complete_rows(tmp_path: Path) -> None:
     images = draw_images(tmp_path / "images", 12)
     encoder = SmallEncoder(preprocessing=Preprocessing(size=80))
     row_bytes = 20 * 20 * 6 * 2

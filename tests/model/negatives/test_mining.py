@@ -55,12 +55,12 @@ def check(scores: torch.Tensor, targets: torch.Tensor, rule: NegativeRule) -> No
 
 @settings(deadline=None)
 @given(batches(), rules())
-def test_sets_are_the_literal_ones(batch: Batch, rule: NegativeRule) -> None:
+def test_sets_equal_the_reference(batch: Batch, rule: NegativeRule) -> None:
     check(*batch, rule)
 
 
 @pytest.mark.parametrize("rule", [NegativeRule("qure"), NegativeRule("qure-code", threshold=1)])
-def test_sets_of_realistic_scores_are_the_literal_ones(rule: NegativeRule) -> None:
+def test_sets_of_realistic_scores_equal_the_reference(rule: NegativeRule) -> None:
     generator = torch.Generator().manual_seed(3)
     queries, images = (torch.randn(n, 16, generator=generator) for n in (40, 300))
     check(queries @ images.T, torch.arange(40), rule)
@@ -68,7 +68,7 @@ def test_sets_of_realistic_scores_are_the_literal_ones(rule: NegativeRule) -> No
 
 @settings(deadline=None)
 @given(batches(), rules())
-def test_a_batch_is_its_queries_one_by_one(batch: Batch, rule: NegativeRule) -> None:
+def test_a_batch_equals_its_queries_one_by_one(batch: Batch, rule: NegativeRule) -> None:
     scores, targets = batch
     mask, fell_back = negative_mask(scores, targets, rule)
     for row in range(len(scores)):
@@ -103,7 +103,7 @@ def test_the_two_steepest_drops_bound_the_set_and_the_targets_own_drop_does_not(
     assert not fell_back[0]
 
 
-def test_neighbouring_steepest_drops_satisfy_the_paper_and_not_its_code() -> None:
+def test_neighbouring_steepest_drops_satisfy_the_paper_but_not_its_code() -> None:
     # Drops below the target, in ranking order: 4 5 1 2. From the steepest on their places are
     # 1 0 3 2: the code passes the neighbours 1 and 0 by and takes 0 and 3.
     scores = torch.tensor([[20.0, 13, 9, 4, 3, 1]])
@@ -114,7 +114,7 @@ def test_neighbouring_steepest_drops_satisfy_the_paper_and_not_its_code() -> Non
     assert code[0].nonzero().flatten().tolist() == [2, 3, 4]
 
 
-def test_ever_smaller_drops_are_all_examined() -> None:
+def test_all_decreasing_drops_are_examined() -> None:
     curve = -torch.arange(200, dtype=torch.float64).sqrt()
     smooth = curve.float()
     late_drop = smooth.clone()
@@ -150,7 +150,7 @@ def test_cirqrs_halves_and_stops_at_one() -> None:
     assert fixed.redefined(3) == fixed
 
 
-def test_a_rule_describes_itself() -> None:
+def test_the_description_of_a_rule() -> None:
     assert str(NegativeRule("cirqrs", k=50).redefined(1)).startswith("the 25 best scored below")
     assert "more than 1 apart" in str(NegativeRule("qure-code", threshold=1))
 
@@ -197,7 +197,7 @@ def uniforms(queries: int, draws: int, seed: int = 0) -> torch.Tensor:
 
 @settings(deadline=None)
 @given(batches(), rules(), st.integers(0, 30), st.integers(0, 5))
-def test_draws_are_the_literal_ones(
+def test_draws_equal_the_reference(
     batch: Batch, rule: NegativeRule, epochs: int, seed: int
 ) -> None:
     scores, targets = batch
@@ -213,7 +213,7 @@ def test_draws_are_the_literal_ones(
 
 @settings(deadline=None)
 @given(st.integers(2, 12), st.integers(0, 30), st.data())
-def test_draws_from_the_corpus_are_the_literal_ones(
+def test_draws_from_the_corpus_equal_the_reference(
     images: int, epochs: int, data: st.DataObject
 ) -> None:
     target = data.draw(st.integers(0, images - 1))
@@ -233,7 +233,7 @@ def equal_draws(first: Drawn, second: Drawn) -> bool:
 
 
 @pytest.mark.parametrize("strategy", ["corpus", "top-k", "after-target", "cirqrs", "qure"])
-def test_chunks_and_shares_do_not_matter(strategy: str) -> None:
+def test_draws_depend_neither_on_chunks_nor_on_shares(strategy: str) -> None:
     generator = torch.Generator().manual_seed(1)
     # Whole numbers: their products are exact, so nothing hangs on the order of additions.
     queries = torch.randint(-4, 5, (23, 6), generator=generator).float()
@@ -254,7 +254,7 @@ def test_chunks_and_shares_do_not_matter(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["max", "mean"])
-def test_shares_of_real_vectors_are_drawn_the_same(pooling: Pooling) -> None:
+def test_shares_of_real_vectors_give_the_same_draws(pooling: Pooling) -> None:
     generator = torch.Generator().manual_seed(2)
     queries, gallery = (
         torch.randn(shape, generator=generator) for shape in ((150, 32), (90, 4, 32))
@@ -295,7 +295,7 @@ def test_a_share_without_queries_draws_nothing() -> None:
     assert drawn.sizes.shape == drawn.fell_back.shape == (0,)
 
 
-def test_the_whole_corpus_is_drawn_from_without_scores() -> None:
+def test_drawing_from_the_corpus_needs_no_scores() -> None:
     # Vectors that are no numbers would be refused if anything were scored.
     broken = torch.full((4, 2, 3), torch.nan)
     arguments = (broken[:, 0], broken, torch.arange(4))
@@ -305,7 +305,7 @@ def test_the_whole_corpus_is_drawn_from_without_scores() -> None:
         draw_negatives(*arguments, NegativeRule("qure"), uniforms(4, 3), "max", chunk=2)
 
 
-def test_a_target_outside_the_pool_is_named_by_its_query_whatever_the_chunk() -> None:
+def test_a_target_outside_the_pool_is_named_in_every_chunk() -> None:
     vectors, targets = torch.ones(3, 2), torch.tensor([0, 1, 9])
     for rule in (NegativeRule("corpus"), NegativeRule("qure")):
         with pytest.raises(UnreadableInput, match="query 2: its target is not in the pool"):
@@ -319,7 +319,7 @@ def test_a_one_image_corpus_is_refused() -> None:
         draw_from_corpus(1, torch.tensor([0]), uniforms(1, 1))
 
 
-def test_draws_are_uniform_and_so_are_pairs_of_them() -> None:
+def test_draws_and_pairs_of_draws_are_uniform() -> None:
     queries, images = 30_000, 6
     drawn = draw_from_corpus(images, torch.full((queries,), 2), uniforms(queries, 2, seed=11))
     pairs = [(a, b) for a, b in product([0, 1, 3, 4, 5], repeat=2) if a != b]
@@ -330,7 +330,7 @@ def test_draws_are_uniform_and_so_are_pairs_of_them() -> None:
     assert ((counts - expected) ** 2 / expected).sum() < 43.8
 
 
-def test_numbers_just_below_one_draw_the_last() -> None:
+def test_numbers_just_below_1_draw_the_last() -> None:
     almost = torch.full((1, 1), 1 - 2**-24)
     for images in (*range(2, 300), 2**16, 2**16 + 1, 123_403, 2**24 - 1):
         drawn = draw_from_corpus(images, torch.tensor([images - 1]), almost)

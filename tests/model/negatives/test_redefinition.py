@@ -78,7 +78,7 @@ def test_the_papers_definitions(
         assert defined_at(run_recipe, epoch) == max(start for start in starts if start <= epoch)
 
 
-def test_the_corpus_is_never_redefined_but_drawn_from_anew() -> None:
+def test_the_corpus_is_never_redefined_but_redrawn() -> None:
     run_recipe = replace(recipe("cirqrs-fashioniq"), strategy="corpus")
     assert rules_of(run_recipe) == {0: CORPUS}
     assert {defined_at(run_recipe, epoch) for epoch in range(30)} == {0, 6, 12, 18, 24}
@@ -155,7 +155,7 @@ def test_negatives_are_defined_with_the_current_weights(
     assert [definition.columns.shape[1] for definition in checker.definitions] == [1, 1, 1]
 
 
-def test_sets_halve(drawn: Drawn, tmp_path: Path) -> None:
+def test_set_sizes_halve(drawn: Drawn, tmp_path: Path) -> None:
     run_recipe = replace(SMALL, epochs=5, n_def=5, n_neg=8)
     finished = train(drawn, tmp_path / "run", run_recipe)
     lines = finished.last.about["progress"]["definitions"]
@@ -182,7 +182,7 @@ def test_a_definition_is_kept_until_the_next(drawn: Drawn, tmp_path: Path) -> No
 # -------------------------------------------------------------------------------- what is trained
 
 
-def test_an_epoch_trains_each_triplet_once_with_what_was_drawn_for_it(
+def test_an_epoch_trains_each_triplet_once_with_its_draw(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path
 ) -> None:
     run_recipe = replace(SMALL, captions="four-way")

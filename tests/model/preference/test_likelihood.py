@@ -53,7 +53,9 @@ def test_a_preference_without_ties(margin: float, preferred: int) -> None:
 
 
 @given(st.floats(-8, 8), st.sampled_from((0, 1, 2)), st.floats(-3, 3))
-def test_a_preference_with_ties_is_davidsons(margin: float, preferred: int, log_tie: float) -> None:
+def test_a_preference_with_ties_follows_davidson(
+    margin: float, preferred: int, log_tie: float
+) -> None:
     # Davidson (1970): pi_1, pi_2 and nu sqrt(pi_1 pi_2), with pi_1 / pi_2 = exp(margin).
     first, second = math.exp(margin), 1.0
     tie = math.exp(log_tie) * math.sqrt(first * second)
@@ -91,7 +93,7 @@ def test_thresholds_out_of_order_give_no_finite_loss() -> None:
     assert not math.isfinite(score(0.0, 2, [1.0, 0.0, 2.0, 3.0]))
 
 
-def test_gradients_are_those_of_finite_differences() -> None:
+def test_gradients_equal_finite_differences() -> None:
     latents = torch.tensor([-1.0, 0.3, 2.0, 40.0, -40.0], dtype=torch.float64, requires_grad=True)
     thresholds = torch.tensor([-1.0, 0.0, 1.5, 2.0], dtype=torch.float64, requires_grad=True)
     levels = torch.tensor([1, 3, 5, 1, 5])

@@ -94,7 +94,7 @@ def test_calibration_is_counted_over_answers_that_prefer(release: Release) -> No
         assert round((calibration_bin["high"] - calibration_bin["low"]) * BINS) == 1
 
 
-def test_certainty_is_in_the_last_bin(release: Release) -> None:
+def test_a_probability_of_1_is_in_the_last_bin(release: Release) -> None:
     predictions = Predictions(
         scores={}, shares=dict.fromkeys(release.preferences["question_id"], 1.0)
     )

@@ -232,7 +232,7 @@ def test_weight_two_equals_answering_twice() -> None:
     torch.testing.assert_close(first_fit.scores.values, second_fit.scores.values)
 
 
-def test_scorer_that_ranks_the_wrong_way_round_keeps_the_minimum_slope() -> None:
+def test_reversed_scores_keep_the_minimum_slope() -> None:
     sets, answers, _ = simulated(seed=7, n_people=4)
     model = fit_answers(-sets, answers, OFFSET_SD)
     assert model.preferences.values[0] == model.scores.values[0] == MIN_SLOPE

@@ -172,7 +172,7 @@ def test_report_equals_the_scores_of_the_checkpoints(answered: Answered, out: Pa
         assert figures["brier"][moment]["value"] == pytest.approx(fmean(errors), abs=1e-6)
 
 
-def test_the_same_again_gives_the_same_weights(
+def test_the_same_retraining_gives_the_same_weights(
     answered: Answered, out: Path, tmp_path: Path
 ) -> None:
     second = answered.retrain(tmp_path / "again")

@@ -35,7 +35,7 @@ def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
     assert message in command.err
 
 
-def test_the_loop(answered: Answered, tmp_path: Path) -> None:
+def test_retraining_through_the_command_line(answered: Answered, tmp_path: Path) -> None:
     """Train on the answers, score their release with what came out, and analyse that."""
     command = train(answered, tmp_path / "out", "--json")
     assert command.code == 0
@@ -89,7 +89,7 @@ def analyze(folder: Path, *options: str) -> dict[str, Any]:
     return result
 
 
-def test_the_held_out_part_is_analysed_alone(retrained: Path) -> None:
+def test_only_the_held_out_part_is_analysed(retrained: Path) -> None:
     """The same figure as the retraining's own report has of what it held out."""
     analysis = analyze(retrained, "--part", "test")
     split = json.loads((retrained / "hp" / "manifest.json").read_bytes())["split"]

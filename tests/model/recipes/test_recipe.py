@@ -53,7 +53,7 @@ def test_when_sets_are_defined(name: str, period: int, definitions: tuple[int, .
 
 @settings(deadline=None)
 @given(st.integers(1, 60), st.integers(1, 60))
-def test_sets_are_defined_as_algorithm_1_has_it(epochs: int, n_def: int) -> None:
+def test_sets_are_defined_as_in_algorithm_1(epochs: int, n_def: int) -> None:
     if n_def > epochs:
         with pytest.raises(UnreadableInput, match=f"n_def is {n_def}, more than its {epochs}"):
             replace(QURE, epochs=epochs, n_def=n_def)
@@ -67,11 +67,11 @@ def test_sets_are_defined_as_algorithm_1_has_it(epochs: int, n_def: int) -> None
     assert list(replace(QURE, epochs=epochs, n_def=n_def).definitions) == literal
 
 
-def test_the_whole_corpus_is_never_defined_anew() -> None:
+def test_the_complete_corpus_is_never_redefined() -> None:
     assert replace(QURE, strategy="corpus").definitions == ()
 
 
-def test_the_learning_rate_falls_along_a_cosine() -> None:
+def test_the_learning_rate_follows_a_cosine() -> None:
     assert QURE.lr_at(0) == 5e-6
     assert QURE.lr_at(15) == pytest.approx((5e-6 + 5e-8) / 2)
     assert QURE.lr_at(30) == pytest.approx(5e-8)
@@ -101,7 +101,7 @@ def test_recipes_by_name(name: str) -> None:
         ("a\nb", r"'a\nb': is no recipe; there are"),
     ],
 )
-def test_a_wrong_name(name: str, message: str) -> None:
+def test_an_unknown_name(name: str, message: str) -> None:
     with pytest.raises(UnreadableInput, match=re.escape(message)) as error:
         recipe(name)
     assert "\n" not in str(error.value)
@@ -166,7 +166,7 @@ def test_other_values() -> None:
         ("seed", "-1", "seed is -1, not from 0"),
     ],
 )
-def test_wrong_values(key: str, text: str, message: str) -> None:
+def test_invalid_values(key: str, text: str, message: str) -> None:
     with pytest.raises(UnreadableInput, match=re.escape(message)):
         QURE.with_values({key: text})
 
@@ -184,7 +184,7 @@ def test_every_strategy_has_a_rule() -> None:
     assert set(get_args(Strategy)) == set(DESCRIPTIONS)
 
 
-def test_a_wrong_name_is_reported_without_importing_torch() -> None:
+def test_an_unknown_name_is_reported_without_importing_torch() -> None:
     code = "import sys, hsfiq.model.recipes.recipe; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -216,7 +216,7 @@ def random_recipes(draw: st.DrawFn) -> Recipe:
 
 @settings(deadline=None)
 @given(random_recipes())
-def test_json_gives_the_recipe_back(random_recipe: Recipe) -> None:
+def test_a_recipe_round_trips_through_json(random_recipe: Recipe) -> None:
     assert (
         Recipe.from_json(json.loads(json.dumps(random_recipe.to_json())), "it.json")
         == random_recipe
@@ -225,7 +225,7 @@ def test_json_gives_the_recipe_back(random_recipe: Recipe) -> None:
 
 @settings(deadline=None)
 @given(random_recipes())
-def test_text_gives_the_values_back(random_recipe: Recipe) -> None:
+def test_values_round_trip_through_text(random_recipe: Recipe) -> None:
     for key, kind in kinds_of_values().items():
         assert parsed(shown(getattr(random_recipe, key)), kind) == getattr(random_recipe, key)
 

@@ -120,7 +120,7 @@ def test_the_release_is_not_changed(loop: Loop, release: Path, tmp_path: Path) -
 # -------------------------------------------------------------------------------------------- kills
 
 
-class Told(Callback):
+class CacheCounts(Callback):
     """Keeps the counts of images encoded, and dies at one."""
 
     def __init__(self, dies_at: int | None = None) -> None:
@@ -135,7 +135,7 @@ class Told(Callback):
 
 def score_until_killed_encoding(release: Path, paths: ScorerPaths, nth: int) -> None:
     torch.set_num_threads(1)
-    score_release(release, "cirqrs", paths, CPU, Told(dies_at=nth))
+    score_release(release, "cirqrs", paths, CPU, CacheCounts(dies_at=nth))
 
 
 def score_until_killed_writing(
@@ -170,7 +170,7 @@ def test_killed_while_encoding(loop: Loop, scored: Path, release: Path, tmp_path
         ((kept,),) = rows.execute("SELECT count(*) FROM rows")
     assert ENCODER_BATCH <= kept < len(loop.wanted)
 
-    callback = Told()
+    callback = CacheCounts()
     score_release(release, "cirqrs", paths, CPU, callback)
 
     assert callback.counts[-1] == (len(loop.wanted) - kept,) * 2

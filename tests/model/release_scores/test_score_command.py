@@ -170,7 +170,9 @@ def test_images_in_any_folder_layout(
             assert ours.read_bytes() == (scored / f"cirqrs{kind}").read_bytes()
 
 
-def test_images_of_no_folder(loop: Loop, release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_without_a_folder(
+    loop: Loop, release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only the drawn catalogue's pictures can be drawn again."""
     monkeypatch.chdir(release.parent)
     for name in ("queries.parquet", "sets.parquet"):

@@ -50,7 +50,7 @@ def alter(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     return path
 
 
-def test_the_scorer_is_the_one_that_was_saved(trained: FinishedRun) -> None:
+def test_a_saved_scorer_is_loaded(trained: FinishedRun) -> None:
     for path, checkpoint in (
         (trained.out, trained.best),
         (trained.out / "best.json", trained.best),
@@ -85,7 +85,7 @@ def test_a_recipe_starts_its_scorer_from_its_seed() -> None:
     assert not all(first[name].equal(other_seed[name]) for name in first)
 
 
-def test_pooling_and_padding_are_the_recipes() -> None:
+def test_pooling_and_padding_come_from_the_recipe() -> None:
     scorer = new_scorer(replace(BRIEF, pooling="mean", pad_ratio=1.5), None)
     assert scorer.pooling == "mean"
     assert scorer.encoder.preprocessing.pad_ratio == 1.5
@@ -117,7 +117,7 @@ def test_an_incomplete_json_file_is_refused(
     assert "\n" not in str(error_info.value)
 
 
-def test_tensors_that_are_not_this_encoders(copied: Path, trained: FinishedRun) -> None:
+def test_tensors_of_another_encoder(copied: Path, trained: FinishedRun) -> None:
     tensors = trained.best.tensors("scorer")
     first, *remaining = sorted(tensors)
     for invalid in (

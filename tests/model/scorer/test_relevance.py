@@ -32,7 +32,7 @@ def vectors(*shape: int, seed: int = 0) -> torch.Tensor:
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("chunk", [1, 3, 7, 100])
-def test_relevance_is_the_literal_one(pooling: Pooling, chunk: int) -> None:
+def test_relevance_equals_the_reference(pooling: Pooling, chunk: int) -> None:
     queries, gallery = vectors(4, 5), vectors(7, 3, 5, seed=1)
     expected = [[literal_relevance(q, image, pooling) for image in gallery] for q in queries]
     scores = relevance(queries, gallery, pooling, chunk=chunk)
@@ -40,7 +40,7 @@ def test_relevance_is_the_literal_one(pooling: Pooling, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_a_gallery_kept_in_half_precision_is_brought_in_by_parts(pooling: Pooling) -> None:
+def test_a_half_precision_gallery_is_converted_in_parts(pooling: Pooling) -> None:
     queries, gallery = vectors(4, 5), vectors(7, 3, 5, seed=1).half()
     scores = relevance(queries, gallery, pooling, chunk=2)
     torch.testing.assert_close(scores, relevance(queries, gallery.float(), pooling, chunk=2))
@@ -52,7 +52,7 @@ def test_relevance_of_nothing_is_empty() -> None:
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_pairs_and_their_gradients_are_the_literal_ones(pooling: Pooling) -> None:
+def test_pairs_and_their_gradients_equal_the_reference(pooling: Pooling) -> None:
     queries, gallery = vectors(4, 5).requires_grad_(), vectors(4, 3, 5, seed=1).requires_grad_()
     ours = paired_relevance(queries, gallery, pooling)
     theirs = torch.stack(
@@ -75,7 +75,7 @@ def test_pairs_and_their_gradients_are_the_literal_ones(pooling: Pooling) -> Non
         )
     )
 )
-def test_the_rank_is_the_place_in_a_stable_sort(case: tuple[list[int], int, int | None]) -> None:
+def test_the_rank_is_the_position_in_a_stable_sort(case: tuple[list[int], int, int | None]) -> None:
     scores, target, excluded = case
     if excluded == target:
         excluded = None
@@ -101,5 +101,5 @@ def test_ranks_refuse_unusable_scores() -> None:
         target_ranks(scores / 0 * 0, torch.tensor([0, 1]))
 
 
-def test_large_scores_whose_sum_overflows_are_still_numbers() -> None:
+def test_scores_whose_sum_overflows_are_accepted() -> None:
     assert target_ranks(torch.full((1, 3), 3e38), torch.tensor([1])).tolist() == [2]

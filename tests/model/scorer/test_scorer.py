@@ -48,7 +48,7 @@ def test_the_loss_is_the_bradley_terry_likelihood_of_the_target_preferred(
 
 
 @given(batches)
-def test_a_batchs_loss_is_the_likelihood_of_all_its_preferences(
+def test_the_loss_of_a_batch_is_the_likelihood_of_its_preferences(
     pairs: list[tuple[float, float]],
 ) -> None:
     margins = torch.tensor([a - b for a, b in pairs], dtype=torch.float64)
@@ -57,14 +57,14 @@ def test_a_batchs_loss_is_the_likelihood_of_all_its_preferences(
 
 
 @given(scores, scores)
-def test_the_loss_is_the_divergence_from_certainty(above: float, below: float) -> None:
+def test_the_loss_is_a_cross_entropy_and_a_divergence(above: float, below: float) -> None:
     softmax = torch.tensor([above, below], dtype=torch.float64).softmax(dim=0)
     assert loss_of(above, below) == pytest.approx(entropy([1, 0], softmax), rel=1e-6, abs=1e-9)
     divergence = F.kl_div(softmax.log(), torch.tensor([1.0, 0.0]).double(), reduction="sum")
     assert loss_of(above, below) == pytest.approx(divergence.item(), rel=1e-6, abs=1e-9)
 
 
-def test_margins_that_no_exponential_holds_have_a_loss_and_a_gradient() -> None:
+def test_extreme_margins_have_a_finite_loss_and_gradient() -> None:
     margins = torch.tensor([-1e4, 0.0, 1e4], requires_grad=True)
     losses = bradley_terry_loss(margins)
     losses.sum().backward()
@@ -106,7 +106,7 @@ def test_a_set_compared_with_itself_is_not_preferred(pooling: Pooling) -> None:
     assert Scorer(encoder, pooling)(tokens, ["a"] * 4, tokens, tokens).tolist() == [0, 0, 0, 0]
 
 
-def test_tokens_of_another_precision_than_the_arithmetic() -> None:
+def test_tokens_of_another_precision() -> None:
     encoder = SmallEncoder()
     tokens = some_tokens(encoder, 4, 1).half()
     for dtype in (torch.bfloat16, torch.float32):

@@ -48,7 +48,7 @@ def plain(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun
 # ------------------------------------------------------------------------------------ to the bit
 
 
-def test_the_same_seed_gives_the_same_bits(
+def test_the_same_seed_gives_identical_weights(
     drawn: Drawn, plain: FinishedRun, tmp_path: Path
 ) -> None:
     repeated = train(drawn, tmp_path / "again")
@@ -65,7 +65,7 @@ def test_another_seed_gives_another_scorer(
     assert other_seed.recorder.losses[0] != plain.recorder.losses[0]
 
 
-def test_cached_is_uncached_to_the_bit(drawn: Drawn, tmp_path: Path) -> None:
+def test_cached_and_uncached_training_are_identical(drawn: Drawn, tmp_path: Path) -> None:
     short = replace(SMALL, epochs=2)
     cached = train(drawn, tmp_path / "cached", short, data=drawn.first(30))
     encoded = train(drawn, tmp_path / "encoded", short, data=drawn.first(30), cached=False)
@@ -77,7 +77,7 @@ def test_cached_is_uncached_to_the_bit(drawn: Drawn, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("batch", "parts"), [(8, 2), (12, 3)])
-def test_a_batch_in_parts_is_the_batch(
+def test_a_batch_in_parts_equals_the_batch(
     drawn: Drawn, tmp_path: Path, batch: int, parts: int
 ) -> None:
     """2 x 4 are 8; the last batch of 37 has 5 or 1, which have no equal parts."""
@@ -88,7 +88,7 @@ def test_a_batch_in_parts_is_the_batch(
     assert_same_course(accumulated.recorder.losses, single.recorder.losses)
 
 
-def test_two_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
+def test_two_processes_equal_one(drawn: Drawn, tmp_path: Path) -> None:
     """The last batch, of 53 triplets in 13s, has one: fewer than there are processes."""
     data = drawn.first(53)
     recipes = {
@@ -110,7 +110,7 @@ def test_two_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
     assert not any(recorder.steps for recorder in second.values())  # only the first process speaks
 
 
-def test_three_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
+def test_three_processes_equal_one(drawn: Drawn, tmp_path: Path) -> None:
     """Categories of few triplets: a process has none of some of them."""
     data = replace(
         drawn.data,
@@ -124,7 +124,7 @@ def test_three_processes_are_one(drawn: Drawn, tmp_path: Path) -> None:
     assert_same_course(recorders["run"].losses, single_run.recorder.losses)
 
 
-def test_torchrun_is_one_process(drawn: Drawn, tmp_path: Path) -> None:
+def test_torchrun_equals_one_process(drawn: Drawn, tmp_path: Path) -> None:
     single = hsfiq(*options(drawn, tmp_path / "alone", "--device", "cpu", "--json"))
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     command = options(drawn, tmp_path / "two", "--device", "cpu", "--json")

@@ -59,9 +59,7 @@ def trainer_of(
     return Trainer(scorer, drawn.data, SMALL, tokens, run_folder, ONE_PROCESS, [saboteur]), scorer
 
 
-def test_a_weight_that_is_no_number_is_named(
-    drawn: Drawn, tokens: TokenSource, tmp_path: Path
-) -> None:
+def test_a_nan_weight_is_named(drawn: Drawn, tokens: TokenSource, tmp_path: Path) -> None:
     trainer, _ = trainer_of(drawn, tokens, tmp_path, (1, 2))
     with pytest.raises(Diverged) as error_info:
         trainer.train()
@@ -80,7 +78,7 @@ def test_a_weight_that_is_no_number_is_named(
     assert not any("draft" in name for name in files_below(tmp_path))
 
 
-def test_before_the_first_checkpoint_there_is_none(
+def test_divergence_before_the_first_checkpoint(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path
 ) -> None:
     trainer, _ = trainer_of(drawn, tokens, tmp_path, (0, 0))
@@ -89,7 +87,7 @@ def test_before_the_first_checkpoint_there_is_none(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_last_step_of_an_epoch_is_looked_at_too(
+def test_the_last_step_of_an_epoch_is_checked_too(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path
 ) -> None:
     trainer, _ = trainer_of(drawn, tokens, tmp_path, (1, 4))
@@ -101,7 +99,7 @@ def test_the_last_step_of_an_epoch_is_looked_at_too(
     assert read(tmp_path / "last.json").about["progress"]["epoch"] == 1
 
 
-def test_a_checkpoint_within_an_epoch_is_never_of_broken_weights(
+def test_broken_weights_are_never_saved_within_an_epoch(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path
 ) -> None:
     trainer, _ = trainer_of(drawn, tokens, tmp_path, (0, 2))
@@ -125,7 +123,7 @@ class BrokenTokens:
         return tokens
 
 
-def test_the_first_module_to_give_no_number_is_named(
+def test_the_first_module_with_nan_output_is_named(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path
 ) -> None:
     target = drawn.data.train[17].target
@@ -162,7 +160,7 @@ def test_first_not_finite(fault: str, culprit: str | None) -> None:
 # -------------------------------------------------------------------------------- the command line
 
 
-def test_weights_that_explode(drawn: Drawn, tmp_path: Path) -> None:
+def test_exploding_weights(drawn: Drawn, tmp_path: Path) -> None:
     """Each step multiplies every weight by about 1 - lr * weight_decay = -9."""
     values = ("lr=10", "weight_decay=1", "clip_norm=none", "epochs=12")
     words = [word for value in values for word in ("--set", value)]
@@ -191,13 +189,13 @@ def test_fp16_needs_a_gpu(drawn: Drawn, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------ reading ahead
 
 
-def test_reading_ahead_changes_nothing() -> None:
+def test_prefetching_changes_nothing() -> None:
     assert list(prefetched(iter(range(5)))) == list(range(5))
     assert list(prefetched(iter([None, 0]))) == [None, 0]
     assert list(prefetched(iter(()))) == []
 
 
-def test_a_reading_error_is_raised_at_its_item() -> None:
+def test_a_prefetching_error_is_raised_at_its_item() -> None:
     items = prefetched(1 / (2 - i) for i in range(9))
     assert [next(items), next(items)] == [0.5, 1]
     with pytest.raises(ZeroDivisionError):

@@ -72,7 +72,7 @@ ALWAYS, AT_EPOCHS = 0.0, 600.0
         ("saving", 4, AT_EPOCHS, 3, 0),
     ],
 )
-def test_killed_anywhere(
+def test_a_run_killed_anywhere_resumes(
     drawn: Drawn,
     uninterrupted_run: FinishedRun,
     tmp_path: Path,
@@ -94,7 +94,9 @@ def test_killed_anywhere(
     assert_the_same_run(out, uninterrupted_run.out)
 
 
-def test_killed_repeatedly(drawn: Drawn, uninterrupted_run: FinishedRun, tmp_path: Path) -> None:
+def test_a_run_killed_repeatedly_resumes(
+    drawn: Drawn, uninterrupted_run: FinishedRun, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     for nth in (4, 3, 8):
         assert is_killed(train_until_killed, SMALL, drawn, out, "stepped", nth, ALWAYS)
@@ -148,7 +150,7 @@ def test_only_the_last_checkpoint_can_be_resumed(drawn: Drawn, tmp_path: Path) -
         train(drawn, tmp_path / "run", replace(SMALL, epochs=2))
 
 
-def test_a_run_may_start_from_anothers_checkpoint(drawn: Drawn, tmp_path: Path) -> None:
+def test_a_run_may_start_from_the_checkpoint_of_another(drawn: Drawn, tmp_path: Path) -> None:
     recipe = replace(SMALL, epochs=1, n_def=1)
     first = train(drawn, tmp_path / "first", recipe)
     second = train(drawn, tmp_path / "second", recipe, init=first.out)
@@ -212,7 +214,7 @@ def test_the_command_killed_and_repeated(drawn: Drawn, commanded: Path, tmp_path
     assert_the_same_run(out, commanded)
 
 
-def test_the_command_interrupted_by_a_person(drawn: Drawn, commanded: Path, tmp_path: Path) -> None:
+def test_an_interrupted_command_resumes(drawn: Drawn, commanded: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     code, stdout, stderr = signalled(drawn, out, signal.SIGINT)
     assert (code, stdout) == (130, "")

@@ -73,7 +73,7 @@ def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
 # ------------------------------------------------------------------------------------- what it says
 
 
-def test_its_result(drawn: Drawn, tmp_path: Path) -> None:
+def test_the_result_as_json(drawn: Drawn, tmp_path: Path) -> None:
     command = hsfiq(*options(drawn, tmp_path / "run", "--json"))
     assert command.code == 0
     result = command.result
@@ -98,7 +98,7 @@ def test_its_result(drawn: Drawn, tmp_path: Path) -> None:
     ]
 
 
-def test_fashioniqs_layout(fashioniq: Path) -> None:
+def test_a_folder_in_the_layout_of_fashioniq(fashioniq: Path) -> None:
     command = train_on(fashioniq, *TINY, "--json")
     assert command.code == 0
     assert (command.result["n_train"], command.result["n_val"]) == (N_TRAIN, N_VAL)
@@ -166,7 +166,7 @@ print([cli.run(words) for words in {tries}], "torch" in sys.modules, file=sys.st
 # --------------------------------------------------------------------------------- data not usable
 
 
-def test_a_folder_that_is_no_dataset(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_dataset(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     for recipe in ("qure-fashioniq", "qure-cirr"):
         assert_refused(train_on(tmp_path / "data", recipe=recipe), f"{tmp_path / 'data'}")
@@ -198,7 +198,7 @@ def spoil(fashioniq: Path, names: tuple[str, ...]) -> None:
         path.write_bytes(content[: len(content) // 2] if i else b"")
 
 
-def test_unreadable_images_are_named_and_counted_and_the_rest_trained_on(fashioniq: Path) -> None:
+def test_unreadable_images_are_named_and_left_out(fashioniq: Path) -> None:
     spoil(fashioniq, ("train3", "train4", "val0"))
     command = train_on(fashioniq, *TINY, "--json")
     assert command.code == 0
@@ -240,7 +240,7 @@ def test_without_the_cache_an_unreadable_image_stops_the_run(fashioniq: Path) ->
     assert command.last_line == f"hsfiq: {path}: has zero bytes; replace it with a complete image"
 
 
-def test_nothing_but_unreadable_images(fashioniq: Path) -> None:
+def test_only_unreadable_images(fashioniq: Path) -> None:
     for path in (fashioniq / "images").iterdir():
         path.write_bytes(b"rubbish")
     assert_refused(train_on(fashioniq, *TINY), "no triplet of split 'train' has both its images")

@@ -70,7 +70,7 @@ def literal_rank(
 
 @pytest.mark.parametrize("pooling", ["max", "mean"])
 @pytest.mark.parametrize("without_reference", [False, True])
-def test_ranks_are_the_literal_ones(
+def test_ranks_equal_the_reference(
     data: TrainingData, pooling: Pooling, without_reference: bool
 ) -> None:
     encoder = SmallEncoder()
@@ -86,7 +86,7 @@ def test_ranks_are_the_literal_ones(
         assert places.tolist() == expected
 
 
-def test_recall_is_the_mean_over_the_corpora_and_of_the_ks(data: TrainingData) -> None:
+def test_recall_is_the_mean_over_corpora_and_ks(data: TrainingData) -> None:
     inference = inference_of(data, SmallEncoder())
     for dataset in ("fashioniq", "cirr"):
         recipe = replace(SMALL, dataset=dataset, val_recall=(1, 4))
@@ -112,7 +112,7 @@ def test_cirr_ranks_without_the_reference_and_others_with_it(data: TrainingData)
     assert differences == [[0, 1], [0, 1]]  # some references stood before the target
 
 
-def test_a_reference_outside_the_corpus_counts_only_where_it_is_taken_out(
+def test_a_reference_outside_the_corpus_is_refused_only_where_it_is_removed(
     data: TrainingData,
 ) -> None:
     stray = replace(data.val[0], triplet_id="one.stray", reference="i19")
@@ -124,7 +124,7 @@ def test_a_reference_outside_the_corpus_counts_only_where_it_is_taken_out(
 
 
 @pytest.mark.parametrize("broken", ["project", "word"])
-def test_vectors_that_are_not_finite_mean_divergence(
+def test_vectors_that_are_not_finite_are_reported_as_divergence(
     data: TrainingData, broken: str, tmp_path: Path
 ) -> None:
     encoder = SmallEncoder()
