@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from hsfiq.annotate.cookies import Signer, read_assignment, required_participant, signer_of
 from hsfiq.annotate.images import ImageStore, WebCopies, cache_folder
 from hsfiq.annotate.views import ViewBuilder
-from hsfiq.answers import SHORTEST_REASON, Answer, Times
+from hsfiq.answer_rules import SHORTEST_REASON, Answer, Times
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.protocol import (

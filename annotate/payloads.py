@@ -26,7 +26,7 @@ LARGEST_BODY = 64 * 1024
 """Bytes of any request: more than an answer needs, too little to exhaust the memory."""
 
 LONGEST_TEXT = 400
-"""Characters of every text but the reason, whose length `hsfiq.answers` limits."""
+"""Characters of every text but the reason, whose length `hsfiq.answer_rules` limits."""
 
 SUBMIT_KEY = re.compile(r"[0-9A-Za-z_-]{16,64}")
 

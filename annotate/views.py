@@ -18,7 +18,7 @@ from hsfiq.annotate import practice
 from hsfiq.annotate.cookies import Assignment, Signer
 from hsfiq.annotate.images import ImageStore
 from hsfiq.annotate.texts import blocks, consent_text, guidelines, language_of, texts
-from hsfiq.answers import LONGEST_REASON, SHORTEST_REASON
+from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON
 from hsfiq.collect.protocol import (
     CheckView,
     ConsentView,

@@ -1,6 +1,6 @@
 """The records that packages exchange: readers return them, `collect` and `importing` store them.
 
-Each record validates itself; answers are in `hsfiq.answers`. Ids are outside ids (see
+Each record validates itself; answers are in `hsfiq.answer_rules`. Ids are outside ids (see
 `hsfiq.ids`), never database keys.
 """
 
@@ -14,7 +14,7 @@ from hsfiq.errors import InvalidRecord
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hsfiq.answers import Answer
+    from hsfiq.answer_rules import Answer
 
 
 @dataclass(frozen=True, slots=True)

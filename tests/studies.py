@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from hsfiq.answers import Answer
+from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.responses import Skip, submit

@@ -12,7 +12,7 @@ from functools import cache
 from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
-from hsfiq.answers import LONGEST_REASON, Answer
+from hsfiq.answer_rules import LONGEST_REASON, Answer
 from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.participants import lock_participant, require_active
 from hsfiq.collect.steps import require_reached

@@ -11,7 +11,7 @@ from random import Random
 
 from sqlalchemy.orm import Session
 
-from hsfiq.answers import Answer, Times
+from hsfiq.answer_rules import Answer, Times
 from hsfiq.collect import participants
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.responses import submit

@@ -20,7 +20,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hsfiq.answers import HIGHEST_SCORE, LOWEST_SCORE, Answer, Times
+from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE, Answer, Times
 
 if TYPE_CHECKING:
     from random import Random

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hsfiq.answers import Answer
+from hsfiq.answer_rules import Answer
 from hsfiq.errors import UnreadableInput
 from hsfiq.readers.files import Place, kind, open_place
 from hsfiq.records import JudgedPair, PublishedForm

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hsfiq import answers
+from hsfiq import answer_rules
 from hsfiq.releases.rows import QuestionRow
 
 Kind = Literal["hs", "hp"]
@@ -143,7 +143,7 @@ def contradicts(question: QuestionRow) -> str | None:
     score_1, score_2, preferred = question.score_1, question.score_2, question.preferred
     if score_1 is None or score_2 is None or preferred is None:
         return None
-    if not answers.contradicts(preferred, score_1, score_2):
+    if not answer_rules.contradicts(preferred, score_1, score_2):
         return None
     return f"prefers set {preferred}, scores {score_1} and {score_2}"
 

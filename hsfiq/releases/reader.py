@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq.answers import HIGHEST_SCORE, LOWEST_SCORE
+from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE
 from hsfiq.errors import NothingToDo, UnreadableInput
 
 Part = Literal["train", "test", "unused"]

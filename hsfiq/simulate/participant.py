@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hsfiq.answers import Answer
+from hsfiq.answer_rules import Answer
 from hsfiq.collect.protocol import AnswerPayload, CheckView, QuestionView, View
 from hsfiq.drawn import Garment, SimulatedAnnotator, generator
 from hsfiq.drawn.reading import read, set_utility_as_read

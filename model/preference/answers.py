@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from hsfiq.answers import contradicts
+from hsfiq.answer_rules import contradicts
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import sha256_of
 from hsfiq.model.preference.response_model import AnswerTensors

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hsfiq.answers import HIGHEST_SCORE, LOWEST_SCORE
+from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE
 from hsfiq.model.preference.likelihood import preference_loss, score_loss
 from hsfiq.model.preference.response_fit import (
     ArrowheadHessian,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
-from hsfiq.answers import Answer
+from hsfiq.answer_rules import Answer
 from hsfiq.db.tables import Study
 from hsfiq.readers import hpfiq
 from hsfiq.records import JudgedPair, PublishedForm

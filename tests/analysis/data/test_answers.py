@@ -7,7 +7,7 @@ from itertools import product
 import pandas as pd
 
 from hsfiq.analysis.data.answers import contradicts
-from hsfiq.answers import HIGHEST_SCORE, LOWEST_SCORE, Answer
+from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE, Answer
 
 SCORES = range(LOWEST_SCORE, HIGHEST_SCORE + 1)
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from hsfiq.answers import Times
+from hsfiq.answer_rules import Times
 from hsfiq.collect.leases import end_lease
 from hsfiq.collect.responses import Skip
 from hsfiq.collect.steps import load_question

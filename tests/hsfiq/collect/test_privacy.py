@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import func, select
 
-from hsfiq.answers import Answer
+from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Participant, Question, Response

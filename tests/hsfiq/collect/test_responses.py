@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from hsfiq.answers import LONGEST_REASON, Times
+from hsfiq.answer_rules import LONGEST_REASON, Times
 from hsfiq.collect.responses import Skip
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Question, Response

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from hsfiq.answers import Answer
+from hsfiq.answer_rules import Answer
 from hsfiq.collect.responses import latest_response
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Response, Study

@@ -6,7 +6,7 @@ from statistics import mean, median
 
 import pytest
 
-from hsfiq.answers import Answer
+from hsfiq.answer_rules import Answer
 from hsfiq.drawn import (
     SYSTEMS,
     Population,

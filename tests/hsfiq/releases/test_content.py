@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from hsfiq.answers import Answer, Times
+from hsfiq.answer_rules import Answer, Times
 from hsfiq.collect.responses import Skip
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Study
