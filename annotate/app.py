@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from typing import Annotated
 
 import gradio as gr
@@ -34,8 +35,10 @@ from hsfiq.collect.protocol import (
     SubmitReply,
     View,
 )
+from hsfiq.db.checkpoints import regular_checkpoints
 from hsfiq.db.engine import Database
 from hsfiq.errors import InvalidRecord, Refused, UnreadableInput
+from hsfiq.signals import Signals
 
 Body = Annotated[bytes, Depends(limited_body)]
 
@@ -60,9 +63,25 @@ def plain_app(services: Services) -> FastAPI:
 
 
 def serve(database: Database, host: str = "127.0.0.1", port: int = 7860) -> None:
-    """Serve the app until the process is stopped. No access log: it would contain addresses."""
-    with listening(host, port) as listener, suppress(KeyboardInterrupt):
-        uvicorn.Server(server_settings(database, host, port)).run(sockets=[listener])
+    """Serve the app until a signal stops it, then close the database.
+
+    No access log: it would contain addresses.
+    """
+    with (
+        suppress(KeyboardInterrupt),
+        Signals() as signals,
+        closing(database),
+        listening(host, port) as listener,
+        regular_checkpoints(database),
+    ):
+        server = uvicorn.Server(server_settings(database, host, port))
+        signals.call(partial(stop, server))
+        server.run(sockets=[listener])
+
+
+def stop(server: uvicorn.Server) -> None:
+    """End the server after the requests that it is answering."""
+    server.should_exit = True
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -77,7 +77,7 @@ def connected(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
 
 
 def existing(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
-    from hsfiq.db.engine import is_fresh_sqlite
+    from hsfiq.db.sqlite import is_fresh_sqlite
     from hsfiq.db.urls import shown_url
 
     url, engine = connected(ctx, database)

@@ -7,29 +7,37 @@ changed only by `hsfiq db upgrade`.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from threading import Lock
 from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import QueuePool
 
 from hsfiq.db.schema import require_current, upgrade
-from hsfiq.db.urls import reachable, shown_url, unusable
+from hsfiq.db.sqlite import (
+    BUSY_SECONDS,
+    checkpoint,
+    is_fresh_sqlite,
+    keep_write_ahead_log,
+    set_up_sqlite,
+)
+from hsfiq.db.urls import reachable, shown_url
 from hsfiq.errors import Busy, NothingToDo, UnreadableInput
 
 T = TypeVar("T")
 
 DEFAULT_URL = "sqlite:///hsfiq.db"
-BUSY_SECONDS = 10
 CONNECTIONS = 40
 """As many as the app has threads, so that none waits for a connection."""
+
+CHECKPOINT_SECONDS = 0.2
+"""How long a checkpoint may wait for readers, and keep writers waiting."""
 
 
 class Database:
@@ -80,7 +88,22 @@ class Database:
         finally:
             self._turn.release()
 
+    def checkpoint(self) -> None:
+        """Copy SQLite's write-ahead log into the main file, unless it is being read for long."""
+        if self._turn is not None:
+            with suppress(Busy), self._writing_turn():
+                checkpoint(self.engine, CHECKPOINT_SECONDS)
+
     def close(self) -> None:
+        """Close the connections, after waiting up to `BUSY_SECONDS` for transactions to end.
+
+        SQLite's main file then has all that was committed, even if another process has the database
+        open too.
+        """
+        pool, deadline = self.engine.pool, monotonic() + BUSY_SECONDS
+        while isinstance(pool, QueuePool) and pool.checkedout() and monotonic() < deadline:
+            sleep(0.01)
+        self.checkpoint()
         self.engine.dispose()
 
 
@@ -99,7 +122,8 @@ def open_database(url: str, *, create: bool = True) -> Database:
                     )
                 upgrade(engine)
             require_current(engine, url)
-            keep_write_ahead_log(engine, url)
+            if engine.dialect.name == "sqlite":
+                keep_write_ahead_log(engine, url)
     except BaseException:
         engine.dispose()
         raise
@@ -143,57 +167,3 @@ def connect(url: str) -> Engine:
     if engine.dialect.name == "sqlite":
         set_up_sqlite(engine)
     return engine
-
-
-def set_up_sqlite(engine: Engine) -> None:
-    """Set SQLite's per-connection settings, and lock the database when a writing session begins.
-
-    A transaction that reads first and writes later can fail with "database is locked"; BEGIN
-    IMMEDIATE waits instead.
-    """
-
-    @event.listens_for(engine, "connect")
-    def configure(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # `begin` below sends BEGIN
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA foreign_keys=ON")
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("hsfiq_writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def keep_write_ahead_log(engine: Engine, url: str) -> None:
-    """Set a SQLite file to WAL mode, in which readers and the writer do not block each other.
-
-    The mode is stored in the file, so it is set only after the first migration: until that is
-    committed the file is empty, and a killed process leaves it new.
-    """
-    if engine.dialect.name != "sqlite":
-        return
-    deadline = monotonic() + BUSY_SECONDS
-    connection = engine.raw_connection()
-    try:
-        while True:
-            try:
-                connection.cursor().execute("PRAGMA journal_mode=WAL")
-            except sqlite3.Error as error:
-                # SQLite itself does not wait here while other processes open the file.
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > deadline:
-                    raise unusable(url, error) from error
-                sleep(0.01)
-            else:
-                return
-    finally:
-        connection.close()
-
-
-def is_fresh_sqlite(url: URL) -> bool:
-    """Whether `url` is a SQLite database that does not exist yet or is an empty file."""
-    if url.get_backend_name() != "sqlite":
-        return False
-    if url.database in (None, "", ":memory:"):
-        return True
-    path = Path(url.database)
-    return not path.exists() or path.stat().st_size == 0

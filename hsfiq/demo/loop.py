@@ -13,10 +13,10 @@ from pathlib import Path
 from textwrap import fill
 
 from hsfiq.demo.processes import Server, run_to_end
-from hsfiq.demo.signals import Signals
 from hsfiq.demo.steps import REPORT, SERVER_LOG, Step, address_of
 from hsfiq.demo.summary import summarise
 from hsfiq.errors import HsfiqError
+from hsfiq.signals import Signals
 
 LINE_WIDTH = 88
 Write = Callable[[str], None]

@@ -16,7 +16,7 @@ from typing import Self
 
 import httpx
 
-from hsfiq.demo.signals import Signals
+from hsfiq.signals import Signals
 
 START_SECONDS = 300.0
 """How long a server may take to start, as it first draws its catalogue."""

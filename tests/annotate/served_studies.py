@@ -30,6 +30,10 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.study.config import Design, Presentation, Recruitment, StudyConfig
 from hsfiq.study.design import draw_study
+from tests.studies import DEFAULT_SIGNALS, own_environment
+
+STOP_SECONDS = 300
+"""A server that has not stopped by then never will."""
 
 QUERIES, K = 12, 5
 SYSTEMS = ("telltale-alpha", "telltale-beta", "telltale-gamma")
@@ -199,22 +203,30 @@ class ThreadServer:
 
 
 class Server:
-    """The app in a process of its own, which can be killed and started again on its port."""
+    """`hsfiq serve`, or another command that serves, which can be stopped and started again.
 
-    def __init__(self, place: Place) -> None:
+    What it prints is in `log`, in the place's folder.
+    """
+
+    def __init__(self, place: Place, *words: str) -> None:
         self.place = place
+        self.log = place.folder / "server.log"
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
+        self.words = (*(words or ("serve", "--database", place.url)), "--port", str(self.port))
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        code = (
-            "from hsfiq.annotate.app import serve; from hsfiq.db.engine import open_database; "
-            f"serve(open_database({self.place.url!r}), port={self.port})"
-        )
-        self.process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+        code = f"{DEFAULT_SIGNALS}\nfrom hsfiq.cli import main; main()"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code, *self.words],
+                env=own_environment(),
+                stdout=log,
+                stderr=log,
+            )
         while self.process.poll() is None:
             try:
                 with urllib.request.urlopen(f"{self.url}/healthz", timeout=1):
@@ -223,8 +235,17 @@ class Server:
                 time.sleep(0.1)
         raise RuntimeError(f"the server ended with {self.process.returncode}")
 
-    def kill(self) -> None:
-        if self.process:
-            self.process.send_signal(signal.SIGKILL)
+    def stop(self, number: signal.Signals) -> int:
+        """Send it a signal, and return its exit code."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        try:
+            return self.process.wait(STOP_SECONDS)
+        finally:
+            self.process.kill()
             self.process.wait()
             self.process = None
+
+    def kill(self) -> None:
+        if self.process:
+            self.stop(signal.SIGKILL)

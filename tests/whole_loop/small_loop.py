@@ -21,9 +21,10 @@ from hsfiq.demo import processes
 from hsfiq.demo.folder import database_url
 from hsfiq.demo.loop import run_loop
 from hsfiq.demo.processes import Server, run_to_end
-from hsfiq.demo.signals import Signals
 from hsfiq.demo.steps import Sizes, Step, address_of, loop_steps
 from hsfiq.demo.study import make_study, served_design
+from hsfiq.signals import Signals
+from tests.studies import DEFAULT_SIGNALS
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,18 +110,8 @@ def run_small_loop() -> None:
 
 
 def start_process(log: Path, function: str, *arguments: str | Path) -> subprocess.Popen[bytes]:
-    """Start a function above as a process in a group of its own, with the default signal handlers.
-
-    A suite that was started with `nohup` or in the background ignores some signals, and its
-    processes would inherit that.
-    """
-    code = (
-        "import signal\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "for number in (signal.SIGHUP, signal.SIGTERM):\n"
-        "    signal.signal(number, signal.SIG_DFL)\n"
-        f"from tests.whole_loop import small_loop\nsmall_loop.{function}()"
-    )
+    """Start a function above as a process in a group of its own, with default signal handlers."""
+    code = f"{DEFAULT_SIGNALS}\nfrom tests.whole_loop import small_loop\nsmall_loop.{function}()"
     with log.open("wb") as out:
         return subprocess.Popen(
             [sys.executable, "-c", code, *arguments],

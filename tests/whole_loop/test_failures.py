@@ -17,8 +17,8 @@ from benchmarks.browsing import free_port
 from hsfiq.db.tables import Form, Participant
 from hsfiq.demo.loop import StepFailed, run_step, run_steps, start_server
 from hsfiq.demo.processes import Server
-from hsfiq.demo.signals import Signals
 from hsfiq.demo.steps import address_of, loop_steps
+from hsfiq.signals import Signals
 from tests.whole_loop.small_loop import (
     SEED,
     TINY,

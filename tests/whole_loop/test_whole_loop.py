@@ -19,9 +19,9 @@ from hsfiq.db.tables import Pair, Participant, Response, Study
 from hsfiq.demo.folder import database_url
 from hsfiq.demo.loop import StepFailed, run_steps
 from hsfiq.demo.processes import Server
-from hsfiq.demo.signals import Signals
 from hsfiq.demo.steps import METRICS, address_of, loop_steps
 from hsfiq.releases.splits import verify_no_leak
+from hsfiq.signals import Signals
 from tests.whole_loop.small_loop import (
     PARTICIPANTS,
     QUESTIONS,

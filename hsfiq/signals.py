@@ -1,12 +1,13 @@
-"""Signals that end `hsfiq demo --full`, handled only at chosen places.
+"""Signals that end a command, handled only where it can end cleanly.
 
-An interruption elsewhere could occur between starting and registering a process, or while another
-process is being stopped.
+An interruption elsewhere could occur between starting and registering a process, while another
+process is being stopped, or while a database is being closed.
 """
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ class Signals:
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
         self._handlers: dict[signal.Signals, Any] = {}
+        self._callback: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
         for number in ENDING:
@@ -40,8 +42,16 @@ class Signals:
 
     def _keep(self, number: int, _: FrameType | None) -> None:
         self.received = self.received or signal.Signals(number)
+        if self._callback is not None:
+            self._callback()
 
     def heed(self) -> None:
         """Raise `KeyboardInterrupt` if a signal has been received."""
         if self.received is not None:
             raise KeyboardInterrupt
+
+    def call(self, callback: Callable[[], None]) -> None:
+        """Call this function at each signal, and at once if one has been received."""
+        self._callback = callback
+        if self.received is not None:
+            callback()

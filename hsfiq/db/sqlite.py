@@ -1,0 +1,96 @@
+"""SQLite's settings, and its write-ahead log.
+
+Committed answers are in the log, `<file>-wal`, until a checkpoint copies them into the main file.
+SQLite itself makes one after 1,000 pages, which is about a hundred answers, and when the last
+connection is closed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+
+from hsfiq.db.urls import unusable
+
+BUSY_SECONDS = 10
+
+
+def set_up_sqlite(engine: Engine) -> None:
+    """Set SQLite's per-connection settings, and lock the database when a writing session begins.
+
+    A transaction that reads first and writes later can fail with "database is locked"; BEGIN
+    IMMEDIATE waits instead.
+    """
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # `begin` below sends BEGIN
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("hsfiq_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def keep_write_ahead_log(engine: Engine, url: str) -> None:
+    """Set a SQLite file to WAL mode, in which readers and the writer do not block each other.
+
+    The mode is stored in the file, so it is set only after the first migration: until that is
+    committed the file is empty, and a killed process leaves it new.
+    """
+    deadline = monotonic() + BUSY_SECONDS
+    connection = engine.raw_connection()
+    try:
+        while True:
+            try:
+                connection.cursor().execute("PRAGMA journal_mode=WAL")
+            except sqlite3.Error as error:
+                # SQLite itself does not wait here while other processes open the file.
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > deadline:
+                    raise unusable(url, error) from error
+                sleep(0.01)
+            else:
+                return
+    finally:
+        connection.close()
+
+
+def checkpoint(engine: Engine, wait_seconds: float) -> bool:
+    """Copy the write-ahead log into the main file and empty it; return whether that succeeded.
+
+    A transaction that still reads an older state keeps it from succeeding; until then the main file
+    may have some pages of a newer state than others. Readers are waited for so long, and nothing
+    can be written meanwhile.
+    """
+    try:
+        connection = engine.raw_connection()
+    except DBAPIError:
+        return False
+    try:
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={1000 * wait_seconds:.0f}")
+        busy, _, _ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.Error:  # such as a full disk: the log keeps everything
+        return False
+    finally:
+        cursor.execute(f"PRAGMA busy_timeout={1000 * BUSY_SECONDS}")
+        connection.close()
+    return not busy
+
+
+def is_fresh_sqlite(url: URL) -> bool:
+    """Whether `url` is a SQLite database that does not exist yet or is an empty file."""
+    if url.get_backend_name() != "sqlite":
+        return False
+    if url.database in (None, "", ":memory:"):
+        return True
+    path = Path(url.database)
+    return not path.exists() or path.stat().st_size == 0
