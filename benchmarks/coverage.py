@@ -1,7 +1,7 @@
 """How often 95% intervals contain the truth, over many simulated studies.
 
 Each participant answers 50 questions, two sets each. A set has a metric's value, drawn anew; a
-participant's score follows it with an offset and a slope of their own, is rounded and cut to 1-5.
+participant's score follows it with their own offset and slope, rounded and clipped to 1-5.
 The truth is Spearman's rho among all participants there could be, from one simulation so large that
 its own error does not matter. The intervals are: resampled participants, the same widened for few
 participants, resampled sets, and the analytic one of Bonett and Wright; the last two treat the sets

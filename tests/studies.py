@@ -1,4 +1,4 @@
-"""A small study to test with: a few queries, three systems, two images to a set."""
+"""A small study for tests: a few queries, three systems, two images per set."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def set_status(database: Database, study_id: int, status: str) -> None:
 
 @dataclass(frozen=True)
 class Seat:
-    """A participant before the database: each call is a transaction of its own, as in the app."""
+    """A participant of a study: each call is one transaction, as in the app."""
 
     database: Database
     participant_id: int
@@ -209,7 +209,7 @@ class Seat:
         assert self.try_check(check_id, expected)
 
     def answer_until(self, number: int) -> None:
-        """Do whatever comes before the step that question `number` (from 1) is."""
+        """Answer everything before question `number` (from 1)."""
         while (step := self.standing().current) and (step.number < number or step.check_id):
             if step.check_id is not None:
                 self.pass_check(step.check_id)
@@ -233,7 +233,7 @@ def responses(database: Database, question_id: int) -> list[Response]:
 
 
 def values(response: Response) -> Answer:
-    """What the row says, as an answer without times."""
+    """The row as an answer without times."""
     assert response.score_1 is not None
     assert response.score_2 is not None
     assert response.preferred is not None

@@ -31,11 +31,11 @@ VIOLATIONS = {
     "hsfiq/study/design.py": "import hsfiq.analysis.errors",
     "hsfiq/text.py": "import torch",
 }
-"""One for each contract, in their order."""
+"""One violation for each contract, in their order."""
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Check the contracts on the packages that lie in a folder."""
+    """Check the contracts on the packages in a folder."""
     code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
     return subprocess.run(
         [sys.executable, "-c", code, "--no-cache"],

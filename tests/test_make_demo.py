@@ -88,7 +88,7 @@ def copy_of_project(folder: Path) -> Path:
 
 @contextmanager
 def served(checkout: Path, port: int, timeout: float) -> Iterator[None]:
-    """Run `make demo` during the block, then kill all its processes."""
+    """Run `make demo` within the block, then kill all its processes."""
     process = subprocess.Popen(
         ["make", "demo", f"ARGS=--port {port}"],
         cwd=checkout, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

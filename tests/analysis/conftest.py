@@ -9,7 +9,7 @@ from tests.analysis.drawn_releases import draw_release
 
 @pytest.fixture(scope="session")
 def drawn() -> tuple[Release, pd.Series]:
-    """30 simulated annotators x 40 questions, nobody judging what somebody else judged."""
+    """30 simulated annotators x 40 questions, each question judged once."""
     return draw_release(30, 40, seed=5)
 
 

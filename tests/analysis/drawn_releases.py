@@ -1,4 +1,4 @@
-"""Releases of the drawn catalogue in memory: systems of known order, annotators of known habits."""
+"""Releases of the drawn catalogue in memory: systems in a known order, annotators of known bias."""
 
 from __future__ import annotations
 

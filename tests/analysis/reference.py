@@ -1,4 +1,4 @@
-"""The definitions written as plain loops over questions: slow, literal, for comparison only."""
+"""The definitions as plain loops over questions: slow, for comparison only."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def recall(question: Question, side: int, k: int) -> float | None:
 
 
 def midranks(values: Sequence[float]) -> list[float]:
-    """One more than how many are smaller, plus half of how many others are equal."""
+    """1 + the number of smaller values + half the number of other equal values."""
     ranks = []
     for value in values:
         smaller = sum(other_value < value for other_value in values)
@@ -112,7 +112,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def binomial_p(hits: int, n: int) -> float:
-    """Two-sided exact test of one half: the outcomes no likelier than the one seen."""
+    """Two-sided exact test of one half: sum over outcomes no likelier than the observed."""
     probabilities = [math.comb(n, k) for k in range(n + 1)]
     return sum(
         probability for probability in probabilities if probability <= probabilities[hits]

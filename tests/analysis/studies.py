@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 IMAGES = "abcdefgh"
 
 few = settings(max_examples=40, deadline=None)
-"""Enough for studies this small; no deadline, since the first call pays for imports."""
+"""Enough for studies this small; no deadline, since the first call imports libraries."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ RATE = {"rate", "n", "coverage"}
 
 
 def strict(analysis: Analysis) -> dict[str, Any]:
-    """What a strict JSON reader gets: NaN and numpy's numbers would be errors here."""
+    """The result as a strict JSON reader gets it: NaN and numpy numbers would be errors."""
     written: dict[str, Any] = json.loads(json.dumps(analysis.to_json(), allow_nan=False))
     return written
 
@@ -114,7 +114,7 @@ def test_all_intervals_come_from_the_given_bootstrap() -> None:
 
 
 def values_of_key(value: object, key: str) -> Iterator[dict[str, Any]]:
-    """All objects of this key, however deep."""
+    """All objects under this key, at any depth."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == key:
@@ -123,7 +123,7 @@ def values_of_key(value: object, key: str) -> Iterator[dict[str, Any]]:
 
 
 def simulate(rng: np.random.Generator, n_participants: int, n_questions: int) -> list[Question]:
-    """Answers that follow a hidden quality, which recall of the sets hints at."""
+    """Answers that follow a hidden quality, with which recall correlates."""
     study = []
     for participant in range(n_participants):
         for _ in range(n_questions):

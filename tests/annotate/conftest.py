@@ -22,7 +22,7 @@ expect.set_options(timeout=60_000)
 
 @pytest.fixture(scope="session")
 def usual_study(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The usual study, made once: tests take copies of its database and share its images."""
+    """The usual study, made once: tests copy its database and share its images."""
     place = Place(tmp_path_factory.mktemp("study"))
     make_study(place).close()
     return place
@@ -35,7 +35,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture
 def copied(usual_study: Place, place: Place) -> Place:
-    """The usual study in a database of the test's own."""
+    """The usual study in a separate database for the test."""
     shutil.copyfile(usual_study.file, place.file)
     return place
 
@@ -50,7 +50,7 @@ def database(copied: Place) -> Iterator[Database]:
 
 @pytest.fixture
 def app(database: Database) -> FastAPI:
-    """The app over the usual study; modules that need no Gradio take `plain_app` instead."""
+    """The app of the usual study; modules that do not need Gradio use `plain_app` instead."""
     return build_app(database)
 
 
@@ -63,7 +63,7 @@ def new_browser(app: FastAPI) -> Iterator[TestClient]:
 
 @pytest.fixture
 def annotator(new_browser: TestClient, database: Database) -> TestClient:
-    """A browser that has come to the first question."""
+    """A browser that has reached the first question."""
     return enrol(new_browser, database)
 
 
@@ -101,15 +101,15 @@ def process_server(copied: Place) -> Iterator[Server]:
 
 
 def requests_to_other_hosts(home: str, address: str) -> list[str]:
-    """The address, if it is another site's: the page tells nobody that it is open."""
+    """The address as a list if it belongs to another host, else an empty list."""
     return [] if address.startswith((f"{home}/", "data:", "blob:")) else [address]
 
 
 @pytest.fixture
 def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
-    """A new participant's page; no script fails, no other site is asked.
+    """A new participant's page; checks that no script fails and no other host is requested.
 
-    It is at the first question, or where one stands who has just followed their link.
+    It is at the first question, or at the participant's position after following their link.
     """
     errors: list[str] = []
     contexts = []

@@ -1,4 +1,4 @@
-"""What the page does, without a browser: asking for views and answering them over HTTP."""
+"""The page's requests without a browser: getting views and answering them over HTTP."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_body(check: dict[str, Any], attempt: str | None = None) -> dict[str, A
 
 
 def answer_until(client: TestClient, step: str) -> dict[str, Any]:
-    """Answer questions, and checks rightly, until a step of this kind is shown."""
+    """Answer questions, and checks correctly, until a step of this kind is shown."""
     current_view = view(client)
     while current_view["step"] != step:
         if current_view["step"] == "check":

@@ -1,4 +1,4 @@
-"""What a person does on the question page in a browser, and the texts that they read there."""
+"""Actions of a participant on the question page in a browser, and the page's texts."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ TEXTS = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where the study of a test lies."""
+    """The folder of a test's study."""
 
     folder: Path
 
@@ -66,7 +66,7 @@ class Place:
 
 
 def draw_garment(path: Path, number: int) -> None:
-    """A plain garment whose colour and stripes follow from its number."""
+    """A plain garment whose colour and stripes depend on its number."""
     red, green, blue = colorsys.hsv_to_rgb(number * 0.137 % 1, 0.45, 0.85)
     tone = (int(255 * red), int(255 * green), int(255 * blue))
     picture = Picture.new("RGB", (300, 400), "white")
@@ -88,7 +88,7 @@ def make_study(
     recruitment: Mapping[str, Any] | None = None,
     **design: Any,
 ) -> Database:
-    """Twelve queries, three systems, one open study; images whose files are there but for some."""
+    """Twelve queries, three systems, one open study, and image files but for some."""
     place.images.mkdir(parents=True)
     database = open_database(place.url)
     rng = Random(7)
@@ -157,7 +157,7 @@ def enrol(client: TestClient, database: Database) -> TestClient:
 
 
 def newcomer(place: Place, *, is_ready: bool = True) -> str:
-    """The token of a new participant, who has agreed and practised if they are ready."""
+    """The token of a new participant, with consent and practice if `is_ready`."""
     database, now = open_database(place.url), datetime.now(UTC)
     with database.writing() as session:
         study = list_studies(session)[0]
@@ -179,7 +179,7 @@ def set_status(database: Database, status: str) -> None:
 
 
 class ThreadServer:
-    """The app served by a thread of this process."""
+    """The app, served by a thread of this process."""
 
     def __init__(self, place: Place) -> None:
         self.place = place

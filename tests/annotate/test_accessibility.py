@@ -1,4 +1,4 @@
-"""No page has a fault that axe-core finds: light and dark, wide and narrow."""
+"""axe-core finds no violation on any page: light and dark, wide and narrow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def axe() -> str:
 
 
 def faults(page: Page, axe: str) -> Iterator[str]:
-    """What axe finds in each look; contrast is all that another colour scheme changes."""
+    """The violations in each viewport and colour scheme; the scheme changes only the contrast."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(axe)
     for number, (size, scheme) in enumerate(LOOKS):

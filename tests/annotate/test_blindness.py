@@ -1,4 +1,4 @@
-"""Nothing that reaches the browser tells a system, a target or an image's name."""
+"""Nothing sent to the browser reveals a system, a target or an image's name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TELLTALE = re.compile(r"telltale|image_root")
 
 
 def opening(client: TestClient) -> dict[str, Any]:
-    """What Gradio gives the page when it is loaded."""
+    """The data that Gradio gives the page when it loads."""
     config = client.get("/study/config").json()
     (load,) = config["dependencies"]
     answer = client.post("/study/gradio_api/run/predict", json={"fn_index": load["id"], "data": []})

@@ -1,4 +1,4 @@
-"""Requests that another site's page makes a participant's browser send change nothing."""
+"""Requests that another site makes a participant's browser send change nothing."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_which_requests_are_from_the_same_origin() -> None:
 def test_enrolment_from_another_site_is_refused(
     new_browser: TestClient, database: Database
 ) -> None:
-    """Browsers send no lax cookie with another site's form, so the participant is not known."""
+    """Browsers send no lax cookie with another site's form, so the participant is unknown."""
     for headers in FOREIGN_HEADERS:
         answer = new_browser.post("/enrol", data={"study": 1}, headers=headers)
         assert answer.status_code == 403, headers
@@ -221,7 +221,7 @@ def test_a_foreign_page_cannot_replace_a_participants_cookie(
 @pytest.mark.browser
 @pytest.mark.parametrize("host", ["127.0.0.1", NOT_TRUSTWORTHY])
 def test_the_welcome_page_enrols(server: ThreadServer, context: BrowserContext, host: str) -> None:
-    """Also where browsers tell the server nothing but the form's origin."""
+    """Also in browsers that send the server only the form's origin."""
     page = context.new_page()
     page.goto(f"http://{host}:{urlsplit(server.url).port}/")
     page.get_by_role("button", name=entry_texts("en")["begin"]).click()

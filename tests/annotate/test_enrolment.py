@@ -42,13 +42,13 @@ Visit = Callable[..., tuple[TestClient, Database]]
 
 @pytest.fixture
 def app(database: Database) -> FastAPI:
-    """The app without Gradio, which takes its time to be mounted."""
+    """The app without Gradio, which is slow to mount."""
     return plain_app(Services.of(database))
 
 
 @pytest.fixture
 def visit(place: Place) -> Iterator[Visit]:
-    """A new_browser before a study made for the test."""
+    """A new browser for a study made for the test."""
     opened: list[tuple[TestClient, Database]] = []
 
     def start_visit(**options: Any) -> tuple[TestClient, Database]:
@@ -463,7 +463,7 @@ def test_every_other_route_refuses_an_unknown_browser(
 
 
 def gaps(value: object) -> object:
-    """The shape of texts: keys, lengths of lists, and the gaps to fill."""
+    """The structure of texts: keys, lengths of lists, and placeholders."""
     if isinstance(value, dict):
         return {key: gaps(part) for key, part in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What is served of an image: made once, without a trace of the file it comes from."""
+"""Served images: made once, without metadata of the original file."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_without_a_writable_folder(tmp_path: Path) -> None:
 
 @pytest.fixture
 def annotator_and_database(place: Place) -> Iterator[tuple[TestClient, Database]]:
-    """An annotator of a study with images of its own."""
+    """An annotator of a study with separate images, and its database."""
     database = make_study(place)
     with TestClient(plain_app(Services.of(database)), follow_redirects=False) as client:
         yield enrol(client, database), database

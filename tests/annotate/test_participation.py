@@ -1,4 +1,4 @@
-"""The whole way in a real Chromium: from the link to the code, and what happens beside it."""
+"""A complete participation in a real Chromium: from the link to the completion code."""
 
 from __future__ import annotations
 

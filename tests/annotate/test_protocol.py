@@ -1,4 +1,4 @@
-"""The page's declarations of the protocol are those of the server."""
+"""The page's declarations of the protocol match the server's types."""
 
 from __future__ import annotations
 

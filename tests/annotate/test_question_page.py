@@ -1,4 +1,4 @@
-"""The question page in a real Chromium: what a person at a keyboard, or with a phone, meets."""
+"""The question page in a real Chromium, with a keyboard and on a phone."""
 
 from __future__ import annotations
 

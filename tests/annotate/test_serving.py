@@ -1,4 +1,4 @@
-"""Starting the server where it cannot be started."""
+"""Starting the server on an address that cannot be used."""
 
 import socket
 

@@ -43,7 +43,7 @@ EVERYTHING = PEOPLE * SIZE
 
 @pytest.fixture(scope="session")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, dict[int, DrawnTriplet]]:
-    """A small study on the drawn catalogue for simulated annotators, and the truth behind it."""
+    """A small study on the drawn catalogue for simulated annotators, and its ground truth."""
     place = Place(tmp_path_factory.mktemp("drawn"))
     database = open_database(place.url)
     design = replace(served_design(0), questions_per_form=SIZE // 2, reason_every=2)
@@ -56,7 +56,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, dict[int, Dr
 
 
 def copy_of(drawn: Place, folder: Path) -> Place:
-    """A copy of the study's database that shares its images, and what the app makes of them."""
+    """A copy of the study's database that shares its images and their web copies."""
     folder.mkdir(exist_ok=True)
     place = Place(folder)
     shutil.copyfile(drawn.file, place.file)
@@ -71,7 +71,7 @@ def cache_of(place: Place) -> Path:
 
 @pytest.fixture
 def study(drawn: tuple[Place, dict[int, DrawnTriplet]], place: Place) -> Iterator[Database]:
-    """That study in a database of the test's own, open."""
+    """That study in a separate database, open."""
     database = open_database(copy_of(drawn[0], place.folder).url)
     yield database
     database.close()
@@ -79,12 +79,12 @@ def study(drawn: tuple[Place, dict[int, DrawnTriplet]], place: Place) -> Iterato
 
 @pytest.fixture
 def address(study: Database, place: Place, serve: Callable[[Place], ThreadServer]) -> str:
-    """Where it is served."""
+    """The address at which it is served."""
     return serve(place).url
 
 
 def simulate(*arguments: str | Path) -> tuple[int, Any, str]:
-    """Run `hsfiq simulate` at once: its exit code, JSON and what it says of errors."""
+    """Run `hsfiq simulate` without pauses: its exit code, JSON result and error output."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = cli.run(["simulate", "--speed", "0", "--json", *map(str, arguments)])
@@ -121,7 +121,7 @@ def count(database: Database, table: type) -> int:
 
 
 def invited(database: Database, address: str, n: int) -> list[str]:
-    """This many personal links."""
+    """n personal links."""
     with database.writing() as session:
         study = list_studies(session)[0]
         invited_participants = participants.invite(session, study.id, n, now=datetime.now(UTC))
@@ -254,7 +254,7 @@ def test_an_interrupted_simulation_is_continued(
 
 
 class Unsteady:
-    """Refuses every third request as a busy server does, and loses every fourth answer."""
+    """Refuses every third request like a busy server, and loses every fourth response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -302,7 +302,7 @@ def test_a_missing_server_is_reported(unused: str) -> None:
 
 @pytest.fixture
 def unused(place: Place) -> str:
-    """An address at which nobody listens."""
+    """An address without a server."""
     return Server(place).url
 
 
@@ -311,7 +311,7 @@ def unused(place: Place) -> str:
 
 @pytest.fixture
 def for_people(study: Database) -> Database:
-    """The same study as one for people."""
+    """The same study, for people."""
     with study.writing() as session:
         list_studies(session)[0].origin = "collected"
     return study

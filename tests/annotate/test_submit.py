@@ -29,7 +29,7 @@ from tests.annotate.served_studies import Place, enrol, make_study, set_status
 
 @pytest.fixture
 def app(database: Database) -> FastAPI:
-    """The app without Gradio, which takes its time to be mounted."""
+    """The app without Gradio, which is slow to mount."""
     return plain_app(Services.of(database))
 
 

@@ -1,4 +1,4 @@
-"""The benchmark `ablation`, small: the whole way once, and its figures against slow twins."""
+"""The benchmark `ablation`: one small complete run, and its figures against slow references."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_different_warm_up_is_detected() -> None:
 
 
 def trained(curve: list[float], seed: int = 0) -> Trained:
-    """A made-up training: four targets, asked for five times each."""
+    """An invented training result: four targets with five queries each."""
     rng = np.random.default_rng(seed)
     ranks = [float(rank) for rank in rng.integers(1, 60, size=20)]
     lists = Lists([f"garment-{place % 4}" for place in range(20)], ranks)
@@ -177,7 +177,7 @@ def test_summary_over_seeds() -> None:
 
 @pytest.fixture(scope="module")
 def made_up_result() -> dict[str, Any]:
-    """A result of three seeds and two further sizes, with figures of chance."""
+    """A result of three seeds and two further sizes, with random figures."""
     plan = Plan(seeds=3, limit=60, epochs=5, answers=100, sizes=(3, 50))
     trials = ablation.planned(0, plan)
     names = {trial.name for trial in trials} | set(BESIDE)

@@ -1,4 +1,4 @@
-"""The benchmark `agreement`, small: the whole way once, and its intervals against slow twins."""
+"""The benchmark `agreement`: one small complete run, and its intervals against slow references."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_complete_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drawn_rows(seed: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, a metric that goes with them and ties, and whose they are: of three people."""
+    """Scores of three participants, and a metric that correlates with them and has ties."""
     rng = np.random.default_rng(seed)
     scores = rng.integers(1, 6, n).astype(float)
     people = np.array(["a", "b", "c"])[rng.integers(3, size=n)]
@@ -47,7 +47,7 @@ def drawn_rows(seed: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def people_drawn(people: np.ndarray, seed: int) -> list[list[int]]:
-    """The rows of each resample, person by person."""
+    """The rows of each resample, participant by participant."""
     rng, names = np.random.default_rng(seed), sorted(set(people))
     return [
         [

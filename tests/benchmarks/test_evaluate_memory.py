@@ -1,4 +1,4 @@
-"""The benchmark `evaluate-memory` on few candidates: both ways must come to the same ranking."""
+"""The benchmark `evaluate-memory` on few candidates: both methods give the same ranking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the environment with LAVIS lies, and what is said where it does not."""
+"""The folder of the environment with LAVIS, and the message if it is missing."""
 
 from __future__ import annotations
 

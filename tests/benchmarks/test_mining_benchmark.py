@@ -1,4 +1,4 @@
-"""The benchmark `mining` on a small corpus: both ways must come to the same sets."""
+"""The benchmark `mining` on a small corpus: both methods give the same sets."""
 
 from __future__ import annotations
 

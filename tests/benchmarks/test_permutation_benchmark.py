@@ -1,4 +1,4 @@
-"""The benchmark `permutation` on few queries: both ways must come to the same figures."""
+"""The benchmark `permutation` on few queries: both methods give the same figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notebook runs from its first cell to its last and saves a report."""
+"""Every cell of the notebook runs, and the last one saves a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed reference is the commands' own help."""
+"""The committed reference equals the help of the commands."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_every_hsfiq_command_runs(
 
 
 def smaller(arguments: list[str]) -> list[str]:
-    """The same command on little data."""
+    """The same command on less data."""
     if arguments[0] == "train":
         return [*arguments, "--limit", "40", "--set", "epochs=2", "--set", "n_def=1"]
     return ["20" if word == "1000" else word for word in arguments]

@@ -83,7 +83,7 @@ def test_the_commands_run_in_the_order_of_the_pages(
 
 
 def people_come(_: object, **__: object) -> None:
-    """Instead of a served app: the first three invited people come and answer."""
+    """In place of a served app: the first three invited participants enrol and answer."""
     database = open_database("sqlite:///hsfiq.db")
     for name in ("p1", "p2", "p3"):
         with database.writing() as session:

@@ -1,4 +1,4 @@
-"""Small inputs, the command line in this process, and what a database holds."""
+"""Small inputs, the command line in this process, and the content of a database."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ CIRR = FIXTURES / "cirr"
 RUNS = FIXTURES / "runs"
 
 on_sqlite = pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
-"""For tests of many cases whose database's kind matters little."""
+"""For tests with many cases that hardly depend on the kind of database."""
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command left behind."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -60,7 +60,7 @@ def dump(path: Path) -> list[str]:
 
 
 def published() -> Any:
-    """The hand-made published file as a JSON value of the caller's own."""
+    """A new copy of the hand-made published file as a JSON value."""
     return json.loads(HPFIQ.read_text(encoding="utf-8"))
 
 

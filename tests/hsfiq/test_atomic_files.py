@@ -1,4 +1,4 @@
-"""A file is written whole or not at all, whatever happens on the way."""
+"""A file is written completely or not at all, whatever happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every command: help, output, exit codes, which database, any folder."""
+"""All commands: help, output, exit codes, choice of the database, any working folder."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_debug_shows_the_traceback() -> None:
 
 
 def test_a_defect_is_shown_with_its_traceback() -> None:
-    """What nobody foresaw keeps its traceback, with or without --debug."""
+    """An unexpected exception keeps its traceback, with or without --debug."""
     assert cli.explain(ZeroDivisionError("a defect")) == (None, 1)
 
 
@@ -261,7 +261,7 @@ def test_the_reader_of_the_output_may_close_the_pipe() -> None:
 
 
 def test_the_core_needs_no_extra() -> None:
-    """Import and export work where nothing of the extras can be imported."""
+    """Import and export work if no extra can be imported."""
     script = """
 import sys
 for name in ("gradio", "fastapi", "PIL", "numpy", "pandas", "scipy", "matplotlib", "torch"):
@@ -297,7 +297,7 @@ sys.exit(run(["analyze", "releases/mine", "--metric", "recall@5"]))
 
 
 def test_the_database_is_a_single_file_after_the_command() -> None:
-    """Who copies hsfiq.db alone must have all of it."""
+    """A copy of hsfiq.db alone must be complete."""
     subprocess.run(
         [sys.executable, "-m", "hsfiq", "import", "hpfiq", str(HPFIQ)],
         env=own_environment(),

@@ -1,4 +1,4 @@
-"""Contact sheets: what stands where on them, by their pixels and cells, never by golden files."""
+"""Contact sheets: their layout, checked by pixels and cells instead of golden files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def colour(sheet: Sheet, x: int, y: int) -> object:
 
 
 def frame_share(sheet: Sheet, cell: Cell) -> float:
-    """How much of the line left of a cell's box has the colour of its role."""
+    """The share of the line left of a cell's box that has the colour of its role."""
     left, top, _, bottom = cell.box
     ink = ImageColor.getrgb(COLOURS[cell.role]) if cell.role else RED
     x = left - GAP - FRAME // 2

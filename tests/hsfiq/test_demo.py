@@ -39,7 +39,7 @@ from tests.hsfiq.samples import dump, hsfiq
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test here may ask anything of a network; PostgreSQL's driver has sockets of its own."""
+    """No test here may use the network; PostgreSQL's driver opens its own sockets."""
 
     def refuse(*_: object) -> None:
         raise AssertionError("the demo reached for the network")
@@ -133,7 +133,7 @@ ODD_NAMES = (
     "ü#@:&+=;",
     "file:x",
 )
-"""Of folders; some mean something else in a URL."""
+"""Names of folders; some have another meaning in a URL."""
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -258,7 +258,7 @@ def test_the_annotators_side_bias_is_visible(answered: Database) -> None:
 
 
 def test_better_systems_are_preferred(answered: Database) -> None:
-    """Nothing but the catalogue's attributes tells the annotators which system is good."""
+    """The annotators know the quality of a system only through the catalogue's attributes."""
     wins: Counter[str] = Counter()
     n_shown: Counter[str] = Counter()
     with answered.reading() as session:

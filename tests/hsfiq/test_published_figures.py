@@ -1,4 +1,4 @@
-"""From the published answers to the papers' numbers with four commands, and nothing else."""
+"""From the published answers to the papers' numbers with four commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Studies that are made for simulated annotators: how they are made, and when they are over."""
+"""Studies for simulated annotators: how they are made, and when they end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ dataset = "small"
 def owners_folder(
     database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder with two studies' files, beside a database with queries to ask."""
+    """A folder with two studies' files and a database with queries."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
     make_queries(database)

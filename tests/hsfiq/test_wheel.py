@@ -1,4 +1,4 @@
-"""The wheel: what it holds, and that it works where the repository is far away."""
+"""The wheel: its content, and that it works without the repository."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RAISES = 'raise RuntimeError("a stranger\'s package was imported")\n'
 def run(
     *command: str | Path, cwd: Path, path: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command with nothing of this checkout on Python's path."""
+    """Run a command without this checkout on Python's path."""
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -46,7 +46,7 @@ def run(
 
 
 def succeed(*command: str | Path, cwd: Path, path: Path | None = None) -> str:
-    """Run a command that has to end well and give back what it printed."""
+    """Run a command that must succeed; its output."""
     process = run(*command, cwd=cwd, path=path)
     assert process.returncode == 0, process.stdout + process.stderr
     return process.stdout
@@ -73,7 +73,7 @@ def wheel(need: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -
 
 @dataclass(frozen=True)
 class Installed:
-    """An installation of the wheel and a stranger's folder to run it in."""
+    """An installation of the wheel, and a folder with unrelated packages to run it in."""
 
     command: Path
     folder: Path
@@ -87,7 +87,7 @@ class Installed:
 
 
 def write_published(path: Path, n_questions: int = 3) -> Path:
-    """A file of the published layout, small enough to read."""
+    """A small file in the published layout."""
 
     def image(number: int) -> str:
         return f"/-/image_data/shirt/B{number:04d}.jpg"
@@ -114,7 +114,7 @@ def write_published(path: Path, n_questions: int = 3) -> Path:
 
 
 def folder_with_unrelated_packages(folder: Path) -> Path:
-    """A folder with packages of our names, none of which may ever be imported."""
+    """A folder with packages of the same names as ours, which must never be imported."""
     for name in ("model", "analysis", "annotate", "migrations", "migrations/versions"):
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").write_text(RAISES)
@@ -143,7 +143,7 @@ def test_the_wheel_contains_one_package(wheel: Path) -> None:
 
 
 def test_the_wheel_contains_every_file_of_the_packages(wheel: Path) -> None:
-    """Pages, styles and guidelines too, not Python alone."""
+    """Pages, styles and guidelines too, not only Python modules."""
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if name.startswith("hsfiq/")}
     sources = {
@@ -177,7 +177,7 @@ def test_the_extras_of_the_wheel_are_documented(wheel: Path) -> None:
 
 @pytest.fixture(scope="session")
 def target(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which the wheel is installed, with the packages that are there anyway."""
+    """A folder into which the wheel is installed, next to the installed packages."""
     folder = tmp_path_factory.mktemp("installed")
     succeed(
         *(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet"),
@@ -189,7 +189,7 @@ def target(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installed(target: Path, tmp_path: Path) -> Installed:
-    """The installed command beside a stranger's packages."""
+    """The installed command beside unrelated packages."""
     return Installed(
         target / "bin" / "hsfiq", folder_with_unrelated_packages(tmp_path / "theirs"), target
     )
@@ -233,7 +233,7 @@ def test_the_installed_wheel_is_what_runs(installed: Installed, target: Path) ->
 
 @pytest.fixture(scope="session")
 def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of commands of a new environment that holds the wheel without any extra."""
+    """The commands' folder of a new environment with the wheel and no extra."""
     folder = tmp_path_factory.mktemp("bare")
     succeed(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     scripts = Path(sysconfig.get_path("scripts", "venv", vars={"base": str(folder / "venv")}))
@@ -249,7 +249,7 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def core(bare: Path, tmp_path: Path) -> Installed:
-    """The command without any extra, beside a stranger's packages."""
+    """The command without any extra, beside unrelated packages."""
     return Installed(bare / "hsfiq", folder_with_unrelated_packages(tmp_path / "theirs"))
 
 

@@ -1,4 +1,4 @@
-"""Small BLIP-2 models from files of the published layout, and no way to the network."""
+"""Small BLIP-2 models from files in the published layout, and no network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
-    """What is this small is slower on two."""
+    """Models this small are slower on two threads."""
     torch.set_num_threads(1)
 
 

@@ -1,6 +1,6 @@
 """Make `tests/model/fixtures` anew: `python tests/lavis/make_reference.py` in LAVIS' environment.
 
-A test here sees that LAVIS still computes what the files say.
+A test in this folder checks that LAVIS still computes the stored outputs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ ODD_TEXTS = [
 
 
 def random_texts(n: int) -> list[str]:
-    """Strings of whatever a tokenizer may treat in a way of its own."""
+    """Strings with characters that a tokenizer may treat specially."""
     draw = random.Random(3)
     odd = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u0301\u200d\u00ad"
     signs = [*SIGNS, *odd, *' \t ABCÉÅßñ中文한글ไทย`~@#$%^&*()[]{}<>|\\"', "##"]
@@ -65,7 +65,7 @@ def random_texts(n: int) -> list[str]:
 
 
 def random_weights(folder: Path) -> dict[str, Tensor]:
-    """The state of a model with weights large enough for every part to matter."""
+    """The state of a model whose weights are large enough for every part to matter."""
     vocabulary = folder / "vocab.txt"
     vocabulary.write_text("\n".join(WORDS) + "\n", encoding="utf-8")
     lavis = LocalBlip2Qformer(SMALL.vit, BertConfig(**BERT), vocabulary)
@@ -79,7 +79,7 @@ def random_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def word_ids(blip2: Blip2, texts: list[str]) -> list[list[int]]:
-    """Each text's ids, cut as in a query."""
+    """Each text's token ids, truncated as in a query."""
     ids: list[list[int]] = blip2.lavis.tokenizer(
         texts, truncation=True, max_length=blip2.lavis.max_txt_len
     ).input_ids
@@ -88,7 +88,7 @@ def word_ids(blip2: Blip2, texts: list[str]) -> list[list[int]]:
 
 @torch.no_grad()
 def computed(blip2: Blip2, pixels: Tensor, texts: list[str]) -> dict[str, Tensor]:
-    """What LAVIS computes of the inputs."""
+    """LAVIS' outputs for the inputs."""
     blip2.eval()
     tokens = blip2.image_tokens(pixels)
     references = tokens[torch.arange(len(texts)) % len(tokens)]
@@ -98,7 +98,7 @@ def computed(blip2: Blip2, pixels: Tensor, texts: list[str]) -> dict[str, Tensor
 
 
 def trained(blip2: Blip2) -> list[str]:
-    """The names of what is trained."""
+    """The names of the trained parameters."""
     return sorted(name for name, parameter in blip2.named_parameters() if parameter.requires_grad)
 
 

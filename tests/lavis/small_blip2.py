@@ -45,7 +45,7 @@ TEXTS = ["is red", "has long sleeves and no logo", "is darker", "more striped th
 
 
 def write_weights(folder: Path, architecture: Architecture, seed: int) -> None:
-    """Write what the published files hold: tensors by LAVIS' names, and BERT's words and sizes."""
+    """Write files as published: tensors by LAVIS' names, BERT's vocabulary and config."""
     (folder / "bert-base-uncased").mkdir(parents=True)
     vocabulary = folder / "bert-base-uncased" / "vocab.txt"
     vocabulary.write_text("\n".join(WORDS) + "\n")
@@ -68,7 +68,7 @@ VIT = "visual_encoder."
 
 
 def one_block_more(architecture: Architecture) -> dict[str, Tensor]:
-    """What the image encoders' files hold beyond what BLIP-2 uses."""
+    """The tensors in the image encoders' files that BLIP-2 does not use."""
     prefix = "transformer.resblocks" if architecture.vit.kind == "clip" else "blocks"
     return {f"{prefix}.{architecture.vit.blocks}.surplus": torch.zeros(3)}
 

@@ -1,4 +1,4 @@
-"""BLIP-2 through LAVIS: what is computed, what is trained, what is frozen."""
+"""BLIP-2 through LAVIS: its outputs, its trained and its frozen parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LAVIS still computes what `tests/model/fixtures` says: there `blip2-hf` is compared with it."""
+"""LAVIS still computes the outputs in `tests/model/fixtures`, with which `blip2-hf` is compared."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ QURE = replace(
 
 
 class Losses(Callback):
-    """Remembers the loss of every step."""
+    """Records the loss of every step."""
 
     def __init__(self) -> None:
         self.values: list[float] = []

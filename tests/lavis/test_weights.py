@@ -1,4 +1,4 @@
-"""Files of weights that are missing, damaged, or of another model: one clear line each."""
+"""Missing or damaged weights, or those of another model, give one clear line each."""
 
 from __future__ import annotations
 

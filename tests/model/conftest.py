@@ -1,4 +1,4 @@
-"""What tests of training share: data drawn once, and one thread."""
+"""Fixtures of the training tests: data drawn once, and one thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.model.training.helpers import CPU, SMALL, Drawn
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """Small tensors gain nothing by more; and other tests run at the same time."""
+    """Use one thread: small tensors gain nothing from more, and other tests run concurrently."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -26,7 +26,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Drawn:
-    """Sixty triplets to train with, and 36 to validate, of the drawn catalogue."""
+    """Sixty training and 36 validation triplets of the drawn catalogue."""
     folder = tmp_path_factory.mktemp("drawn")
     data = draw(folder / "pictures", seed=7, per_category=40, n=120, rule="corpus")
     return Drawn(data, folder / "pictures", folder / "cache")

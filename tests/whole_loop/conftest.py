@@ -10,6 +10,6 @@ from tests.whole_loop.small_loop import FOREVER
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, a page that takes long is no missing page."""
+    """Raise the time limits, so that a slow machine fails no test."""
     monkeypatch.setattr(processes, "PAGE_SECONDS", FOREVER)
     monkeypatch.setattr(processes, "START_SECONDS", FOREVER)

@@ -83,11 +83,11 @@ if int(port):
 while True:
     signal.pause()
 """
-"""A command, or with a port a server, that ends only when it is allowed to."""
+"""A command, or with a port a server, that ends only after `.may-end` exists."""
 
 
 def run_slow_processes() -> None:
-    """Run such a command beside such a server, and wait for both as long as they take."""
+    """Run such a command and such a server, and wait for both without a time limit."""
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
     processes.INTERRUPT_SECONDS = processes.TERMINATE_SECONDS = FOREVER
     command = [sys.executable, "-c", ENDS_SLOWLY]
@@ -137,7 +137,7 @@ def count(folder: Path, table: type) -> int:
 
 
 def is_alive(group: int) -> bool:
-    """Whether any process of the group is left."""
+    """Whether a process of the group is still running."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

@@ -111,7 +111,7 @@ def test_further_signals_do_not_interrupt_the_shutdown(
 
 @contextmanager
 def handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
-    """Handle a signal in this way, however the suite was started."""
+    """Set a signal's handler, independently of how the suite was started."""
     before = signal.signal(number, handler)
     try:
         yield

@@ -37,7 +37,7 @@ from tests.whole_loop.small_loop import (
 )
 
 FOLDER = "the team's demo? 50%41"
-"""A folder whose name means something else in a shell, and in a database's URL."""
+"""A folder name with special characters of shells and of database URLs."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Parts of a split: their figures are those of a release that holds nothing else."""
+"""Parts of a split: their figures equal those of a release with only that part."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.analysis.studies import Question, bootstrap_of, make_release, write_r
 METRICS = ("recall@5", "mine")
 SYSTEM = "alpha"
 OF_PARTICIPANTS = {"p0": "test", "p1": "test", "p2": "unused", "p3": "test"}
-"""The others train. What is held out is drawn by participant: some are in no resample."""
+"""The other participants train. Parts are drawn by participant, so some are in no resample."""
 
 
 def study() -> list[Question]:
@@ -81,7 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def filtered(folder: Path, part: str, copy: Path) -> Path:
-    """The release without any other question, row by row; no split is left in it."""
+    """The release with only these questions, filtered row by row, without the split."""
     copy.mkdir()
     (copy / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
     scores = copy.with_name(f"{copy.name}.scores")
@@ -264,7 +264,7 @@ FOREIGN = {"name": "big", "version": "1.0.0", "content_sha256": "of another stud
 
 
 def with_provenance(folder: Path, destination: Path, provenance: object) -> Release:
-    """The release, its scores `mine` in a folder of their own, with this beside them."""
+    """The release with scores `mine` in a separate folder, and this provenance file."""
     scores = destination / "mine.csv"
     pd.read_parquet(folder.with_name(f"{folder.name}.scores") / "mine.parquet").to_csv(scores)
     (destination / "mine.json").write_text(json.dumps(provenance), encoding="utf-8")

@@ -26,7 +26,7 @@ from tests.analysis.test_published import ANSWERS, read_published
 
 SMALL = {"participants": (10, 20), "questions": (10,), "n_studies": 60}
 LIKELY = replace(PUBLISHED, rho=0.35, tie_half=0.62, query=0.15, slope_spread=0.15)
-"""A population whose slopes between queries are like those within them."""
+"""A population with equal slopes between and within queries."""
 
 
 def as_release(study: SimulatedStudy, overlap: int = 1) -> tuple[Release, list[pd.Series]]:
@@ -102,7 +102,7 @@ def test_a_population_is_recovered() -> None:
 
 
 def test_widths_equal_those_of_clustered_intervals() -> None:
-    """The width by simulation is the mean width of the intervals that such studies get."""
+    """The simulated width is the mean width of the intervals of such studies."""
     expected = power(LIKELY, participants=(30,), questions=(15,), n_studies=150).sizes[0]
     slopes = calibrate(LIKELY, 0)
     widths = []

@@ -17,7 +17,7 @@ SPECIAL_CHARACTERS = 'a<b>&"c"_%$#{x}~^\\'
 
 
 def quick_bootstrap(release: Release) -> Bootstrap:
-    """Enough resamples for tests that do not look at the intervals."""
+    """Enough resamples for tests that do not check the intervals."""
     return bootstrap_of(release, 40)
 
 

@@ -1,4 +1,4 @@
-"""The sentences that the report makes from the data."""
+"""The caveats that the report derives from the data."""
 
 from __future__ import annotations
 

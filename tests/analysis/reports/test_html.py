@@ -1,4 +1,4 @@
-"""The page: self-contained, with everything that the tables hold, and escaped."""
+"""The HTML page: self-contained, complete and escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report: its files, what they hold, and the command that writes them."""
+"""The report: its files, their content, and the command that writes them."""
 
 from __future__ import annotations
 

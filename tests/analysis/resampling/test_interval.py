@@ -76,7 +76,7 @@ def test_doubtful_intervals_have_a_note() -> None:
 
 
 def test_few_clusters_widen_the_interval_as_students_t_does() -> None:
-    """For the mean of n, the widened interval is Student's, where its resamples are normal."""
+    """For the mean of n values with normal resamples, the widened interval is Student's."""
     rng = np.random.default_rng(0)
     n = 8
     sample = rng.normal(size=n)

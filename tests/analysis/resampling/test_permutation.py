@@ -45,7 +45,7 @@ tables = st.tuples(st.integers(1, 4), st.integers(2, 5)).flatmap(
 
 
 def correlation(metric_a: Sequence[float], metric_b: Sequence[float]) -> float:
-    """Pearson's, by its definition; NaN where a side is constant."""
+    """Pearson's correlation by its definition; NaN if one side is constant."""
     x, y = (
         [value - math.fsum(side) / len(side) for value in side] for side in (metric_a, metric_b)
     )

@@ -22,7 +22,7 @@ N_RESAMPLES = 25
 
 
 def literal(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> list[float]:
-    """Each resample written out row by row and given to scipy."""
+    """Spearman's rho by scipy, with each resample's rows repeated."""
     result = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", stats.ConstantInputWarning)
@@ -38,7 +38,7 @@ def literal(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> list[float]:
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Rows of up to 4 participants and 5 queries, with two variables that have ties."""
+    """Rows of at most 4 participants and 5 queries, with two variables that have ties."""
     n = draw(st.integers(2, 30))
     distinct = draw(st.sampled_from([1, 2, 4, 40]))
     levels = draw(st.sampled_from([1, 2, 5, 30]))

@@ -48,7 +48,7 @@ def distance(values: list[float], first: float, second: float, level: Level) -> 
 
 
 def slow_alpha(units: list[list[float]], level: Level) -> float:
-    """1 - observed / expected disagreement, every pair of judgements taken in turn."""
+    """1 - observed / expected disagreement, over every pair of judgements."""
     pairable = [unit for unit in units if len(unit) > 1]
     values = [value for unit in pairable for value in unit]
     n = len(values)

@@ -68,7 +68,7 @@ def figures(result: Difference) -> tuple[Any, ...]:
 def literal(
     sets: pd.DataFrame, pairs: pd.DataFrame, name: str, values: Mapping[str, pd.Series[float]]
 ) -> float:
-    """One statistic of one metric less that of the other, on rows that may repeat."""
+    """The difference of one statistic between the metrics, on rows that may repeat."""
     result = []
     for metric in values.values():
         if name == "spearman":
@@ -90,7 +90,7 @@ def literal(
 def usable(
     release: Release, values: Mapping[str, pd.Series[float]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The sets that both metrics have a value for, and the pairs with a preference likewise."""
+    """The sets with a value of both metrics, and such pairs with a preference."""
     missing = {name for metric in values.values() for name in metric.index[metric.isna()]}
     pairs = release.preferences[release.preferences["preferred"] != 0]
     complete = ~(pairs["set_1"].isin(missing) | pairs["set_2"].isin(missing))
@@ -250,7 +250,7 @@ def simulate(
     n_participants: int = 20,
     n_questions: int = 25,
 ) -> tuple[list[Question], dict[str, pd.Series[float]]]:
-    """Answers that follow a quality, and metrics that see the quality through so much noise."""
+    """Answers that follow a quality, and metrics that add noise of these sizes to it."""
     study, columns = [], [[] for _ in noises]
     for participant in range(n_participants):
         offset = rng.normal() / 2

@@ -15,7 +15,7 @@ from tests.analysis.studies import Question, bootstrap_of, few, make_release, st
 
 
 def both(study: list[Question]) -> tuple[list[float], list[float]]:
-    """The metric and the human scores of the sets that have both."""
+    """The metric's values and the human scores of the sets that have both."""
     values, scores = [], []
     for question in study:
         for value, score in zip(question.values, question.scores, strict=True):
@@ -93,7 +93,7 @@ def test_values_are_matched_by_set_id_not_by_order() -> None:
 
 
 def drawn_study(seed: int, n_participants: int, n_questions: int) -> list[Question]:
-    """People who differ in offset and slope; the metric has few and many values by turns."""
+    """Participants who differ in offset and slope; the metric has few or many distinct values."""
     rng = np.random.default_rng(seed)
     study = []
     for person in range(n_participants):

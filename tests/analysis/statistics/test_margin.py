@@ -146,7 +146,7 @@ def test_invariances(study: list[Question]) -> None:
 
 
 def simulate(rng: np.random.Generator, *, sure: bool) -> list[Question]:
-    """600 answers by 12 people; where `sure`, the metric's larger margins are right more often."""
+    """600 answers by 12 participants; with `sure`, larger margins are right more often."""
     study = []
     for place in range(600):
         first, second = rng.normal(size=2)

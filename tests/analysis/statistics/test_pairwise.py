@@ -28,7 +28,7 @@ def accuracies(study: list[Question], seed: int = 0) -> dict[str, PairwiseAccura
 
 
 def preference_of(question: Question, human: str) -> int:
-    """What people say: 1 set 1 is better, -1 set 2, 0 neither."""
+    """The human preference: 1 for set 1, -1 for set 2, 0 for neither."""
     if human == "preference":
         return {0: 0, 1: 1, 2: -1}[question.preferred]
     first, second = question.scores
@@ -161,7 +161,7 @@ def test_the_interval_equals_that_of_repeated_participants() -> None:
 def simulate(
     rng: np.random.Generator, n_participants: int, n_questions: int, noise: float
 ) -> list[Question]:
-    """Scores that follow a quality, people who tie below 0.5, and a metric that sees it too."""
+    """Scores that follow a quality, ties below 0.5, and a metric of the same quality."""
     study = []
     for participant in range(n_participants):
         for _ in range(n_questions):

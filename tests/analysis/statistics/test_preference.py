@@ -142,7 +142,7 @@ def test_duplicated_answers_do_not_change_a_rate(study: list[Question]) -> None:
 @few
 @given(studies)
 def test_each_tie_enters_ge_twice(study: list[Question]) -> None:
-    """(C + T) / (S + 2 T) over both labellings: facts of the papers' rule, not of people."""
+    """(C + T) / (S + 2 T) over both labellings: a property of the rule, not of the answers."""
     rates = rates_of(study)
     n = rates.ge.n + rates.ge_swapped.n
     assert n == rates.symmetric.n + 2 * rates.metric_ties
@@ -238,7 +238,7 @@ def always_wrong(difference: np.ndarray, set_1_preferred: np.ndarray) -> prefere
 def test_every_statistic_uses_the_one_definition_of_its_rate(
     drawn: tuple[Release, pd.Series], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Replacing the definitions in `preference` changes all statistics that are made of them."""
+    """Replacing the definitions in `preference` changes all statistics that use them."""
     release, utilities = drawn
     preferences, bootstrap = release.preferences, bootstrap_of(release, 20)
     for name in ("ge", "gt", "symmetric", "tie_half"):

@@ -23,7 +23,7 @@ def within(study: list[Question]) -> WithinParticipant:
 
 
 def literal(study: list[Question]) -> dict[str, float]:
-    """Each participant's own rho, one after the other."""
+    """Each participant's rho."""
     actual = {}
     for person in {question.participant for question in study}:
         rows = [
@@ -96,7 +96,7 @@ def test_the_interval_resamples_the_participants_rhos() -> None:
 
 
 def test_differences_between_participants_give_no_correlation_within_them() -> None:
-    """Pooled, the two rise together; within each of them, they do not."""
+    """Pooled, score and metric rise together; within each participant they do not."""
     study = [
         Question(1, scores=scores, values=values, participant=person)
         for person, high in (("p1", 0), ("p2", 2))

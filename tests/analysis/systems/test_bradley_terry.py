@@ -29,7 +29,7 @@ tables = arrays.arrays(
 
 
 def reaches(wins: np.ndarray, start: int) -> set[int]:
-    """The systems that chains of wins lead to."""
+    """The systems reachable through chains of wins."""
     reached, unvisited = {start}, [start]
     while unvisited:
         winner = unvisited.pop()

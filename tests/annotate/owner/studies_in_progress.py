@@ -1,4 +1,4 @@
-"""A small study in progress, counted by hand, and the owner's side of it over HTTP."""
+"""A small study in progress with known numbers, and requests of its owner over HTTP."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def answer(
     now: datetime,
     tries: list[str],
 ) -> None:
-    """Answer the first so many questions alike, as far as they are open.
+    """Give the same answer to the first `count` questions that are open.
 
     `tries` are given at the sum before the second form; "" stands for the right one.
     """
@@ -125,7 +125,7 @@ def submit(
 
 
 class Events:
-    """Gradio's events called as its page calls them, by the component that they hang on."""
+    """Gradio's events, called as its page calls them, by component."""
 
     def __init__(self, client: TestClient) -> None:
         self.client = client

@@ -112,7 +112,7 @@ def test_without_a_login_no_event_returns_or_changes_anything(
 
 
 def test_each_handler_checks_the_login_itself(owner: TestClient, watched: Database) -> None:
-    """Behind the middleware, too: Gradio's events may be reachable in other ways."""
+    """The middleware is not the only check: Gradio's events may be reachable in other ways."""
     app: Any = owner.app
     (mount,) = [route for route in app.routes if getattr(route, "path", "") == "/owner/board"]
     functions = mount.app.get_blocks().fns.values()

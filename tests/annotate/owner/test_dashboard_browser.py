@@ -34,7 +34,7 @@ def server(template: Place, place: Place, serve: Callable[[Place], ThreadServer]
 
 @pytest.fixture
 def page(chromium: Browser, server: ThreadServer) -> Iterator[Page]:
-    """A window before the login; no script fails, nothing is asked of another site."""
+    """A page before the login; checks that no script fails and no other host is requested."""
     errors: list[str] = []
     context = chromium.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()

@@ -151,7 +151,7 @@ def test_checks(watched: Database) -> None:
 
 
 def test_agreement_equals_that_of_the_release(place: Place) -> None:
-    """Two people judge all twelve queries; what they agree on is counted from what is released."""
+    """The expected agreement of two participants is computed from the release's rows."""
     rng, database = Random(5), make_study(place, annotators_per_query=2, questions_per_form=6)
     with database.writing() as session:
         study = list_studies(session)[0]

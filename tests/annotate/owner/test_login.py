@@ -40,7 +40,7 @@ HOME, AWAY = "203.0.113.9", "198.51.100.7"
 
 @pytest.fixture
 def locked(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    """A browser before an app whose owner has a password; wrong tries do not wait."""
+    """A browser of an app whose owner has a password; wrong attempts do not wait."""
     monkeypatch.setattr(login_throttle, "FIRST_DELAY", 0.0)
     set_owner(database)
     with TestClient(build_app(database), follow_redirects=False) as client:
@@ -217,7 +217,7 @@ tries = st.lists(
 
 @given(tries)
 def test_one_clients_attempts_do_not_delay_another(attempts: list[tuple[str, float, bool]]) -> None:
-    """One for all clients is one for each of them."""
+    """One throttle for all clients behaves as one throttle for each."""
     shared, separate, now = LoginThrottle(), {name: LoginThrottle() for name in "abc"}, 1000.0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "monotonic", lambda: now)
@@ -279,7 +279,7 @@ def test_too_many_attempts_are_refused_without_checking(
 def test_behind_a_proxy_a_header_names_the_client(
     database: Database, monkeypatch: pytest.MonkeyPatch, peer: str, owner_gets: int
 ) -> None:
-    """As uvicorn serves the app: it believes a proxy on its own machine, and nobody else."""
+    """As uvicorn serves the app: it trusts only a proxy on its own machine."""
     monkeypatch.setattr(
         login_throttle, "LONGEST_QUEUE", 0.1
     )  # the second try of a client is too many

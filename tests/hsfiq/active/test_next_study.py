@@ -1,4 +1,4 @@
-"""The next study: what it could ask, how evenly it asks, and what its releases say of that."""
+"""The next study: its candidates, its balance, and what its releases record about the choice."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_pairs_shown_in_any_study_are_excluded(database: Database) -> None:
 
 
 def test_sets_without_a_system_count_as_shown(database: Database) -> None:
-    """As the published answers are imported: nobody knows which systems they compare."""
+    """The published answers do not say which systems they compare."""
     queries = make_queries(database, {"shirt": 4})
     draw(database, queries)
     with database.writing() as session:
@@ -140,7 +140,7 @@ def test_sets_without_a_system_count_as_shown(database: Database) -> None:
 
 
 def made_pairs(shape: Sequence[tuple[int, int]]) -> list[Candidate]:
-    """For each triplet its category and how many systems have a list for it."""
+    """Candidate pairs of triplets; `shape` has the category and number of systems of each."""
     return [
         Candidate(triplet, triplet, f"category-{category}", pair, (0, 0))
         for triplet, (category, systems) in enumerate(shape)
@@ -322,7 +322,7 @@ def test_a_database_that_may_only_be_read(study_database: Database, database_url
 def test_two_concurrent_commands_choose_different_pairs(
     study_database: Database, database_url: str
 ) -> None:
-    """Both choose before either stores: the second is told, and nothing is asked twice."""
+    """Both choose before either stores: the second fails, and no pair is asked twice."""
 
     def ask(name: str) -> int:
         with database_of(database_url) as database:
@@ -441,7 +441,7 @@ def test_a_split_by_participant_holds_out_no_triplet(
 def test_with_split_by_both_no_held_out_triplet_is_chosen(
     study_database: Database, tmp_path: Path
 ) -> None:
-    """Also those that only participants who are not held out have judged."""
+    """Including triplets that only participants in the training part have judged."""
     for _ in range(3):
         Seat.taken(study_database, 1).answer_all()
     words = ("--split", "both", "--test-share", "0.5")

@@ -1,4 +1,4 @@
-"""`hsfiq study` and `hsfiq participant`: what an owner types, what it says, what it leaves."""
+"""`hsfiq study` and `hsfiq participant`: their output and their effect."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ dataset = "small"
 def owners_folder(
     database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder with a study's file, beside a database with queries to ask."""
+    """A folder with a study's file and a database with queries."""
     folder = tmp_path / "owner"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -49,14 +49,14 @@ def owners_folder(
 
 
 def output_of(*arguments: str | Path) -> str:
-    """What a command prints that has nothing to complain about."""
+    """The output of a command that succeeds without warnings."""
     command = hsfiq(*arguments)
     assert (command.code, command.err) == (0, "")
     return command.out
 
 
 def complaint(command: CommandResult, code: int = 2) -> str:
-    """The one line of a command that refuses."""
+    """The error line of a refused command."""
     assert (command.code, command.out) == (code, "")
     assert command.err.startswith("hsfiq: ")
     assert command.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Enrol participants, and count what they are asked and what they answered."""
+"""Enrol participants, and count their questions and answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LATER = NOW + timedelta(hours=3)
 
 
 def at_once(number: int, call: Callable[[int], T]) -> list[T]:
-    """What the call gives in so many threads that start together."""
+    """The results of the call in `number` threads that start together."""
     start = threading.Barrier(number)
 
     def wait_and_call(index: int) -> T:
@@ -37,7 +37,7 @@ def at_once(number: int, call: Callable[[int], T]) -> list[T]:
 
 
 def enrolled(database: Database, study: int, **options: object) -> int | None:
-    """The participant's key, None where the study takes nobody."""
+    """The new participant's key, or None if the study accepts no one."""
     try:
         with database.writing() as session:
             person = participants.enrol(session, study, **({"now": NOW} | options))  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ def enrolled(database: Database, study: int, **options: object) -> int | None:
 
 
 def one_form_each(database: Database, **options: object) -> int:
-    """A study with questions for one participant, so that the next gets what is left."""
+    """A study with questions for one participant, so that the next gets reassigned ones."""
     queries = make_queries(database, {"shirt": 4})
     return draw(database, queries, **options)  # type: ignore[arg-type]
 
@@ -72,7 +72,7 @@ def forms_of(database: Database, participant_id: int) -> list[Form]:
 
 
 def live_questions(database: Database) -> Counter[int]:
-    """How many questions that are no checks ask for an answer about each pair."""
+    """The number of live questions, without checks, about each pair."""
     with database.reading() as session:
         is_check = select(Check.question_id).where(Check.question_id.is_not(None))
         statement = select(Question.pair_id).where(
@@ -82,7 +82,7 @@ def live_questions(database: Database) -> Counter[int]:
 
 
 def counted_answers(database: Database) -> Counter[int]:
-    """How many answers count about each pair."""
+    """The number of answers that count for each pair."""
     with database.reading() as session:
         statement = (
             select(Question.pair_id)
@@ -99,7 +99,7 @@ def counted_answers(database: Database) -> Counter[int]:
 
 
 def answers_of_active_participants(database: Database) -> Counter[int]:
-    """The same, with answers that were given before their question was reassigned."""
+    """The same, including answers given before their question was reassigned."""
     with database.reading() as session:
         statement = (
             select(Question.pair_id)

@@ -47,7 +47,7 @@ def checks_of(database: Database, seat: Seat, kind: str) -> list[Check]:
 
 
 def answer(seat: Seat, preferences: dict[int, int]) -> None:
-    """Answer everything, preferring set 1 where nothing else is said."""
+    """Answer everything, preferring set 1 unless `preferences` says otherwise."""
     while current := seat.standing().current:
         if current.check_id is not None:
             seat.pass_check(current.check_id)

@@ -32,7 +32,7 @@ from tests.studies import NOW, SMALL, Seat, draw, make_queries, responses
 
 
 def test_an_answer_and_an_enrolment_at_the_same_time(database: Database) -> None:
-    """Whoever is first has the question; the other one hears of it, or gets something else."""
+    """The first gets the question; the other is refused or gets another question."""
     queries = make_queries(database, {"shirt": 4})
     rng = Random(1)
     for number in range(16):
@@ -67,7 +67,7 @@ def test_an_answer_and_an_enrolment_at_the_same_time(database: Database) -> None
 def test_an_answer_given_during_assignment_stays(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite has one writer at a time; here an answer comes between the look and the lock."""
+    """PostgreSQL only, as SQLite has one writer at a time: an answer arrives before the lock."""
     study = one_form_each(database)
     first = Seat.taken(database, study)
     question_ids, looks, look = first.question_ids, [], leases.abandoned_questions
@@ -87,7 +87,7 @@ def test_an_answer_given_during_assignment_stays(
 
 
 def test_many_participants_leave_return_and_enrol_concurrently(database: Database) -> None:
-    """Each slot of the design has its answer in the end, and none has two."""
+    """In the end each slot of the design has exactly one answer."""
     design = replace(SMALL, annotators_per_query=2)
     study = draw(database, make_queries(database, {"dress": 12, "shirt": 12}), design)
     planned = live_questions(database)
@@ -114,7 +114,7 @@ def test_many_participants_leave_return_and_enrol_concurrently(database: Databas
 
 
 def answer_while_theirs(seat: Seat) -> None:
-    """Answer until the end, or until somebody else has got the questions."""
+    """Answer until the end, or until the questions are reassigned."""
     try:
         seat.answer_all()
     except Refused:

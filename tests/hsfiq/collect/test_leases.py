@@ -1,4 +1,4 @@
-"""Leases: unanswered questions are reassigned after a while, and answers stay."""
+"""Leases: unanswered questions are reassigned when they end, and answers stay."""
 
 from __future__ import annotations
 

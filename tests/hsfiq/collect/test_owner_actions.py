@@ -32,7 +32,7 @@ def study_status(database: Database) -> str:
 
 
 def run_before_performing(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
-    """Run another command between the next action's preparation and its performance."""
+    """Run another command after the next action is prepared and before it is performed."""
 
     def interrupted(*call_arguments: Any) -> int:
         monkeypatch.setattr(owner_actions, "perform", perform)

@@ -21,7 +21,7 @@ from tests.studies import NOW, OTHER, Seat, draw, make_queries
 
 
 def test_no_personal_data_are_stored() -> None:
-    """No address, no browser, no name: a new column has to be thought about here."""
+    """No address, browser or name: each new column must be added here deliberately."""
     columns = {table: set(table.__table__.columns.keys()) for table in (Participant, Response)}
     assert columns[Participant] == {
         "id", "study_id", "name", "token", "category", "status", "source", "external_id",

@@ -1,4 +1,4 @@
-"""Repeated and revised answers: one row for each revision, whatever several tabs send."""
+"""Repeated and revised answers: one row for each revision, also with several tabs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_repeated_submit_stores_one_row(database: Database, seat: Seat) -> Non
 
 
 def test_a_repeated_submit_is_recognised_later(database: Database, study: int, seat: Seat) -> None:
-    """The acknowledgement was lost on its way, and the browser asks again later."""
+    """The acknowledgement was lost, and the browser repeats the request later."""
     question = seat.question_ids[0]
     seat.submit(question, GOOD, key="a press")
     seat.submit(question, OTHER, revision=1)
@@ -86,7 +86,7 @@ def test_revising_keeps_the_history_and_the_latest_counts(database: Database, se
 
 
 def submit_at_once(seat: Seat, calls: Sequence[dict[str, Any]]) -> list[int | type[Refused]]:
-    """Submit in as many threads; the revision of each, or how it was refused."""
+    """Submit in one thread for each call; each revision, or the type of the refusal."""
 
     def submit(index: int) -> int | type[Refused]:
         try:
@@ -124,7 +124,7 @@ def test_each_revision_is_accepted_from_one_tab_only(database: Database, seat: S
 
 @dataclass
 class Tab:
-    """What one browser tab shows: a question, its revision, and what its last press was."""
+    """A browser tab: its question, the revision that it shows, and its last submit."""
 
     seat: Seat
     name: str
@@ -134,7 +134,7 @@ class Tab:
     last: dict[str, Any] = field(default_factory=dict)
 
     def load(self, place: int) -> None:
-        """Show the question at this place, or the current one where it is not reached."""
+        """Show the question at this position, or the current one if it is not reached yet."""
         reached = self.seat.standing()
         number = min(place, reached.answered, reached.total - 1)
         self.question = self.seat.question_ids[number]
@@ -153,7 +153,7 @@ class Tab:
         return self.revision
 
     def press_again(self) -> int:
-        """The browser sends its last press once more, as it does when it heard no answer."""
+        """Repeat the last submit, as the browser does without an acknowledgement."""
         return self.seat.submit(**self.last)
 
 

@@ -41,7 +41,7 @@ def opened(url: str) -> Iterator[Database]:
 
 @contextmanager
 def changed(url: str, *statements: str) -> Iterator[None]:
-    """Run statements past the tables and settings of ours."""
+    """Run statements directly, without our engine and its settings."""
     engine = connect(url)
     with engine.begin() as connection:
         for statement in statements:
@@ -58,7 +58,7 @@ def tables_at(url: str) -> set[str]:
 
 
 def refusal(url: str, *, create: bool = True) -> str:
-    """The one line by which a URL is refused."""
+    """The error line for a refused URL."""
     with pytest.raises(HsfiqError) as error_info:
         open_database(url, create=create)
     line = str(error_info.value)
@@ -308,7 +308,7 @@ def test_loaded_rows_can_be_used_after_the_transaction(database: Database) -> No
 
 
 def test_two_writers_wait_for_each_other(database: Database) -> None:
-    """A writer that has read first would meet "database is locked" without its early lock."""
+    """Without an early lock, a writer that has read first would fail with "database is locked"."""
     inside = threading.Event()
 
     def slow() -> None:

@@ -1,4 +1,4 @@
-"""The revisions lead to the tables that the models describe, there and back again."""
+"""The revisions upgrade to the tables of the models, and can be downgraded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REVISIONS = sorted((Path(__file__).parents[3] / "migrations" / "versions").glob(
 
 @pytest.fixture
 def engine(empty_url: str) -> Iterator[Engine]:
-    """An engine over a database without any table."""
+    """An engine for a database without tables."""
     connected = connect(empty_url)
     yield connected
     connected.dispose()
@@ -48,7 +48,7 @@ def downgrade(engine: Engine) -> None:
 
 
 def schema(engine: Engine) -> dict[str, Any]:
-    """All that a database says of its tables, constraints by name included."""
+    """The description of all tables, with constraints by name."""
     inspector = inspect(engine)
     return {
         name: described(inspector, name)
@@ -95,7 +95,7 @@ def test_autogenerate_would_find_a_forgotten_column(engine: Engine) -> None:
 def test_migrations_create_the_tables_of_the_models(
     engine: Engine, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """Autogenerate says nothing of check constraints, so the two schemas are compared whole."""
+    """Autogenerate ignores check constraints, so the complete schemas are compared."""
     upgrade(engine)
     migrated = schema(engine)
     downgrade(engine)
@@ -159,7 +159,7 @@ def test_each_revision_can_be_downgraded(path: Path) -> None:
 
 @pytest.mark.parametrize("path", REVISIONS, ids=lambda path: path.stem)
 def test_revisions_do_not_import_the_models(path: Path) -> None:
-    """A revision must stay what it was when the tables move on."""
+    """A revision must not change when the models change."""
     imported = {
         name
         for node in ast.walk(ast.parse(path.read_text()))
@@ -206,7 +206,7 @@ REFERRED_TO = ["studies", "participants", "forms", "pairs", "questions", "retrie
 
 @pytest.fixture
 def tomorrow(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
-    """Puts one more revision behind ours, in a folder of the test's own."""
+    """Adds a further revision after the newest, in a copy of the migrations folder."""
 
     def write_revision(statements: str = "pass") -> None:
         head, folder = head_revision(), tmp_path / "migrations"
@@ -221,7 +221,7 @@ def tomorrow(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call
 
 
 def all_rows(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table, without what a revision of tomorrow adds."""
+    """Every row of every table, without the columns that `tomorrow` adds."""
     with engine.connect() as connection:
         return {
             name: [

@@ -44,7 +44,7 @@ Keys = SimpleNamespace
 
 @pytest.fixture
 def keys(database: Database) -> Keys:
-    """Keys of rows that are there: a study of which one participant has taken two forms."""
+    """Keys of stored rows: a study in which one participant has two forms."""
     study = small_study(database)
     seat = Seat.taken(database, study)
     question, unanswered, *_ = seat.question_ids
@@ -75,7 +75,7 @@ def keys(database: Database) -> Keys:
 
 
 def response(keys: Keys, **changed: Any) -> Response:
-    """A response that could be stored, but for what is changed."""
+    """A valid response with some values changed."""
     defaults = {
         "question_id": keys.unanswered,
         "revision": 1,
@@ -89,7 +89,7 @@ def response(keys: Keys, **changed: Any) -> Response:
 
 
 def study(**changed: Any) -> Study:
-    """A study that could be stored, but for what is changed."""
+    """A valid study with some values changed."""
     defaults = {
         "name": "another",
         "title": "",
@@ -110,7 +110,7 @@ NO_SCORES = {"score_1": None, "score_2": None, "preferred": None}
 
 
 def possible(k: Keys) -> dict[str, Base]:
-    """Rows that could be stored."""
+    """Valid rows."""
     return {
         "a response": response(k),
         "a tie": response(k, preferred=0),
@@ -122,7 +122,7 @@ def possible(k: Keys) -> dict[str, Base]:
 
 
 def impossible(k: Keys) -> dict[tuple[str, str], Base]:
-    """Rows by what is wrong with them and the constraint, or column not null, that says so."""
+    """Invalid rows, by mistake and by the constraint or non-null column that refuses them."""
     return {
         # scores and preferences
         ("a score of 9", "ck_responses_score_1"): response(k, score_1=9),
@@ -336,7 +336,7 @@ SOMETHING = "a constraint"
 
 
 def constraint_of(error: IntegrityError) -> str:
-    """The constraint's name, or the column that may not be null; SQLite does not always say."""
+    """The constraint's name, or the non-null column; SQLite does not always report it."""
     diagnostics = getattr(error.orig, "diag", None)
     return (diagnostics.constraint_name or diagnostics.column_name) if diagnostics else SOMETHING
 

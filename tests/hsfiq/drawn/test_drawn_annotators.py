@@ -24,7 +24,7 @@ ORACLE = SimulatedAnnotator("simulated-oracle", noise=0)
 
 @pytest.fixture(scope="module")
 def pairs() -> list[tuple[float, float]]:
-    """The utilities of set 1 and set 2 of questions as a study would ask them."""
+    """The utilities of set 1 and set 2 in typical questions."""
     garments = catalogue(Random(0), 120)
     rng, drawn = Random(2), []
     for triplet in draw_triplets(Random(1), garments, 150):

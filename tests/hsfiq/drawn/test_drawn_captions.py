@@ -15,7 +15,7 @@ WORDS = {
     "neckline": r"neck|collar",
     "logo": r"logo|graphic|star|circle|emblem|text|lettering|word",
 }
-"""What a caption says when it speaks of an attribute."""
+"""Patterns by which a caption mentions an attribute."""
 
 PATTERN_WORDS = {
     "striped": r"stripe",

@@ -1,4 +1,4 @@
-"""The same seeds give the same everything in every process."""
+"""The same seeds give the same catalogue, lists and answers in every process."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a reader makes of a text, held against the triplet that it was written for."""
+"""Parsed texts, compared with the triplets that they describe."""
 
 from __future__ import annotations
 

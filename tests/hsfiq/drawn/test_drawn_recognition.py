@@ -1,4 +1,4 @@
-"""Garments known from pictures that were compressed twice."""
+"""Garments recognised from pictures that were compressed twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images that are missing or broken in every way: found, counted, and never a traceback."""
+"""Missing and broken images of every kind are found and counted, without a traceback."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def picture(kind: str = "JPEG", size: tuple[int, int] = (60, 80)) -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """FashionIQ with every image there and whole."""
+    """FashionIQ with all images intact."""
     root = tmp_path / "fiq"
     shutil.copytree(FASHIONIQ, root)
     (root / "images").mkdir()

@@ -1,4 +1,4 @@
-"""Image files of any state are decoded, or refused with one reason, by every package alike."""
+"""Every package decodes image files, or refuses them with the same reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets and published studies into the database: once, whole, and found again."""
+"""Importing datasets and published studies: complete, and only once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broken inputs of every kind: one line that names the file and the place, and nothing changed."""
+"""Broken inputs of every kind: one line that names file and location, and nothing changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it, to break something in."""
+    """A copy of it, to be damaged."""
     folder = tmp_path / "here"
     shutil.copytree(filled, folder)
     monkeypatch.chdir(folder)
@@ -45,7 +45,7 @@ def folder(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 @dataclass(frozen=True)
 class Broken:
-    """What is made in the folder, the command, and what its one line says."""
+    """A setup of the folder, the command, and a part of its error line."""
 
     name: str
     setup: Setup
@@ -58,7 +58,7 @@ class Broken:
 
 
 def no_setup(_: Path) -> None:
-    """The command is enough."""
+    """The command needs no setup."""
 
 
 def file(text: str | bytes, name: str = "it.json") -> Setup:
@@ -116,7 +116,7 @@ def manifest(change: Callable[[Any], object]) -> Setup:
 
 
 def revision(number: str) -> Setup:
-    """A database whose schema is of a revision that nobody knows."""
+    """A database whose schema has an unknown revision."""
 
     def setup(folder: Path) -> None:
         shutil.copyfile(folder / "hsfiq.db", folder / "later.db")
@@ -128,7 +128,7 @@ def revision(number: str) -> Setup:
 
 
 def truncate_database(folder: Path) -> None:
-    """A database file of which the disk has lost the greater part."""
+    """A database file that was truncated."""
     data = (folder / "hsfiq.db").read_bytes()
     (folder / "cut.db").write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
 

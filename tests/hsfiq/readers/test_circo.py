@@ -1,4 +1,4 @@
-"""CIRCO's annotations, without a single image."""
+"""CIRCO's annotations, without images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CIRR's captions and split files, release rc2, without a single image."""
+"""CIRR's captions and split files, release rc2, without images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FashionIQ's captions and split files, without a single image."""
+"""FashionIQ's captions and split files, without images."""
 
 from __future__ import annotations
 

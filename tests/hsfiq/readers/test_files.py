@@ -1,4 +1,4 @@
-"""Whatever is wrong with a file is said with its place."""
+"""Errors of files name the location."""
 
 from __future__ import annotations
 

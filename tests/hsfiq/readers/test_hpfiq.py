@@ -1,4 +1,4 @@
-"""The published HP-FashionIQ layout: what comes in goes out again, to the byte."""
+"""The published HP-FashionIQ layout: import and export give the same bytes."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def read_value(value: Any, folder: Path) -> hpfiq.PublishedStudy:
 
 
 def fashioniq_of(study: hpfiq.PublishedStudy) -> Source:
-    """Every other triplet of the study as FashionIQ would hold it."""
+    """Every second triplet of the study, in FashionIQ's format."""
     unique_triplets = dict.fromkeys(
         (form.category, question.reference, question.target)
         for form in study.forms
@@ -184,14 +184,14 @@ def fashioniq_of(study: hpfiq.PublishedStudy) -> Source:
 
 @pytest.fixture(scope="module")
 def scratch() -> Iterator[Database]:
-    """A database in memory, to be left as empty as it was."""
+    """A database in memory, which each test leaves empty."""
     database = open_database("sqlite://")
     yield database
     database.close()
 
 
 def exported(scratch: Database, *steps: hpfiq.PublishedStudy | Source) -> Release:
-    """The release after these imports, all in a transaction that is never committed."""
+    """The release after these imports, in a transaction that is never committed."""
     with Session(scratch.engine) as session:
         for step in steps:
             if isinstance(step, Source):

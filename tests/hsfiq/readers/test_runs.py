@@ -1,4 +1,4 @@
-"""Systems' ranked lists in their three forms."""
+"""Systems' ranked lists in three formats."""
 
 from __future__ import annotations
 

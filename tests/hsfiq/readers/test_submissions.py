@@ -1,4 +1,4 @@
-"""Runs as they come: the test servers' files among them."""
+"""Runs in every format, including the test servers' files."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def split_study(
 ) -> Iterator[Database]:
     """Ten triplets, their captions in either order, judged by five participants.
 
-    Four questions each, three for the last: nobody meets a triplet twice. One question is flagged.
+    Four questions each, three for the last: no participant gets a triplet twice. One is flagged.
     """
     path = tmp_path_factory.mktemp("split") / "study.db"
     shutil.copyfile(migrated_sqlite, path)

@@ -27,14 +27,14 @@ def release_of(
 
 @dataclass
 class Side:
-    """What the questions of a part are about, and who answered them."""
+    """The triplets and participants of a part's questions."""
 
     triplets: set[str]
     participants: set[str]
 
 
 def sides(read: Callable[[str], list[dict[str, Any]]]) -> dict[str, Side]:
-    """What `read` finds in the tables for each part, knowing nothing of how it was drawn."""
+    """The triplets and participants of each part, computed from the tables alone."""
     triplets = {row["query_id"]: row["triplet_id"] for row in read("queries")}
     answered = {row["question_id"]: row for row in read("preferences")}
     by_part: dict[str, Side] = defaultdict(lambda: Side(set(), set()))

@@ -1,4 +1,4 @@
-"""What a release holds: every file, the rows, the funnel, and the same bytes for the same state."""
+"""The content of a release: files, rows, funnel, and the same bytes for the same state."""
 
 from __future__ import annotations
 
@@ -321,7 +321,7 @@ def test_nothing_to_export(database: Database) -> None:
 def test_another_database_gives_the_same_bytes(
     database: Database, migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    """Whatever keys and tokens a database draws, and of whichever kind it is."""
+    """For any keys and tokens, and any kind of database."""
     shutil.copyfile(migrated_sqlite, tmp_path / "other.db")
     second_database = open_database(f"sqlite:///{tmp_path / 'other.db'}")
     import_fashioniq(second_database)

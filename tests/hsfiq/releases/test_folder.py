@@ -1,4 +1,4 @@
-"""A release folder is written whole or not at all, and never over another one unasked."""
+"""A release folder is written completely or not at all, and replaces another only on request."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.studies import own_environment
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test starts in a folder that holds a database with the hand-made study."""
+    """Each test starts in a folder with a database of the hand-made study."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
     assert hsfiq("import", "hpfiq", HPFIQ).code == 0
 
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """Every file with the moment it was written."""
+    """Every file with its modification time."""
     return {
         str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
         for path in folder.rglob("*")
@@ -34,7 +34,7 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def change_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another database, whose study has the same name and another answer."""
+    """Replace the database: its study has the same name, but another answer."""
     value = published()
     value["user_1"]["question_set_1"]["preferred set"][0] = "2"
     Path("changed.json").write_text(json.dumps(value))
@@ -232,7 +232,7 @@ sys.exit(run(["export", "--release", "hp", *sys.argv[2:]]))
 
 
 def export_killed_after(n_flushes: int, *arguments: str) -> int:
-    """Export in another process, which kills itself at the flush after so many; its exit code."""
+    """Export in another process, which kills itself after n flushes; its exit code."""
     command = [sys.executable, "-c", KILLED_EXPORT, str(n_flushes), *arguments]
     return subprocess.run(
         command, env=own_environment(), stdout=subprocess.DEVNULL, check=False

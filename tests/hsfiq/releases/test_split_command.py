@@ -19,7 +19,7 @@ from tests.studies import own_environment
 
 @pytest.fixture
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test starts in a folder that holds a database with the hand-made study."""
+    """Start the test in a folder with a database of the hand-made study."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
     assert hsfiq("import", "hpfiq", HPFIQ).code == 0

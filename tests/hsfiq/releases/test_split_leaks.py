@@ -57,7 +57,7 @@ def test_a_drawn_split_has_no_leak(write: Callable[[SplitBy], Path]) -> None:
 
 
 def test_a_leaked_triplet_is_refused(write: Callable[[SplitBy], Path]) -> None:
-    """A question about a held-out triplet with its captions in the other order goes to train."""
+    """A question about a held-out triplet, with reversed captions, is moved to train."""
     folder = write("triplet")
     parts = verify_no_leak(folder)
     planted = next(
@@ -79,7 +79,7 @@ def test_a_leaked_triplet_is_refused(write: Callable[[SplitBy], Path]) -> None:
 def test_a_triplet_is_also_identified_by_its_queries(
     write: Callable[[SplitBy], Path], spelled: str
 ) -> None:
-    """The reversed query claims a triplet of its own, and its question goes to the other part."""
+    """The reversed query gets another triplet id, and its question is moved to the other part."""
     folder = write("triplet")
     parts = verify_no_leak(folder)
     question, query = next(
@@ -111,7 +111,7 @@ def test_a_leaked_participant_is_refused(write: Callable[[SplitBy], Path]) -> No
 
 
 def test_with_split_by_both_every_leak_is_refused(write: Callable[[SplitBy], Path]) -> None:
-    """Each question goes to each part: exactly what leaks by the tables is refused."""
+    """Each question is moved to each part: refused exactly if the tables then leak."""
     folder = write("both")
     before = (folder / "splits.parquet").read_bytes()
     leaks = set()

@@ -74,7 +74,7 @@ def test_with_split_by_both_the_parts_share_neither(split_study: Database) -> No
 
 
 def question(participant: str, triplet: str, suffix: str, number: int) -> QuestionRow:
-    """A question of which only the participant and the triplet matter."""
+    """A question whose participant and triplet alone matter."""
     query = QueryRow(
         0, triplet + suffix, triplet, "small", "", None, "r", "t", "is red", "is red", []
     )
@@ -240,7 +240,7 @@ def test_invalid_shares_are_refused(share: float) -> None:
     ],
 )
 def test_too_little_to_split(split: Split, message: str) -> None:
-    """One triplet in three spellings, judged by three."""
+    """One triplet in three queries, judged by three participants."""
     questions = [
         question(f"p{n}", "a.val.0", suffix, n) for n, suffix in enumerate(["", "~", "#1"])
     ]
@@ -250,7 +250,7 @@ def test_too_little_to_split(split: Split, message: str) -> None:
 
 
 def test_a_part_that_would_be_empty() -> None:
-    """Each of two judges a triplet of their own: some draws hold out one's and the other."""
+    """Two participants judge one triplet each: some draws hold out one's triplet and the other."""
     questions = [question("p1", "a.val.0", "", 0), question("p2", "a.val.1", "", 0)]
     outcomes: set[str] = set()
     for seed in range(20):

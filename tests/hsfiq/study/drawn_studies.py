@@ -1,4 +1,4 @@
-"""What a drawn study holds."""
+"""The questions and systems of a drawn study."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def mistakes(folder: Path, text: str) -> list[str]:
-    """What is wrong with a file, without its path."""
+    """The error lines for a file, without its path."""
     path = written(folder, text)
     with pytest.raises(ConfigErrors) as error_info:
         read_config(path)
@@ -351,7 +351,7 @@ def test_an_imported_study_has_a_config_too(database: Database) -> None:
 
 
 def as_toml(value: Any) -> str:
-    """A value as TOML writes it."""
+    """A value in TOML syntax."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

@@ -120,7 +120,7 @@ def checks_of(database: Database, study: int) -> list[tuple[int, int, str, str |
 
 @on_sqlite
 def test_the_papers_size_is_drawn_in_seconds(database: Database) -> None:
-    """3,050 of 6,000 queries with every check, where a plain loop would take minutes."""
+    """3,050 of 6,000 queries with every check, for which a plain loop would take minutes."""
     with database.writing() as session:
         source = Dataset(name="large")
         systems = [System(name=name) for name in SYSTEMS]
@@ -176,7 +176,7 @@ def refusal(
     checks: Checks | None = None,
     name: str = "small",
 ) -> str:
-    """The one line by which a design is refused; nothing of it may be left."""
+    """The error line for a refused design, which must leave nothing in the database."""
     with database.reading() as session:
         before = [len(session.scalars(select(table)).all()) for table in (Study, Pair, Question)]
     with pytest.raises(ConfigError) as error_info, database.writing() as session:

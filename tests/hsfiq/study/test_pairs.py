@@ -90,7 +90,7 @@ def test_sides_are_balanced_within_each_form(database: Database, size: int) -> N
 
 
 def test_no_system_is_tied_to_one_side(database: Database) -> None:
-    """With an odd number of questions one side has one more: which one is drawn, too."""
+    """With an odd number of questions one side has one more; that side is drawn, too."""
     queries = make_queries(database, {"shirt": 120}, systems=("alpha", "beta"))
     design = replace(SMALL, questions_per_form=1, forms_per_participant=1)
     rows = drawn(database, draw(database, queries, design))

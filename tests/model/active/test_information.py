@@ -1,4 +1,4 @@
-"""What answers would tell: against determinants of the whole, and against simulated experiments."""
+"""The information of answers, compared with full determinants and with numerical integration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def random_opinions(seed: int, opinions: int, pairs: int, per_pair: int) -> tupl
 
 
 def total_information(latents: Tensor, weights: Tensor, places: list[int]) -> float:
-    """The twin: 1/2 log det(I + W^(1/2) C W^(1/2)) of all answers to these pairs, written out."""
+    """The reference: 1/2 log det(I + W^(1/2) C W^(1/2)) over all answers to these pairs."""
     values = latents[:, places].flatten(1)  # [J, n A]
     covariance = torch.cov(values.T)  # [n A, n A]
     roots = weights[places].flatten().sqrt()
@@ -94,7 +94,7 @@ def test_agreeing_samples_give_no_information() -> None:
 
 
 def test_mutual_information_of_a_nearly_sure_scorer() -> None:
-    """For small uncertainty the determinant is what an answer tells: against its definition."""
+    """For small uncertainty the determinant equals the mutual information by its definition."""
     latents = 0.8 + 0.15 * torch.randn(400, 1, 1, dtype=torch.float64).sub(0)
     shares = latents.flatten().sigmoid()
 
@@ -168,7 +168,7 @@ def test_each_scorer_has_its_own_prior() -> None:
 
 
 def test_an_offset_shared_by_the_thresholds_adds_no_information() -> None:
-    """Two that expect the same answers, one of them with all scores and thresholds higher."""
+    """Two scorers that expect the same answers, one with all scores and thresholds shifted."""
     scores = torch.rand(1, 6, dtype=torch.float64)
     priors = [
         AnswerPrior(FITTED, 4.0, 0.0, 5.0, tuple((THRESHOLDS + 5.0 * shift).tolist()))

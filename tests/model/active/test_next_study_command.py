@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("re
 
 @pytest.fixture(scope="module")
 def retrained(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scorer after the release's answers."""
+    """The scorer retrained on the release's answers."""
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("retrained") / "out"
     answered.retrain(out)
@@ -44,7 +44,7 @@ def retrained(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def study(answered: Answered, tmp_path: Path) -> str:
-    """A copy of the database with the study that was answered; its URL."""
+    """The URL of a copy of the database with the answered study."""
     shutil.copyfile(answered.pictures.parent / "hsfiq.db", tmp_path / "hsfiq.db")
     return database_url(tmp_path)
 

@@ -1,4 +1,4 @@
-"""A checkpoint is whole or absent, and a broken one is refused in one line."""
+"""A checkpoint is complete or absent, and a broken one is refused in one line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def parts_of(value: int) -> dict[str, dict[str, torch.Tensor]]:
-    """Tensors that all say the same number."""
+    """Tensors filled with one number."""
     return {
         "scorer": {"a": torch.full((300, 100), float(value)), "b": torch.full((3,), float(value))},
         "state": {"a": torch.full((70, 100), float(value)), "n": torch.tensor(value)},
@@ -35,7 +35,7 @@ def parts_of(value: int) -> dict[str, dict[str, torch.Tensor]]:
 
 
 def value_of(folder: Path, name: str = "last") -> int:
-    """The number that the JSON file and every tensor says."""
+    """The number in the JSON file and in every tensor."""
     checkpoint = read(folder / f"{name}.json")
     values = {
         value
@@ -123,7 +123,7 @@ def test_a_checkpoint_is_complete_whenever_the_process_is_killed(tmp_path: Path)
 
 @contextmanager
 def no_file_beyond(n_bytes: int) -> Iterator[None]:
-    """What a full disk is like: writing fails half-way."""
+    """Simulate a full disk: writing fails half-way."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
     try:
@@ -178,7 +178,7 @@ def replaced(folder: Path, **values: object) -> None:
 
 
 def write_an_invalid_name(folder: Path) -> None:
-    """A file of tensors that is none, with a JSON file that says so rightly."""
+    """A file that holds no tensors, with a JSON file whose digest matches it."""
     from hsfiq.model.checkpoints.checkpoint import sha256_of
 
     path = tensors_file(folder)
@@ -264,7 +264,7 @@ def test_a_file_of_tensors_is_not_a_checkpoint(tmp_path: Path) -> None:
 
 
 def saved_best(folder: Path, means: list[float]) -> int:
-    """Save after every epoch with such mean recalls: the number of the one kept as the best."""
+    """Save after every epoch with these mean recalls; the epoch kept as the best."""
     progress, run = Progress(), RunFolder(folder, {}, {})
     for value, mean in enumerate(means):
         progress.count(1, 0.0, 1.0)

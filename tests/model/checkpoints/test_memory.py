@@ -1,4 +1,4 @@
-"""Writing a checkpoint takes no memory beside that of its tensors."""
+"""Writing a checkpoint needs no memory beyond that of its tensors."""
 
 from __future__ import annotations
 

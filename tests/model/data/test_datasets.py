@@ -1,4 +1,4 @@
-"""What a training run reads, from folders that hold everything, a part, or too little."""
+"""The data of a training run, from complete, partial and insufficient folders."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_normalising(text: str, clean: str) -> None:
 
 
 def literal_normalise(text: str) -> str:
-    """The processor one character and one word at a time."""
+    """LAVIS' text processor, one character and one word at a time."""
     for escape, character in (
         ("dotmark", "."),
         ("questionmark", "?"),

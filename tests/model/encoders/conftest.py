@@ -39,7 +39,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(converted: Path, tmp_path: Path) -> Path:
-    """The same, the test's own."""
+    """A copy of that folder for one test."""
     copy = tmp_path / "own"
     copy.mkdir()
     for path in converted.iterdir():

@@ -1,7 +1,6 @@
-"""A small BLIP-2 as LAVIS computes it, kept in files: `tests/lavis` makes and checks them.
+"""Stored outputs of a small BLIP-2 in LAVIS: `tests/lavis` makes and checks the files.
 
-LAVIS and a current transformers have no environment in common, so that what one computes reaches
-the other's tests this way.
+LAVIS and a current transformers exclude each other, so the outputs are exchanged through files.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ VIT = "visual_encoder."
 
 @dataclass(frozen=True)
 class Reference:
-    """What went into LAVIS' model, and what came out.
+    """Inputs and outputs of LAVIS' model.
 
     Attributes:
         weights: the model's whole state, by LAVIS' names.
@@ -60,7 +59,7 @@ def read_reference() -> Reference:
 def write_lavis_files(
     folder: Path, weights: dict[str, Tensor], bert: dict[str, Any], words: list[str]
 ) -> Path:
-    """Write what the published files hold, with a block more than BLIP-2 uses, as there."""
+    """Write files as published, with one block more than BLIP-2 uses."""
     texts = folder / "bert-base-uncased"
     texts.mkdir(parents=True)
     (texts / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""An encoder small enough to see through, pictures for it, and what its cache must equal."""
+"""A small encoder, pictures for it, and a check of its cache."""
 
 from __future__ import annotations
 

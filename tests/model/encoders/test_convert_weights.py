@@ -1,4 +1,4 @@
-"""LAVIS' tensors become transformers' and come back; what does not fit is named in one line."""
+"""LAVIS' tensors are converted to transformers' and back; mismatches are named in one line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def reference() -> Reference:
 
 @pytest.fixture(autouse=True)
 def _published(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The small model counts as a published one."""
+    """Register the small model as a published one."""
     monkeypatch.setitem(ARCHITECTURES, SMALL.name, SMALL)
 
 
@@ -321,7 +321,7 @@ def test_the_command_reports_errors(
 
 
 def retrained(folder: Path, reference: Reference) -> Path:
-    """A run's folder as `hsfiq train preference` leaves it, of LAVIS' model; and a law's file."""
+    """The folder of a run of `hsfiq train preference` with LAVIS' model."""
     names = {"temperature": "temp", "lavis.query_tokens": "query_tokens"}
     tensors = {f"encoder.{ours}": reference.weights[lavis] for ours, lavis in names.items()}
     about = {"encoder": {"name": "blip2-vitg"}, "recipe": {"encoder": "blip2-vitg"}}

@@ -1,4 +1,4 @@
-"""BLIP-2 through transformers: LAVIS' numbers, what is trained, and what is kept."""
+"""BLIP-2 through transformers: outputs equal to LAVIS', trained parameters, checkpoints."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def alter(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
 
 
 def older(config: dict[str, Any]) -> None:
-    """As older versions of transformers wrote it."""
+    """Change the config to the format of older versions of transformers."""
     config["qformer_config"]["qformer_text_input"] = True
     del config["qformer_config"]["use_qformer_text_input"]
 

@@ -1,4 +1,4 @@
-"""Preprocessing equals the steps that CLIP4Cir's code takes, taken one by one."""
+"""Preprocessing equals the steps of CLIP4Cir's code, one by one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def noise(width: int, height: int, mode: str = "RGB", seed: int = 0) -> Image.Im
 
 
 def pad_literally(pixels: np.ndarray, ratio: float) -> np.ndarray:
-    """TargetPad as it is written down: r = max / min, m = max / ratio, hp and vp, zeros."""
+    """TargetPad by its definition: r = max / min, m = max / ratio, hp and vp, zeros."""
     height, width = pixels.shape[:2]
     if max(width, height) / min(width, height) < ratio:
         return pixels
@@ -55,7 +55,7 @@ def cubic(x: float) -> float:
 
 
 def resize_literally(line: np.ndarray, length: int) -> np.ndarray:
-    """Bicubic (a = -0.5) along the first axis, widened where it shrinks, as Pillow's."""
+    """Bicubic (a = -0.5) along the first axis, with a wider support for shrinking, as in Pillow."""
     scale = len(line) / length
     wide = max(scale, 1.0)
     resized = []

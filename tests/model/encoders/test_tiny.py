@@ -1,4 +1,4 @@
-"""The small encoder keeps the protocol, and none of what it should not know changes a vector."""
+"""The small encoder implements the protocol, and vectors depend only on their own inputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tiny() -> Tiny:
 
 @pytest.fixture(scope="module")
 def tokens(tiny: Tiny) -> Tensor:
-    """Of six images of noise: [6, P, W]."""
+    """Tokens of six images of noise: [6, P, W]."""
     pixels = torch.randn(6, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
     return tiny.image_tokens(pixels)
 

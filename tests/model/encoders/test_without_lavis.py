@@ -1,4 +1,4 @@
-"""What somebody reads who asks for BLIP-2 where LAVIS is not installed."""
+"""The message for BLIP-2 if LAVIS is not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks small enough to count by hand, and runs over them."""
+"""Small benchmarks with hand-computed figures, and runs on them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DRESS_TRIPLETS = [("d0", "d1"), ("d2", "d3")]
 SHIRT_UNION = [f"s{i}" for i in range(7)]
 
 MEMBERS = [f"dev-{i}-0-img0" for i in range(70)]
-"""CIRR's images: pairid 10 + i asks, from member 6i of an image set 6i to 6i + 5, for the next."""
+"""CIRR's images: pairid 10 + i has member 6i of the image set 6i to 6i + 5 as its reference."""
 
 
 def put(path: Path, value: object) -> Path:
-    """Write a JSON file, its folders too."""
+    """Write a JSON file and create its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value), encoding="utf-8")
     return path
@@ -50,7 +50,7 @@ def write_fashioniq(folder: Path) -> Path:
 
 
 def write_cirr(folder: Path, n: int = 4) -> Path:
-    """Seventy images with n queries, on val and, without targets, on test1."""
+    """Seventy images with n queries in val and, without targets, in test1."""
     for split in ("val", "test1"):
         put(
             folder / "image_splits" / f"split.rc2.{split}.json",
@@ -71,7 +71,7 @@ def write_cirr(folder: Path, n: int = 4) -> Path:
 
 
 def write_circo(folder: Path, *, indexed: bool = True) -> Path:
-    """A hundred COCO images, two queries with their truths on val, three without on test."""
+    """A hundred COCO images, two queries with ground truths in val, three without in test."""
     truths = [[201, 202, 203], [210]]
     aspects = [["addition", "negation"], ["addition"]]
     put(
@@ -99,7 +99,7 @@ def write_circo(folder: Path, *, indexed: bool = True) -> Path:
 
 
 def filled(first: Sequence[str], images: Sequence[str], n: int = 50, seed: int = 0) -> list[str]:
-    """A list of n that begins so and goes on with other images at random."""
+    """A list of n images that starts with `first` and continues with random others."""
     remaining = [image for image in images if image not in first]
     random.Random(seed).shuffle(remaining)
     return [*first, *remaining][:n]
@@ -111,14 +111,14 @@ def evaluate(name: str, data: Path, run: Path, *options: str | Path) -> CommandR
 
 
 def result(name: str, data: Path, run: Path, *options: str | Path) -> Any:
-    """What it prints with --json."""
+    """The command's JSON result."""
     command = evaluate(name, data, run, *options, "--json")
     assert command.code == 0, command.err
     return json.loads(command.out)
 
 
 def refusal(command: CommandResult) -> str:
-    """The one line of a refused command."""
+    """The error line of a refused command."""
     assert (command.code, command.out) == (2, "")
     (line,) = command.err.splitlines()
     assert line.startswith("hsfiq: ")

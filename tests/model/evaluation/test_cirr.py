@@ -1,4 +1,4 @@
-"""`hsfiq evaluate cirr`: the reference out of the way, the image sets, the server's files."""
+"""`hsfiq evaluate cirr`: removal of the reference, the image sets, the server's files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def set_members(i: int) -> list[str]:
 
 
 def full_list(i: int, first: list[str]) -> list[str]:
-    """A list of fifty without the reference that begins so."""
+    """A list of fifty images without the reference that starts with `first`."""
     return filled(first, [image for image in MEMBERS if image != reference(i)], seed=i)
 
 
@@ -116,7 +116,7 @@ def test_fifty_images_with_the_reference_count_as_forty_nine(data: Path, tmp_pat
 
 
 def test_image_sets_from_short_lists(data: Path, tmp_path: Path) -> None:
-    """Known where the listed members decide it."""
+    """Figures are known if the listed members decide them."""
     first = set_members(0)[1]
     lists = LISTS | {
         "10": filled([first], [member for member in MEMBERS if member not in MEMBERS[:6]])

@@ -1,4 +1,4 @@
-"""`hsfiq evaluate --scorer`: its own lists, the same as a run, CIRQRS@k, missing images."""
+"""`hsfiq evaluate --scorer`: ranked lists, runs written from them, CIRQRS@k, missing images."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pictures(folder: Path, names: Iterable[str]) -> Path:
-    """Noise under these names."""
+    """Images of noise with these names."""
     folder.mkdir(parents=True)
     for number, name in enumerate(names):
         draw_image(folder / f"{name}.png", seed=number)

@@ -1,4 +1,4 @@
-"""`hsfiq evaluate fashioniq`: figures by hand, and the ways in which runs go wrong unnoticed."""
+"""`hsfiq evaluate fashioniq`: hand-computed figures, and mistakes in runs that are easy to miss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ranked list is worth, against all ways in which a short one could go on."""
+"""Metrics of ranked lists, compared with all possible continuations of a short list."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def slow_recall(ranked: list[str], target: str, k: int) -> float:
 
 
 def slow_precision(ranked: list[str], truths: set[str], k: int) -> float:
-    """The formula as it is printed: precision at i, times relevance at i, over min(|G|, k)."""
+    """The printed formula: precision at i times relevance at i, divided by min(|G|, k)."""
     total = 0.0
     for i in range(1, min(k, len(ranked)) + 1):
         precision = sum(ranked[j] in truths for j in range(i)) / i
@@ -28,7 +28,7 @@ def slow_precision(ranked: list[str], truths: set[str], k: int) -> float:
 
 
 def continuations(begun: list[str]) -> list[list[str]]:
-    """Every ranking of the corpus that begins so."""
+    """Every ranking of the corpus that starts with `begun`."""
     remaining = [image for image in CORPUS if image not in begun]
     return [[*begun, *order] for order in permutations(remaining)]
 

@@ -1,4 +1,4 @@
-"""The published benchmarks with drawn lists, against figures that numpy counts in its own way."""
+"""The published benchmarks with random lists, compared with figures computed by numpy."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def load(path: Path) -> Any:
 
 
 def recall(lists: Sequence[Sequence[str]], targets: Sequence[str], k: int) -> float:
-    """The share of rows in whose first k columns the target stands."""
+    """The share of rows with the target in their first k columns."""
     hits = np.array([[image == target for image in row[:k]] for row, target in zip(lists, targets)])  # noqa: B905
     return float(hits.any(axis=1).mean())
 
 
 def drawn(rng: random.Random, targets: Mapping[str, str], images: Sequence[str], n: int) -> Lists:
-    """Lists of n images at random, with the target somewhere among the first 80 of two thirds."""
+    """Random lists of n images; two thirds have the target among the first 80."""
     lists = {}
     for query, target in targets.items():
         ranked = rng.sample(images, n)
@@ -89,7 +89,7 @@ def test_fashioniq_over_the_split(shared: Path, tmp_path: Path) -> None:
 
 
 def test_fashioniq_over_the_union(shared: Path, tmp_path: Path) -> None:
-    """Lists over the split, cut to the union, give what lists over the union give."""
+    """Lists over the split, restricted to the union, equal lists over the union."""
     targets, images, union = fashioniq(shared, "dress")
     lists = drawn(random.Random(8), targets, images, 200)
     members = set(union)
@@ -207,7 +207,7 @@ def test_the_demo_files_of_cirrs_server(shared: Path, tmp_path: Path) -> None:
 
 
 def official(shared: Path) -> dict[str, float]:
-    """CIRCO's formula on its example: labels, their running precision, min(|G|, k) below."""
+    """CIRCO's formula on its example: labels, cumulative precision, divided by min(|G|, k)."""
     data = shared / "data" / "circo"
     lists = load(data / "submission_val.json")
     values: dict[str, list[float]] = {}

@@ -1,4 +1,4 @@
-"""The streamed ranking against the whole matrix of scores and a stable sort."""
+"""Streamed ranking, compared with a stable sort of the complete score matrix."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def chunks(gallery: Tensor, sizes: list[int]) -> Iterator[Tensor]:
-    """The gallery cut at these sizes, the last of them again and again."""
+    """The gallery in chunks of these sizes; the last size is repeated."""
     start = 0
     for number in range(len(gallery)):
         size = sizes[min(number, len(sizes) - 1)]
@@ -63,7 +63,7 @@ def literal(scores: list[list[float]], k: int, excluded: list[int] | None) -> li
 def searches(
     draw: st.DrawFn,
 ) -> tuple[Tensor, Tensor, Pooling, int, list[int], Tensor | None]:
-    """Vectors of few whole numbers: products are exact, and many are the same."""
+    """Vectors of few integers: products are exact and often equal."""
     n_queries, images, vectors, width = (draw(st.integers(1, largest)) for largest in (7, 12, 3, 2))
     numbers = st.integers(-2, 2)
 

@@ -1,4 +1,4 @@
-"""A trained scorer's lists: against validation's ranks, a reference ranking; missing images."""
+"""A trained scorer's lists, compared with validation ranks and a reference; missing images."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.model.training.helpers import CPU, SMALL, Drawn, train
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 CATALOGUE = Catalogue(*draw_dataset(7, *drawn_size(60)))
-"""The fixture `drawn` is of it."""
+"""The catalogue of the fixture `drawn`."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def paths(drawn: Drawn, run: Path) -> ScorerPaths:
 
 @pytest.fixture
 def damaged(drawn: Drawn, paths: ScorerPaths, tmp_path: Path) -> ScorerPaths:
-    """The same with a folder of pictures of the test's own."""
+    """The same paths with a separate folder of pictures."""
     return replace(paths, images=shutil.copytree(drawn.pictures, tmp_path / "pictures"))
 
 
@@ -81,7 +81,7 @@ def prepared_for(
 
 @torch.no_grad()
 def reference_scores(paths: ScorerPaths, query: Query, images: tuple[str, ...]) -> dict[str, float]:
-    """Every image by itself: open, prepare, encode; the best of its products."""
+    """One image at a time: open, prepare, encode, and take the best product."""
     encoder = reference_encoder(paths.checkpoint)
 
     def tokens(image: str) -> torch.Tensor:
@@ -211,7 +211,7 @@ def test_a_written_run_can_be_read(paths: ScorerPaths, val: Benchmark, tmp_path:
 
 
 def delete_image(paths: ScorerPaths, part: Part) -> tuple[str, str]:
-    """Take one candidate away that nobody asks with, and break a reference."""
+    """Delete a candidate that is no reference, and damage a reference."""
     references = {query.reference for query in part.queries}
     deleted = next(image for image in part.corpus.images or () if image not in references)
     broken = part.queries[0].reference
@@ -278,7 +278,7 @@ def test_a_part_without_any_image_is_refused(damaged: ScorerPaths, val: Benchmar
 
 @pytest.fixture(scope="module")
 def lists(val: Benchmark) -> dict[str, SystemLists]:
-    """Some other system's: at random, of six images."""
+    """Random lists of six images, as of another system."""
     rng = Random(5)
     return {
         part.name: SystemLists(

@@ -1,4 +1,4 @@
-"""Evaluating ranked lists takes the core alone: no torch, no numpy, no images."""
+"""Evaluating ranked lists needs only the core: no torch, no numpy, no images."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ sys.exit(run(sys.argv[1:]))
 
 
 def bare(*arguments: str | Path) -> str:
-    """Run a command in a process in which nothing of the extras can be imported."""
+    """Run a command in a process that cannot import any extra."""
     process = subprocess.run(
         [sys.executable, "-c", BARE, *map(str, arguments)],
         env=own_environment(),

@@ -58,7 +58,7 @@ def test_cached_tokens_equal_the_encoders_exactly(
 
 
 def gradients(source: TokenSource, encoder: SmallEncoder) -> dict[str, Tensor]:
-    """Train one step's worth on batches of references and targets, some images met twice."""
+    """The gradients of one step on references and targets, with some images used twice."""
     encoder.zero_grad()
     references, targets = ["i3", "i0", "i7", "i3"], ["i1", "i0", "i2", "i9"]
     query = encoder.query(source.tokens(references), ["a", "in red", "and", "longer, too"])

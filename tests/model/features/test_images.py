@@ -1,4 +1,4 @@
-"""Image files become pictures or one line, and what they hold is remembered."""
+"""Image files are opened or reported in one line, and their digests are remembered."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def encoded(kind: str) -> bytes:
 
 
 def png_of(width: int, height: int) -> bytes:
-    """A PNG that says it is this large, and ends there."""
+    """A PNG header with this size and nothing after it."""
     head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunk = struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head))
     return b"\x89PNG\r\n\x1a\n" + chunk + struct.pack(">I", 1000) + b"IDAT"
@@ -206,7 +206,7 @@ def test_a_file_changed_since_listing_is_reported(tmp_path: Path) -> None:
 
 
 def later() -> int:
-    """A clock by which every file is old enough to be remembered."""
+    """Advance the clock so that every file is old enough to be remembered."""
     return time.time_ns() + 60_000_000_000
 
 

@@ -1,4 +1,4 @@
-"""A feature cache outlives kills, neighbours, damage and full disks: whole rows, or one line."""
+"""A feature cache after kills, concurrent use, damage and full disks: complete rows or one line."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ except HsfiqError as error:
 def filling(
     folder: Path, *, pause: float = 0.0, limit: int = 1 << 40, size: int = 8
 ) -> Iterator[subprocess.Popen[str]]:
-    """Another process that fills the cache, and says how far it is."""
+    """Another process that fills the cache and prints its progress."""
     with subprocess.Popen(
         [sys.executable, "-c", FILL, str(folder), str(pause), str(limit), str(size)],
         stdout=subprocess.PIPE,

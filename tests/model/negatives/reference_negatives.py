@@ -1,4 +1,4 @@
-"""The negative sets of one query written from the papers' words, as lists: slow, for comparison."""
+"""The negative sets of one query by the papers' definitions: slow, for comparison."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def best_first(scores: Scores) -> list[int]:
 
 
 def paper_qure(scores: Scores, target: int) -> list[int]:
-    """QuRe eq. 4 to 7, indices from 0; empty where two drops cannot be found."""
+    """QuRe eq. 4 to 7, indices from 0; empty without two suitable drops."""
     images = best_first(scores)
     s = [scores[i] for i in images]
     degradations = [
@@ -55,7 +55,7 @@ def paper_qure(scores: Scores, target: int) -> list[int]:
 
 
 def published_qure(scores: Scores, below: list[int], threshold: int) -> list[int]:
-    """The walk of the published code over the images below the target."""
+    """The loop of the published code over the images below the target."""
     drops = [scores[a] - scores[b] for a, b in pairwise(below)]
     order = sorted(range(len(drops)), key=lambda j: -drops[j])
     for first, second in pairwise(order):
@@ -65,7 +65,7 @@ def published_qure(scores: Scores, below: list[int], threshold: int) -> list[int
 
 
 def draws(members: set[int], uniforms: Sequence[float]) -> list[int]:
-    """Draw in turn from what is left, filling it up when nothing is."""
+    """Draw without replacement, and start over when no member is left."""
     remaining: list[int] = []
     drawn = []
     for uniform in uniforms:

@@ -1,4 +1,4 @@
-"""Negative sets and draws against their literal twins, ties included."""
+"""Negative sets and draws, compared with the reference implementations, including ties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The negatives of training are those that the rule gives with the weights of the moment."""
+"""Training defines its negatives by the rule with the current weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def rules_of(run_recipe: Recipe) -> dict[int, str]:
-    """The rule in words, by the first epoch that it is in force in."""
+    """The rules in words, by the first epoch in which each applies."""
     rules: dict[int, str] = {}
     for epoch in range(run_recipe.epochs):
         rule = str(rule_at(run_recipe, epoch))
@@ -88,7 +88,7 @@ def test_the_corpus_is_never_redefined_but_redrawn() -> None:
 
 
 class Checker(Recorder):
-    """At each definition, compares it with the sets worked out one query at a time."""
+    """Compares each definition with sets computed one query at a time."""
 
     def __init__(
         self, drawn: Drawn, run_recipe: Recipe, scorer: Scorer, tokens: TokenSource
@@ -169,7 +169,7 @@ def test_set_sizes_halve(drawn: Drawn, tmp_path: Path) -> None:
 
 
 def test_a_definition_is_kept_until_the_next(drawn: Drawn, tmp_path: Path) -> None:
-    """30 epochs cut into 4 are 7, 7, 7, 7 and 2; here 5 cut into 2: 2, 2 and 1."""
+    """30 epochs in 4 parts are 7, 7, 7, 7 and 2; here 5 in 2 parts: 2, 2 and 1."""
     finished = train(drawn, tmp_path / "run", replace(SMALL, epochs=5, n_def=2))
     assert [definition.epoch for definition in finished.recorder.definitions] == [0, 2, 4]
     assert [definition.columns.shape[1] for definition in finished.recorder.definitions] == [

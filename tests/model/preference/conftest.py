@@ -26,13 +26,13 @@ def out(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def release(answered: Answered, tmp_path: Path) -> Path:
-    """The same release, the test's own."""
+    """A copy of the release for one test."""
     return shutil.copytree(answered.release, tmp_path / "hp")
 
 
 @pytest.fixture(scope="module")
 def retraining(answered: Answered) -> Retraining:
-    """One that has not started."""
+    """A retraining that has not started."""
     questions = read_answers(answered.release).part("train")
     loaded = load_scorer(answered.init, None, CPU)
     tokens = FeatureCache.open(answered.cache, loaded.scorer.encoder)

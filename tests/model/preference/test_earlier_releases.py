@@ -31,7 +31,7 @@ def later(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def retrained_twice(answered: Answered, out: Path, later: Path) -> Path:
-    """The folder of the retraining's own retraining, on the later release."""
+    """The folder of a second retraining, on the later release."""
     folder = out.with_name("twice")
     replace(answered, init=out).retrain(folder, BRIEF, release=later)
     return folder
@@ -50,7 +50,7 @@ def source(release: Path) -> dict[str, str]:
 
 
 def drop_earlier_releases(out: Path) -> None:
-    """Make the folder one of a version that did not record earlier releases."""
+    """Change the folder to that of a version that did not record earlier releases."""
     for path, key in ((out / "last.json", "earlier_releases"), (out / "report.json", "notes")):
         content = json.loads(path.read_text(encoding="utf-8"))
         del content[key]
@@ -60,7 +60,7 @@ def drop_earlier_releases(out: Path) -> None:
 def test_checkpoint_records_every_release_it_was_trained_on(
     answered: Answered, out: Path, later: Path, retrained_twice: Path, tmp_path: Path
 ) -> None:
-    """Retrained on one release, on another, on the first again, and once more on the other."""
+    """Retrained on one release, another, the first again, and the other again."""
     first, second = source(answered.release), source(later)
     checkpoint = checkpoints.read(retrained_twice)
     assert checkpoint.about["earlier_releases"] == [first]
@@ -114,7 +114,7 @@ def test_same_answers_again_give_no_note(answered: Answered, out: Path, tmp_path
 def test_checkpoints_without_recorded_releases(
     answered: Answered, out: Path, later: Path, retrained_twice: Path, tmp_path: Path
 ) -> None:
-    """Recognised if there was nothing to record, else refused."""
+    """Accepted if there was nothing to record, else refused."""
     old, old_twice = (
         shutil.copytree(path, tmp_path / path.name) for path in (out, retrained_twice)
     )

@@ -1,4 +1,4 @@
-"""The losses equal the formulas, one answer at a time."""
+"""The losses, compared with the formulas, one answer at a time."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_worse_figures_come_first() -> None:
 
 
 def test_report_without_figures_gives_the_reason() -> None:
-    """One of an earlier version, without notes."""
+    """A report of an earlier version, without notes."""
     report = {
         "simulated": False, "n_left_out": 0, "held_out": None, "reason": "no split",
         "retrieval": None,

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 OFFSET_SD = 1.0
 FAR = 4.0
-"""Standard errors: no parameter checked here is so far from the truth by chance."""
+"""In standard errors: no parameter checked here differs from the truth this much by chance."""
 
 
 def answer_tensors(
@@ -139,7 +139,7 @@ def test_the_drawn_annotators_are_recovered() -> None:
 
 
 def test_side_bias_distorts_the_naive_rate_but_not_the_fitted_one() -> None:
-    """The better set mostly lies on side 1, and people are drawn to side 1."""
+    """The better set is mostly set 1, and participants favour set 1."""
     rng, gap, slope, bias = Random(4), 0.1, 8.0, 0.6
     sets, preferred = [], []
     for _ in range(4000):
@@ -241,7 +241,7 @@ def test_reversed_scores_keep_the_minimum_slope() -> None:
 
 
 def test_uninformative_answers_give_finite_parameters() -> None:
-    """A scorer that is never wrong, and scores that nobody gave."""
+    """A scorer that is never wrong, and score levels that never occur."""
     sets = torch.tensor([[0.9, 0.1], [0.2, 0.8]] * 5, dtype=torch.float64)
     answers = answer_tensors([1, 2] * 5, [(4, 4)] * 10, [0] * 10)
     model = fit_answers(sets, answers, OFFSET_SD)
@@ -269,7 +269,7 @@ def test_newton_minimises_a_quadratic() -> None:
 def reference_score_objective(
     sets: Tensor, answers: AnswerTensors, offset_sd: float
 ) -> Callable[[Tensor], Tensor]:
-    """What the fit of scores minimises: [slope, 4 thresholds, P offsets] -> a scalar."""
+    """The objective of the fit of scores: [slope, 4 thresholds, P offsets] -> a scalar."""
 
     def objective(values: Tensor) -> Tensor:
         slope, edges, offsets = values[0], values[1:5], values[5:]
@@ -288,7 +288,7 @@ def start(n_people: int) -> Tensor:
 
 
 def weighted(seed: int, n_people: int, n_questions: int) -> tuple[Tensor, AnswerTensors]:
-    """Simulated answers that weigh from 0 to 2, the first of them nothing."""
+    """Simulated answers with weights from 0 to 2; the first has weight 0."""
     sets, answers, _ = simulated(seed, n_people, n_questions)
     rng = Random(seed)
     drawn = [0.0, *(2 * rng.random() for _ in range(len(sets) - 1))]
@@ -326,7 +326,7 @@ def test_arrowhead_fit_at_the_minimum_slope_equals_the_dense_fit(n_people: int) 
 
 
 def test_score_derivatives_equal_autograd() -> None:
-    """Also far from the minimum: with thresholds that nearly touch, and with unlikely answers."""
+    """Also far from the minimum: with nearly equal thresholds and with unlikely answers."""
     sets, answers = weighted(12, 4, 10)
     rng = torch.Generator().manual_seed(0)
     fast, slow = (

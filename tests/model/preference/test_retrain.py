@@ -145,7 +145,7 @@ def test_files_that_a_retraining_writes(answered: Answered, out: Path) -> None:
 
 
 def test_report_equals_the_scores_of_the_checkpoints(answered: Answered, out: Path) -> None:
-    """The scores behind the report are those that the saved scorers give."""
+    """The report's figures equal those computed from the saved scorers."""
     questions = read_answers(answered.release).part("test")
     tokens = FeatureCache.open(answered.cache, load_scorer(out, None, CPU).scorer.encoder)
     files = {path.stem: path for path in answered.pictures.iterdir()}
@@ -265,7 +265,7 @@ def test_images_that_are_missing(answered: Answered, release: Path, tmp_path: Pa
 
 
 def test_a_leak_is_refused(answered: Answered, release: Path) -> None:
-    """A triplet is asked about in both parts: the first test question is trained on as well."""
+    """A triplet is in both parts: the first test question is moved to train."""
     parts = rows(release, "splits")
     query = {row["question_id"]: row["query_id"] for row in rows(release, "preferences")}
     test = next(row["question_id"] for row in parts if row["part"] == "test")
@@ -282,7 +282,7 @@ def test_a_leak_is_refused(answered: Answered, release: Path) -> None:
 
 
 def test_a_participant_in_both_parts_is_refused(answered: Answered, release: Path) -> None:
-    """Split by participant, and one answer of those held out is trained on as well."""
+    """Split by participant, and one held-out answer is moved to train."""
     by_person = {row["question_id"]: row["participant_id"] for row in rows(release, "preferences")}
     people = sorted(set(by_person.values()))
     manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))

@@ -28,7 +28,7 @@ def train(answered: Answered, out: Path, *options: str | Path) -> CommandResult:
 
 
 def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
-    """One line, its code, nothing on stdout."""
+    """Check for one error line, this exit code, and an empty stdout."""
     assert (command.code, command.out) == (code, "")
     assert len(command.err.splitlines()) == 1
     assert command.err.startswith("hsfiq: ")
@@ -36,7 +36,7 @@ def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
 
 
 def test_retraining_through_the_command_line(answered: Answered, tmp_path: Path) -> None:
-    """Train on the answers, score their release with what came out, and analyse that."""
+    """Train on the answers, score their release with the retrained scorer, and analyse it."""
     command = train(answered, tmp_path / "out", "--json")
     assert command.code == 0
     result = command.result
@@ -62,7 +62,7 @@ def test_retraining_through_the_command_line(answered: Answered, tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def retrained(answered: Answered, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a scorer `out` that was retrained on the release, and that, scored by it."""
+    """A folder with a retrained scorer `out`, and the release `hp` with its scores."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("retrained")
     shutil.copytree(answered.release, folder / "hp")
@@ -90,7 +90,7 @@ def analyze(folder: Path, *options: str) -> dict[str, Any]:
 
 
 def test_only_the_held_out_part_is_analysed(retrained: Path) -> None:
-    """The same figure as the retraining's own report has of what it held out."""
+    """The figure equals that of the retraining's report on the held-out part."""
     analysis = analyze(retrained, "--part", "test")
     split = json.loads((retrained / "hp" / "manifest.json").read_bytes())["split"]
     assert analysis["release"]["n_questions"] == split["n"]["test"]
@@ -132,7 +132,7 @@ def test_scores_without_trained_on_are_completed(answered: Answered, retrained: 
 def test_next_command_analyses_only_the_held_out_part(
     answered: Answered, retrained: Path, tmp_path: Path
 ) -> None:
-    """--part test, if the scorer was trained on this release and it has a held-out part."""
+    """`--part test` is suggested for a scorer trained on this release with a test part."""
 
     def follows(folder: Path, scorer: Path, *options: str | Path) -> str:
         command = hsfiq(

@@ -1,4 +1,4 @@
-"""The papers' recipes, what a command line may change in them, and that PAPERS.md tells them."""
+"""The papers' recipes, their values on the command line, and their tables in PAPERS.md."""
 
 from __future__ import annotations
 

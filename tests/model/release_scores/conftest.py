@@ -33,12 +33,12 @@ def loop(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Loop:
 
 @pytest.fixture(scope="session")
 def scored(loop: Loop) -> Path:
-    """The folder of the scores of a release that lacks nothing."""
+    """The folder of the scores of a complete release."""
     assert score(loop, loop.release, "--images", loop.pictures).code == 0
     return loop.release.with_name("hp.scores")
 
 
 @pytest.fixture
 def release(loop: Loop, tmp_path: Path) -> Path:
-    """The same release, unscored, the test's own."""
+    """A copy of the release without scores, for one test."""
     return shutil.copytree(loop.release, tmp_path / "hp")

@@ -65,7 +65,7 @@ def about(folder: Path, name: str = "cirqrs") -> Any:
 
 
 def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
-    """One line, its code, nothing on stdout."""
+    """Check for one error line, this exit code, and an empty stdout."""
     assert (command.code, command.out) == (code, "")
     assert len(command.err.splitlines()) == 1
     assert command.err.startswith("hsfiq: ")

@@ -121,7 +121,7 @@ def test_the_release_is_not_changed(loop: Loop, release: Path, tmp_path: Path) -
 
 
 class CacheCounts(Callback):
-    """Keeps the counts of images encoded, and dies at one."""
+    """Records the counts of encoded images, and kills its process at one of them."""
 
     def __init__(self, dies_at: int | None = None) -> None:
         self.counts: list[tuple[int, int]] = []
@@ -141,7 +141,7 @@ def score_until_killed_encoding(release: Path, paths: ScorerPaths, nth: int) -> 
 def score_until_killed_writing(
     release: Path, paths: ScorerPaths, nth: int, *options: Literal["force"]
 ) -> None:
-    """Die the nth time that something is to reach the disk: a draft, then the folder's list."""
+    """Kill the process at the nth sync: of a draft, then of the folder."""
     torch.set_num_threads(1)
     really, n_left = whole_files.sync, nth
 

@@ -35,7 +35,7 @@ def test_invalid_metric_names(loop: Loop, release: Path, name: str, message: str
 
 
 def truncated(path: Path) -> Path:
-    """Take the file's end away; returns its folder."""
+    """Truncate the file; its folder."""
     path.write_bytes(path.read_bytes()[:-20])
     return path.parent
 

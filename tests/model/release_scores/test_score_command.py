@@ -45,7 +45,7 @@ def image_scores(folder: Path, name: str = "cirqrs") -> dict[tuple[str, str], fl
 
 @torch.no_grad()
 def literal(loop: Loop, run: Path) -> dict[tuple[str, str], float]:
-    """Every image of every set by itself: open, prepare, encode; the best of Python's products."""
+    """The score of each image, one at a time: open, prepare, encode, best product."""
     encoder = load_scorer(run, None, CPU).scorer.eval().encoder
 
     @cache
@@ -173,7 +173,7 @@ def test_images_in_any_folder_layout(
 def test_images_without_a_folder(
     loop: Loop, release: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the drawn catalogue's pictures can be drawn again."""
+    """Only the pictures of the drawn catalogue need no folder."""
     monkeypatch.chdir(release.parent)
     for name in ("queries.parquet", "sets.parquet"):
         rename_image(release / name, min(loop.wanted), "B00A")

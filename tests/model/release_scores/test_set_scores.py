@@ -1,4 +1,4 @@
-"""Scores of sets with some images missing, against one image at a time; and their files."""
+"""Scores of sets with missing images, compared with one image at a time, and their files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ some_sets = st.lists(
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> FeatureCache:
-    """The tokens of eight pictures, as exact as they are."""
+    """The tokens of eight pictures in full precision."""
     folder = tmp_path_factory.mktemp("scoring")
     filled = FeatureCache.open(folder / "cache", SmallEncoder(), torch.float32)
     fill(filled, draw_images(folder / "images", len(IMAGES)))
@@ -52,7 +52,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> FeatureCache:
 def reference_scores(
     sets: Sequence[ReleasedSet], available: set[str], pooling: Pooling, cache: FeatureCache
 ) -> SetScores:
-    """A query and an image at a time, in Python's own numbers."""
+    """One query and one image at a time, in plain Python."""
     encoder = SmallEncoder()
     scored = SetScores([], [], [], [])
     for released in sets:

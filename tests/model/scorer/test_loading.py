@@ -1,4 +1,4 @@
-"""A checkpoint becomes the scorer that it was, or one line says why it does not."""
+"""A checkpoint is loaded as a scorer, or refused in one line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def trained(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedR
 
 @pytest.fixture
 def copied(trained: FinishedRun, tmp_path: Path) -> Path:
-    """Its folder, the test's own."""
+    """A copy of its folder for one test."""
     return shutil.copytree(trained.out, tmp_path / "run")
 
 

@@ -1,4 +1,4 @@
-"""Relevance and ranks against plain loops."""
+"""Relevance and ranks, compared with plain loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss against the papers' formulas, one query at a time, and the scorer that it teaches."""
+"""The loss, compared with the papers' formulas one query at a time, and the scorer."""
 
 from __future__ import annotations
 

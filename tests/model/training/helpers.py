@@ -42,7 +42,7 @@ SMALL = replace(
 
 @dataclass(frozen=True)
 class Drawn:
-    """Data drawn once, the folder of its pictures, and where their tokens are kept."""
+    """Data drawn once, the folder of its pictures, and their feature cache."""
 
     data: TrainingData
     pictures: Path
@@ -123,7 +123,7 @@ def logged(out: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
-    """Every file with its content, to see that nothing was touched."""
+    """Every file with its content, to check that nothing has changed."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -166,7 +166,7 @@ def in_processes(n: int, function: Callable[..., Any], *args: Any) -> list[Any]:
 
 
 def received(receiver: Connection) -> Any:
-    """What a process sent; EOFError if it failed, with its traceback on stderr."""
+    """The value that a process sent; EOFError if it failed, with its traceback on stderr."""
     return pickle.loads(receiver.recv_bytes())
 
 
@@ -178,7 +178,7 @@ def answer(
     function: Callable[..., Any],
     args: tuple[Any, ...],
 ) -> None:
-    """Join the others, call the function and send what it returns."""
+    """Join the other processes, call the function and send its result."""
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -198,7 +198,7 @@ def train_shared(
     out: Path,
     cache: Path,
 ) -> dict[str, Recorder]:
-    """One process's part of some runs, one after the other, each in a folder of its own."""
+    """One process's part of several runs, each in its own folder."""
     recorders = {name: Recorder() for name in recipes}
     for name, run_recipe in recipes.items():
         run(run_recipe, data, out / name, ScorerPaths(cache=cache), distributed, recorders[name])
@@ -206,7 +206,7 @@ def train_shared(
 
 
 class Killer(Callback):
-    """Kills its process at the nth call of a method, before any other callback gets it."""
+    """Kills its process at the nth call of a method, before other callbacks are called."""
 
     def __init__(self, method: str, nth: int) -> None:
         self._method, self._left = method, nth
@@ -238,7 +238,7 @@ def train_until_killed(
 
 
 def is_killed(function: Callable[..., None], *args: Any) -> bool:
-    """Call a function in a process; whether SIGKILL ended it."""
+    """Call a function in a process and return whether SIGKILL ended it."""
     process = forkserver_context().Process(target=function, args=args, daemon=True)
     process.start()
     process.join()
@@ -276,7 +276,7 @@ def hsfiq(*words: str | Path) -> CommandResult:
 
 
 def started(*words: str | Path) -> subprocess.Popen[str]:
-    """Start a command in a process of its own, with one thread as the tests have."""
+    """Start a command in a separate process, with one thread as in the tests."""
     return subprocess.Popen(
         [sys.executable, "-u", *map(str, words)],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""However a run is cut up, it is the same run: processes, parts of a batch, the cache, the seed."""
+"""A run is the same with any number of processes, accumulated parts, and with or without cache."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tests.model.training.helpers import (
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 TOLERANCE = 1e-4
-"""Of losses about 0.7 that differ only in the order in which float32 numbers were added. Each step
-rounds otherwise, and AdamW, which divides a gradient by its own size, lets that grow a little;
-measured below 3e-6. A wrong weight of one triplet in a sum shows from 1e-2 on."""
+"""Of losses about 0.7 that differ only in the order of float32 additions. Rounding differs at each
+step, and AdamW, which divides a gradient by its size, amplifies it a little; measured below 3e-6.
+A wrong weight of one triplet would make a difference above 1e-2."""
 
 
 def assert_same_course(first: list[float], second: list[float]) -> None:
@@ -40,7 +40,7 @@ def assert_same_course(first: list[float], second: list[float]) -> None:
 
 @pytest.fixture(scope="module")
 def plain(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
-    """`SMALL`, trained by one process with the cache, in one go."""
+    """`SMALL`, trained by one process with the cache."""
     torch.set_num_threads(1)
     return train(drawn, tmp_path_factory.mktemp("plain") / "run")
 
@@ -80,7 +80,7 @@ def test_cached_and_uncached_training_are_identical(drawn: Drawn, tmp_path: Path
 def test_a_batch_in_parts_equals_the_batch(
     drawn: Drawn, tmp_path: Path, batch: int, parts: int
 ) -> None:
-    """2 x 4 are 8; the last batch of 37 has 5 or 1, which have no equal parts."""
+    """2 x 4 is 8; the last batch of 37 has 5 or 1, which cannot be divided equally."""
     data = drawn.first(37)
     single = train(drawn, tmp_path / "whole", replace(SMALL, batch=batch), data=data)
     recipe = replace(SMALL, batch=batch, accumulate=parts)

@@ -1,4 +1,4 @@
-"""A run that diverges stops, says where, and leaves its last checkpoint sound."""
+"""A run that diverges stops, names the location, and keeps its last checkpoint intact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that was killed and goes on is the run that was not killed, to the last bit."""
+"""A run that was killed and resumed equals an uninterrupted run exactly."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ N_STEPS = 5
 
 @pytest.fixture(scope="module")
 def uninterrupted_run(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
-    """The run that nothing interrupts."""
+    """A run without interruption."""
     torch.set_num_threads(1)
     return train(drawn, tmp_path_factory.mktemp("whole") / "run")
 
 
 def assert_the_same_run(out: Path, expected: Path) -> None:
-    """Checkpoints to the bit, history and TensorBoard's log."""
+    """Compare the checkpoints' bytes, the history and TensorBoard's log."""
     for name in ("last.json", "best.json", "missing_images.txt"):  # the JSON: sha256 and history
         assert (out / name).read_bytes() == (expected / name).read_bytes()
     assert logged(out) == logged(expected)
@@ -162,7 +162,7 @@ def test_a_run_may_start_from_the_checkpoint_of_another(drawn: Drawn, tmp_path: 
 
 
 LONG = ("--set", "epochs=8")
-"""So that it is still under way when it is stopped."""
+"""Enough epochs for the run to be stopped before its end."""
 
 
 def uninterrupted(drawn: Drawn, out: Path) -> CommandResult:
@@ -171,7 +171,7 @@ def uninterrupted(drawn: Drawn, out: Path) -> CommandResult:
 
 @pytest.fixture(scope="module")
 def commanded(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the command leaves where nothing interrupts it."""
+    """The output folder of the command without interruption."""
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("commanded") / "run"
     assert uninterrupted(drawn, out).code == 0

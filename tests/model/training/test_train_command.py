@@ -1,4 +1,4 @@
-"""`hsfiq train`: what it prints, and what it says to input that cannot be used."""
+"""`hsfiq train`: its output, and its messages for unusable input."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def train_on(folder: Path, *options: str | Path, recipe: str = "qure-fashioniq")
 
 
 def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
-    """One line, its code, nothing on stdout."""
+    """Check for one error line, this exit code, and an empty stdout."""
     assert (command.code, command.out) == (code, "")
     assert len(command.err.splitlines()) == 1
     assert command.err.startswith("hsfiq: ")
@@ -139,7 +139,7 @@ def test_unusable_arguments(
 
 
 def test_each_process_has_a_gpu_of_its_own() -> None:
-    """And none has the 78th."""
+    """No machine has a 78th GPU."""
     with pytest.raises(UnreadableInput, match="--device cuda:77: this machine has no such device"):
         device_of("cuda", 77)
     assert device_of("cpu", 77).type == "cpu"
@@ -191,7 +191,7 @@ def test_no_images(fashioniq: Path) -> None:
 
 
 def spoil(fashioniq: Path, names: tuple[str, ...]) -> None:
-    """Empty the first of the images, cut the others."""
+    """Empty the first image file, truncate the others."""
     for i, name in enumerate(names):
         path = fashioniq / "images" / f"{name}.jpg"
         content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Recall in training against a literal ranking; CIRR takes the reference out."""
+"""Recall in training, compared with a reference ranking; CIRR removes the reference."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORDS = ("is red", "has long sleeves and a collar", "no dots", "x", "is much sho
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
-    """Two corpora of noise, queries of every pair of neighbours."""
+    """Two corpora of noise; queries between all neighbouring images."""
     images = draw_images(tmp_path_factory.mktemp("noise"), 20)
     names = tuple(images)
     corpora = {"one": names[:12], "two": names[8:]}
