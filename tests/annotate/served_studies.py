@@ -175,7 +175,7 @@ def set_status(database: Database, status: str) -> None:
         list_studies(session)[0].status = status
 
 
-# --------------------------------------------------------------------- a server of its own
+# --------------------------------------------------------------------------------- servers
 
 
 class ThreadServer:

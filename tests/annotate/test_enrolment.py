@@ -282,7 +282,7 @@ def test_the_studys_own_texts(visit: Visit) -> None:
     assert entry_texts("ko")["continue"] in client.get("/").text
 
 
-# ------------------------------------------------------------------------------- the end, too early
+# ---------------------------------------------------------------------------------------- early end
 
 
 def test_the_code_is_shown_only_at_the_end(visit: Visit) -> None:
@@ -393,7 +393,7 @@ def test_a_partial_participation_is_acknowledged(annotator: TestClient, database
     )
 
 
-# ------------------------------------------------------------------------------- reasons, pace
+# ----------------------------------------------------------------------- reasons and time left
 
 
 def test_a_reason_is_asked_on_every_second_question(visit: Visit) -> None:
@@ -431,7 +431,7 @@ def test_the_time_left_depends_on_the_participants_pace(
     assert view(annotator)["minutes_left"] == 2  # three times 40 seconds
 
 
-# ------------------------------------------------------------------------------- strangers
+# ------------------------------------------------------------------------ unknown browsers
 
 
 def test_every_other_route_refuses_an_unknown_browser(

@@ -132,7 +132,7 @@ def quiet(_done: int, _total: int) -> None:
     """Ignore the progress."""
 
 
-# ------------------------------------------------------------------------------------ the whole way
+# --------------------------------------------------------------------------------- complete studies
 
 
 def test_a_complete_study_is_answered(address: str, study: Database) -> None:
@@ -209,7 +209,7 @@ def test_an_annotator_without_noise_or_bias_prefers_the_better_set(
     assert n_exact > EVERYTHING / 2
 
 
-# ---------------------------------------------------------------------------- ways in, and back in
+# ------------------------------------------------------------------------------ links and resuming
 
 
 def test_personal_links_can_be_used_repeatedly(address: str, study: Database) -> None:
@@ -306,7 +306,7 @@ def unused(place: Place) -> str:
     return Server(place).url
 
 
-# -------------------------------------------------------------------- studies that are not for them
+# ---------------------------------------------------------------------------------- refused studies
 
 
 @pytest.fixture

@@ -215,7 +215,7 @@ def test_the_first_time_of_serving_is_stored(annotator: TestClient, database: Da
     assert len(first) == 1
 
 
-# ------------------------------------------------------------------------------ studies that rest
+# ---------------------------------------------------------------------- paused and closed studies
 
 
 @pytest.mark.parametrize("status", ["paused", "closed"])

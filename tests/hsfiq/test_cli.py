@@ -219,7 +219,7 @@ def test_the_demo_command_writes_simulated_answers(need: Callable[..., None]) ->
     assert repeated.err == "hsfiq: simulated: holds a demo already; name another with --dir\n"
 
 
-# ------------------------------------------------------------------------------ in any folder
+# ----------------------------------------------------------------------------- working folder
 
 
 def test_works_beside_unrelated_packages(need: Callable[..., None]) -> None:

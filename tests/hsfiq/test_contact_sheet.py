@@ -183,7 +183,7 @@ def test_scores(scores: tuple[float, ...] | None, texts: list[str]) -> None:
     assert score_texts(SheetRow("s", ("a", "b"), scores), 2) == texts
 
 
-# ------------------------------------------------------------------------ where the query is from
+# --------------------------------------------------------------------------- sources of the query
 
 
 def test_from_a_folder_with_runs(images: Path) -> None:

@@ -87,7 +87,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     database.close()
 
 
-# ----------------------------------------------------------------------------------- to be served
+# --------------------------------------------------------------------------------- served studies
 
 
 def test_the_served_study_has_open_places_and_images(
@@ -196,7 +196,7 @@ def test_the_help_names_the_default_number_of_participants() -> None:
     )
 
 
-# --------------------------------------------------------------------------------------- answered
+# ------------------------------------------------------------------------------- answered studies
 
 
 @pytest.mark.parametrize("n_answers", [1, 50, 51])

@@ -125,7 +125,7 @@ def folder_with_unrelated_packages(folder: Path) -> Path:
     return folder
 
 
-# -------------------------------------------------------------------------------- what is in it
+# -------------------------------------------------------------------------------------- content
 
 
 def test_the_wheel_contains_one_package(wheel: Path) -> None:
@@ -172,7 +172,7 @@ def test_the_extras_of_the_wheel_are_documented(wheel: Path) -> None:
     ]  # fmt: skip
 
 
-# ------------------------------------------------------------------------------ beside a stranger
+# ----------------------------------------------------------------------------- unrelated packages
 
 
 @pytest.fixture(scope="session")
@@ -228,7 +228,7 @@ def test_the_installed_wheel_is_what_runs(installed: Installed, target: Path) ->
     ]
 
 
-# ---------------------------------------------------------------------------------- the bare core
+# --------------------------------------------------------------------------------- without extras
 
 
 @pytest.fixture(scope="session")

@@ -81,7 +81,7 @@ def test_the_numbers_of_texts_and_references_must_be_equal(blip2: Blip2, pixels:
         blip2.query(blip2.image_tokens(pixels), TEXTS[:2])
 
 
-# --------------------------------------------------------------------------------- against LAVIS
+# --------------------------------------------------------------------------- compared with LAVIS
 
 
 class TheirBlip2(Blip2Qformer):
@@ -205,7 +205,7 @@ def test_a_changed_weight_changes_the_frozen_id(architecture: Architecture, weig
     assert from_files(architecture, weights).frozen_id() != known
 
 
-# ------------------------------------------------------------------------------- other ways in
+# ------------------------------------------------------------- other architectures and weights
 
 
 def test_a_checkpoint_with_its_image_encoder_needs_no_other_file(tmp_path: Path) -> None:

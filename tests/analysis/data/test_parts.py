@@ -142,7 +142,7 @@ def test_the_order_of_the_splits_rows_does_not_matter(folder: Path, tmp_path: Pa
     assert analysed(take_part(release, "test")) == before
 
 
-# ------------------------------------------------------------------------------------ what is said
+# ------------------------------------------------------------------------------------------ errors
 
 
 def test_every_output_names_the_part(
@@ -256,7 +256,7 @@ def assert_told(release: Release, message: str) -> None:
     assert "\n" not in str(error_info.value)
 
 
-# -------------------------------------------------------------------------------- learned answers
+# ------------------------------------------------------------------ notes about retrained scorers
 
 SOURCE = {"name": "small", "version": "1.0.0", "content_sha256": "of this release"}
 OLDER = {"name": "small", "version": "0.9.0", "content_sha256": "another"}

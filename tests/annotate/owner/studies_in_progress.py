@@ -32,7 +32,7 @@ def set_owner(database: Database) -> None:
         set_password(session, PASSWORD)
 
 
-# ----------------------------------------------------------------------------- the study watched
+# ------------------------------------------------------------------------------------- the study
 
 
 def watched_study(place: Place, now: datetime | None = None) -> Database:

@@ -379,7 +379,7 @@ def replace_name(next_study: Wanted, name: str) -> Wanted:
     return Wanted(config(name=name), next_study.origin)
 
 
-# ------------------------------------------------------------------------- what its releases tell
+# --------------------------------------------------------------------------------------- releases
 
 
 def test_a_release_says_how_its_pairs_were_chosen(study_database: Database, tmp_path: Path) -> None:

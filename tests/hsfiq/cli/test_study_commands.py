@@ -166,7 +166,7 @@ def test_an_imported_study_takes_no_answers(words: list[str]) -> None:
     assert not Path("invitations.csv").exists()
 
 
-# -------------------------------------------------------------------------------------- inviting
+# ----------------------------------------------------------------------------------- invitations
 
 
 def test_invitations_are_links_that_only_their_owner_can_read(database: Database) -> None:

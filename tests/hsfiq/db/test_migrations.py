@@ -174,7 +174,7 @@ def test_revisions_do_not_import_the_models(path: Path) -> None:
     assert not {name for name in imported if name.partition(".")[0] == "hsfiq"}
 
 
-# ------------------------------------------------------------------------- revisions yet to come
+# ------------------------------------------------------------------------------ future revisions
 
 NEXT = '''
 """A revision of tomorrow."""

@@ -147,7 +147,7 @@ def test_changed_content_is_refused(
     assert count(database, Image) == before
 
 
-# -------------------------------------------------------------------------------- as commands
+# ----------------------------------------------------------------------------------- commands
 
 
 @pytest.fixture(autouse=True)

@@ -94,7 +94,7 @@ def test_the_same_two_sets_are_one_pair_in_either_order(database: Database) -> N
     assert pairs[3] == ("shirt.hpfiq.ref_a.tgt_a#1/0", True)
 
 
-# ------------------------------------------------------------------------------- any file at all
+# ------------------------------------------------------------------------------- arbitrary files
 
 few = settings(max_examples=30, deadline=None)
 """Each example is imported and exported three times."""
@@ -220,7 +220,7 @@ def test_any_file_survives_the_round_trip(
     assert after.files == before.files
 
 
-# ------------------------------------------------------------------------------- what is refused
+# -------------------------------------------------------------------------------------- refusals
 
 
 def refusal(change: Callable[[Any], object], folder: Path) -> str:

@@ -105,7 +105,7 @@ def test_broken_runs(text: str, message: str, tmp_path: Path) -> None:
     assert message in str(error.value)
 
 
-# ------------------------------------------------------------------------------ into the database
+# ----------------------------------------------------------------------------------------- import
 
 
 def import_run(database: Database, path: Path, system: str | None = None) -> Imported:

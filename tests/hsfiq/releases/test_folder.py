@@ -42,7 +42,7 @@ def change_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hsfiq("import", "hpfiq", "changed.json", "--study", "hpfiq").code == 0
 
 
-# --------------------------------------------------------------------------------- where it lies
+# -------------------------------------------------------------------------------------- location
 
 
 def test_both_releases_under_releases(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_an_empty_folder_is_filled() -> None:
     assert Path("mine/manifest.json").is_file()
 
 
-# ----------------------------------------------------------------------------------- again
+# ----------------------------------------------------------------------- existing releases
 
 
 def test_unchanged_content_writes_nothing() -> None:

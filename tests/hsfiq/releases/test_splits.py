@@ -26,7 +26,7 @@ def manifest_of(release: Release) -> Any:
     return json.loads(release.files["manifest.json"])
 
 
-# ------------------------------------------------------------------------------------ what is drawn
+# -------------------------------------------------------------------------------------------- parts
 
 
 def test_every_question_has_a_part_in_the_order_of_the_release(split_study: Database) -> None:
@@ -161,7 +161,7 @@ def test_the_drawn_split_never_changes() -> None:
     assert held_out(ids, "triplet", Split("triplet", 7)) == {"shirt.val.0", "shirt.val.6"}
 
 
-# ----------------------------------------------------------------------------------- in the release
+# --------------------------------------------------------------------------- content of the release
 
 
 def test_the_split_is_drawn_after_the_filters(split_study: Database) -> None:

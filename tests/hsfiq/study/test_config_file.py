@@ -96,7 +96,7 @@ def mistakes(folder: Path, text: str) -> list[str]:
     return [line.removeprefix(f"{path}: ") for line in error_info.value.lines]
 
 
-# --------------------------------------------------------------------------------- what is right
+# ----------------------------------------------------------------------------------- valid files
 
 
 def test_the_shortest_file_gives_the_papers_design(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_equivalent_toml_spellings_are_read(tmp_path: Path, text: str) -> None:
     assert read_config(written(tmp_path, text)).study == Presentation("autumn", "Which shop?")
 
 
-# --------------------------------------------------------------------------------- what is wrong
+# -------------------------------------------------------------------------------------- mistakes
 
 ALL_WRONG = """\
 [study]

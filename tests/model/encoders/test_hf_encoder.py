@@ -37,7 +37,7 @@ def trained(encoder: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in encoder.named_parameters() if p.requires_grad}
 
 
-# ---------------------------------------------------------------------------------- as LAVIS has it
+# ------------------------------------------------------------------------------ compared with LAVIS
 
 
 @torch.no_grad()

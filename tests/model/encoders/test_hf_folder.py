@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 
-# ------------------------------------------------------------------------------------ other ways in
+# ------------------------------------------------------------------------------------ other layouts
 
 
 def alter(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
@@ -100,7 +100,7 @@ def test_the_published_sizes() -> None:
     assert shapes["vision_model.encoder.layers.38.mlp.fc1.weight"].shape == (6144, 1408)
 
 
-# ------------------------------------------------------------------------------------ what is wrong
+# ----------------------------------------------------------------------------------- broken folders
 
 
 def complaint(folder: Path) -> str:

@@ -199,7 +199,7 @@ def test_cirqrs_of_a_run_needs_only_the_images_of_its_lists(
     assert f"{100 * result['cirqrs@10']:.2f}" in table.out
 
 
-# ----------------------------------------------------------------------------------- what is wrong
+# ------------------------------------------------------------------------------------------ errors
 
 
 def test_missing_images_are_refused_unless_they_are_allowed(

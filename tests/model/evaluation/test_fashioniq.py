@@ -185,7 +185,7 @@ def test_lists_that_were_made_over_the_union(data: Path, tmp_path: Path) -> None
     assert not any("ALL listed images" in note for note in union["notes"])
 
 
-# ----------------------------------------------------------------------------------- short, missing
+# ------------------------------------------------------------------ short lists and missing queries
 
 
 def test_a_short_list_makes_figures_undefined(data: Path, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_category_that_was_not_run(data: Path, tmp_path: Path) -> None:
     assert "--category shirt evaluates shirt alone" in line
 
 
-# ------------------------------------------------------------------------------------------ refused
+# ----------------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-# ------------------------------------------------------------------------ equal to the encoder
+# ------------------------------------------------------------------- equality with the encoder
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -112,7 +112,7 @@ def test_rows_point_at_the_stored_tokens(tmp_path: Path) -> None:
     assert all_tokens[rows].equal(cache.tokens(["i4", "i1", "i4"]))
 
 
-# ------------------------------------------------------------------------ only what is missing
+# --------------------------------------------------------------------------------------- reuse
 
 
 def test_only_what_is_missing_is_computed(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_tokens_always_come_from_the_last_fill(
             cache.tokens([name])
 
 
-# ------------------------------------------------------------------------ unreadable, unfit
+# -------------------------------------------------- unreadable images and unsuitable tokens
 
 
 def test_unreadable_images_are_named_and_the_others_computed(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_an_open_cache_refills_a_deleted_folder(tmp_path: Path) -> None:
     assert_cached_equals_encoded(cache, SmallEncoder(), images, torch.float16)
 
 
-# ------------------------------------------------------------------------ no room
+# --------------------------------------------------------------------- full disks
 
 
 def test_a_full_disk_is_detected_before_writing(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_disk_that_becomes_full_leaves_complete_rows(tmp_path: Path) -> None:
     assert_cached_equals_encoded(cache, encoder, images, torch.float16)
 
 
-# ------------------------------------------------------------------------ kills and neighbours
+# -------------------------------------------------------------- kills and concurrent processes
 
 
 @pytest.mark.parametrize(("lines", "pause"), [(1, 0.0), (2, 0.05), (5, 0.0), (12, 0.01)])

@@ -84,7 +84,7 @@ def test_the_corpus_is_never_redefined_but_redrawn() -> None:
     assert {defined_at(run_recipe, epoch) for epoch in range(30)} == {0, 6, 12, 18, 24}
 
 
-# ------------------------------------------------------------------------------- what is drawn
+# --------------------------------------------------------------------------------- definitions
 
 
 class Checker(Recorder):
@@ -179,7 +179,7 @@ def test_a_definition_is_kept_until_the_next(drawn: Drawn, tmp_path: Path) -> No
     ]
 
 
-# -------------------------------------------------------------------------------- what is trained
+# ----------------------------------------------------------------------------------------- epochs
 
 
 def test_an_epoch_trains_each_triplet_once_with_its_draw(

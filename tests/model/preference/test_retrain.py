@@ -184,7 +184,7 @@ def test_the_same_retraining_gives_the_same_weights(
     assert other_seed.sha256 != second.sha256
 
 
-# --------------------------------------------------------------------------------- what is held out
+# --------------------------------------------------------------------------------- held-out answers
 
 
 def test_held_out_answers_are_not_trained_on(answered: Answered, out: Path, release: Path) -> None:

@@ -189,7 +189,7 @@ def test_an_unknown_name_is_reported_without_importing_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-# ---------------------------------------------------------------------------- text, JSON, changes
+# ------------------------------------------------------------------------ round trips and changes
 
 
 @st.composite

@@ -35,7 +35,7 @@ from tests.model.training.helpers import CPU, files_below, hsfiq, is_killed
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("scored release")]
 
 
-# ------------------------------------------------------------------------------------ what is there
+# ---------------------------------------------------------------------------------- existing scores
 
 
 def test_finished_scores_are_reused(loop: Loop, release: Path, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def plain(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun
     return train(drawn, tmp_path_factory.mktemp("plain") / "run")
 
 
-# ------------------------------------------------------------------------------------ to the bit
+# -------------------------------------------------------------------------------- exact equality
 
 
 def test_the_same_seed_gives_identical_weights(
@@ -73,7 +73,7 @@ def test_cached_and_uncached_training_are_identical(drawn: Drawn, tmp_path: Path
     assert cached.last.about == encoded.last.about
 
 
-# --------------------------------------------------------------------------------- but for rounding
+# -------------------------------------------------------------------------- equality up to rounding
 
 
 @pytest.mark.parametrize(("batch", "parts"), [(8, 2), (12, 3)])
@@ -139,7 +139,7 @@ def test_torchrun_equals_one_process(drawn: Drawn, tmp_path: Path) -> None:
     ]
 
 
-# ------------------------------------------------------------------------------ putting together
+# --------------------------------------------------------------------------- combining processes
 
 
 def combine(distributed: Distributed, sizes: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:

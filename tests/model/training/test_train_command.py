@@ -70,7 +70,7 @@ def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
     assert message in command.err
 
 
-# ------------------------------------------------------------------------------------- what it says
+# ------------------------------------------------------------------------------------------- output
 
 
 def test_the_result_as_json(drawn: Drawn, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_folder_in_the_layout_of_fashioniq(fashioniq: Path) -> None:
     assert (fashioniq.parent / "out" / "missing_images.txt").read_text().startswith("# images wit")
 
 
-# -------------------------------------------------------------------------------- words not usable
+# ------------------------------------------------------------------------------ unusable arguments
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ print([cli.run(words) for words in {tries}], "torch" in sys.modules, file=sys.st
     assert process.stderr.splitlines()[-1] == "[0, 2, 2, 2] False"
 
 
-# --------------------------------------------------------------------------------- data not usable
+# ----------------------------------------------------------------------------------- unusable data
 
 
 def test_a_folder_that_is_not_a_dataset(tmp_path: Path) -> None:
