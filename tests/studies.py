@@ -88,12 +88,12 @@ def make_queries(
             session.add_all(of_category)
             session.flush()
             suffixes = ("", "~") if both_orders else ("",)
-            shown = [
+            numbered_queries = [
                 (number, Query(triplet_id=triplet.id, suffix=suffix, text="is red" + suffix))
                 for number, triplet in enumerate(of_category)
                 for suffix in suffixes
             ]
-            session.add_all(query for _, query in shown)
+            session.add_all(query for _, query in numbered_queries)
             session.flush()
             session.add_all(
                 RankedList(
@@ -101,10 +101,10 @@ def make_queries(
                     query_id=query.id,
                     image_ids=[images[(number + place + rank) % 8].id for rank in range(length)],
                 )
-                for number, query in shown
+                for number, query in numbered_queries
                 for place, system in enumerate(named)
             )
-            query_ids += [query.id for _, query in shown]
+            query_ids += [query.id for _, query in numbered_queries]
     return query_ids
 
 

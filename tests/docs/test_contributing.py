@@ -50,7 +50,7 @@ def test_the_recipe_works(recipe: str, tmp_path: Path) -> None:
     commands = tmp_path / "commands"
     commands.mkdir()
     (script,) = blocks(recipe, "bash")
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=commands,
         env=own_environment(
@@ -61,4 +61,4 @@ def test_the_recipe_works(recipe: str, tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr

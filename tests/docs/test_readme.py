@@ -29,14 +29,14 @@ def test_every_hsfiq_command_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
     monkeypatch.setenv("HSFIQ_CACHE", str(tmp_path / "features"))
-    ran = 0
+    n_commands = 0
     for words in COMMANDS:
         if words[0] == "export":
             monkeypatch.setenv("HSFIQ_DATABASE_URL", empty_postgres)
         if words[0] == "hsfiq":
             assert run(smaller(words[1:])) == 0, " ".join(words)
-            ran += 1
-    assert ran >= 8
+            n_commands += 1
+    assert n_commands >= 8
     assert (tmp_path / "filtered").is_dir()
 
 
@@ -48,9 +48,9 @@ def smaller(arguments: list[str]) -> list[str]:
 
 
 def test_every_make_target_exists() -> None:
-    made = [words[1:] for words in COMMANDS if words[0] == "make"]
-    assert made[:2] == [["demo"], ["test"]]
-    for arguments in made:
+    make_commands = [words[1:] for words in COMMANDS if words[0] == "make"]
+    assert make_commands[:2] == [["demo"], ["test"]]
+    for arguments in make_commands:
         subprocess.run(["make", "--dry-run", *arguments], cwd=ROOT, check=True, capture_output=True)
 
 
@@ -63,9 +63,9 @@ def test_every_benchmark_exists() -> None:
 
 def test_every_extra_exists() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [words[2].strip(".[]") for words in COMMANDS if words[:2] == ["pip", "install"]]
-    assert wanted
-    assert set(wanted) <= set(project["optional-dependencies"])
+    extras = [words[2].strip(".[]") for words in COMMANDS if words[:2] == ["pip", "install"]]
+    assert extras
+    assert set(extras) <= set(project["optional-dependencies"])
 
 
 def test_every_linked_file_exists() -> None:

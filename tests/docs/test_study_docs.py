@@ -69,17 +69,17 @@ def test_the_commands_run_in_the_order_of_the_pages(
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
     monkeypatch.setattr("hsfiq.annotate.app.serve", people_come)
     write_inputs()
-    ran = 0
+    n_commands = 0
     for words in COMMANDS:
         if words:
             assert words[0] == "hsfiq"
-            done = hsfiq(*words[1:])
-            assert done.code == 0, (" ".join(words), done.err)
-            ran += 1
-    assert ran == len([words for words in COMMANDS if words]) >= 15
+            command = hsfiq(*words[1:])
+            assert command.code == 0, (" ".join(words), command.err)
+            n_commands += 1
+    assert n_commands == len([words for words in COMMANDS if words]) >= 15
     folders = sorted(path.name for path in Path().glob("*/autumn-*"))
     assert folders == ["autumn-hp-1.0.0"] * 3 + ["autumn-hs-1.0.0"] * 3
-    assert "still holds answers of p1" in done.out
+    assert "still holds answers of p1" in command.out
 
 
 def people_come(_: object, **__: object) -> None:

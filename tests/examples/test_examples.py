@@ -28,7 +28,7 @@ def test_every_script_is_tested_and_listed() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRINTED)
 def test_the_script_runs(name: str, tmp_path: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLES / f"{name}.py"],
         cwd=tmp_path,
         env=own_environment(MPLBACKEND="agg"),
@@ -36,5 +36,5 @@ def test_the_script_runs(name: str, tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert PRINTED[name] in done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert PRINTED[name] in process.stdout
