@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from hsfiq.annotate.cookies import Signer, read_assignment, required_participant, signer_of
 from hsfiq.annotate.images import ImageStore, WebCopies, cache_folder
 from hsfiq.annotate.views import ViewBuilder
-from hsfiq.answer_rules import SHORTEST_REASON, Answer, Times
+from hsfiq.answer_rules import SHORTEST_REASON, WHITE_SPACE, Answer, Times
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.protocol import (
@@ -123,7 +123,7 @@ def timed_answer(
     The page reports durations. None can be longer than the time since the question was served, so
     a longer one (the computer slept, its clock was changed) is cut to that.
     """
-    reason = (payload["reason"] or "").strip()
+    reason = (payload["reason"] or "").strip(WHITE_SPACE)
     if asks_reason(question, participant) and len(reason) < SHORTEST_REASON:
         raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
     served_at, since = question.served_at, payload["seconds_since_first_interaction"]

@@ -11,6 +11,14 @@ LOWEST_SCORE, HIGHEST_SCORE = 1, 5
 SHORTEST_REASON = 3
 """Characters of a reason where the study asks for one."""
 LONGEST_REASON = 10_000
+WHITE_SPACE = (
+    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+"""What does not count at either end of a reason: what `trim` removes in a browser.
+
+`str.strip` without an argument removes a different set.
+"""
 
 
 @dataclass(frozen=True, slots=True)

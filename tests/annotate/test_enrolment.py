@@ -407,7 +407,7 @@ def test_a_reason_is_asked_on_every_second_question(visit: Visit) -> None:
             continue
         reasons_asked.append(current_view["reason_asked"])
         if current_view["reason_asked"]:
-            for short in (None, "", "  ab  "):
+            for short in (None, "", "  ab  ", "ab\ufeff"):
                 body = answer_body(current_view, "short-reason-1234", reason=short)
                 assert client.post("/submit", json=body).status_code == 422
         body = answer_body(current_view, reason="abc" if current_view["reason_asked"] else None)

@@ -94,16 +94,16 @@ export function choose(field, value) {
 }
 
 function refreshButtons() {
-  const { values, view } = currentAnswer();
+  const { view } = currentAnswer();
   const isComplete = missingFields().length === 0;
-  const isReasonGiven = values.reason.trim() !== "";
-  const isReasonNeeded = view.reason_asked && !isReasonGiven;
+  const isReasonWrong = isReasonTooShort() || isReasonTooLong();
+  const isReasonGiven = reasonLength() > 0 && !isReasonWrong;
   find(".next").setAttribute("aria-disabled", String(!isComplete));
   find(".reason-label").textContent = t(
-    isReasonGiven ? "reason_given" : isReasonNeeded ? "reason_required" : "reason",
+    isReasonGiven ? "reason_given" : view.reason_asked ? "reason_required" : "reason",
   );
   find(".reason-prompt").textContent = t(view.reason_asked ? "reason_prompt_required" : "reason_prompt");
-  find(".reason").classList.toggle("asked", isReasonNeeded);
+  find(".reason").classList.toggle("asked", isReasonWrong);
   if (isComplete && isMissingShown) {
     isMissingShown = false;
     clearNotice();
@@ -112,12 +112,19 @@ function refreshButtons() {
 
 /** @returns {Field[]} the fields without which the answer cannot be sent */
 export function missingFields() {
-  const { values, view } = currentAnswer();
+  const { values } = currentAnswer();
   /** @type {Field[]} */
   const fields = RADIO_FIELDS.filter((field) => values[field] === null);
-  const isTooShort = values.reason.trim().length < currentStudy().shortest_reason;
-  return view.reason_asked && isTooShort ? [...fields, "reason"] : fields;
+  return isReasonTooShort() || isReasonTooLong() ? [...fields, "reason"] : fields;
 }
+
+const isReasonTooShort = () =>
+  currentAnswer().view.reason_asked && reasonLength() < currentStudy().shortest_reason;
+
+export const isReasonTooLong = () => reasonLength() > currentStudy().longest_reason;
+
+/** The reason's characters, as the server counts them: `length` would count most emoji as two. */
+const reasonLength = () => [...currentAnswer().values.reason.trim()].length;
 
 /** @param {Field[]} fields */
 export function markMissing(fields) {

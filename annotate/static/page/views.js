@@ -1,5 +1,5 @@
 // Opening the page and showing each view that the server sends.
-import { isChanged, markMissing, missingFields } from "./answer.js";
+import { isChanged, isReasonTooLong, markMissing, missingFields } from "./answer.js";
 import { closeReason, fillGuidelines, openReason } from "./dialogs.js";
 import { find, focusPage, root } from "./dom.js";
 import { clearNotice, notify } from "./notice.js";
@@ -29,7 +29,6 @@ export function open(opening) {
   setTexts(study.language, texts);
   document.title = study.title;
   find(".title").textContent = study.title;
-  find("#hsfiq-reason", HTMLTextAreaElement).maxLength = study.longest_reason;
   fillGuidelines();
   buildQuestion();
   show(view);
@@ -92,12 +91,16 @@ function following({ number, total, standing_at }) {
 
 /** @param {ReturnType<typeof missingFields>} fields */
 function showMissing(fields) {
+  const { shortest_reason, longest_reason } = currentStudy();
   const names = {
     score_1: t("score_for", { set: setName(1) }),
     score_2: t("score_for", { set: setName(2) }),
     preferred: t("preference"),
     irrelevant: t("irrelevant"),
-    reason: t("a_reason", { shortest: currentStudy().shortest_reason }),
+    reason: t(isReasonTooLong() ? "a_shorter_reason" : "a_reason", {
+      shortest: shortest_reason,
+      longest: longest_reason,
+    }),
   };
   markMissing(fields);
   if (fields[0] === "reason") openReason();
