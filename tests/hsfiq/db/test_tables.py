@@ -390,7 +390,9 @@ def test_a_stored_score_cannot_be_made_a_9(database: Database, keys: Keys) -> No
         timezones=st.integers(-23, 23).map(lambda hours: timezone(timedelta(hours=hours))),
     )
 )
-def test_a_timestamp_is_read_in_utc_to_the_microsecond(database: Database, moment: datetime) -> None:
+def test_a_timestamp_is_read_in_utc_to_the_microsecond(
+    database: Database, moment: datetime
+) -> None:
     with database.writing() as session:
         row = study(name=f"study {moment.isoformat()}")
         session.add(row)
