@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.collect import owner_actions
 from hsfiq.collect.owner_actions import OwnerAction
-from hsfiq.collect.participants import by_name
+from hsfiq.collect.participants import by_name_or_platform_id
 from hsfiq.collect.studies import find_study
 from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
@@ -81,7 +81,7 @@ def prepare(session: Session, study: object, participant: object, action: str) -
     row = study_named(session, study)
     person = None
     if participant is not None:
-        person = by_name(session, row, str(participant).strip())
+        person = by_name_or_platform_id(session, row, str(participant).strip())
     prepared = owner_actions.prepare(row, action, person)
     if prepared.status_after == prepared.status_seen:
         raise Refused(f"{prepared.target} is already {prepared.status_seen}")

@@ -66,11 +66,17 @@ def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
         plots = html("plots")
         with gr.Row(equal_height=False):
             with gr.Column(scale=7, min_width=480):
-                heading("Participants")
+                with gr.Row():
+                    heading("Participants")
+                    # Only the style sheet reads it: the column is hidden without a request.
+                    gr.Checkbox(
+                        value=True, label="Show platform ids", elem_id="platform-ids",
+                        container=False, interactive=True, min_width=160, scale=0,
+                    )  # fmt: skip
                 people = html("people", reports_clicks=True)
             with gr.Column(scale=3, min_width=300):
                 heading("One participant")
-                participant = text_field("participant", "Click or type a name")
+                participant = text_field("participant", "Click or type a name or a platform id")
                 participant_buttons = action_buttons("person", actions.PERSON)
                 notice, group, ask, yes, cancel, pending = confirmation()
                 heading("The study")

@@ -20,10 +20,19 @@ LONGEST = 400
 def participants_table(
     people: Sequence[ParticipantRow], headline: Headline, now: datetime
 ) -> Markup:
-    """The participants; clicking a name copies it into the form beside the table."""
+    """The participants; clicking a name or an id copies it into the form beside the table.
+
+    The platform ids are the last column, which the page can hide; a study without any lacks it.
+    """
     if not people:
         return empty("Nobody has enrolled yet")
-    return render_fragment("participants.html", rows=people, late=set(headline.late), now=now)
+    return render_fragment(
+        "participants.html",
+        rows=people,
+        late=set(headline.late),
+        now=now,
+        has_platform_ids=any(person.platform_id for person in people),
+    )
 
 
 def latest_answers_table(answers: Sequence[AnswerRow], now: datetime) -> Markup:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hsfiq.collect.owner_actions import OwnerAction
     from hsfiq.db.engine import Database
-    from hsfiq.db.tables import Study
+    from hsfiq.db.tables import Participant, Study
 
 T = TypeVar("T")
 
@@ -42,6 +42,8 @@ StudyOption = Annotated[
     str | None,
     typer.Option("--study", metavar="NAME", help="Needed if the database holds several."),
 ]
+
+PARTICIPANT_HELP = "The pseudonym, such as p7, or the platform id."
 
 
 def database_url(ctx: typer.Context, chosen: str | None) -> str:
@@ -87,24 +89,41 @@ def chosen_study(session: Session, name: str | None) -> Study:
 
 
 def perform_action(
-    ctx: typer.Context,
-    database: str | None,
-    study: str | None,
-    action: str,
-    participant: str | None = None,
+    ctx: typer.Context, database: str | None, study: str | None, action: str
 ) -> OwnerAction:
-    """Perform an action of `hsfiq.collect.owner_actions` on the chosen study or a participant."""
+    """Perform an action of `hsfiq.collect.owner_actions` on the chosen study."""
     from hsfiq.collect.owner_actions import perform, prepare
-    from hsfiq.collect.participants import by_name
 
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
-        chosen = chosen_study(session, study)
-        person = None if participant is None else by_name(session, chosen, participant)
-        prepared = prepare(chosen, action, person)
+        prepared = prepare(chosen_study(session, study), action)
     with opened.writing() as session:
         perform(session, prepared)
     return prepared
+
+
+def perform_participant_action(
+    ctx: typer.Context, database: str | None, study: str | None, action: str, participant: str
+) -> tuple[OwnerAction, Participant]:
+    """Perform an action on a participant; return it with the participant as they were before.
+
+    `participant` is a name or a platform id.
+    """
+    from hsfiq.collect.owner_actions import perform, prepare
+    from hsfiq.collect.participants import by_name_or_platform_id
+
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        person = by_name_or_platform_id(session, chosen_study(session, study), participant)
+        prepared = prepare(person.study, action, person)
+    with opened.writing() as session:
+        perform(session, prepared)
+    return prepared, person
+
+
+def participant_label(name: str, platform_id: str | None) -> str:
+    """How commands show a participant: `p7`, or `p7 (5f8e0c1d)` with the platform id."""
+    return f"{name} ({platform_id})" if platform_id else name
 
 
 @contextmanager

@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 
 from hsfiq.cli.common import (
+    PARTICIPANT_HELP,
     RELEASES,
     DatabaseOption,
     JsonOption,
     StudyOption,
     chosen_study,
     open_chosen,
-    perform_action,
+    participant_label,
+    perform_participant_action,
     print_result,
 )
 from hsfiq.errors import UnreadableInput
@@ -29,17 +31,19 @@ def list_(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List a study's participants and their progress."""
+    """List a study's participants with their platform ids and their progress."""
     from hsfiq.collect.progress import participants_of
 
     with open_chosen(ctx, database, create=False).reading() as session:
-        rows = [row.facts() for row in participants_of(session, chosen_study(session, study))]
+        rows = participants_of(session, chosen_study(session, study))
     lines = [
-        f"{row['participant']}: {row['status']}, {row['answered']} of {row['questions']} answered, "
-        f"{row['failed_checks']} of {row['checks']} checks failed"
+        f"{participant_label(row.participant, row.platform_id)}: {row.status}, "
+        f"{row.answered} of {row.questions} answered, "
+        f"{row.failed_checks} of {row.checks} checks failed"
         for row in rows
     ]
-    print_result({"participants": rows}, "\n".join(lines) or "no participant yet", as_json=as_json)
+    result = {"participants": [row.facts() for row in rows]}
+    print_result(result, "\n".join(lines) or "no participant yet", as_json=as_json)
 
 
 def add_command(command: str, action: str, help_text: str) -> None:
@@ -48,12 +52,13 @@ def add_command(command: str, action: str, help_text: str) -> None:
     @app.command(command, help=help_text, epilog=f"Example: hsfiq participant {command} p7")
     def change_status(
         ctx: typer.Context,
-        participant: Annotated[str, typer.Argument(help="The pseudonym, such as p7.")],
+        participant: Annotated[str, typer.Argument(help=PARTICIPANT_HELP)],
         study: StudyOption = None,
         database: DatabaseOption = None,
     ) -> None:
-        done = perform_action(ctx, database, study, action, participant)
-        typer.echo(f"participant {participant}: {done.status_seen} -> {done.status_after}")
+        done, person = perform_participant_action(ctx, database, study, action, participant)
+        label = participant_label(person.name, person.external_id)
+        typer.echo(f"participant {label}: {done.status_seen} -> {done.status_after}")
 
 
 for _command, _action, _help in (
@@ -81,7 +86,9 @@ for _command, _action, _help in (
 @app.command(epilog="Example: hsfiq participant forget p7")
 def forget(
     ctx: typer.Context,
-    token: Annotated[str, typer.Argument(help="The token of their link, or the pseudonym.")],
+    participant: Annotated[
+        str, typer.Argument(help="The pseudonym, such as p7, the platform id or the link's token.")
+    ],
     study: StudyOption = None,
     releases: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds the releases that are searched.")
@@ -92,22 +99,23 @@ def forget(
 ) -> None:
     """Delete a person's answers and checks; list the releases that contain them (these stay)."""
     from hsfiq.collect.owner_actions import perform, prepare
-    from hsfiq.collect.participants import by_name, by_token
+    from hsfiq.collect.participants import by_name_or_platform_id, by_token
     from hsfiq.releases.folder import releases_holding
 
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
-        participant = by_token(session, token) or by_name(
-            session, chosen_study(session, study), token
+        person = by_token(session, participant) or by_name_or_platform_id(
+            session, chosen_study(session, study), participant
         )
-        action = prepare(participant.study, "forget", participant)
-    if not yes and not typer.confirm(f"Delete all answers of {token}?"):
+        action = prepare(person.study, "forget", person)
+    label = participant_label(person.name, person.external_id)
+    if not yes and not typer.confirm(f"Delete all answers of {label}?"):
         raise UnreadableInput("participant forget", "not confirmed, nothing was deleted")
     with opened.writing() as session:
         n_answers = perform(session, action)
     name = action.participant or ""
     holding = releases_holding(releases, action.study, name)
-    lines = [f"participant {name} of study {action.study}: {n_answers} answers deleted"]
+    lines = [f"participant {label} of study {action.study}: {n_answers} answers deleted"]
     lines += [f"{folder} still holds answers of {name}; it was not altered" for folder in holding]
     result = {
         "participant": name,

@@ -9,12 +9,15 @@ import typer
 
 from hsfiq.cli import next_study
 from hsfiq.cli.common import (
+    PARTICIPANT_HELP,
     DatabaseOption,
     JsonOption,
     StudyOption,
     chosen_study,
     open_chosen,
+    participant_label,
     perform_action,
+    perform_participant_action,
     print_result,
 )
 from hsfiq.errors import ConfigError, UnreadableInput
@@ -152,13 +155,13 @@ def invite(
 @app.command(epilog="Example: hsfiq study assign p7")
 def assign(
     ctx: typer.Context,
-    participant: Annotated[str, typer.Argument(help="The pseudonym, such as p7.")],
+    participant: Annotated[str, typer.Argument(help=PARTICIPANT_HELP)],
     study: StudyOption = None,
     database: DatabaseOption = None,
 ) -> None:
     """Give a participant's unanswered questions to the next participant, before the lease ends."""
-    done = perform_action(ctx, database, study, "reassign", participant)
+    done, person = perform_participant_action(ctx, database, study, "reassign", participant)
+    label = participant_label(person.name, person.external_id)
     typer.echo(
-        f"study {done.study}: the next participant gets the questions "
-        f"that {participant} has not answered"
+        f"study {done.study}: the next participant gets the questions that {label} has not answered"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from datetime import datetime
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.collect.leases import DEPARTED_STATUSES, IS_ANSWERED, assign_forms, lease_expired
@@ -31,6 +31,33 @@ def by_name(session: Session, study: Study, name: str) -> Participant:
     if participant is None:
         raise Refused(f"study {study.name} has no participant {name[:80]!r}")
     return participant
+
+
+def by_name_or_platform_id(session: Session, study: Study, given: str) -> Participant:
+    """The participant with this name or platform id.
+
+    Where a name is also the platform id of somebody else, `name:` or `id:` before it decides.
+
+    Raises:
+        Refused: there is no such participant, or there are two.
+    """
+    by_prefix = {"name": Participant.name, "id": Participant.external_id}
+    is_called = or_(*(column == given for column in by_prefix.values()))
+    of_study = select(Participant).where(Participant.study_id == study.id)
+    called = session.scalars(of_study.where(is_called).order_by(Participant.id)).all()
+    prefix, _, rest = given.partition(":")
+    if not called and prefix in by_prefix:
+        called = session.scalars(of_study.where(by_prefix[prefix] == rest)).all()
+    if not called:
+        raise Refused(f"study {study.name} has no participant {given[:80]!r}")
+    if len(called) > 1:
+        owner = next(person for person in called if person.external_id == given)
+        raise Refused(
+            f"{given!r} is a participant's name and the platform id of {owner.name}",
+            where=f"study {study.name}",
+            remedy=f"write name:{given} or id:{given}",
+        )
+    return called[0]
 
 
 def enrol(

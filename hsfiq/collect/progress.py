@@ -26,7 +26,10 @@ from hsfiq.ids import question_id
 
 @dataclass(frozen=True, slots=True)
 class ParticipantRow:
+    """A participant's progress; `platform_id` is the recruitment platform's id of the person."""
+
     participant: str
+    platform_id: str | None
     status: str
     source: str
     category: str | None
@@ -54,6 +57,7 @@ def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
     return [
         ParticipantRow(
             participant=person.name,
+            platform_id=person.external_id,
             status=person.status,
             source=person.source,
             category=person.category,

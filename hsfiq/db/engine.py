@@ -149,6 +149,7 @@ def connect(url: str) -> Engine:
         engine = create_engine(
             parsed,
             pool_size=CONNECTIONS,
+            hide_parameters=True,  # errors with values would put answers and ids into the log
             pool_pre_ping=not is_sqlite,
             connect_args={"timeout": BUSY_SECONDS} if is_sqlite else {},
         )

@@ -75,7 +75,7 @@ def test_the_owner_logs_in_sees_the_numbers_and_pauses_a_participant(
     expect(row).to_contain_text("finished")
 
     row.get_by_role("button").press("Enter")
-    expect(page.get_by_label("Click or type a name")).to_have_value("p1")
+    expect(page.get_by_label("Click or type a name or a platform id")).to_have_value("p1")
     page.get_by_role("button", name="Pause").first.click()
     expect(page.locator(".asking .ask")).to_contain_text("Pause p1? They can answer nothing")
     assert status_of(server, "p1") == "active"
@@ -88,6 +88,35 @@ def test_the_owner_logs_in_sees_the_numbers_and_pauses_a_participant(
     )
     expect(row).to_contain_text("paused")
     assert status_of(server, "p1") == "paused"
+
+
+def test_platform_ids_are_a_column_that_can_be_hidden(page: Page, server: ThreadServer) -> None:
+    log_in(page)
+    choice = page.get_by_label("Show platform ids")
+    expect(choice).to_be_hidden()  # nobody has one
+    database = open_database(server.place.url)
+    with database.writing() as session:
+        person = session.scalars(select(Participant).where(Participant.name == "p2")).one()
+        person.source, person.external_id = "prolific", "5f8e0c1d"
+    database.close()
+    page.get_by_role("button", name="Refresh").click()
+    head, cell = page.get_by_role("columnheader", name="Platform id"), page.get_by_text("5f8e0c1d")
+    expect(head).to_be_visible()
+    cell.click()
+    typed = page.get_by_label("Click or type a name or a platform id")
+    expect(typed).to_have_value("5f8e0c1d")
+    page.get_by_role("button", name="Pause").first.click()
+    expect(page.locator(".asking .ask")).to_contain_text("Pause p2?")
+    page.get_by_role("button", name="Cancel").click()
+
+    choice.uncheck()
+    expect(head).to_be_hidden()
+    expect(cell).to_be_hidden()
+    page.get_by_role("button", name="Refresh").click()
+    expect(page.locator(".people tbody tr")).to_have_count(4)
+    expect(cell).to_be_hidden()
+    choice.check()
+    expect(cell).to_be_visible()
 
 
 def test_a_history_shows_text_as_text(page: Page) -> None:
@@ -140,7 +169,7 @@ def test_the_page_still_works_after_a_restart_of_the_server(
         ),
     )
     page.locator(".people .pick", has_text="p3").click()
-    expect(page.get_by_label("Click or type a name")).to_have_value("p3")
+    expect(page.get_by_label("Click or type a name or a platform id")).to_have_value("p3")
     page.get_by_role("button", name="Reassign").click()
     page.get_by_role("button", name="Yes, reassign p3").click()
     expect(page.locator(".notice .done")).to_contain_text("the next participant gets the questions")

@@ -17,7 +17,7 @@ from hsfiq.collect import participants
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Form, Participant, Question, Response, Study
 from tests.hsfiq.samples import HPFIQ, CommandResult, hsfiq, on_sqlite
-from tests.studies import SMALL, Seat, make_queries
+from tests.studies import NOW, SMALL, Seat, make_queries
 
 CONFIG = """\
 [study]
@@ -278,6 +278,55 @@ def test_a_participants_status_can_be_changed_and_restored(
     assert seat.participant().status == status
     assert output_of("participant", "resume", "p1") == f"participant p1: {status} -> active\n"
     assert "has no participant 'p2'" in complaint(hsfiq("participant", command, "p2"))
+
+
+def platform_participant(database: Database, external_id: str) -> str:
+    """Enrol somebody who came from Prolific; return their name."""
+    with database.writing() as session:
+        study = session.scalars(select(Study)).one()
+        person = participants.enrol(
+            session, study.id, now=NOW, source="prolific", external_id=external_id
+        )
+        return person.name
+
+
+def test_platform_ids_are_listed_and_accepted(database: Database) -> None:
+    seats(database, 1)
+    assert platform_participant(database, "5f8e0c1d") == "p2"
+    listed = output_of("participant", "list").splitlines()
+    assert [line.partition(":")[0] for line in listed] == ["p1", "p2 (5f8e0c1d)"]
+    rows = json.loads(output_of("participant", "list", "--json"))["participants"]
+    assert [row["platform_id"] for row in rows] == [None, "5f8e0c1d"]
+    for command, status in (("pause", "paused"), ("resume", "active"), ("returned", "returned")):
+        line = output_of("participant", command, "5f8e0c1d")
+        assert line.startswith("participant p2 (5f8e0c1d): ")
+        assert line.endswith(f"-> {status}\n")
+    assert "p2 (5f8e0c1d) has not" in output_of("study", "assign", "5f8e0c1d")
+    forgotten = output_of("participant", "forget", "5f8e0c1d", "--yes")
+    assert forgotten == "participant p2 (5f8e0c1d) of study autumn: 0 answers deleted\n"
+    assert "no participant '5f8e0c1d'" in complaint(hsfiq("participant", "pause", "5f8e0c1d"))
+
+
+@on_sqlite
+def test_a_name_that_is_another_participants_platform_id_is_ambiguous(database: Database) -> None:
+    (seat,) = seats(database, 1)
+    platform_participant(database, "p1")
+    for command in (["participant", "exclude"], ["participant", "forget", "--yes"]):
+        assert complaint(hsfiq(*command, "p1")) == (
+            "study autumn: 'p1' is a participant's name and the platform id of p2; "
+            "write name:p1 or id:p1"
+        )
+    assert seat.participant().status == "active"
+    assert output_of("participant", "pause", "id:p1") == "participant p2 (p1): active -> paused\n"
+    assert output_of("participant", "pause", "name:p1") == "participant p1: active -> paused\n"
+    assert "no participant 'id:p2'" in complaint(hsfiq("participant", "pause", "id:p2"))
+
+
+@on_sqlite
+def test_a_name_that_is_ones_own_platform_id_is_not_ambiguous(database: Database) -> None:
+    output_of("study", "create", "study.toml")
+    platform_participant(database, "p1")
+    assert output_of("participant", "pause", "p1") == "participant p1 (p1): active -> paused\n"
 
 
 # -------------------------------------------------------------------------------------- forgetting
