@@ -2,7 +2,7 @@
 
 A unit of alpha is what several people may have judged: for scores, the same images in the same
 order for the same query (`set_units`); for preferences, the same two sets, on whichever sides they
-were shown (`preference_ratings`).
+were shown (`preference_ratings`). The owner's dashboard calls these functions too.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ def preference_ratings(preferences: pd.DataFrame, units: pd.Series[int]) -> pd.D
     """Arrange preferences for `agreement`; a unit is a pair of sets, on whichever sides.
 
     The value is 1 if the set with the lower number is preferred, 2 for the other, 0 for a tie.
+    Questions with two identical sets are left out: which of the sets is preferred is unknown when
+    they differ only in the side.
     """
+    preferences = preferences[~has_identical_sets(preferences, units)]
     first, second = preferences["set_1"].map(units), preferences["set_2"].map(units)
     pairs = list(zip(np.minimum(first, second), np.maximum(first, second), strict=True))
     preferred = preferences["preferred"]
@@ -81,6 +84,12 @@ def preference_ratings(preferences: pd.DataFrame, units: pd.Series[int]) -> pd.D
             "value": preferred.where(first <= second, swapped),
         }
     )
+
+
+def has_identical_sets(preferences: pd.DataFrame, units: pd.Series[int]) -> pd.Series[bool]:
+    """Whether a question's two sets have the same images in the same order, (n_questions,)."""
+    result: pd.Series[bool] = preferences["set_1"].map(units) == preferences["set_2"].map(units)
+    return result
 
 
 def agreement(

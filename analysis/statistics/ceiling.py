@@ -19,6 +19,7 @@ from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.agreement import (
     Agreement,
     agreement,
+    has_identical_sets,
     preference_ratings,
     score_ratings,
     set_units,
@@ -44,6 +45,7 @@ class Ceiling(JsonRecord):
         people: the mean score by the others, as a predictor.
         metrics: by name, each metric on the same sets and pairs.
         scores, preferences: Krippendorff's alpha, ordinal and nominal.
+        n_identical: how many questions with two identical sets the alpha of preferences leaves out.
     """
 
     n_sets: int
@@ -52,6 +54,7 @@ class Ceiling(JsonRecord):
     metrics: Mapping[str, Prediction]
     scores: Agreement
     preferences: Agreement
+    n_identical: int
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -59,7 +62,11 @@ class Ceiling(JsonRecord):
             "n_participants": self.n_participants,
             "people": self.people.to_json(),
             "metrics": json_value(self.metrics),
-            "alpha": {"scores": self.scores.to_json(), "preferences": self.preferences.to_json()},
+            "alpha": {
+                "scores": self.scores.to_json(),
+                "preferences": self.preferences.to_json(),
+                "n_identical": self.n_identical,
+            },
         }
 
 
@@ -77,6 +84,7 @@ def ceiling(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Cei
         metrics={name: _prediction(release, own, bootstrap) for name, own in metrics.items()},
         scores=agreement(score_ratings(release.sets, units), "ordinal", seed=seed),
         preferences=agreement(preference_ratings(release.preferences, units), "nominal", seed=seed),
+        n_identical=int(has_identical_sets(release.preferences, units).sum()),
     )
 
 

@@ -240,13 +240,13 @@ def agreement_card(answers: tuple[AnswerRow, ...]) -> Card:
     agreements = figures.agreements_of(answers)
     if agreements is None:
         return Card(name, empty=figures.NEEDS)
-    scores, preferences = agreements
     lines = (
-        alpha_line(scores, "Scores, ordinal", "sets"),
-        alpha_line(preferences, "Preferences, nominal", "pairs"),
+        alpha_line(agreements.scores, "Scores, ordinal", "sets"),
+        alpha_line(agreements.preferences, "Preferences, nominal", "pairs"),
     )
     note = "95 % intervals over queries; only what at least two people have judged"
-    return Card(name, lines, (note,))
+    left_out = f"Preferences: without {agreements.n_identical:,} answers about two identical sets"
+    return Card(name, lines, (note, left_out) if agreements.n_identical else (note,))
 
 
 def alpha_line(agreement: Agreement, label: str, unit: str) -> Line:

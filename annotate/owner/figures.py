@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hsfiq.collect.checks import MIRRORED
 from hsfiq.collect.progress import AnswerRow
+from hsfiq.ids import set_id
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hsfiq.analysis.statistics.agreement import Agreement
     from hsfiq.analysis.statistics.proportion import Proportion
 
@@ -99,47 +102,69 @@ def side_share(answers: Sequence[AnswerRow]) -> tuple[Proportion | None, int]:
     return exact_proportion(preferred[1], preferred[1] + preferred[2]), preferred[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Agreements:
+    """Krippendorff's alpha of scores (ordinal) and of preferences (nominal).
+
+    `n_identical` is the number of questions left out of the latter, whose two sets are identical.
+    """
+
+    scores: Agreement
+    preferences: Agreement
+    n_identical: int
+
+
 @lru_cache(maxsize=8)
-def agreements_of(answers: tuple[AnswerRow, ...]) -> tuple[Agreement, Agreement] | None:
-    """Agreement on scores (ordinal) and on preferences (nominal), resampling queries.
+def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements | None:
+    """The agreement that `hsfiq analyze --details` prints for a release of these answers.
 
     Checks are excluded: their pairs are repeated or planted. The result for the same answers is
     cached, so the bootstrap does not run again until somebody answers.
     """
     try:
-        import pandas as pd  # noqa: PLC0415 (the extra may be absent)
-
-        from hsfiq.analysis.statistics.agreement import agreement  # noqa: PLC0415
+        from hsfiq.analysis.statistics import agreement  # noqa: PLC0415 (the extra may be absent)
     except ModuleNotFoundError:
         return None
     plain = [answer for answer in answers if answer.check is None and answer.scores]
-    columns = ["rater", "unit", "cluster", "value"]
-    scores = pd.DataFrame(score_rows(plain), columns=columns)
-    preferences = pd.DataFrame(preference_rows(plain), columns=columns)
-    return (
-        agreement(scores, "ordinal", resamples=RESAMPLES),
-        agreement(preferences, "nominal", resamples=RESAMPLES),
+    plain.sort(key=attrgetter("position"))
+    sets, preferences = released_sets(plain), released_preferences(plain)
+    units = agreement.set_units(sets)
+    return Agreements(
+        agreement.agreement(agreement.score_ratings(sets, units), "ordinal", resamples=RESAMPLES),
+        agreement.agreement(
+            agreement.preference_ratings(preferences, units), "nominal", resamples=RESAMPLES
+        ),
+        int(agreement.has_identical_sets(preferences, units).sum()),
     )
 
 
-def score_rows(answers: Sequence[AnswerRow]) -> list[tuple[str, int, int, int]]:
-    """(rater, retrieved set, query, score): two for each answer."""
-    return [
-        (answer.participant, set_id, answer.query, score)
-        for answer in answers
-        for set_id, score in zip(answer.sets, answer.scores or (), strict=False)
-    ]
+def released_sets(answers: Sequence[AnswerRow]) -> pd.DataFrame:
+    """The columns of a release's `sets` that agreement depends on."""
+    import pandas as pd  # noqa: PLC0415 (the extra may be absent)
+
+    return pd.DataFrame(
+        [
+            (set_id(answer.question_id, side), answer.participant, answer.query, images, score)
+            for answer in answers
+            for side, images, score in zip((1, 2), answer.sets, answer.scores or (), strict=True)
+        ],
+        columns=["set_id", "participant_id", "query_id", "image_ids", "score"],
+    )
 
 
-def preference_rows(answers: Sequence[AnswerRow]) -> list[tuple[str, int, int, int]]:
-    """(rater, pair, query, the pair's set preferred), whichever side it was shown on."""
-    return [
-        (
-            answer.participant,
-            answer.unit,
-            answer.query,
-            MIRRORED[answer.preferred] if answer.swapped else answer.preferred,
-        )
-        for answer in answers
-        if answer.preferred is not None
-    ]
+def released_preferences(answers: Sequence[AnswerRow]) -> pd.DataFrame:
+    """The columns of a release's `preferences` that agreement depends on."""
+    import pandas as pd  # noqa: PLC0415 (the extra may be absent)
+
+    return pd.DataFrame(
+        [
+            (
+                answer.participant,
+                answer.query,
+                *(set_id(answer.question_id, side) for side in (1, 2)),
+                answer.preferred,
+            )
+            for answer in answers
+        ],
+        columns=["participant_id", "query_id", "set_1", "set_2", "preferred"],
+    )

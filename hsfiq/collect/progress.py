@@ -9,7 +9,7 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, select, union
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.checks import check_results
@@ -20,7 +20,16 @@ from hsfiq.collect.leases import (
     abandoned_questions,
     lease_expired,
 )
-from hsfiq.db.tables import Check, Form, Pair, Participant, Question, Response, Study
+from hsfiq.db.tables import (
+    Check,
+    Form,
+    Pair,
+    Participant,
+    Question,
+    Response,
+    RetrievedImage,
+    Study,
+)
 from hsfiq.ids import question_id
 
 
@@ -201,16 +210,16 @@ def headline_of(
 class AnswerRow:
     """The latest answer to one question, with the times of its first revision.
 
-    `query`, `unit` (the pair) and `sets` (as shown) are database keys; `check` is the kind of
-    check, if the question is one. `counts` is false for answers of excluded participants.
+    `position` sorts answers as in a release. `query` and the images of `sets` (as shown, best
+    image first) are database keys; `check` is the kind of check, if the question is one. `counts`
+    is false for answers of excluded participants.
     """
 
     question_id: str
+    position: tuple[int, int, int]
     participant: str
     query: int
-    unit: int
-    sets: tuple[int, int]
-    swapped: bool
+    sets: tuple[tuple[int, ...], tuple[int, ...]]
     scores: tuple[int, int] | None
     preferred: int | None
     irrelevant: bool
@@ -228,8 +237,9 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
     rows = session.execute(
         select(
             Question.id.label("key"), Question.place, Question.swapped, Question.reassigned,
-            Form.name.label("form"), Participant.name.label("participant"), Participant.status,
-            Pair.id.label("pair"), Pair.query_id, Pair.first_id, Pair.second_id,
+            Form.name.label("form"), Form.position, Form.participant_id,
+            Participant.name.label("participant"), Participant.status,
+            Pair.query_id, Pair.first_id, Pair.second_id,
             Check.kind.label("check"), Response.revision, Response.score_1, Response.score_2,
             Response.preferred, Response.irrelevant, Response.skipped, Response.submitted_at,
             Response.active_seconds,
@@ -242,18 +252,18 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
         .where(Form.study_id == study.id)
         .order_by(Response.id)
     )  # fmt: skip
+    images = images_of_sets(session, study)
     firsts: dict[int, tuple[datetime | None, float | None]] = {}
     answers: dict[int, AnswerRow] = {}
     for row in rows:
         times = firsts.setdefault(row.key, (row.submitted_at, row.active_seconds))
-        sets = (row.first_id, row.second_id)
+        sets = (images[row.first_id], images[row.second_id])
         answers[row.key] = AnswerRow(
             question_id=question_id(row.participant, row.form or "", row.place),
+            position=(row.participant_id, row.position, row.place),
             participant=row.participant,
             query=row.query_id,
-            unit=row.pair,
             sets=(sets[1], sets[0]) if row.swapped else sets,
-            swapped=row.swapped,
             scores=None if row.score_1 is None else (row.score_1, row.score_2),
             preferred=row.preferred,
             irrelevant=row.irrelevant,
@@ -265,3 +275,20 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
             counts=row.status != "excluded" and not row.reassigned,
         )
     return list(answers.values())
+
+
+def images_of_sets(session: Session, study: Study) -> dict[int, tuple[int, ...]]:
+    """The images of the study's retrieved sets, best first; all are database keys."""
+    firsts, seconds = (
+        select(column).where(Pair.study_id == study.id)
+        for column in (Pair.first_id, Pair.second_id)
+    )
+    images: dict[int, list[int]] = defaultdict(list)
+    rows = session.execute(
+        select(RetrievedImage.set_id, RetrievedImage.image_id)
+        .where(RetrievedImage.set_id.in_(union(firsts, seconds)))
+        .order_by(RetrievedImage.set_id, RetrievedImage.rank)
+    )
+    for set_id, image_id in rows:
+        images[set_id].append(image_id)
+    return {set_id: tuple(image_ids) for set_id, image_ids in images.items()}

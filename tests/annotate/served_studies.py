@@ -83,12 +83,16 @@ def make_study(
     *,
     queries: int = QUERIES,
     missing: frozenset[int] = frozenset(),
+    n_identical: int = 0,
     texts: Sequence[str] = TEXTS,
     presentation: Mapping[str, Any] | None = None,
     recruitment: Mapping[str, Any] | None = None,
     **design: Any,
 ) -> Database:
-    """Twelve queries, three systems, one open study, and image files but for some."""
+    """Twelve queries, three systems, one open study, and image files but for some.
+
+    For the first `n_identical` queries all systems return the same images.
+    """
     place.images.mkdir(parents=True)
     database = open_database(place.url)
     rng = Random(7)
@@ -120,8 +124,10 @@ def make_study(
             session.add(query)
             session.flush()
             query_ids.append(query.id)
+            image_ids: list[int] = []
             for system in systems:
-                image_ids = rng.sample([image.id for image in images[12:]], K)
+                if not image_ids or number >= n_identical:
+                    image_ids = rng.sample([image.id for image in images[12:]], K)
                 session.add(RankedList(system_id=system.id, query_id=query.id, image_ids=image_ids))
         session.flush()
         draw_study(

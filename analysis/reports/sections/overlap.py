@@ -61,4 +61,6 @@ def _alpha_table(ceiling: Ceiling) -> Table:
         )
         for name, agreement in agreements.items()
     )
-    return table("alpha", rows)
+    n = ceiling.n_identical
+    note = f"Preferences: without {n:,} question{'s' if n > 1 else ''} with two identical sets."
+    return table("alpha", rows, note=note if n else None)

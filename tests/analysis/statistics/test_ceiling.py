@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.reports.document import Table
+from hsfiq.analysis.reports.sections.overlap import ceiling_section
 from hsfiq.analysis.statistics.agreement import preference_ratings, score_ratings, set_units
 from hsfiq.analysis.statistics.ceiling import ceiling, others_mean
 from tests.analysis.studies import Question, bootstrap_of, few, make_release
@@ -94,6 +96,22 @@ def test_swapped_sides_are_the_same_pair() -> None:
     ratings = preference_ratings(release.preferences, set_units(release.sets))
     assert ratings["unit"].nunique() == 1
     assert ratings["value"].tolist() == [1, 1, 0]
+
+
+def test_identical_sets_are_left_out_of_the_preferences_and_counted() -> None:
+    study = [
+        Question(1, (5, 1), ("abc", "def"), participant="p1"),
+        Question(2, (5, 1), ("abc", "def"), participant="p2"),
+        Question(1, (3, 3), ("abc", "abc"), participant="p1"),
+        Question(2, (3, 3), ("abc", "abc"), participant="p2"),
+    ]
+    release = make_release(study)
+    release.sets["query_id"] = release.preferences["query_id"] = "q"
+    result = ceiling(release, {}, bootstrap_of(release, 5))
+    assert result.n_identical == 2
+    assert (result.preferences.n_units, result.preferences.n_ratings) == (1, 2)
+    notes = [block.note for block in ceiling_section(result).blocks if isinstance(block, Table)]
+    assert notes == [None, "Preferences: without 2 questions with two identical sets."]
 
 
 @pytest.mark.parametrize("study", [[], [Question(1)], [Question(1), Question(2)]])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 
-import krippendorff
-import pandas as pd
 import pytest
 
+from hsfiq.analysis.data.release import read_release
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.statistics.ceiling import ceiling
 from hsfiq.analysis.statistics.proportion import exact_proportion
 from hsfiq.annotate.owner import cards, figures, plots, tables
 from hsfiq.annotate.owner.fragments import line, seconds, since
@@ -28,7 +30,8 @@ from hsfiq.collect.progress import (
 )
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.releases.rows import read_questions
+from hsfiq.releases.export import export_releases
+from hsfiq.releases.filters import Filters
 from tests.annotate.owner.studies_in_progress import REASON, answer, newcomer, watched_study
 from tests.annotate.served_studies import Place, make_study
 
@@ -131,7 +134,7 @@ def test_times_beyond_the_last_bin_are_counted_in_it() -> None:
 
 def times_row(value: float) -> AnswerRow:
     return AnswerRow(
-        question_id="p.f.0", participant="p", query=1, unit=1, sets=(1, 2), swapped=False,
+        question_id="p.f.0", position=(1, 0, 0), participant="p", query=1, sets=((1,), (2,)),
         scores=(1, 1), preferred=1, irrelevant=False, skipped=None, revisions=1,
         submitted_at=None, active_seconds=value, check=None, counts=True,
     )  # fmt: skip
@@ -150,40 +153,37 @@ def test_checks(watched: Database) -> None:
     assert results == [("arithmetic", False), ("arithmetic", True), ("arithmetic", True)]
 
 
-def test_agreement_equals_that_of_the_release(place: Place) -> None:
-    """The expected agreement of two participants is computed from the release's rows."""
-    rng, database = Random(5), make_study(place, annotators_per_query=2, questions_per_form=6)
+def test_agreement_equals_that_of_the_release(place: Place, tmp_path: Path) -> None:
+    """Half of the queries have two identical sets; the second participant answers first."""
+    rng = Random(5)
+    database = make_study(place, n_identical=6, annotators_per_query=2, questions_per_form=6)
     with database.writing() as session:
         study = list_studies(session)[0]
-        for _ in range(2):
-            person = newcomer(session, NOW)
+        people = [newcomer(session, NOW) for _ in range(2)]
+        for person in reversed(people):
             for count in range(1, 13):
                 values = (rng.randint(1, 5), rng.randint(1, 5), rng.randint(1, 2))
                 answer(session, person, count, values, 9.0, NOW, [""])
         counting = tuple(answers_of(session, study))
-        rows = read_questions(session, study)
+        export_releases(session, study, ["hp"], Filters(), folder=tmp_path / "release")
     database.close()
+    release = read_release(tmp_path / "release")
+    expected = ceiling(release, {}, Bootstrap.of_release(release, n_resamples=10))
     agreements = figures.agreements_of(counting)
     assert agreements
-    preferences, scores = [], []
-    for row in rows:
-        rater, query = row.participant_id, row.query_id
-        assert row.preferred is not None
-        preferred = 3 - row.preferred if row.swapped else row.preferred
-        preferences.append((rater, row.pair_id, query, preferred))
-        for judged_set, score in zip(row.sets, (row.score_1, row.score_2), strict=True):
-            scores.append((rater, f"{query} {judged_set.system}", query, score))
-    columns = ["rater", "unit", "cluster", "value"]
-    for agreement, table, level in zip(
-        agreements, (scores, preferences), ("ordinal", "nominal"), strict=True
+    for own, released in (
+        (agreements.scores, expected.scores),
+        (agreements.preferences, expected.preferences),
     ):
-        frame = pd.DataFrame(table, columns=columns)
-        matrix = frame.pivot_table(index="rater", columns="unit", values="value").to_numpy(float)
-        expected = krippendorff.alpha(reliability_data=matrix, level_of_measurement=level)
-        assert agreement.alpha == pytest.approx(expected, abs=1e-9)
-        assert agreement.ci[0] < agreement.alpha < agreement.ci[1]
-        assert agreement.n_clusters == 12
-    assert [agreement.n_units for agreement in agreements] == [24, 12]
+        assert own.alpha == pytest.approx(released.alpha)
+        assert own.ci[0] < own.alpha < own.ci[1]
+        assert (own.n_units, own.n_ratings, own.n_clusters) == (
+            released.n_units, released.n_ratings, released.n_clusters,
+        )  # fmt: skip
+    assert (agreements.scores.n_units, agreements.preferences.n_units) == (18, 6)
+    assert agreements.n_identical == expected.n_identical == 12
+    note = "Preferences: without 12 answers about two identical sets"
+    assert note in cards.cards(list(counting), [], NOW)
     assert figures.agreements_of(counting) is agreements  # nothing new, nothing drawn again
 
 
@@ -191,7 +191,8 @@ def test_missing_overlap_is_reported(counting: tuple[AnswerRow, ...]) -> None:
     single_rater = tuple(answer for answer in counting if answer.participant == "p1")
     agreements = figures.agreements_of(single_rater)
     assert agreements
-    assert all(math.isnan(agreement.alpha) for agreement in agreements)
+    assert math.isnan(agreements.scores.alpha)
+    assert math.isnan(agreements.preferences.alpha)
     assert (
         "nothing has been judged by two people" in cards.agreement_card(single_rater).lines[0].note
     )
