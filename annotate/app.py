@@ -24,7 +24,15 @@ from hsfiq.annotate.gradio_page import (
 from hsfiq.annotate.handlers import Reassigned, Services
 from hsfiq.annotate.images import ImageSize, image_response
 from hsfiq.annotate.owner.layout import add_owner
-from hsfiq.annotate.payloads import CHECK, CONSENT, EMPTY, limited_body, read_payload, read_submit
+from hsfiq.annotate.payloads import (
+    CHECK,
+    CONSENT,
+    EMPTY,
+    OutdatedPage,
+    limited_body,
+    read_payload,
+    read_submit,
+)
 from hsfiq.annotate.security import STUDY, StudyMiddleware
 from hsfiq.annotate.texts import language_for, texts
 from hsfiq.collect.protocol import (
@@ -113,11 +121,15 @@ def server_settings(database: Database, host: str, port: int) -> uvicorn.Config:
     )
 
 
-def error_response(_request: Request, error: Exception) -> Response:
+def error_response(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, Refused) else 422
     reply: ErrorReply = {"error": str(error)}
     if isinstance(error, Reassigned):
         reply["handed_on"] = True
+    if isinstance(error, OutdatedPage):
+        # The first pages do not read `outdated`, but show the error.
+        outdated = texts(language_for(request.headers))["page"]["outdated"]
+        reply = {"error": f"{outdated} ({error})", "outdated": True}
     return JSONResponse(reply, status_code=status)
 
 

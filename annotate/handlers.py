@@ -8,19 +8,20 @@ can only show what is stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from hsfiq.annotate.cookies import Signer, read_assignment, required_participant, signer_of
 from hsfiq.annotate.images import ImageStore, WebCopies, cache_folder
 from hsfiq.annotate.views import ViewBuilder
-from hsfiq.answer_rules import SHORTEST_REASON, WHITE_SPACE, Answer, Times
+from hsfiq.answer_rules import SHORTEST_REASON, WHITE_SPACE, Answer, ImageStates, Times
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.protocol import (
     AnswerPayload,
     CheckPayload,
     CheckReply,
+    ImagesPayload,
     Opening,
     SkipPayload,
     SubmitPayload,
@@ -95,13 +96,14 @@ def submit(
         question = session.get_one(Question, assignment.key)
         if question.reassigned:
             raise Reassigned("this question has been reassigned to somebody else")
+        images = image_states(payload["images"], participant.study.k)
         answer: Answer | Skip
         if "skip" in payload:
-            if not services.views.lacks_images(session, question):
-                raise Refused("only a question with a missing image can be skipped")
-            answer = Skip(served_at=question.served_at, submitted_at=now)
+            answer = Skip(images, served_at=question.served_at, submitted_at=now)
         else:
-            answer = timed_answer(question, participant, payload["answer"], now)
+            answer = replace(
+                timed_answer(question, participant, payload["answer"], now), images=images
+            )
         response = responses.submit(
             session,
             participant,
@@ -113,6 +115,14 @@ def submit(
         revision = response.revision
         position = position_after(session, participant, question.id, now)
     return {"revision": revision, "view": view_of(services, participant, position)}
+
+
+def image_states(payload: ImagesPayload, k: int) -> ImageStates:
+    """The states of the images; `Refused` unless they are of two sets of k images."""
+    sets = [tuple(states) for states in payload["sets"]]
+    if [len(states) for states in sets] != [k, k]:
+        raise Refused(f"images: must be of two sets of {k} images")
+    return ImageStates(payload["reference"], (sets[0], sets[1]))
 
 
 def timed_answer(

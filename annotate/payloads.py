@@ -14,6 +14,7 @@ from hsfiq.collect.protocol import (
     CheckPayload,
     ConsentPayload,
     EmptyPayload,
+    ImagesPayload,
     SkipPayload,
     SubmitPayload,
 )
@@ -30,10 +31,15 @@ LONGEST_TEXT = 400
 
 SUBMIT_KEY = re.compile(r"[0-9A-Za-z_-]{16,64}")
 
+KEY_ERRORS = ("missing", "extra_forbidden")
+"""pydantic's types of errors for keys that are absent or unknown."""
+
 STRICT = ConfigDict(strict=True, extra="forbid", str_max_length=LONGEST_TEXT)
 
 with_config(STRICT | {"allow_inf_nan": False, "str_max_length": None})(AnswerPayload)
-for _payload in (EmptyPayload, ConsentPayload, SubmitPayload, SkipPayload, CheckPayload):
+for _payload in (
+    *(EmptyPayload, ConsentPayload, ImagesPayload, SubmitPayload, SkipPayload, CheckPayload),
+):
     with_config(STRICT)(_payload)
 
 EMPTY = TypeAdapter(EmptyPayload)
@@ -55,6 +61,10 @@ class WrongType(Refused):
 
 class Unreadable(Refused):
     status = 400
+
+
+class OutdatedPage(Refused):
+    """Keys are missing or unknown, as in what a page sends that an older server has served."""
 
 
 async def limited_body(request: Request) -> bytes:
@@ -100,7 +110,8 @@ def validated(adapter: TypeAdapter[T], values: dict[str, Any]) -> T:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         key = ".".join(map(str, first["loc"]))
-        raise Refused(f"{key[:100]}: {first['msg']}") from error
+        refusal = OutdatedPage if first["type"] in KEY_ERRORS else Refused
+        raise refusal(f"{key[:100]}: {first['msg']}") from error
 
 
 def read_object(body: bytes) -> dict[str, Any]:

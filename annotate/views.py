@@ -34,7 +34,7 @@ from hsfiq.collect.protocol import (
 )
 from hsfiq.collect.responses import latest_response
 from hsfiq.collect.stages import Position, asks_reason, completion_of, may_answer
-from hsfiq.collect.steps import Step, Steps, load_question, shown_images, shown_sets
+from hsfiq.collect.steps import Step, Steps, load_question, shown_images
 from hsfiq.db.tables import (
     Check,
     Form,
@@ -170,13 +170,6 @@ class ViewBuilder:
 
     def image_view(self, session: Session, image: Image) -> ImageView:
         return {"token": image.token, "missing": self.images.file_of(session, image) is None}
-
-    def lacks_images(self, session: Session, question: Question) -> bool:
-        """Whether an image of this question is missing, so that it may be skipped."""
-        images = [question.pair.query.triplet.reference] + [
-            retrieved.image for shown_set in shown_sets(question) for retrieved in shown_set.images
-        ]
-        return any(self.images.file_of(session, image) is None for image in images)
 
 
 def back_from(position: Position, participant: Participant) -> int | None:

@@ -170,8 +170,9 @@ class Annotator:
 
     def submission(self) -> SubmitPayload:
         """The payload of one press of Next, with a submit key of its own."""
+        view = cast("QuestionView", self.view)
         return {
-            "assignment": cast("QuestionView", self.view)["assignment"],
+            "assignment": view["assignment"],
             "submit_key": secrets.token_hex(16),
             "answer": {
                 "score_1": self.rng.randint(1, 5),
@@ -181,6 +182,10 @@ class Annotator:
                 "reason": None,
                 "active_seconds": 1.0,
                 "seconds_since_first_interaction": 0.5,
+            },
+            "images": {
+                "reference": "shown",
+                "sets": [["shown" for _ in shown] for shown in view["sets"]],
             },
         }
 

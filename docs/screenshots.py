@@ -208,6 +208,7 @@ def answer_all(page: Page, album: Album) -> None:
             page.locator('.page[data-view="question"]').wait_for()
             continue
         number += 1
+        page.locator(".next:not(.waiting)").wait_for()
         count = page.locator(".count").inner_text()
         press(page, "4", "Shift+Digit2", "q")
         if number == 1:

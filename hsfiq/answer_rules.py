@@ -1,9 +1,11 @@
-"""An answer and its rules: the range of scores, the length of a reason, contradiction."""
+"""An answer and its rules: scores, length of a reason, contradiction, states of the images."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal, get_args
 
 from hsfiq.errors import InvalidRecord
 
@@ -19,6 +21,72 @@ WHITE_SPACE = (
 
 `str.strip` without an argument removes a different set.
 """
+
+ImageState = Literal["missing", "unloaded", "loaded", "shown", "enlarged"]
+"""How an image stood when the answer was given; the last three each include the one before.
+
+- missing: its file is absent or cannot be decoded, so the page showed a placeholder
+- unloaded: the browser has not loaded it
+- loaded: the browser has loaded and decoded it, but its middle was never visible
+- shown: its middle was visible, in the viewport and covered by nothing
+- enlarged: it was shown in the viewer of enlarged images
+"""
+
+IMAGE_STATES: tuple[ImageState, ...] = get_args(ImageState)
+PAINTED: tuple[ImageState, ...] = ("shown", "enlarged")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageStates:
+    """The states of a question's images; those of the two sets in the order shown."""
+
+    reference: ImageState
+    sets: tuple[tuple[ImageState, ...], tuple[ImageState, ...]]
+
+    def __iter__(self) -> Iterator[ImageState]:
+        yield self.reference
+        yield from self.sets[0]
+        yield from self.sets[1]
+
+    @property
+    def n_painted(self) -> int:
+        return sum(state in PAINTED for state in self)
+
+    @property
+    def n_enlarged(self) -> int:
+        return sum(state == "enlarged" for state in self)
+
+    @property
+    def are_painted(self) -> bool:
+        """Whether every image was painted: shown or enlarged."""
+        return all(state in PAINTED for state in self)
+
+    def including(self, earlier: ImageStates) -> ImageStates:
+        """For each image the later of its two states."""
+        first, second = (
+            tuple(map(later_state, states, before))
+            for states, before in zip(self.sets, earlier.sets, strict=True)
+        )
+        return ImageStates(later_state(self.reference, earlier.reference), (first, second))
+
+    @property
+    def letters(self) -> str:
+        """The first letter of each state, as the database stores them: `s sssss ssesl`."""
+        return " ".join(
+            "".join(state[0] for state in states) for states in ((self.reference,), *self.sets)
+        )
+
+    @classmethod
+    def from_letters(cls, letters: str) -> ImageStates:
+        by_letter = {state[0]: state for state in IMAGE_STATES}
+        reference, first, second = (
+            tuple(by_letter[letter] for letter in group) for group in letters.split(" ")
+        )
+        return cls(reference[0], (first, second))
+
+
+def later_state(one: ImageState, other: ImageState) -> ImageState:
+    return max(one, other, key=IMAGE_STATES.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +106,8 @@ class Times:
 class Answer:
     """One participant's answer to one question: two Likert scores and a preferred set.
 
-    `preferred` is 1 or 2, or 0 for a tie if the study allows one.
+    `preferred` is 1 or 2, or 0 for a tie if the study allows one. `images` is None if the states of
+    the images are unknown.
     """
 
     score_1: int
@@ -47,6 +116,7 @@ class Answer:
     irrelevant: bool = False
     reason: str | None = None
     times: Times = field(default_factory=Times)
+    images: ImageStates | None = None
 
     def __post_init__(self) -> None:
         require_integer("score 1", self.score_1, LOWEST_SCORE, HIGHEST_SCORE)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from hsfiq.answer_rules import Answer
+from hsfiq.answer_rules import Answer, ImageState, ImageStates
 from hsfiq.collect import participants
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.responses import Skip, submit
@@ -43,6 +43,15 @@ SMALL = Design(k=2, questions_per_form=2, forms_per_participant=2, seed=1)
 
 GOOD = Answer(score_1=4, score_2=2, preferred=1)
 OTHER = Answer(score_1=1, score_2=5, preferred=2, irrelevant=True, reason="the second is red")
+
+
+def images_shown(k: int, reference: ImageState = "shown") -> ImageStates:
+    """The states of k images a set, all of which were seen; the reference may differ."""
+    return ImageStates(reference, (("shown",) * k, ("shown",) * k))
+
+
+SHOWN = images_shown(SMALL.k)
+SKIP = Skip(images_shown(SMALL.k, "missing"))
 
 
 def make_queries(

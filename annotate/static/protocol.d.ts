@@ -1,6 +1,8 @@
 // The JSON that the page and the server exchange: hsfiq/collect/protocol.py in TypeScript.
 // Do not edit. Written by `python -m tests.annotate.typescript`; a test compares the two.
 
+export type ImageState = "missing" | "unloaded" | "loaded" | "shown" | "enlarged";
+
 export interface EmptyPayload {
 }
 
@@ -18,16 +20,23 @@ export interface AnswerPayload {
   seconds_since_first_interaction: number | null;
 }
 
+export interface ImagesPayload {
+  reference: "missing" | "unloaded" | "loaded" | "shown" | "enlarged";
+  sets: ("missing" | "unloaded" | "loaded" | "shown" | "enlarged")[][];
+}
+
 export interface SubmitPayload {
   assignment: string;
   submit_key: string;
   answer: AnswerPayload;
+  images: ImagesPayload;
 }
 
 export interface SkipPayload {
   assignment: string;
   submit_key: string;
   skip: true;
+  images: ImagesPayload;
 }
 
 export interface CheckPayload {
@@ -188,4 +197,5 @@ export interface CheckReply {
 export interface ErrorReply {
   error: string;
   handed_on?: boolean;
+  outdated?: boolean;
 }

@@ -11,6 +11,8 @@ from typing import Any, Literal, NotRequired, final
 # pydantic reads typing.TypedDict only from Python 3.12 on.
 from typing_extensions import TypedDict
 
+from hsfiq.answer_rules import ImageState
+
 
 class EmptyPayload(TypedDict):
     """POST /practice: the practice question is finished."""
@@ -34,6 +36,13 @@ class AnswerPayload(TypedDict):
     seconds_since_first_interaction: float | None
 
 
+class ImagesPayload(TypedDict):
+    """The state of each image when Next or Skip was pressed, in the order of the view."""
+
+    reference: ImageState
+    sets: list[list[ImageState]]
+
+
 @final
 class SubmitPayload(TypedDict):
     """POST /submit: one press of Next. A repeated request carries the same `submit_key`."""
@@ -41,15 +50,17 @@ class SubmitPayload(TypedDict):
     assignment: str
     submit_key: str
     answer: AnswerPayload
+    images: ImagesPayload
 
 
 @final
 class SkipPayload(TypedDict):
-    """POST /submit: one press of Skip at a question with a missing image."""
+    """POST /submit: one press of Skip at a question with a missing or unloaded image."""
 
     assignment: str
     submit_key: str
     skip: Literal[True]
+    images: ImagesPayload
 
 
 class CheckPayload(TypedDict):
@@ -197,7 +208,12 @@ class CheckReply(TypedDict):
 
 
 class ErrorReply(TypedDict):
-    """A refused request; `handed_on`: the question has been reassigned to somebody else."""
+    """A refused request.
+
+    `handed_on`: the question has been reassigned to somebody else; `outdated`: the page was loaded
+    before the server was upgraded and must be reloaded.
+    """
 
     error: str
     handed_on: NotRequired[bool]
+    outdated: NotRequired[bool]

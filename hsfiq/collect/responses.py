@@ -12,7 +12,7 @@ from functools import cache
 from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
-from hsfiq.answer_rules import LONGEST_REASON, Answer
+from hsfiq.answer_rules import LONGEST_REASON, Answer, ImageStates
 from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.participants import lock_participant, require_active
 from hsfiq.collect.steps import require_reached
@@ -20,17 +20,25 @@ from hsfiq.db.tables import Participant, Question, Response, Study
 from hsfiq.errors import Conflict, Refused
 from hsfiq.text import is_storable_text
 
-MISSING_IMAGE = "missing-image"
 JUDGEMENT_COLUMNS = ("score_1", "score_2", "preferred", "irrelevant", "reason", "skipped")
-"""Columns that must be the same when a submit is repeated; times may differ."""
+"""Columns that must be the same when a submit is repeated; times and images may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A question left without scores because one of its images is missing."""
+    """A question left without scores because one of its images is missing or does not load."""
 
+    images: ImageStates
     served_at: datetime | None = None
     submitted_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if not {"missing", "unloaded"} & set(self.images):
+            raise Refused("only a question with an image that is not there can be skipped")
+
+    @property
+    def reason(self) -> str:
+        return "missing-image" if "missing" in self.images else "unloaded-image"
 
 
 def submit(
@@ -77,6 +85,7 @@ def submit(
     response.question_id = question_id
     response.revision = revision + 1
     response.submit_key = submit_key
+    response.images = images_seen(answer.images, latest)
     session.add(response)
     if response.submitted_at is not None:
         extend_lease(participant, response.submitted_at)
@@ -110,14 +119,30 @@ def require_storable(answer: Answer | Skip, study: Study) -> None:
         raise Refused("the reason has characters that cannot be stored")
 
 
+def images_seen(images: ImageStates | None, latest: Response | None) -> str | None:
+    """The states of the images, with what the participant saw for earlier revisions, as letters.
+
+    If that is unknown, so is whether an image that was not painted now had been painted then.
+    """
+    if images is None:
+        return None
+    if latest is None:
+        return images.letters
+    if latest.images is None:
+        return images.letters if images.are_painted else None
+    return images.including(ImageStates.from_letters(latest.images)).letters
+
+
 def response_of(answer: Answer | Skip) -> Response:
     """The row of an answer, not yet added to a session; its key and revision are not set."""
+    letters = answer.images.letters if answer.images else None
     if isinstance(answer, Skip):
         return Response(
             irrelevant=False,
-            skipped=MISSING_IMAGE,
+            skipped=answer.reason,
             served_at=answer.served_at,
             submitted_at=answer.submitted_at,
+            images=letters,
         )
     return Response(
         score_1=answer.score_1,
@@ -129,4 +154,5 @@ def response_of(answer: Answer | Skip) -> Response:
         first_interaction_at=answer.times.first_interaction_at,
         submitted_at=answer.times.submitted_at,
         active_seconds=answer.times.active_seconds,
+        images=letters,
     )

@@ -234,6 +234,8 @@ class Response(KeyedBase):
     """One revision of the answer to a question; a skipped question has a reason and no scores.
 
     `submit_key` identifies one press of Next in the browser: a repeated request is stored once.
+    `images` holds the letters of `hsfiq.answer_rules.ImageStates`, with what was seen for earlier
+    revisions; None if unknown.
     """
 
     __tablename__ = "responses"
@@ -266,6 +268,7 @@ class Response(KeyedBase):
     first_interaction_at: Mapped[datetime | None]
     submitted_at: Mapped[datetime | None]
     active_seconds: Mapped[float | None]
+    images: Mapped[str | None]
 
     question: Mapped[Question] = relationship()
 

@@ -7,8 +7,15 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hsfiq.answer_rules import Answer
-from hsfiq.collect.protocol import AnswerPayload, CheckView, QuestionView, View
+from hsfiq.answer_rules import Answer, ImageState
+from hsfiq.collect.protocol import (
+    AnswerPayload,
+    CheckView,
+    ImagesPayload,
+    ImageView,
+    QuestionView,
+    View,
+)
 from hsfiq.drawn import Garment, SimulatedAnnotator, generator
 from hsfiq.drawn.reading import read, set_utility_as_read
 from hsfiq.drawn.recognition import recognise
@@ -22,6 +29,8 @@ REASON = "said by a simulated annotator"
 
 RELOAD_STATUSES = (403, 409, 410)
 """The statuses at which the page reloads the current step."""
+
+NOT_FOUND = 404
 
 MAX_REFUSALS = 3
 """A participant gives up after more refused answers in a row."""
@@ -42,7 +51,7 @@ class Outcome:
         annotator: the true parameters.
         why: explains any other state than `finished`.
         answered: questions whose answers the server has acknowledged in this run.
-        skipped: questions skipped because an image was missing.
+        skipped: questions skipped because an image was missing or could not be fetched.
         refused: answers that the server refused; none of them is stored.
         checks: arithmetic checks passed.
     """
@@ -63,10 +72,9 @@ class RecognisedImages:
 
     _garments: dict[str, Garment] = field(default_factory=dict)
 
-    def garment(self, client: StudyClient, token: str) -> Garment:
+    def garment(self, token: str, content: bytes) -> Garment:
         """The garment in an image; `UnreadableInput` if it is not of the drawn catalogue."""
         if token not in self._garments:
-            content = client.get(f"/image/{token}/full")
             self._garments[token] = recognise(content, f"image {token}")
         return self._garments[token]
 
@@ -86,6 +94,7 @@ class SimulatedParticipant:
         self._images = images
         self._seed = seed
         self._ties_allowed = False
+        self._seen: dict[str, Garment] = {}
 
     def enter(self, destination: Destination, study: str) -> None:
         """Follow the personal link, or enrol unless a cookie shows that this is done."""
@@ -149,10 +158,18 @@ class SimulatedParticipant:
         begun = time.monotonic()
         rng = generator(self._seed, "answers", self._annotator.name, str(view["number"]))
         assignment, submit_key = view["assignment"], rng.randbytes(16).hex()
-        images = [view["reference"], *view["sets"][0], *view["sets"][1]]
-        if any(image["missing"] for image in images):
+        images: ImagesPayload = {
+            "reference": self._look(view["reference"]),
+            "sets": [[self._look(image) for image in shown] for shown in view["sets"]],
+        }
+        if {images["reference"], *images["sets"][0], *images["sets"][1]} != {"shown"}:
             reply = self.client.submit(
-                {"assignment": assignment, "submit_key": submit_key, "skip": True}
+                {
+                    "assignment": assignment,
+                    "submit_key": submit_key,
+                    "skip": True,
+                    "images": images,
+                }
             )
             self.outcome.skipped += 1
             return reply["view"]
@@ -168,18 +185,35 @@ class SimulatedParticipant:
         self.client.wait(begun + seconds - time.monotonic())
         payload = _payload(answer, begun, first_interaction, is_reason_asked=view["reason_asked"])
         reply = self.client.submit(
-            {"assignment": assignment, "submit_key": submit_key, "answer": payload}
+            {
+                "assignment": assignment,
+                "submit_key": submit_key,
+                "answer": payload,
+                "images": images,
+            }
         )
         self.outcome.answered += 1
         return reply["view"]
 
+    def _look(self, image: ImageView) -> ImageState:
+        """Fetch an image, once, and recognise the garment in it."""
+        token = image["token"]
+        if image["missing"]:
+            return "missing"
+        if token not in self._seen:
+            try:
+                content = self.client.get(f"/image/{token}/full")
+            except RefusedRequest as refusal:
+                if refusal.status != NOT_FOUND:
+                    raise
+                return "unloaded"
+            self._seen[token] = self._images.garment(token, content)
+        return "shown"
+
     def _utilities(self, view: QuestionView) -> tuple[float, float]:
-        reference = self._images.garment(self.client, view["reference"]["token"])
-        readings = read(view["text"], reference)
+        readings = read(view["text"], self._seen[view["reference"]["token"]])
         first, second = (
-            set_utility_as_read(
-                readings, [self._images.garment(self.client, image["token"]) for image in images]
-            )
+            set_utility_as_read(readings, [self._seen[image["token"]] for image in images])
             for images in view["sets"]
         )
         return first, second

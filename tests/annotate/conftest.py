@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from hsfiq.annotate.app import build_app
 from hsfiq.db.engine import Database, open_database
@@ -110,6 +110,8 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
     """A new participant's page; checks that no script fails and no other host is requested.
 
     It is at the first question, or at the participant's position after following their link.
+    `images` handles the requests for images: it may block, delay or replace them. With
+    `is_clock_stopped`, tests move the page's clock on.
     """
     errors: list[str] = []
     contexts = []
@@ -120,6 +122,8 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
         height: int = 720,
         *,
         is_ready: bool = True,
+        is_clock_stopped: bool = False,
+        images: Callable[[Route], None] | None = None,
         **options: Any,
     ) -> Page:
         viewport: ViewportSize = {"width": width, "height": height}
@@ -131,8 +135,14 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
             "request",
             lambda request: errors.extend(requests_to_other_hosts(server.url, request.url)),
         )
+        if is_clock_stopped:
+            page.clock.install()
+        if images is not None:
+            page.route("**/image/*", images)
         page.goto(f"{server.url}/start/{newcomer(server.place, is_ready=is_ready)}")
         page.locator('.page:not([data-step="loading"])').wait_for()
+        if images is None:
+            expect(page.locator(".next.waiting")).to_have_count(0)
         return page
 
     yield begin

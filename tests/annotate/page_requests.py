@@ -39,6 +39,28 @@ def answer_body(question: dict[str, Any], key: str = KEY, **changes: object) -> 
         "assignment": question["assignment"],
         "submit_key": key,
         "answer": answer | changes,
+        "images": images_body(question),
+    }
+
+
+def skip_body(question: dict[str, Any], key: str = KEY) -> dict[str, Any]:
+    return {
+        "assignment": question["assignment"],
+        "submit_key": key,
+        "skip": True,
+        "images": images_body(question),
+    }
+
+
+def images_body(question: dict[str, Any]) -> dict[str, Any]:
+    """What a page reports where every image that is there has been seen."""
+
+    def state(image: dict[str, Any]) -> str:
+        return "missing" if image["missing"] else "shown"
+
+    return {
+        "reference": state(question["reference"]),
+        "sets": [[state(image) for image in images] for images in question["sets"]],
     }
 
 

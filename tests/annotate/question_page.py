@@ -16,9 +16,10 @@ TEXT = texts("en")["page"]
 
 
 def expect_step(page: Page, step: str, count: str) -> None:
-    """Wait until the page shows this step and this count of questions."""
+    """Wait until the page shows this step and this count of questions, and all its images."""
     expect(page.locator(".page")).to_have_attribute("data-step", step)
     expect(page.locator(".count")).to_have_text(count)
+    expect(page.locator(".next.waiting")).to_have_count(0)
 
 
 def press(page: Page, *keys: str) -> None:

@@ -153,6 +153,7 @@ def test_a_complete_study_is_answered(address: str, study: Database) -> None:
         assert row.first_interaction_at is not None
         assert row.submitted_at is not None
         assert row.served_at <= row.first_interaction_at <= row.submitted_at
+        assert row.images == "s sssss sssss"
     with study.reading() as session:
         sums = session.scalars(select(CheckAnswer)).all()
         assert [check_answer.passed for check_answer in sums] == [
@@ -277,6 +278,39 @@ class Unsteady:
 
 async def discard(_message: object) -> None:
     """Lose an answer."""
+
+
+class LackingOneImage:
+    """Has lost the image that is first asked for."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.lost = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith("/image/"):
+            self.lost = self.lost or scope["path"]
+            if scope["path"] == self.lost:
+                await PlainTextResponse("lost", status_code=404)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+def test_a_question_with_an_image_that_cannot_be_fetched_is_skipped(
+    study: Database, place: Place
+) -> None:
+    server = ThreadServer(place)
+    server.server.config.app = LackingOneImage(server.server.config.app)  # type: ignore[arg-type]
+    server.start()
+    code, result, _ = simulate("--participants", PEOPLE, server.url)
+    server.stop()
+    assert code == 0
+    assert result["skipped"] >= 1
+    assert result["answered"] + result["skipped"] == EVERYTHING
+    for row in stored(study):
+        assert row.images
+        is_lacking = "u" in row.images
+        assert row.skipped == ("unloaded-image" if is_lacking else None)
 
 
 def test_requests_to_a_busy_server_are_repeated_and_nothing_is_stored_twice(

@@ -21,6 +21,8 @@ from tests.annotate.page_requests import (
     answer_until,
     check_body,
     expected_sum,
+    images_body,
+    skip_body,
     stored,
     view,
 )
@@ -172,6 +174,46 @@ def test_a_bad_body_is_refused(annotator: TestClient, database: Database) -> Non
     assert send(annotator, text, "application/json; charset=utf-8") == 200
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reference": "seen"},
+        {"reference": None},
+        {"sets": []},
+        {"sets": [["shown"] * 5]},
+        {"sets": [["shown"] * 5, ["shown"] * 4]},
+        {"sets": [["shown"] * 5] * 3},
+        {"sets": ["sssss", "sssss"]},
+        {"names": []},
+    ],
+    ids=str,
+)
+def test_bad_states_of_images_are_refused(
+    annotator: TestClient, database: Database, change: dict[str, Any]
+) -> None:
+    shown = view(annotator)
+    body = answer_body(shown) | {"images": images_body(shown) | change}
+    reply = annotator.post("/submit", json=body)
+    assert reply.status_code == 422
+    assert "images" in reply.json()["error"]
+    assert stored(database) == []
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"), [("en-GB,en", "Please reload it"), ("ko-KR,ko", "새로고침해 주세요")]
+)
+def test_an_outdated_page_is_told_to_reload(
+    annotator: TestClient, database: Database, language: str, sentence: str
+) -> None:
+    body = answer_body(view(annotator))
+    del body["images"]
+    reply = annotator.post("/submit", json=body, headers={"Accept-Language": language})
+    assert reply.status_code == 422
+    assert reply.json()["outdated"] is True
+    assert sentence in reply.json()["error"]
+    assert stored(database) == []
+
+
 def test_a_reason_of_10000_emoji_fits(annotator: TestClient, database: Database) -> None:
     reason = "\N{DRESS}" * 10_000
     body = json.dumps(answer_body(view(annotator), reason=reason), ensure_ascii=False)
@@ -249,10 +291,12 @@ def test_only_a_question_with_a_missing_image_can_be_skipped(place: Place) -> No
         current_view = view(enrol(client, database))
         assert current_view["reference"]["missing"] is True
         assert client.get(f"/image/{current_view['reference']['token']}").status_code == 404
-        body = {"assignment": current_view["assignment"], "submit_key": KEY, "skip": True}
-        assert client.post("/submit", json=body).json()["view"]["number"] == 2
+        reply = client.post("/submit", json=skip_body(current_view))
+        assert reply.json()["view"]["number"] == 2
         (row,) = stored(database)
         assert (row.skipped, row.score_1, row.preferred) == ("missing-image", None, None)
+        assert row.images
+        assert row.images.startswith("m ")
         assert view(client, 1)["earlier"]["score_1"] is None
     database.close()
 
@@ -260,7 +304,7 @@ def test_only_a_question_with_a_missing_image_can_be_skipped(place: Place) -> No
 def test_a_question_with_all_images_cannot_be_skipped(
     annotator: TestClient, database: Database
 ) -> None:
-    body = {"assignment": view(annotator)["assignment"], "submit_key": KEY, "skip": True}
+    body = skip_body(view(annotator))
     assert annotator.post("/submit", json=body).status_code == 422
     assert annotator.post("/submit", json=body | {"skip": False}).status_code == 422
     assert stored(database) == []

@@ -51,7 +51,9 @@ def expression(hint: Any) -> str:
     if origin in (UnionType, Union):
         return " | ".join(map(expression, arguments))
     if origin is list:
-        return f"{expression(arguments[0])}[]"
+        element = expression(arguments[0])
+        is_union = get_origin(arguments[0]) in (UnionType, Union, Literal)
+        return f"({element})[]" if is_union else f"{element}[]"
     if origin is dict:
         return "Record<string, any>"
     raise TypeError(f"no TypeScript for {hint}")

@@ -1,6 +1,7 @@
 // The answer being given: what is chosen, what is missing, and the time taken.
 import { find, findAll, root } from "./dom.js";
 import { readDraft, writeDraft } from "./draft.js";
+import { imageProgress, restoreSeen, seenImages } from "./images.js";
 import { clearNotice } from "./notice.js";
 import { isWaiting } from "./server.js";
 import { currentStudy, judgedView } from "./state.js";
@@ -52,6 +53,8 @@ export function startAnswer(view) {
     firstChoiceAt: draft.first ?? null,
     visibleSince: document.hidden ? null : Date.now(),
   };
+  restoreSeen(draft.images ?? []);
+  isMissingShown = false;
   for (const element of findAll(".unanswered")) element.classList.remove("unanswered");
   fillInputs();
 }
@@ -93,12 +96,15 @@ export function choose(field, value) {
   fillInputs();
 }
 
-function refreshButtons() {
+export function refreshButtons() {
   const { view } = currentAnswer();
   const isComplete = missingFields().length === 0;
+  const isWaitingForImages = waitsForImages();
   const isReasonWrong = isReasonTooShort() || isReasonTooLong();
   const isReasonGiven = reasonLength() > 0 && !isReasonWrong;
-  find(".next").setAttribute("aria-disabled", String(!isComplete));
+  find(".next").setAttribute("aria-disabled", String(!isComplete || isWaitingForImages));
+  find(".next").classList.toggle("waiting", isWaitingForImages);
+  find(".next-label").textContent = isWaitingForImages ? waitingLabel() : t("next");
   find(".reason-label").textContent = t(
     isReasonGiven ? "reason_given" : view.reason_asked ? "reason_required" : "reason",
   );
@@ -108,6 +114,17 @@ function refreshButtons() {
     isMissingShown = false;
     clearNotice();
   }
+}
+
+/** Whether the answer cannot be sent yet because of the images; one that is stored needs none. */
+export function waitsForImages() {
+  const { view } = currentAnswer();
+  return !imageProgress().areReady && !(view.earlier && !isChanged());
+}
+
+function waitingLabel() {
+  const progress = imageProgress();
+  return t(progress.failed ? "next_failed" : "next_waiting", progress);
 }
 
 /** @returns {Field[]} the fields without which the answer cannot be sent */
@@ -142,7 +159,8 @@ export function isChanged() {
 export function saveDraft() {
   if (!answer || !judgedView()) return;
   const { view, values, submitKey, firstChoiceAt } = answer;
-  writeDraft(view.assignment, { values, submitKey, active: activeSeconds(), first: firstChoiceAt });
+  const draft = { values, submitKey, active: activeSeconds(), first: firstChoiceAt, images: seenImages() };
+  writeDraft(view.assignment, draft);
 }
 
 /** Seconds on this question while the page was visible. */
@@ -155,7 +173,7 @@ function activeSeconds() {
 const secondsSince = (start) => Math.max(0, (Date.now() - start) / 1000);
 
 /** Count time only while the page is visible. */
-export function onVisibilityChange() {
+export function countTime() {
   if (!answer) return;
   answer.active = activeSeconds();
   answer.visibleSince = document.hidden ? null : Date.now();

@@ -1,13 +1,15 @@
 // The question page: `start` sets up the Gradio component.
-import { choose, onVisibilityChange, resetAnswer, saveDraft } from "./answer.js";
+import { choose, countTime, resetAnswer, saveDraft } from "./answer.js";
 import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
 import { find, findAll, focusPage, root, setRoot } from "./dom.js";
+import { markShown, onImagesChange } from "./images.js";
 import { isTextField, onKeyDown } from "./keyboard.js";
+import { showImageProgress } from "./question.js";
 import { onView } from "./server.js";
 import { finishPractice, sendConsent, sendSum } from "./stages.js";
 import { resetState } from "./state.js";
-import { back, goTo, skip } from "./submit.js";
-import { next, open, show } from "./views.js";
+import { back, goTo } from "./submit.js";
+import { next, open, show, skipQuestion } from "./views.js";
 import { pageZoom } from "./zoom.js";
 
 /** @typedef {import("../protocol").Opening | import("../protocol").FailedOpening | null} OpeningValue */
@@ -26,13 +28,17 @@ export function start(element, props, watch) {
   resetState();
   resetAnswer();
   onView(show);
+  onImagesChange(showImageProgress);
   listenToButtons();
   listenToDialogs();
   const { signal } = listeners;
   root.addEventListener("change", onChange, { signal });
   root.addEventListener("click", onClick, { signal });
   document.addEventListener("keydown", onKeyDown, { signal });
-  document.addEventListener("visibilitychange", onVisibilityChange, { signal });
+  document.addEventListener("visibilitychange", countTime, { signal });
+  document.addEventListener("visibilitychange", markShown, { signal });
+  document.addEventListener("scroll", markShown, { signal, capture: true, passive: true });
+  window.addEventListener("resize", markShown, { signal });
   window.addEventListener("pagehide", saveDraft, { signal });
   watch("value", () => open(props.value));
   open(props.value);
@@ -41,7 +47,7 @@ export function start(element, props, watch) {
 function listenToButtons() {
   onPress(".next", next);
   onPress(".back", back);
-  onPress(".skip", skip);
+  onPress(".skip", skipQuestion);
   onPress(".go-back", back);
   onPress(".try-again", () => goTo(null));
   onPress(".reason", toggleReason);
@@ -76,6 +82,7 @@ function listenToDialogs() {
     // This event follows shortly after the dialog has closed: the participant may already be typing.
     dialog.addEventListener("close", () => {
       if (!isTextField(document.activeElement)) focusPage();
+      markShown();
     });
   }
 }

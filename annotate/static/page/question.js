@@ -1,11 +1,12 @@
 // Showing a question: the reference, the user text, two sets and the controls to judge them.
-import { startAnswer } from "./answer.js";
-import { find, focusIfScrolling, make, makeButton } from "./dom.js";
+import { refreshButtons, startAnswer } from "./answer.js";
+import { find, focusIfScrolling, focusPage, make, makeButton } from "./dom.js";
+import { imageAddress, imageProgress, loadImage, retryImages, startImages } from "./images.js";
 import { announce, notify } from "./notice.js";
-import { currentStudy, setName } from "./state.js";
+import { currentStudy, judgedView, setName } from "./state.js";
 import { goTo } from "./submit.js";
 import { t, texts } from "./text.js";
-import { imageAddress, imageName, openZoom } from "./zoom.js";
+import { imageName, openZoom } from "./zoom.js";
 
 /** @typedef {import("../protocol").ImageView} ImageView */
 /** @typedef {import("../protocol").QuestionView} QuestionView */
@@ -16,20 +17,56 @@ const LONG_TEXT = 140;
 /** The next question's images, held so that the browser keeps them. @type {HTMLImageElement[]} */
 const prefetched = [];
 
+/** Whether the notice is about the loading of the images. */
+let isNoticeOfImages = false;
+
 /** @param {QuestionView} view */
 export function showQuestion(view) {
   const position = t("position", view);
   find(".count").textContent = t("count", view);
   showJudged(view, position);
-  if (view.earlier) {
+  announce(position);
+}
+
+/** @param {JudgedView} view */
+function showNotice(view) {
+  isNoticeOfImages = false;
+  if (view.step === "practice") {
+    notify(t("practice_hint"), { isInfo: true });
+  } else if (view.earlier) {
     const label = view.standing_at ? t("return_to", { number: view.standing_at }) : t("return_to_end");
     notify(t("revising", view), { label, action: () => goTo(null), isInfo: true });
   } else if (isImageMissing(view)) {
     notify(t("skippable"), { isInfo: true });
-  } else if (view.reason_asked) {
-    notify(t("reason_asked"), { isInfo: true });
+  } else {
+    notify(view.reason_asked ? t("reason_asked") : "", { isInfo: true });
   }
-  announce(position);
+}
+
+/** Follow the loading of the images: the buttons, and a notice if some do not load. */
+export function showImageProgress() {
+  const view = judgedView();
+  if (!view) return;
+  const { failed, isSlow } = imageProgress();
+  const isTrouble = failed > 0 || isSlow;
+  find(".skip").hidden = !isImageMissing(view) && !(isTrouble && !view.earlier);
+  refreshButtons();
+  if (isTrouble) explainImages();
+  else if (isNoticeOfImages) showNotice(view);
+}
+
+function retry() {
+  focusPage();
+  retryImages();
+}
+
+/** Say why Next waits, and what can be done about it. */
+export function explainImages() {
+  const progress = imageProgress();
+  isNoticeOfImages = true;
+  if (!progress.failed && !progress.isSlow) return notify(t("images_waiting", progress), { isInfo: true });
+  const text = t(progress.failed ? "images_failed" : "images_slow", progress);
+  notify(text, { label: t("retry_images"), action: retry });
 }
 
 /**
@@ -39,14 +76,16 @@ export function showQuestion(view) {
  */
 export function showJudged(view, position) {
   showPosition(position);
+  startImages(view);
   const userText = find(".user-text");
   userText.textContent = view.text;
   userText.classList.toggle("long", view.text.length > LONG_TEXT);
   userText.scrollTop = 0;
   find(".reference").replaceChildren(frame(view.reference, t("original"), 0, 0));
   view.sets.forEach((images, index) => fillSet(images, index + 1));
-  find(".skip").hidden = !isImageMissing(view);
   startAnswer(view);
+  showNotice(view);
+  showImageProgress();
   focusIfScrolling(userText);
   prefetch(view.next_images);
 }
@@ -92,17 +131,12 @@ function frame(image, name, side, index) {
   picture.alt = name;
   picture.decoding = "async";
   picture.draggable = false;
-  picture.addEventListener("load", () => box.classList.remove("failed"));
-  picture.addEventListener("error", () => {
-    box.classList.add("failed");
-    box.dataset.note = t("image_failed");
-  });
-  picture.src = imageAddress(image.token);
   box.append(picture);
   box.addEventListener("click", () => {
-    if (box.classList.contains("failed")) picture.src = imageAddress(image.token);
+    if (box.classList.contains("failed")) retryImages();
     else openZoom(side, index);
   });
+  loadImage(side, index, box, picture);
   return box;
 }
 

@@ -19,6 +19,7 @@ class Refusal extends Error {
     super(reply.error ?? String(status));
     this.status = status;
     this.isReassigned = reply.handed_on ?? false;
+    this.isPageOutdated = reply.outdated ?? false;
   }
 }
 
@@ -85,11 +86,7 @@ function setBusy(busy) {
 async function explain(error, retry) {
   const again = { label: t("retry"), action: retry };
   if (!(error instanceof Refusal)) return notify(t("offline"), again);
-  if (error.status === 401) return showNoAccess();
-  if (error.status >= 500) return notify(t("server_error"), again);
-  if (![403, 409, 410].includes(error.status)) {
-    return notify(t("refused", { reason: error.message }), again);
-  }
+  if (![403, 409, 410].includes(error.status)) return explainRefusal(error, again);
   // The page is out of date: load the current view; never write the answer to another question.
   try {
     showView(await ask("question"));
@@ -99,6 +96,17 @@ async function explain(error, retry) {
     if (second instanceof Refusal) notify(t("refused", { reason: second.message }));
     else notify(t("offline"), again);
   }
+}
+
+/**
+ * @param {Refusal} refusal
+ * @param {import("./notice.js").NoticeOptions} again
+ */
+function explainRefusal({ status, isPageOutdated, message }, again) {
+  if (status === 401) showNoAccess();
+  else if (status >= 500) notify(t("server_error"), again);
+  else if (isPageOutdated) notify(t("outdated"), { label: t("reload"), action: () => location.reload() });
+  else notify(t("refused", { reason: message }), again);
 }
 
 export function showNoAccess() {

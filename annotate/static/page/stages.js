@@ -3,7 +3,7 @@ import { currentAnswer } from "./answer.js";
 import { openGuidelinesOnce, textElements } from "./dialogs.js";
 import { find, make, makeButton } from "./dom.js";
 import { removeDraft } from "./draft.js";
-import { announce, notify } from "./notice.js";
+import { announce } from "./notice.js";
 import { showJudged, showPosition } from "./question.js";
 import { ask, showReply } from "./server.js";
 import { currentView, setName } from "./state.js";
@@ -27,7 +27,6 @@ export function sendConsent(agrees) {
 export function showPractice(view) {
   find(".count").textContent = t("practice");
   showJudged(view, t("practice_position"));
-  notify(t("practice_hint"), { isInfo: true });
   announce(t("practice_position"));
   openGuidelinesOnce();
 }

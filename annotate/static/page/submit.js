@@ -1,6 +1,7 @@
 // Sending answers and moving between questions.
 import { answerPayload, currentAnswer, saveDraft } from "./answer.js";
 import { removeDraft } from "./draft.js";
+import { imagesPayload } from "./images.js";
 import { ask, showReply } from "./server.js";
 import { currentView } from "./state.js";
 
@@ -10,13 +11,15 @@ import { currentView } from "./state.js";
 /** @param {() => void} retry */
 export function submitAnswer(retry) {
   const { view, submitKey } = currentAnswer();
-  send({ assignment: view.assignment, submit_key: submitKey, answer: answerPayload() }, retry);
+  const { assignment } = view;
+  send({ assignment, submit_key: submitKey, answer: answerPayload(), images: imagesPayload() }, retry);
 }
 
 export function skip() {
   const { view, submitKey } = currentAnswer();
   // A skip after a failed attempt to send an answer must not be taken for that attempt.
-  send({ assignment: view.assignment, submit_key: `${submitKey}-skip`, skip: true }, skip);
+  const { assignment } = view;
+  send({ assignment, submit_key: `${submitKey}-skip`, skip: true, images: imagesPayload() }, skip);
 }
 
 /**

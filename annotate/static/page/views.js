@@ -1,13 +1,21 @@
 // Opening the page and showing each view that the server sends.
-import { isChanged, isReasonTooLong, markMissing, missingFields } from "./answer.js";
+import { isChanged, isReasonTooLong, markMissing, missingFields, waitsForImages } from "./answer.js";
 import { closeReason, fillGuidelines, openReason } from "./dialogs.js";
 import { find, focusPage, root } from "./dom.js";
 import { clearNotice, notify } from "./notice.js";
-import { buildQuestion, showQuestion } from "./question.js";
+import { buildQuestion, explainImages, showQuestion } from "./question.js";
 import { isWaiting, showNoAccess } from "./server.js";
 import { currentStudy, isOpen, judgedView, setName, setStudy, setView } from "./state.js";
-import { showCheck, showConsent, showDone, showFarewell, showFeedback, showPractice } from "./stages.js";
-import { goTo, submitAnswer } from "./submit.js";
+import {
+  finishPractice,
+  showCheck,
+  showConsent,
+  showDone,
+  showFarewell,
+  showFeedback,
+  showPractice,
+} from "./stages.js";
+import { goTo, skip, submitAnswer } from "./submit.js";
 import { setTexts, t } from "./text.js";
 
 /** @typedef {import("../protocol").Opening} Opening */
@@ -70,15 +78,22 @@ function showStep(view) {
   }
 }
 
-/** Send the answer, or list what is missing. */
+/** Send the answer, or say what is missing. */
 export function next() {
   const view = judgedView();
   if (!view || isWaiting()) return;
   const missing = missingFields();
-  if (missing.length) showMissing(missing);
+  if (waitsForImages()) explainImages();
+  else if (missing.length) showMissing(missing);
   else if (view.step === "practice") showFeedback(view);
   else if (view.earlier && !isChanged()) goTo(following(view));
   else submitAnswer(next);
+}
+
+/** Go on without an answer; after the practice question, start the others. */
+export function skipQuestion() {
+  if (judgedView()?.step === "practice") finishPractice();
+  else skip();
 }
 
 /**

@@ -1,5 +1,6 @@
 // The viewer of enlarged images: one set beside the reference, or the reference alone.
 import { find, focusIfScrolling, make, makeButton } from "./dom.js";
+import { imageAddress, markEnlarged } from "./images.js";
 import { judgedView, setName } from "./state.js";
 import { t } from "./text.js";
 
@@ -7,9 +8,6 @@ const REFERENCE = 0;
 
 /** Which image is shown: set 1 or 2 (0: the reference) and the index in it. */
 const shown = { side: 1, index: 0 };
-
-/** @param {string} token */
-export const imageAddress = (token) => `../image/${token}`;
 
 /**
  * An image's name for screen readers.
@@ -36,7 +34,9 @@ export function openZoom(side, index) {
   Object.assign(shown, { side, index });
   const reference = find(".zoom-reference");
   reference.hidden = side === REFERENCE;
-  if (!view.reference.missing) showFull(find(".zoom-reference img", HTMLImageElement), view.reference.token);
+  if (side !== REFERENCE && !view.reference.missing) {
+    showFull(find(".zoom-reference img", HTMLImageElement), view.reference.token, REFERENCE, 0);
+  }
   fillStrip();
   pageZoom(0);
   const title = find(".zoom-title");
@@ -53,9 +53,12 @@ export function openZoom(side, index) {
  * Show the thumbnail at once, and the full image when it has loaded.
  * @param {HTMLImageElement} picture
  * @param {string} token
+ * @param {number} side
+ * @param {number} index
  */
-function showFull(picture, token) {
+function showFull(picture, token, side, index) {
   picture.dataset.token = token;
+  picture.onload = () => find(".zoom", HTMLDialogElement).open && markEnlarged(side, index);
   picture.src = imageAddress(token);
   const full = new Image();
   full.addEventListener("load", () => {
@@ -101,7 +104,7 @@ export function pageZoom(step) {
   const name = imageName(shown.index, images.length, shown.side);
   const picture = find(".zoom-image img", HTMLImageElement);
   picture.hidden = image.missing;
-  if (!image.missing) showFull(picture, image.token);
+  if (!image.missing) showFull(picture, image.token, shown.side, shown.index);
   picture.alt = name;
   find(".zoom-image figcaption").textContent = image.missing ? `${name}: ${t("image_missing")}` : name;
   [...find(".zoom-strip").children].forEach((thumb, index) =>

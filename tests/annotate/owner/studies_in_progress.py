@@ -17,7 +17,8 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant
 from hsfiq.owner_password import set_password
-from tests.annotate.served_studies import Place, make_study
+from tests.annotate.served_studies import K, Place, make_study
+from tests.studies import images_shown
 
 PASSWORD = "correct horse battery"
 REASON = "<script>alert(1)</script> ${1+1} {{constructor}} <b>\u202e\N{DRESS}"
@@ -105,7 +106,8 @@ def skip(session: Session, participant: Participant, now: datetime) -> None:
     current = steps_of(session, participant).current
     assert current
     assert current.check_id is None
-    submit(session, participant, current.question_id, Skip(now, now), 0)
+    skipped = Skip(images_shown(K, "missing"), now, now)
+    submit(session, participant, current.question_id, skipped, 0)
 
 
 def submit(

@@ -8,14 +8,13 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.collect.checks import CheckResult, check_results
-from hsfiq.collect.responses import Skip
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, CheckAnswer, Form, Study
 from hsfiq.errors import Forbidden, NotOpen, Refused
 from hsfiq.releases import Filters
 from hsfiq.study.config import Checks
 from tests.hsfiq.samples import on_sqlite, release_of, rows
-from tests.studies import GOOD, SMALL, Seat, draw, make_queries, set_status
+from tests.studies import GOOD, SKIP, SMALL, Seat, draw, make_queries, set_status
 
 
 def make_seat(database: Database, checks: Checks) -> Seat:
@@ -111,12 +110,12 @@ def test_unanswered_checks_have_no_result(database: Database) -> None:
     gold, repeat = (checks_of(database, seat, kind)[0] for kind in ("gold", "repeat"))
     skipped = {gold.question_id, repeat.repeats_id}
     for key in seat.question_ids[:4]:
-        seat.submit(key, Skip() if key in skipped else GOOD)
+        seat.submit(key, SKIP if key in skipped else GOOD)
     assert outcomes(database) == []
     assert gold.question_id is not None
     seat.submit(gold.question_id, replace(GOOD, preferred=int(gold.expected or 0)), revision=1)
     assert outcomes(database) == [("gold", True)]
-    seat.submit(gold.question_id, Skip(), revision=2)  # the latest counts
+    seat.submit(gold.question_id, SKIP, revision=2)  # the latest counts
     assert outcomes(database) == []
 
 

@@ -10,7 +10,6 @@ from sqlalchemy import select
 
 from hsfiq.answer_rules import Times
 from hsfiq.collect.leases import end_lease
-from hsfiq.collect.responses import Skip
 from hsfiq.collect.steps import load_question
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Form, Participant, Question
@@ -24,7 +23,18 @@ from tests.hsfiq.collect.study_participants import (
     one_form_each,
     serve,
 )
-from tests.studies import GOOD, NOW, OTHER, SMALL, Seat, draw, make_queries, responses, small_study
+from tests.studies import (
+    GOOD,
+    NOW,
+    OTHER,
+    SKIP,
+    SMALL,
+    Seat,
+    draw,
+    make_queries,
+    responses,
+    small_study,
+)
 
 
 def test_unanswered_questions_are_reassigned_and_answers_stay(database: Database) -> None:
@@ -82,7 +92,7 @@ def test_an_answer_and_a_sum_renew_the_lease(database: Database) -> None:
     assert check.check_id is not None
     seat.pass_check(check.check_id)  # at NOW: an earlier sign takes nothing back
     assert seat.participant().seen_at == LATER
-    seat.submit(seat.question_ids[2], Skip(submitted_at=LATER + timedelta(hours=1)))
+    seat.submit(seat.question_ids[2], replace(SKIP, submitted_at=LATER + timedelta(hours=1)))
     assert seat.participant().seen_at == LATER + timedelta(hours=1)
 
 

@@ -30,7 +30,7 @@ def test_no_personal_data_are_stored() -> None:
     assert columns[Response] == {
         "id", "question_id", "revision", "submit_key", "score_1", "score_2", "preferred",
         "irrelevant", "reason", "skipped", "served_at", "first_interaction_at", "submitted_at",
-        "active_seconds",
+        "active_seconds", "images",
     }  # fmt: skip
     assert set(CheckAnswer.__table__.columns.keys()) == {
         "id", "check_id", "given", "passed", "answered_at",

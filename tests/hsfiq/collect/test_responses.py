@@ -21,6 +21,8 @@ from tests.studies import (
     GOOD,
     NOW,
     OTHER,
+    SHOWN,
+    SKIP,
     Seat,
     draw,
     make_queries,
@@ -88,12 +90,61 @@ def test_a_reason_that_cannot_be_kept_is_refused(
 
 def test_a_skip_holds_no_scores_and_can_be_revised(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
-    seat.submit(question, Skip(served_at=NOW, submitted_at=NOW))
+    seat.submit(question, replace(SKIP, served_at=NOW, submitted_at=NOW))
     (row,) = responses(database, question)
     assert (row.score_1, row.score_2, row.preferred) == (None, None, None)
     assert (row.skipped, row.irrelevant) == ("missing-image", False)
     assert seat.standing().answered == 1
     assert seat.submit(question, GOOD, revision=1) == 2
+
+
+def test_a_skip_needs_an_image_that_is_not_there() -> None:
+    assert Skip(replace(SHOWN, reference="unloaded")).reason == "unloaded-image"
+    with pytest.raises(Refused, match="can be skipped"):
+        Skip(replace(SHOWN, reference="loaded"))
+
+
+# ------------------------------------------------------------------------------------------ images
+
+
+def stored_images(database: Database, question: int) -> list[str | None]:
+    return [row.images for row in responses(database, question)]
+
+
+def test_the_states_of_the_images_are_stored(database: Database, seat: Seat) -> None:
+    question, other = seat.question_ids[:2]
+    seat.submit(question, replace(GOOD, images=replace(SHOWN, reference="enlarged")))
+    seat.submit(other)
+    assert stored_images(database, question) == ["e ss ss"]
+    assert stored_images(database, other) == [None]
+
+
+def test_what_was_seen_for_an_earlier_revision_counts(database: Database, seat: Seat) -> None:
+    question = seat.question_ids[0]
+    unscrolled = replace(SHOWN, sets=(("shown", "shown"), ("loaded", "loaded")))
+    seat.submit(question, SKIP)
+    seat.submit(question, replace(GOOD, images=SHOWN), revision=1)
+    seat.submit(question, replace(OTHER, images=unscrolled), revision=2)
+    seat.submit(question, SKIP, revision=3)
+    assert stored_images(database, question) == ["m ss ss", *["s ss ss"] * 3]
+
+
+def test_after_an_unknown_revision_only_complete_states_are_known(
+    database: Database, seat: Seat
+) -> None:
+    question = seat.question_ids[0]
+    seat.submit(question, GOOD)
+    seat.submit(question, replace(OTHER, images=replace(SHOWN, reference="loaded")), revision=1)
+    seat.submit(question, replace(GOOD, images=SHOWN), revision=2)
+    assert stored_images(database, question) == [None, None, "s ss ss"]
+
+
+def test_a_repeated_submit_may_report_other_images(database: Database, seat: Seat) -> None:
+    question = seat.question_ids[0]
+    first = replace(GOOD, images=replace(SHOWN, reference="loaded"))
+    for answer in (first, replace(GOOD, images=SHOWN)):
+        assert seat.submit(question, answer, key="one-press") == 1
+    assert stored_images(database, question) == ["l ss ss"]
 
 
 def test_a_tie_is_refused_unless_the_study_allows_it(database: Database, seat: Seat) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, delete, inspect, select
+from sqlalchemy import Engine, delete, inspect, select, update
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import IntegrityError
 
@@ -26,7 +26,7 @@ from hsfiq.db.schema import (
     migrations_folder,
     upgrade,
 )
-from hsfiq.db.tables import Base, Question
+from hsfiq.db.tables import Base, Question, Response
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import Checks
 from tests.studies import Seat, draw, make_queries
@@ -42,9 +42,9 @@ def engine(empty_url: str) -> Iterator[Engine]:
     connected.dispose()
 
 
-def downgrade(engine: Engine) -> None:
+def downgrade(engine: Engine, revision: str = "base") -> None:
     with engine.execution_options(hsfiq_writes=True).begin() as connection:
-        command.downgrade(alembic_config(connection), "base")
+        command.downgrade(alembic_config(connection), revision)
 
 
 def schema(engine: Engine) -> dict[str, Any]:
@@ -240,6 +240,19 @@ def answered(database: Database) -> None:
     """Fill a database with a study, participants, answers and checks."""
     seat = Seat.taken(database, draw(database, make_queries(database), checks=Checks(repeated=1)))
     seat.answer_all()
+
+
+def test_answers_from_before_the_states_of_images_are_kept_and_unknown(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:
+        session.execute(update(Response).values(images="s ss ss"))
+    with_states = all_rows(database.engine)["responses"]
+    downgrade(database.engine, "0001")
+    upgrade(database.engine)
+    position = list(Response.__table__.columns.keys()).index("images")
+    assert all_rows(database.engine)["responses"] == [
+        (*row[:position], None, *row[position + 1 :]) for row in with_states
+    ]
 
 
 def test_a_revision_may_alter_tables_that_others_refer_to(

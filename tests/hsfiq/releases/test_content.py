@@ -32,7 +32,7 @@ from tests.hsfiq.samples import (
     release_of,
     rows,
 )
-from tests.studies import NOW, Seat, draw, make_queries, own_environment
+from tests.studies import NOW, Seat, draw, images_shown, make_queries, own_environment
 
 TABLES = ("queries", "sets", "preferences", "exclusions")
 FILES = {
@@ -69,7 +69,7 @@ def study(database: Database) -> Database:
     first_seat.submit(first[3], answer(3, 3, 2))
     second = second_seat.question_ids
     second_seat.submit(second[0], answer(5, 5, 0))
-    second_seat.submit(second[1], Skip())
+    second_seat.submit(second[1], Skip(images_shown(5, "missing")))
     check = second_seat.standing().current
     assert check is not None
     assert check.check_id is not None

@@ -1,0 +1,21 @@
+"""The states of a question's images when it was answered; null for answers given before."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "0002"
+down_revision: str | None = "0001"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("responses", schema=None) as batch_op:
+        batch_op.add_column(sa.Column("images", sa.Text(), nullable=True))
+
+
+def downgrade() -> None:
+    with op.batch_alter_table("responses", schema=None) as batch_op:
+        batch_op.drop_column("images")
