@@ -131,6 +131,8 @@ class Answer:
 def contradicts(preferred: int, score_1: int, score_2: int) -> bool:
     """Whether the preferred set (0 for a tie) has the strictly lower score.
 
+    `hsfiq.analysis.data.answers.contradicts` is the same for a release's columns.
+
     >>> contradicts(1, 2, 4), contradicts(2, 2, 4), contradicts(1, 3, 3), contradicts(0, 1, 5)
     (True, False, False, False)
     """

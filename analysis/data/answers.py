@@ -1,4 +1,8 @@
-"""Rules of single answers, each defined once: preference, contradiction, metric difference."""
+"""Rules of single answers, for the columns of a release: preference, contradiction, difference.
+
+Contradiction is also a rule of `hsfiq.answer_rules`, which this package cannot import; a test
+compares the two.
+"""
 
 from __future__ import annotations
 
