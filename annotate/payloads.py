@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeVar
 from fastapi import Request
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
+from hsfiq.answer_rules import LONGEST_REASON
 from hsfiq.collect.protocol import (
     AnswerPayload,
     CheckPayload,
@@ -23,8 +24,11 @@ from hsfiq.text import is_storable_text
 
 T = TypeVar("T")
 
-LARGEST_BODY = 64 * 1024
-"""Bytes of any request: more than an answer needs, too little to exhaust the memory."""
+ESCAPED_CHARACTER = 12
+"""Bytes of the longest JSON escape of a character, `\\ud83d\\udc57`."""
+
+LARGEST_BODY = ESCAPED_CHARACTER * LONGEST_REASON + 16 * 1024
+"""Bytes of any request: the longest reason, and more than the rest of an answer needs."""
 
 LONGEST_TEXT = 400
 """Characters of every text but the reason, whose length `hsfiq.answer_rules` limits."""

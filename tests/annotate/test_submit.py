@@ -13,6 +13,8 @@ from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.payloads import LARGEST_BODY
+from hsfiq.answer_rules import LONGEST_REASON
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Question
 from tests.annotate.page_requests import (
@@ -157,7 +159,7 @@ def test_a_bad_body_is_refused(annotator: TestClient, database: Database) -> Non
     text = json.dumps(good)
     assert send(annotator, text, "text/plain") == 415
     assert send(annotator, text, "application/x-www-form-urlencoded") == 415
-    assert send(annotator, json.dumps(good | {"submit_key": "x" * 70_000})) == 413
+    assert send(annotator, json.dumps(good | {"submit_key": "x" * LARGEST_BODY})) == 413
     assert send(annotator, text[:-1]) == 400
     assert send(annotator, "[" * 60_000) == 400
     assert send(annotator, text.replace("0.0", "NaN")) == 400
@@ -214,9 +216,12 @@ def test_an_outdated_page_is_told_to_reload(
     assert stored(database) == []
 
 
-def test_a_reason_of_10000_emoji_fits(annotator: TestClient, database: Database) -> None:
-    reason = "\N{DRESS}" * 10_000
-    body = json.dumps(answer_body(view(annotator), reason=reason), ensure_ascii=False)
+@pytest.mark.parametrize("is_escaped", [False, True])
+def test_the_longest_reason_fits_in_any_encoding(
+    annotator: TestClient, database: Database, *, is_escaped: bool
+) -> None:
+    reason = "\N{DRESS}" * LONGEST_REASON
+    body = json.dumps(answer_body(view(annotator), reason=reason), ensure_ascii=is_escaped)
     assert send(annotator, body.encode()) == 200
     assert stored(database)[0].reason == reason
 
