@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hsfiq.annotate.cookies import Signer
 from hsfiq.annotate.owner.identity import COOKIE, is_owner, set_owner_cookie
-from hsfiq.annotate.owner.login_throttle import LoginThrottle
+from hsfiq.annotate.owner.login_throttle import RETRY_AFTER, LoginThrottle
 from hsfiq.annotate.pages import render
 from hsfiq.annotate.security import (
     GRADIO_ASSETS,
@@ -65,8 +65,9 @@ def add_login(app: FastAPI, database: Database, signer: Signer) -> None:
     async def login(request: Request, body: Body) -> Response:
         delay = throttle.delay_for(client_address(request))
         if delay is None:
-            notice = "Too many failed logins. Wait a minute, then try again."
-            return HTMLResponse(login_page(request, notice=notice), 429, {"Retry-After": "60"})
+            notice = f"Too many failed logins. Wait {RETRY_AFTER} seconds, then try again."
+            headers = {"Retry-After": str(RETRY_AFTER)}
+            return HTMLResponse(login_page(request, notice=notice), 429, headers)
         await asyncio.sleep(delay)
         async with slots:
             return await run_in_threadpool(check_password, request, body)

@@ -8,11 +8,15 @@ import threading
 import time
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network, ip_address
+from math import ceil
 
 FIRST_DELAY, LONGEST_DELAY = 0.25, 5.0
 """Seconds before the second attempt, doubled for each after it, and the maximum."""
 
 LONGEST_QUEUE = 20.0
+RETRY_AFTER = ceil(LONGEST_QUEUE)
+"""Seconds after which all waiting attempts of a refused client have been made."""
+
 FORGET_AFTER = 600.0
 
 MAX_CLIENTS = 4096
@@ -26,19 +30,16 @@ class ClientQueue:
     An attempt counts as failed until its password has been checked, so simultaneous ones wait too.
     """
 
-    failures: int = 0
+    delay: float = 0.0
     last: float = 0.0
     free_at: float = 0.0
 
     def next_delay(self, now: float) -> float | None:
         """Seconds before this attempt, None if the queue is too long."""
-        delay = 0.0
-        if self.failures:
-            delay = min(FIRST_DELAY * 2 ** (self.failures - 1), LONGEST_DELAY)
-        starts = max(self.free_at, now) + delay
+        starts = max(self.free_at, now) + self.delay
         if starts - now > LONGEST_QUEUE:
             return None
-        self.failures = min(self.failures + 1, 10)
+        self.delay = min(2 * self.delay, LONGEST_DELAY) if self.delay else FIRST_DELAY
         self.last, self.free_at = now, starts
         return starts - now
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -201,6 +202,31 @@ def test_each_attempt_waits_longer_until_a_successful_login() -> None:
     assert throttle.delay_for(HOME) == 0
 
 
+@pytest.mark.parametrize("longest_delay", [1.0, 5.0, 1000.0])
+def test_delays_double_up_to_the_longest(
+    monkeypatch: pytest.MonkeyPatch, longest_delay: float
+) -> None:
+    monkeypatch.setattr(login_throttle, "LONGEST_DELAY", longest_delay)
+    monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", math.inf)
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    throttle = LoginThrottle()
+    waits = [throttle.delay_for(HOME) or 0.0 for _ in range(15)]
+    gaps = [later - earlier for earlier, later in pairwise(waits)]
+    doubled = [login_throttle.FIRST_DELAY * 2**n for n in range(14)]
+    assert gaps == pytest.approx([min(delay, longest_delay) for delay in doubled])
+
+
+def test_a_refused_client_can_try_again_after_the_wait_that_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    throttle, now = LoginThrottle(), 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    while throttle.delay_for(HOME) is not None:
+        pass
+    now += login_throttle.RETRY_AFTER
+    assert throttle.delay_for(HOME) == login_throttle.LONGEST_DELAY
+
+
 def test_old_failures_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     throttle, now = LoginThrottle(), time.monotonic()
     for address in (HOME, AWAY):
@@ -271,7 +297,8 @@ def test_too_many_attempts_are_refused_without_checking(
     monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", -1.0)
     answer = log_in(locked)
     assert answer.status_code == 429
-    assert answer.headers["retry-after"] == "60"
+    assert answer.headers["retry-after"] == str(login_throttle.RETRY_AFTER)
+    assert f"Wait {login_throttle.RETRY_AFTER} seconds" in answer.text
     assert COOKIE not in locked.cookies
 
 
