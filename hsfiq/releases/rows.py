@@ -33,7 +33,10 @@ from hsfiq.text import shown
 
 @dataclass(frozen=True, slots=True)
 class QueryRow:
-    """A row of `queries`, with the query's database key, by which the rows are sorted."""
+    """A row of `queries`, in the order of its columns, after the query's database key.
+
+    The rows are sorted by the key.
+    """
 
     key: int
     query_id: str
@@ -44,8 +47,8 @@ class QueryRow:
     reference_id: str
     target_id: str | None
     text: str
-    captions: list[str]
     text_shown: str
+    captions: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +247,8 @@ def read_queries(session: Session, study: Study) -> dict[int, QueryRow]:
             reference_id=reference_name,
             target_id=target_name,
             text=query.text,
-            captions=triplet.captions,
             text_shown=shown(query.text),
+            captions=triplet.captions,
         )
         for query, triplet, dataset, reference_name, target_name in rows
     }

@@ -22,6 +22,8 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.releases import Filters, Release
+from hsfiq.releases.content import make_tables
+from hsfiq.releases.schemas import SCHEMAS
 from hsfiq.study.config import Design
 from tests.hsfiq.samples import (
     HPFIQ,
@@ -203,6 +205,14 @@ def test_parquet_and_jsonl_hold_the_same_rows(study: Database) -> None:
 
 
 # -------------------------------------------------------------------------------------- the files
+
+
+@on_sqlite
+def test_rows_have_the_columns_of_their_schema_in_order(study: Database) -> None:
+    tables = make_tables(release_of(study, "hp").questions)
+    assert {name: {tuple(row) for row in rows} for name, rows in tables.items()} == {
+        name: {tuple(SCHEMAS[name].names)} for name in tables
+    }
 
 
 @on_sqlite
