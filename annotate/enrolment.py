@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,24 +14,30 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.cookies import participant_in, set_participant_cookie
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.pages import not_open_page, preview_page, unknown_link_page, welcome_page
+from hsfiq.annotate.pages import (
+    not_open_page,
+    other_platform_study_page,
+    preview_page,
+    unknown_link_page,
+    welcome_page,
+)
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect import participants
-from hsfiq.collect.studies import list_studies
+from hsfiq.collect.studies import OtherPlatformStudy, list_studies
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import NotOpen, Refused
-from hsfiq.study.config import config_of
+from hsfiq.study.config import PLATFORM_ID, config_of
 
 Platform = Literal["prolific", "mturk"]
-
-ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
-"""The form of the platforms' ids and of our tokens; nothing else is accepted."""
 
 IDS: dict[Platform, tuple[str, ...]] = {
     "prolific": ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"),
     "mturk": ("workerId", "assignmentId", "hitId"),
 }
-"""The ids in the platforms' links: the person, which is stored, and others, only validated."""
+"""The ids in the platforms' links: the person, which is stored, and others, which are validated.
+
+Of the others, only Prolific's STUDY_ID is stored: MTurk gives a task of many places several ids.
+"""
 
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 """What MTurk sends while a worker previews a task."""
@@ -44,11 +49,15 @@ class BrokenLink(Refused):
 
 @dataclass(frozen=True, slots=True)
 class PlatformLink:
-    """The content of a platform's link; `person` is None for a preview."""
+    """The content of a platform's link; `person` is None for a preview.
+
+    `study` is the name of our study, `platform_study` the platform's id of its own.
+    """
 
     platform: Platform
     person: str | None
     study: str | None
+    platform_study: str | None = None
 
 
 def read_platform_link(parameters: Mapping[str, str]) -> PlatformLink:
@@ -58,9 +67,11 @@ def read_platform_link(parameters: Mapping[str, str]) -> PlatformLink:
         return PlatformLink("mturk", None, study)
     for platform, names in IDS.items():
         if names[0] in parameters:
-            if not all(ID.fullmatch(parameters[name]) for name in names if name in parameters):
+            given = [parameters[name] for name in names if name in parameters]
+            if not all(map(PLATFORM_ID.fullmatch, given)):
                 raise BrokenLink("an id in the link is not valid")
-            return PlatformLink(platform, parameters[names[0]], study)
+            platform_study = parameters.get("STUDY_ID") if platform == "prolific" else None
+            return PlatformLink(platform, parameters[names[0]], study, platform_study)
     raise BrokenLink("the link names nobody")
 
 
@@ -68,7 +79,11 @@ def study_of(session: Session, link: PlatformLink) -> Study | None:
     """The study for a platform's link, None if there is none or several are possible.
 
     The study that the link names; otherwise the platform's only study, or the only one to which it
-    has sent this person before. Closed studies are considered only if none is open.
+    has sent this person before. Closed studies are considered only if none is open. A study that
+    is bound to a study of the platform is the only one for its link.
+
+    Raises:
+        OtherPlatformStudy: the studies possible are bound to other studies of the platform.
     """
     candidates = [
         study
@@ -78,10 +93,21 @@ def study_of(session: Session, link: PlatformLink) -> Study | None:
         and config_of(study).recruitment.mode == link.platform
         and link.study in (None, study.name)
     ]
+    if link.platform_study is not None and candidates:
+        candidates = bound_or_unbound(candidates, link.platform_study)
     candidates = [study for study in candidates if study.status == "open"] or candidates
     if len(candidates) > 1:
         candidates = [study for study in candidates if knows(session, study, link.person)]
     return candidates[0] if len(candidates) == 1 else None
+
+
+def bound_or_unbound(candidates: list[Study], platform_study: str) -> list[Study]:
+    """The study that is bound to this study of the platform; else those that are not bound yet."""
+    bound = [study for study in candidates if study.platform_study_id == platform_study]
+    possible = bound or [study for study in candidates if study.platform_study_id is None]
+    if not possible:
+        raise OtherPlatformStudy("the link is for another study of the platform")
+    return possible
 
 
 def knows(session: Session, study: Study, person: str | None) -> bool:
@@ -148,7 +174,7 @@ def add_personal_links(app: FastAPI, services: Services) -> None:
     @app.get("/start/{token}")
     def personal_link(request: Request, token: str) -> Response:
         with services.database.reading() as session:
-            known = participants.by_token(session, token) if ID.fullmatch(token) else None
+            known = participants.by_token(session, token) if PLATFORM_ID.fullmatch(token) else None
         if known is None:
             return unknown_link(request, 404)
         try:
@@ -162,6 +188,7 @@ def add_personal_links(app: FastAPI, services: Services) -> None:
 
 def add_platform_links(app: FastAPI, services: Services) -> None:
     """The link to which Prolific and MTurk add their ids."""
+    app.add_exception_handler(OtherPlatformStudy, other_study)
 
     @app.get("/start")
     def platform_link(request: Request) -> Response:
@@ -183,6 +210,7 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
                     now=datetime.now(UTC),
                     source=link.platform,
                     external_id=link.person,
+                    platform_study_id=link.platform_study,
                 )
         except NotOpen:
             return HTMLResponse(not_open_page(study), status_code=NotOpen.status)
@@ -196,6 +224,11 @@ def redirect_to_study(
     is_https = request.url.scheme == "https"
     set_participant_cookie(response, participant, services.signer, secure=is_https)
     return response
+
+
+def other_study(request: Request, _error: Exception) -> Response:
+    page = other_platform_study_page(language_for(request.headers))
+    return HTMLResponse(page, status_code=OtherPlatformStudy.status)
 
 
 def unknown_link(request: Request, status: int) -> Response:

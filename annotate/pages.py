@@ -95,6 +95,18 @@ def unknown_link_page(language: str) -> str:
     return message_page(text["welcome"], language, text["unknown_link_title"], text["unknown_link"])
 
 
+def other_platform_study_page(language: str) -> str:
+    """For somebody whose link belongs to another study of the recruitment platform."""
+    text = entry_texts(language)
+    return message_page(
+        text["welcome"],
+        language,
+        text["other_platform_study_title"],
+        text["other_platform_study"],
+        text["other_platform_study_help"],
+    )
+
+
 def unknown_browser_page(language: str) -> str:
     text = entry_texts(language)
     return message_page(

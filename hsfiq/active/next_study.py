@@ -67,7 +67,9 @@ def after(session: Session, old: Study, name: str | None) -> Wanted:
     config = config_of(old)
     queries = replace(config.queries, sample=0, systems=systems_of(session, old))
     study = replace(config.study, name=name or free_name(session, old.name))
-    return Wanted(replace(config, study=study, queries=queries), old.origin)
+    recruitment = replace(config.recruitment, platform_study_id="")
+    changed = replace(config, study=study, queries=queries, recruitment=recruitment)
+    return Wanted(changed, old.origin)
 
 
 def systems_of(session: Session, study: Study) -> tuple[str, ...]:

@@ -152,6 +152,35 @@ def invite(
     print_result(result, f"study {name}: {count:,} invitations in {out}", as_json=as_json)
 
 
+@app.command(epilog="Example: hsfiq study bind 64ab0c1d2e3f405162738495 --study autumn")
+def bind(
+    ctx: typer.Context,
+    platform_study_id: Annotated[
+        str, typer.Argument(metavar="STUDY_ID", help="The id of the study on Prolific.")
+    ],
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bind a study to a study on Prolific: links from any other one are turned away."""
+    from hsfiq.collect.studies import bind_platform_study, lock_study
+    from hsfiq.study.config import PLATFORM_ID, config_of
+
+    if not PLATFORM_ID.fullmatch(platform_study_id):
+        raise UnreadableInput("STUDY_ID", f"{platform_study_id!r} is not an id of Prolific")
+    with open_chosen(ctx, database, create=False).writing() as session:
+        row = lock_study(session, chosen_study(session, study).id)
+        if config_of(row).recruitment.mode != "prolific":
+            raise UnreadableInput(
+                "--study", f"study {row.name} does not recruit on Prolific", "name another study"
+            )
+        name, before = row.name, row.platform_study_id
+        bind_platform_study(session, row, platform_study_id)
+    result = {"study": name, "before": before, "platform_study_id": platform_study_id}
+    line = f"study {name}: bound to {platform_study_id} (before: {before or 'to none'})"
+    print_result(result, line, as_json=as_json)
+
+
 @app.command(epilog="Example: hsfiq study assign p7")
 def assign(
     ctx: typer.Context,

@@ -9,7 +9,7 @@ from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.collect.leases import DEPARTED_STATUSES, IS_ANSWERED, assign_forms, lease_expired
-from hsfiq.collect.studies import lock_study, require_open
+from hsfiq.collect.studies import lock_study, require_open, require_platform_study
 from hsfiq.db.engine import added
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import NotOpen, Refused
@@ -67,15 +67,20 @@ def enrol(
     now: datetime,
     source: str = "open",
     external_id: str | None = None,
+    platform_study_id: str | None = None,
 ) -> Participant:
     """Add a participant and assign their forms; return the existing one for a known external id.
 
-    `external_id` is the recruitment platform's id of the person.
+    `external_id` is the recruitment platform's id of the person, `platform_study_id` that of the
+    platform's study through which they came; the first one binds the study.
 
     Raises:
+        OtherPlatformStudy: the study is bound to another study of the platform.
         NotOpen: the study is not open, is full, or has no form left to assign.
     """
     study = lock_study(session, study_id)
+    if platform_study_id is not None:
+        require_platform_study(session, study, platform_study_id)
     if external_id is not None:
         known = session.scalars(
             select(Participant).where(
@@ -93,6 +98,7 @@ def enrol(
             name=f"p{next_number(session, study)}",
             source=source,
             external_id=external_id,
+            platform_study_id=platform_study_id,
             created_at=now,
         ),
     )
@@ -201,7 +207,7 @@ def forget(session: Session, participant: Participant) -> int:
     session.execute(delete(CheckAnswer).where(CheckAnswer.check_id.in_(own_checks)))
     session.execute(update(Question).where(Question.id.in_(own_questions)).values(served_at=None))
     participant.status = "returned"
-    participant.external_id = None
+    participant.external_id = participant.platform_study_id = None
     participant.token = secrets.token_urlsafe(24)
     participant.consented_at = participant.practised_at = None
     participant.created_at = participant.enrolled_at = participant.seen_at = None

@@ -35,10 +35,15 @@ from hsfiq.ids import question_id
 
 @dataclass(frozen=True, slots=True)
 class ParticipantRow:
-    """A participant's progress; `platform_id` is the recruitment platform's id of the person."""
+    """A participant's progress.
+
+    `platform_id` is the recruitment platform's id of the person, `platform_study_id` that of the
+    platform's study through which they came.
+    """
 
     participant: str
     platform_id: str | None
+    platform_study_id: str | None
     status: str
     source: str
     category: str | None
@@ -67,6 +72,7 @@ def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
         ParticipantRow(
             participant=person.name,
             platform_id=person.external_id,
+            platform_study_id=person.platform_study_id,
             status=person.status,
             source=person.source,
             category=person.category,
@@ -126,6 +132,7 @@ class StudyProgress:
     participants: int
     questions: int
     answered: int
+    platform_study_id: str | None
 
     def facts(self) -> dict[str, Any]:
         return asdict(self)
@@ -161,6 +168,7 @@ def progress_of(session: Session, study: Study) -> StudyProgress:
         ),
         questions=count(questions),
         answered=count(answered),
+        platform_study_id=study.platform_study_id,
     )
 
 

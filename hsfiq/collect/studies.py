@@ -11,6 +11,12 @@ from hsfiq.db.tables import Study
 from hsfiq.errors import NotOpen, Refused
 
 
+class OtherPlatformStudy(Refused):
+    """A participant came through a study of the platform that does not belong to this study."""
+
+    status = 409
+
+
 def list_studies(session: Session) -> Sequence[Study]:
     return session.scalars(select(Study).order_by(Study.id)).all()
 
@@ -23,6 +29,38 @@ def lock_study(session: Session, study_id: int) -> Study:
     """Lock and reload a study, so that concurrent enrolments cannot assign the same form."""
     locked = select(Study).where(Study.id == study_id).with_for_update()
     return session.scalars(locked.execution_options(populate_existing=True)).one()
+
+
+def bind_platform_study(session: Session, study: Study, platform_study_id: str) -> None:
+    """Bind a locked study to the platform's study, in place of the one that it was bound to.
+
+    Raises:
+        Refused: another study is bound to it.
+    """
+    bound = platform_study_owner(session, platform_study_id)
+    if bound is not None and bound.id != study.id:
+        raise Refused(f"study {bound.name} is already bound to {platform_study_id}")
+    study.platform_study_id = platform_study_id
+    session.flush()
+
+
+def require_platform_study(session: Session, study: Study, platform_study_id: str) -> None:
+    """Bind a locked study to the platform's study at the first arrival; later, compare them.
+
+    Raises:
+        OtherPlatformStudy: one of them is bound to another.
+    """
+    bound = platform_study_owner(session, platform_study_id)
+    if bound is None and study.platform_study_id is None:
+        bind_platform_study(session, study, platform_study_id)
+    elif bound is None or bound.id != study.id:
+        raise OtherPlatformStudy("the link is for another study of the platform")
+
+
+def platform_study_owner(session: Session, platform_study_id: str) -> Study | None:
+    """The study that is bound to a study of the platform."""
+    bound = select(Study).where(Study.platform_study_id == platform_study_id)
+    return session.scalars(bound).one_or_none()
 
 
 def require_open(study: Study) -> None:

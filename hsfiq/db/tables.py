@@ -56,7 +56,8 @@ class Study(KeyedBase):
 
     `design` is the config as `hsfiq.study.config` stores it; it is empty for imported studies.
     `image_path` is the pattern of image paths in the published layout; `source_sha256` identifies
-    the file of an imported study.
+    the file of an imported study. `platform_study_id` is Prolific's STUDY_ID, which the study is
+    bound to; None until the first participant arrives with one.
     """
 
     __tablename__ = "studies"
@@ -78,6 +79,7 @@ class Study(KeyedBase):
     design: Mapped[dict[str, Any]]
     image_path: Mapped[str]
     source_sha256: Mapped[str | None] = mapped_column(String(64))
+    platform_study_id: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
 
 
 class RetrievedSet(KeyedBase):
@@ -138,7 +140,8 @@ class Participant(KeyedBase):
     """An annotator, known only by a random token and the id of a recruitment platform.
 
     `name` is the pseudonym in releases. `seen_at` is the time of the last activity: the lease
-    on unanswered questions runs from it.
+    on unanswered questions runs from it. `external_id` is the platform's id of the person,
+    `platform_study_id` that of the platform's study through which they came, if it is known.
     """
 
     __tablename__ = "participants"
@@ -162,6 +165,7 @@ class Participant(KeyedBase):
     status: Mapped[str] = mapped_column(String(20), default="active")
     source: Mapped[str] = mapped_column(String(20), default="open")
     external_id: Mapped[str | None] = mapped_column(String(200))
+    platform_study_id: Mapped[str | None] = mapped_column(String(64))
     created_at: Mapped[datetime | None]
     consented_at: Mapped[datetime | None]
     practised_at: Mapped[datetime | None]

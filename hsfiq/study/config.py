@@ -16,6 +16,9 @@ from hsfiq.errors import UnreadableInput
 
 T = TypeVar("T")
 
+PLATFORM_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+"""The form of the platforms' ids; nothing else is accepted."""
+
 Mode = Literal["open", "invitation", "prolific", "mturk"]
 
 CHOSEN_BY = "chosen_by"
@@ -99,11 +102,13 @@ class Queries:
 class Recruitment:
     """`[recruitment]`: how participants enrol, and the completion code that they get.
 
-    `participants` limits the enrolments (0: as many as there are forms).
+    `participants` limits the enrolments (0: as many as there are forms). `platform_study_id` is the
+    STUDY_ID of the study on Prolific ("": that of the first participant who arrives).
     """
 
     mode: Mode = "open"
     participants: int = 0
+    platform_study_id: str = ""
     completion_code: str = ""
     completion_url: str = ""
 
@@ -118,9 +123,10 @@ class StudyConfig:
 
 
 def stored_config(config: StudyConfig) -> dict[str, object]:
-    """The config as JSON, without the guidelines and the consent text (own columns)."""
+    """The config as JSON, without what has its own column: two texts and the platform's study."""
     values = asdict(config)
     del values["study"]["guidelines"], values["study"]["consent"]
+    del values["recruitment"]["platform_study_id"]
     return values
 
 
@@ -129,6 +135,8 @@ def config_of(row: Study) -> StudyConfig:
     tables = get_type_hints(StudyConfig)
     stored: dict[str, Any] = {"study": {"name": row.name, "title": row.title}} | row.design
     stored["study"] = stored["study"] | {"guidelines": row.guidelines, "consent": row.consent}
+    bound = {"platform_study_id": row.platform_study_id or ""}
+    stored["recruitment"] = stored.get("recruitment", {}) | bound
     values: dict[str, Any] = {
         name: _from_json(table, stored[name]) for name, table in tables.items() if name in stored
     }

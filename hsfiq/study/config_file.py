@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
 from hsfiq.readers.files import read_text
-from hsfiq.study.config import StudyConfig, is_study_name
+from hsfiq.study.config import PLATFORM_ID, StudyConfig, is_study_name
 
 T = TypeVar("T")
 
@@ -158,6 +158,14 @@ class _Reader:
             self.wrong("recruitment.completion_url", f"{url!r} is not an http(s) address")
         if recruitment.mode in ("prolific", "mturk") and not (url or recruitment.completion_code):
             self.wrong("recruitment.completion_code", f"is missing; {recruitment.mode} needs it")
+
+        platform_study = recruitment.platform_study_id
+        if platform_study and recruitment.mode != "prolific":
+            self.wrong("recruitment.platform_study_id", 'needs mode = "prolific"')
+        elif platform_study and not PLATFORM_ID.fullmatch(platform_study):
+            self.wrong(
+                "recruitment.platform_study_id", f"{platform_study!r} is not an id of Prolific"
+            )
 
     def with_texts(self, config: StudyConfig) -> StudyConfig:
         study = replace(

@@ -67,6 +67,7 @@ def draw_study(
         status: of the new study.
     """
     require_new_name(session, config)
+    require_unbound_platform_study(session, config)
     design = config.design
     rng = Random(f"study:{design.seed}")  # noqa: S311 (a seeded draw, not a secret)
     if not query_ids:
@@ -85,6 +86,7 @@ def draw_study(
         design=stored_config(config) | ({CHOSEN_BY: dict(chosen_by)} if chosen_by else {}),
         image_path=PUBLISHED_IMAGE_PATH,
         source_sha256=None,
+        platform_study_id=config.recruitment.platform_study_id or None,
     )
     session.add(study)
     session.flush()
@@ -102,6 +104,15 @@ def require_new_name(session: Session, config: StudyConfig) -> None:
     if session.scalars(select(Study).where(Study.name == config.study.name)).first() is not None:
         raise ConfigError(
             "study.name", f"a study called {config.study.name!r} already exists", "choose another"
+        )
+
+
+def require_unbound_platform_study(session: Session, config: StudyConfig) -> None:
+    wanted = config.recruitment.platform_study_id
+    bound = select(Study.name).where(Study.platform_study_id == wanted)
+    if wanted and (name := session.scalars(bound).one_or_none()) is not None:
+        raise ConfigError(
+            "recruitment.platform_study_id", f"{wanted!r} already belongs to study {name}"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,9 @@ from hsfiq.annotate.texts import LANGUAGES, entry_texts, preferred_language, tex
 from hsfiq.collect import participants
 from hsfiq.collect.steps import steps_of
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Form, Participant, Question
+from hsfiq.db.tables import Form, Participant, Query, Question, Study
+from hsfiq.study.config import config_of
+from hsfiq.study.design import draw_study
 from tests.annotate.page_requests import KEY, answer_body, answer_until, check_body, stored, view
 from tests.annotate.served_studies import (
     TITLE,
@@ -181,6 +184,74 @@ def test_a_platform_link_opens_only_studies_of_that_platform(visit: Visit) -> No
     assert client.get("/start", params=PROLIFIC | {"study": "other"}).status_code == 404
     assert client.get("/start", params=PROLIFIC | {"study": "telltale-study"}).status_code == 303
     assert count(database) == 1
+
+
+def bound_to(database: Database) -> str | None:
+    with database.reading() as session:
+        return session.scalars(select(Study.platform_study_id)).one()
+
+
+def test_the_first_arrival_binds_the_study_to_the_platforms_study(visit: Visit) -> None:
+    client, database = visit(queries=24, recruitment={"mode": "prolific"})
+    without = {"PROLIFIC_PID": "earlier"}
+    assert client.get("/start", params=without).status_code == 303
+    assert bound_to(database) is None
+    client.cookies.clear()
+    assert client.get("/start", params=PROLIFIC).status_code == 303
+    assert bound_to(database) == PROLIFIC["STUDY_ID"]
+    client.cookies.clear()
+    for parameters in (PROLIFIC, PROLIFIC | {"PROLIFIC_PID": "another"}):
+        other_study = parameters | {"STUDY_ID": "64cd"}
+        for named in ({}, {"study": "telltale-study"}):
+            answer = client.get("/start", params=other_study | named)
+            assert answer.status_code == 409
+            assert entry_texts("en")["other_platform_study"] in answer.text
+            assert COOKIE not in client.cookies
+        korean = client.get("/start", params=other_study, headers={"Accept-Language": "ko"})
+        assert entry_texts("ko")["other_platform_study"] in korean.text
+    assert (count(database), bound_to(database)) == (2, PROLIFIC["STUDY_ID"])
+    assert client.get("/start", params=PROLIFIC | {"PROLIFIC_PID": "another"}).status_code == 303
+    assert client.get("/start", params=without).status_code == 303
+    with database.reading() as session:
+        stored_ids = session.scalars(
+            select(Participant.platform_study_id).order_by(Participant.id)
+        ).all()
+    assert stored_ids == [None, "64ab", "64ab"]
+
+
+def test_a_refused_arrival_binds_nothing(visit: Visit) -> None:
+    client, database = visit(recruitment={"mode": "prolific"})
+    set_status(database, "closed")
+    assert client.get("/start", params=PROLIFIC).status_code == 410
+    assert bound_to(database) is None
+
+
+def test_a_second_prolific_study_does_not_break_the_first_link(visit: Visit) -> None:
+    client, database = visit(recruitment={"mode": "prolific"})
+    assert client.get("/start", params=PROLIFIC).status_code == 303
+    with database.writing() as session:
+        first = session.scalars(select(Study)).one()
+        config = config_of(first)
+        second = replace(
+            config,
+            study=replace(config.study, name="second"),
+            recruitment=replace(config.recruitment, platform_study_id=""),
+        )
+        draw_study(session, second, session.scalars(select(Query.id)).all())
+    arrivals = [
+        ({"PROLIFIC_PID": "b", "STUDY_ID": "64ab"}, 303),
+        ({"PROLIFIC_PID": "c", "STUDY_ID": "64cd"}, 303),  # binds the second
+        ({"PROLIFIC_PID": "d", "STUDY_ID": "64cd"}, 303),
+        ({"PROLIFIC_PID": "e", "STUDY_ID": "64ef"}, 409),
+        ({"PROLIFIC_PID": "f", "STUDY_ID": "64cd", "study": first.name}, 409),
+    ]
+    for parameters, status in arrivals:
+        client.cookies.clear()
+        assert client.get("/start", params=parameters).status_code == status
+    statement = select(Participant.external_id, Study.name).join(Participant.study)
+    with database.reading() as session:
+        people = sorted(tuple(row) for row in session.execute(statement))
+    assert people == [(PERSON, first.name), ("b", first.name), ("c", "second"), ("d", "second")]
 
 
 @pytest.mark.parametrize("mode", ["prolific", "mturk", "invitation"])

@@ -234,7 +234,7 @@ def test_an_empty_study_says_so() -> None:
     written = cards.cards([], [], NOW)
     for words in ("No answer yet", "No times yet", "No score yet", "No preference yet"):
         assert words in written
-    progress = StudyProgress("empty", "Empty", "open", "collected", 0, 0, 0, 0, 0)
+    progress = StudyProgress("empty", "Empty", "open", "collected", 0, 0, 0, 0, 0, None)
     headline = Headline(progress, abandoned=0, late=(), skipped=())
     table = tables.participants_table([], headline, NOW)
     assert table.count("Nobody has enrolled yet") == 1

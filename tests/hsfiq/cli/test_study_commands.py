@@ -91,7 +91,7 @@ def test_a_study_as_json_and_as_a_draft(database: Database) -> None:
     assert created == {
         "study": "autumn", "title": "Which shop understood you?", "status": "draft",
         "origin": "collected", "forms": 4, "forms_taken": 0, "participants": 0, "questions": 8,
-        "answered": 0,
+        "answered": 0, "platform_study_id": None,
     }  # fmt: skip
     assert json.loads(output_of("study", "status", "--json")) == created
 
@@ -164,6 +164,36 @@ def test_an_imported_study_takes_no_answers(words: list[str]) -> None:
     line = complaint(hsfiq("study", *words))
     assert line == "study hpfiq holds imported answers and cannot take more"
     assert not Path("invitations.csv").exists()
+
+
+@on_sqlite
+def test_a_study_is_bound_to_a_study_on_prolific(database: Database) -> None:
+    recruitment = '[recruitment]\nmode = "prolific"\ncompletion_code = "C"\n'
+    Path("study.toml").write_text(CONFIG + recruitment + 'platform_study_id = "64ab"\n')
+    output_of("study", "create", "study.toml")
+    assert the_study(database).platform_study_id == "64ab"
+    Path("second.toml").write_text(Path("study.toml").read_text().replace("autumn", "winter"))
+    line = complaint(hsfiq("study", "create", "second.toml"))
+    assert line.startswith("second.toml: line 16: recruitment.platform_study_id: '64ab' already be")
+    Path("second.toml").write_text(CONFIG.replace("autumn", "winter") + recruitment)
+    output_of("study", "create", "second.toml")
+    line = complaint(hsfiq("study", "bind", "64ab", "--study", "winter"))
+    assert line == "study autumn is already bound to 64ab"
+    bound = json.loads(output_of("study", "bind", "64cd", "--study", "autumn", "--json"))
+    assert bound == {"study": "autumn", "before": "64ab", "platform_study_id": "64cd"}
+    output_of("study", "bind", "64ab", "--study", "winter")
+    status = json.loads(output_of("study", "status", "--study", "winter", "--json"))
+    assert status["platform_study_id"] == "64ab"
+    assert "not an id" in complaint(hsfiq("study", "bind", "6 4", "--study", "winter"))
+
+
+@on_sqlite
+def test_only_a_study_on_prolific_is_bound() -> None:
+    Path("study.toml").write_text(CONFIG + '[recruitment]\nplatform_study_id = "64ab"\n')
+    assert 'needs mode = "prolific"' in complaint(hsfiq("study", "create", "study.toml"))
+    Path("study.toml").write_text(CONFIG)
+    output_of("study", "create", "study.toml")
+    assert "does not recruit on Prolific" in complaint(hsfiq("study", "bind", "64ab"))
 
 
 # ----------------------------------------------------------------------------------- invitations

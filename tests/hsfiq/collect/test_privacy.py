@@ -25,7 +25,7 @@ def test_no_personal_data_are_stored() -> None:
     columns = {table: set(table.__table__.columns.keys()) for table in (Participant, Response)}
     assert columns[Participant] == {
         "id", "study_id", "name", "token", "category", "status", "source", "external_id",
-        "created_at", "consented_at", "practised_at", "enrolled_at", "seen_at",
+        "platform_study_id", "created_at", "consented_at", "practised_at", "enrolled_at", "seen_at",
     }  # fmt: skip
     assert columns[Response] == {
         "id", "question_id", "revision", "submit_key", "score_1", "score_2", "preferred",
@@ -38,7 +38,13 @@ def test_no_personal_data_are_stored() -> None:
 
 
 def test_a_release_contains_neither_token_nor_platform_id(database: Database) -> None:
-    key = enrolled(database, one_form_each(database), source="prolific", external_id="5f1e-id")
+    key = enrolled(
+        database,
+        one_form_each(database),
+        source="prolific",
+        external_id="5f1e-id",
+        platform_study_id="64ab-study",
+    )
     assert key is not None
     Seat(database, key).submit(Seat(database, key).question_ids[0], Answer(4, 2, 1))
     token = Seat(database, key).participant().token
@@ -46,11 +52,12 @@ def test_a_release_contains_neither_token_nor_platform_id(database: Database) ->
         for data in release_of(database, kind, Filters(invalid=True)).files.values():  # type: ignore[arg-type]
             assert token.encode() not in data
             assert b"5f1e-id" not in data
+            assert b"64ab-study" not in data
 
 
 def test_nothing_remains_of_a_forgotten_participant(database: Database) -> None:
     study = one_form_each(database)
-    key = enrolled(database, study, source="prolific", external_id="5f1e")
+    key = enrolled(database, study, source="prolific", external_id="5f1e", platform_study_id="64ab")
     assert key is not None
     seat = Seat(database, key)
     token = seat.participant().token

@@ -74,6 +74,7 @@ sample = 400
 mode = "prolific"
 participants = 61
 completion_code = "C0DE"
+platform_study_id = "64ab0c1d"
 completion_url = "https://app.prolific.com/submissions/complete?cc=C0DE"
 """
 
