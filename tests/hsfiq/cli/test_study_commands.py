@@ -174,7 +174,7 @@ def test_a_study_is_bound_to_a_study_on_prolific(database: Database) -> None:
     assert the_study(database).platform_study_id == "64ab"
     Path("second.toml").write_text(Path("study.toml").read_text().replace("autumn", "winter"))
     line = complaint(hsfiq("study", "create", "second.toml"))
-    assert line.startswith("second.toml: line 16: recruitment.platform_study_id: '64ab' already be")
+    assert line.startswith("second.toml: line 15: recruitment.platform_study_id: '64ab' already be")
     Path("second.toml").write_text(CONFIG.replace("autumn", "winter") + recruitment)
     output_of("study", "create", "second.toml")
     line = complaint(hsfiq("study", "bind", "64ab", "--study", "winter"))
