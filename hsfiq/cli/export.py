@@ -66,6 +66,13 @@ def export(
             help="Drop forms in which an attention check failed (a wrong sum counts).",
         ),
     ] = False,
+    drop_unseen: Annotated[
+        bool,
+        typer.Option(
+            "--drop-unseen",
+            help="Drop questions answered without every image painted (unknown ones stay).",
+        ),
+    ] = False,
     min_seconds: Annotated[
         float | None,
         typer.Option(metavar="N", help="Drop questions answered in less active time.", min=0),
@@ -108,7 +115,10 @@ def export(
     if min_seconds is not None and not math.isfinite(min_seconds):
         raise UnreadableInput("--min-seconds", f"{min_seconds} is not a number of seconds")
     filters = Filters(
-        invalid=filter_invalid, failed_checks=drop_failed_checks, min_seconds=min_seconds
+        invalid=filter_invalid,
+        failed_checks=drop_failed_checks,
+        unseen=drop_unseen,
+        min_seconds=min_seconds,
     )
     options = chosen_split(split, split_seed, test_share)
     with open_chosen(ctx, database, create=False).reading() as session:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hsfiq.releases.schemas import DESCRIPTIONS
+from hsfiq.releases.schemas import COLUMN_DESCRIPTIONS, DESCRIPTIONS
 from hsfiq.study.config import CHOSEN_BY
 
 SPLIT_RULES = {
@@ -36,6 +36,7 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str:
     tables = "\n".join(
         f"### {table}\n\n{DESCRIPTIONS[table][0].upper()}{DESCRIPTIONS[table][1:]}.\n\n"
         f"Columns: {', '.join(f'`{column.name}`' for column in schema)}.\n"
+        f"{column_list(table)}"
         for table, schema in schemas.items()
     )
     simulated = (
@@ -58,6 +59,15 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str:
         f"Made by {manifest['tool']['name']} {manifest['tool']['version']}; "
         "`manifest.json` holds the digest of every file.\n"
     )
+
+
+def column_list(table: str) -> str:
+    """Describe the columns whose names do not say all."""
+    lines = "".join(
+        f"- `{name}`: {description}\n"
+        for name, description in COLUMN_DESCRIPTIONS.get(table, {}).items()
+    )
+    return f"\n{lines}" if lines else ""
 
 
 def choice_section(chosen_by: Mapping[str, Any]) -> str:

@@ -156,6 +156,7 @@ def set_rows(question: QuestionRow) -> Iterable[dict[str, Any]]:
             "system": question.sets[side - 1].system,
             "image_ids": question.sets[side - 1].image_ids,
             "shown_order": question.orders[side - 1],
+            "image_states": question.image_states(side),
             "score": score,
         }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hsfiq.releases.schemas import DESCRIPTIONS
+from hsfiq.releases.schemas import COLUMN_DESCRIPTIONS, DESCRIPTIONS
 
 DATA_TYPES = {
     pa.string(): "sc:Text",
@@ -97,10 +97,12 @@ def croissant(
 
 
 def describe_column(table: str, column: pa.Field[Any]) -> dict[str, Any]:
+    description = COLUMN_DESCRIPTIONS.get(table, {}).get(column.name)
     return {
         "@type": "cr:Field",
         "@id": f"{table}/{column.name}",
         "name": column.name,
+        **({"description": description} if description else {}),
         "dataType": DATA_TYPES[column.type],
         "source": {
             "fileObject": {"@id": f"{table}.parquet"},

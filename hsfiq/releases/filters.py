@@ -29,11 +29,13 @@ class Filters:
     Attributes:
         invalid: drop questions flagged irrelevant and, for `hp`, contradicting ones.
         failed_checks: drop forms in which an attention check failed.
+        unseen: drop questions answered without every image painted.
         min_seconds: drop questions answered in less active time.
     """
 
     invalid: bool = False
     failed_checks: bool = False
+    unseen: bool = False
     min_seconds: float | None = None
 
 
@@ -106,6 +108,8 @@ def rules(kind: Kind, filters: Filters) -> Iterator[tuple[str, Rule]]:
         yield "contradicts", contradicts
     if filters.failed_checks:
         yield "failed-checks", failed_checks
+    if filters.unseen:
+        yield "unseen", unseen
     if filters.min_seconds is not None:
         yield "min-seconds", faster_than(filters.min_seconds)
 
@@ -151,6 +155,14 @@ def contradicts(question: QuestionRow) -> str | None:
 def failed_checks(question: QuestionRow) -> str | None:
     """A check of its form failed: a wrong sum, a missed gold pair, a contradicted repeat."""
     return f"{question.failed_checks} failed" if question.failed_checks else None
+
+
+def unseen(question: QuestionRow) -> str | None:
+    """Answered without every image painted; answers whose images are unknown are kept."""
+    images = question.images
+    if images is None or images.are_painted:
+        return None
+    return f"{images.n_painted} of {len(list(images))} images painted"
 
 
 def faster_than(seconds: float) -> Rule:

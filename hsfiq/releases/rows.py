@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import cast
 
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, aliased
 
+from hsfiq.answer_rules import ImageState, ImageStates
 from hsfiq.collect.checks import check_results
 from hsfiq.db.tables import (
     Check,
@@ -75,6 +77,7 @@ class QuestionRow:
         revision: of the answer; 0 without any response.
         active_seconds: of all revisions together.
         failed_checks: how many checks of its form were failed; None if none was answered.
+        images: the states of its images; None if unknown.
     """
 
     question_id: str
@@ -103,6 +106,28 @@ class QuestionRow:
     submitted_at: datetime | None
     active_seconds: float | None
     failed_checks: int | None
+    images: ImageStates | None
+
+    @property
+    def images_painted(self) -> bool | None:
+        return self.images.are_painted if self.images else None
+
+    @property
+    def images_enlarged(self) -> int | None:
+        return self.images.n_enlarged if self.images else None
+
+    @property
+    def reference_state(self) -> ImageState | None:
+        return self.images.reference if self.images else None
+
+    def image_states(self, side: int) -> list[ImageState] | None:
+        """The states of the images of set 1 or 2, best first."""
+        if self.images is None:
+            return None
+        states, order = self.images.sets[side - 1], self.orders[side - 1]
+        if order is None:
+            return list(states)
+        return [states[order.index(rank)] for rank in range(len(states))]
 
     @property
     def query_id(self) -> str:
@@ -203,9 +228,16 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
                 first_interaction_at=answer.first_interaction_at,
                 submitted_at=answer.submitted_at,
                 active_seconds=active_seconds,
+                images=None if answer.images is None else image_states(answer.images),
             )
         )
     return questions
+
+
+@lru_cache(maxsize=1024)
+def image_states(letters: str) -> ImageStates:
+    """The states behind the letters; most answers have the same."""
+    return ImageStates.from_letters(letters)
 
 
 def read_forms(session: Session, study: Study) -> list[FormRow]:

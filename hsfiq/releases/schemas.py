@@ -32,6 +32,9 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
         "submitted_at": TIME,
         "active_seconds": pa.float64(),
         "failed_checks": pa.int32(),
+        "images_painted": pa.bool_(),
+        "images_enlarged": pa.int32(),
+        "reference_state": TEXT,
     },
     "sets": {
         "set_id": TEXT,
@@ -42,6 +45,7 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
         "system": TEXT,
         "image_ids": TEXTS,
         "shown_order": pa.list_(pa.int32()),
+        "image_states": TEXTS,
         "score": pa.int8(),
     },
     "queries": {
@@ -69,10 +73,31 @@ SCHEMAS = {table: pa.schema(columns) for table, columns in COLUMNS.items()}
 """In the order of the dataset card and of the Croissant metadata."""
 
 DESCRIPTIONS = {
-    "preferences": "one row a question: both scores, the preferred set (0 = tie), flags and times "
-    "(active_seconds: of all revisions together; failed_checks: of the question's form)",
+    "preferences": "one row a question: both scores, the preferred set (0 = tie), flags and times",
     "sets": "one row a retrieved set as judged: its images, best first, and its score from 1 to 5",
     "queries": "one row a query: reference, target and text",
     "exclusions": "one row a dropped question, with the rule and the value that dropped it",
     "splits": "one row a question: its part, train, test or unused (in neither)",
 }
+
+_STATES = (
+    "missing (no file), unloaded, loaded (but never in view), shown (its middle was in view) or "
+    "enlarged; null if unknown"
+)
+COLUMN_DESCRIPTIONS = {
+    "preferences": {
+        "active_seconds": "of all revisions together",
+        "failed_checks": "of the question's form",
+        "images_painted": "whether every image was shown or enlarged before the answer; null if "
+        "unknown",
+        "images_enlarged": "how many images were enlarged before the answer, the reference "
+        "included; null if unknown",
+        "reference_state": f"how the reference image stood when the answer was given: {_STATES}",
+    },
+    "sets": {
+        "shown_order": "the places of the images in image_ids, in the order in which they were "
+        "shown; null if shown best first",
+        "image_states": "how each image of image_ids stood when the answer was given: " + _STATES,
+    },
+}
+"""Of the columns whose names do not say all, by table."""

@@ -233,7 +233,12 @@ def test_the_manifest(study: Database) -> None:
     manifest = json.loads(release_of(study, "hp", Filters(invalid=True)).files["manifest.json"])
     facts = ("name", "version", "kind", "study", "simulated", "schema_revision")
     assert [manifest[key] for key in facts] == ["small-hp", "1.0.0", "hp", "small", False, "test"]
-    assert manifest["filters"] == {"invalid": True, "failed_checks": False, "min_seconds": None}
+    assert manifest["filters"] == {
+        "invalid": True,
+        "failed_checks": False,
+        "unseen": False,
+        "min_seconds": None,
+    }
     assert manifest["funnel"]["steps"][-1] == {"rule": "contradicts", "dropped": 1, "left": 4}
     assert manifest["counts"] == {"questions": 4, "sets": 8, "queries": 4, "participants": 2}
 
