@@ -56,8 +56,8 @@ def find_scores(release_folder: Path, extra_files: Sequence[Path] = ()) -> dict[
 def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
     """Read one scores file: float64 by set_id in the order of `sets`; NaN where it has no score.
 
-    If it has scores per image, a set's score is the mean over its images (CIRQRS eq. 7), and a set
-    with an unscored image has none.
+    If it has scores per image, a set's score is the mean over its images (CIRQRS eq. 7; as
+    `set_score` in `hsfiq.model.scorer.scorer`), and a set with an unscored image has none.
 
     Raises:
         AnalysisError: the file cannot be read, or a row (named in the error) has an unknown set or

@@ -17,7 +17,7 @@ from hsfiq.model.data.texts import normalise
 from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.release_scores.set_scores import indexed
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.scorer import paired_relevance
+from hsfiq.model.scorer.scorer import paired_relevance, scores_of_sets
 
 SAMPLES = 16
 """Opinions of one scorer."""
@@ -62,6 +62,6 @@ def opinions(
         rows = query_of[part].repeat_interleave(images.shape[1])  # [s k]
         for opinion, variant in enumerate(variants):
             relevances = paired_relevance(variant[rows], vectors, pooling)  # [s k]
-            means = relevances.double().view(-1, images.shape[1]).mean(dim=1)  # [s]
-            scores[opinion, part] = means.cpu()
+            sets_of_part = relevances.view(-1, images.shape[1])  # [s, k]
+            scores[opinion, part] = scores_of_sets(sets_of_part).cpu()  # [s]
     return scores

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
+from hsfiq.model.encoders.pooling import pooled_query
 from hsfiq.model.encoders.preprocessing import Preprocessing
 
 NAME = "tiny"
@@ -91,7 +92,7 @@ class Tiny(nn.Module):
         ids = word_ids(texts).to(tokens.device)  # [B, T]
         words = self.words(ids) + self.word_places[: ids.shape[1]]  # [B, T, width]
         states = self.layer(self.read(tokens), words, ids != 0)
-        return F.normalize(self.text_proj(states).mean(dim=1), dim=-1)  # [B, D]
+        return pooled_query(self.text_proj(states))  # [B, D]
 
     def gallery(self, tokens: Tensor) -> Tensor:
         return F.normalize(self.vision_proj(self.read(tokens)), dim=-1)  # [B, L, D]

@@ -18,6 +18,7 @@ from hsfiq.model.evaluation.prepared_scorer import PreparedScorer
 from hsfiq.model.evaluation.ranking import SelectedScores, scored_blocks
 from hsfiq.model.evaluation.scorer_lists import columns_of, query_vectors
 from hsfiq.model.release_scores.set_scores import indexed
+from hsfiq.model.scorer.scorer import scores_of_sets
 
 KS = (10, 50)
 """Those of Table 6."""
@@ -119,7 +120,7 @@ def mean_of_first(scores: torch.Tensor, k: int, lengths: Sequence[int]) -> Cirqr
     if short := sum(length < k for length in lengths):
         reason = f"{short:,} of {len(lengths):,} lists have fewer than {k} images"
         return CirqrsAt(None, 0, reason)
-    means = scores[:, :k].double().mean(dim=1)  # [Q], NaN if an image is missing
+    means = scores_of_sets(scores[:, :k])  # [Q], NaN if an image is missing
     means = means[~means.isnan()]
     if not len(means):
         return CirqrsAt(None, 0, f"no list has all its first {k} images")

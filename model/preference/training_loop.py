@@ -33,6 +33,7 @@ from hsfiq.model.scorer.scorer import (
     Scorer,
     bradley_terry_loss,
     paired_relevance,
+    set_score,
     trained_parameters,
 )
 from hsfiq.model.training.optimizer import Optimizer
@@ -131,7 +132,10 @@ class Retraining:
         return {name: loss.item() for name, loss in {**losses, "loss": total}.items()}
 
     def sets(self, places: Tensor) -> Tensor:
-        """The scores of the questions' sets, with gradients: [B] -> [B, 2] float32."""
+        """The scores of the questions' sets, with gradients: [B] -> [B, 2] float32.
+
+        Each is the `set_score` of its images; sets may differ in size.
+        """
         sets = [released for place in places.tolist() for released in self.questions[place].sets]
         queries = indexed((released.reference, released.text) for released in sets)
         images = indexed(image for released in sets for image in released.images)
@@ -200,7 +204,7 @@ def set_scores(questions: Sequence[Question], scorer: Scorer, inference: Inferen
     available = {image for released in sets for image in released.images}
     relevances = image_relevances(sets, available, scorer.pooling, inference)
     means = [
-        sum(of_images[image] for image in released.images) / len(released.images)
+        set_score(of_images[image] for image in released.images)
         for released, of_images in zip(sets, relevances, strict=True)
     ]
     return torch.tensor(means, dtype=torch.float64).view(-1, 2)

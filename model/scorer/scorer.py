@@ -91,6 +91,11 @@ def set_score(relevances: Iterable[float]) -> float:
     return fmean(relevances)
 
 
+def scores_of_sets(relevances: Tensor) -> Tensor:
+    """`set_score` of each row: [S, k] -> [S] float64; NaN if an image's relevance is NaN."""
+    return relevances.double().mean(dim=1)
+
+
 def trained_parameters(scorer: Scorer) -> dict[str, nn.Parameter]:
     """The parameters that training changes, by name; the others come from the encoder's files."""
     return {

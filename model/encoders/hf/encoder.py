@@ -21,6 +21,7 @@ from hsfiq.model.encoders.blip2_architectures import Vit
 from hsfiq.model.encoders.blip2_weights import fill, frozen_id
 from hsfiq.model.encoders.hf import weight_files
 from hsfiq.model.encoders.hf.tensor_names import HF_VIT, VIT, to_lavis
+from hsfiq.model.encoders.pooling import pooled_query
 from hsfiq.model.encoders.preprocessing import Preprocessing
 
 NAME = "blip2-hf"
@@ -92,7 +93,7 @@ class Blip2Hf(nn.Module):
         mask = torch.cat([query_mask, text.attention_mask], dim=1)  # [B, L + T]
         states = self._states(tokens, text.input_ids, mask)
         projected: Tensor = self.hf.text_projection(states)  # [B, L, D]
-        return F.normalize(projected.float().mean(dim=1), dim=-1)
+        return pooled_query(projected.float())
 
     def gallery(self, tokens: Tensor) -> Tensor:
         projected: Tensor = self.hf.vision_projection(self._states(tokens))  # [B, L, D]

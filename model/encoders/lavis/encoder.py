@@ -26,6 +26,7 @@ from hsfiq.model.encoders.blip2_weights import (
     read_tensors,
     require_files,
 )
+from hsfiq.model.encoders.pooling import pooled_query
 from hsfiq.model.encoders.preprocessing import Preprocessing
 
 UNUSED = ("Qformer.cls.", "itm_head.", "Qformer.bert.embeddings.position_ids")
@@ -108,7 +109,7 @@ class Blip2(nn.Module):
             attention_mask=torch.cat([query_mask, text.attention_mask], dim=1),  # [B, L + T]
         )
         projected: Tensor = self.lavis.text_proj(states)  # [B, L, D]
-        return F.normalize(projected.float().mean(dim=1), dim=-1)
+        return pooled_query(projected.float())
 
     def gallery(self, tokens: Tensor) -> Tensor:
         projected: Tensor = self.lavis.vision_proj(self._states(tokens))  # [B, L, D]
