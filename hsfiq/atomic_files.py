@@ -45,6 +45,19 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
             path.write_bytes(content)
 
 
+def names_in_folder(folder: Path) -> set[str]:
+    """The names of a folder's files; empty if there is no such folder yet.
+
+    Raises:
+        UnreadableInput: it is not a folder.
+    """
+    if not folder.exists():
+        return set()
+    if not folder.is_dir():
+        raise UnreadableInput(str(folder), "not a folder", "choose another path")
+    return {path.name for path in folder.iterdir()}
+
+
 @contextmanager
 def draft_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder that replaces `folder` at the end; nothing changes if the block raises."""

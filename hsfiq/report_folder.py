@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from hsfiq.atomic_files import write_folder
+from hsfiq.atomic_files import names_in_folder, write_folder
 from hsfiq.errors import UnreadableInput
 
 REPORT_FILES = ("report.html", "results.json")
@@ -29,11 +29,7 @@ def require_free(folder: Path, *, force: bool = False) -> None:
         UnreadableInput: not a folder, or it holds other files, or a report and `force` is not
             given.
     """
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise UnreadableInput(str(folder), "not a folder", "choose another path")
-    names = {path.name for path in folder.iterdir()}
+    names = names_in_folder(folder)
     if not names:
         return
     if not names.issuperset(REPORT_FILES):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +24,7 @@ from hsfiq.cli.common import (
 )
 from hsfiq.errors import UnreadableInput
 
-app = typer.Typer(help="List, pause, exclude and forget participants.", no_args_is_help=True)
+app = typer.Typer(help="List, pause, exclude, pay and forget participants.", no_args_is_help=True)
 
 
 @app.command("list", epilog="Example: hsfiq participant list")
@@ -81,6 +84,69 @@ for _command, _action, _help in (
     ),
 ):
     add_command(_command, _action, _help)
+
+
+class PayoutPlatform(StrEnum):
+    """The platforms for which there are payment lists."""
+
+    PROLIFIC = "prolific"
+
+
+@app.command(
+    epilog="Example: hsfiq participant payout --out payout --max-failed-checks 2 "
+    "--bonus-per-question 0.05"
+)
+def payout(
+    ctx: typer.Context,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the lists.")],
+    platform: Annotated[
+        PayoutPlatform, typer.Option(help="Whose lists are written.")
+    ] = PayoutPlatform.PROLIFIC,
+    max_failed_checks: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Reject who failed more gold and repeated pairs; without it, nobody is rejected.",
+        ),
+    ] = None,
+    bonus_per_question: Annotated[
+        str, typer.Option(metavar="AMOUNT", help="The bonus for each answered question.")
+    ] = "0",
+    force: Annotated[bool, typer.Option("--force", help="Replace the lists in DIR.")] = False,
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write whom Prolific should approve, reject (with the reason) and pay a bonus."""
+    from hsfiq.payout import LEFT_OUT, PayoutRule, payout_of, require_free_payout, write_payout
+
+    rule = PayoutRule(max_failed_checks, amount(bonus_per_question))
+    require_free_payout(out, force=force)
+    with open_chosen(ctx, database, create=False).reading() as session:
+        lists = payout_of(session, chosen_study(session, study), rule)
+    write_payout(lists, out, force=force)
+    facts = lists.facts()
+    summary = (
+        f"study {lists.study}, {platform.value}: {len(lists.approved):,} to approve, "
+        f"{len(lists.rejected):,} to reject, {len(lists.bonuses):,} bonuses of "
+        f"{facts['bonus_total']} in total, in {out}"
+    )
+    left_out = [
+        f"{count:,} in no list: they {LEFT_OUT[reason]}"
+        for reason, count in lists.left_out.items()
+        if count
+    ]
+    print_result(facts | {"folder": str(out)}, "\n".join([summary, *left_out]), as_json=as_json)
+
+
+def amount(given: str) -> Decimal:
+    """Read an amount of money, such as 0.05."""
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", given, re.ASCII):
+        raise UnreadableInput(
+            "--bonus-per-question", f"{given!r} is not an amount", "write one like 0.05"
+        )
+    return Decimal(given)
 
 
 @app.command(epilog="Example: hsfiq participant forget p7")

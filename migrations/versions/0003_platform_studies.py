@@ -22,8 +22,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    with op.batch_alter_table("participants") as batch:
-        batch.drop_column("platform_study_id")
+    op.drop_column("participants", "platform_study_id")
     op.drop_index(op.f("ix_studies_platform_study_id"), table_name="studies")
-    with op.batch_alter_table("studies") as batch:
-        batch.drop_column("platform_study_id")
+    op.drop_column("studies", "platform_study_id")

@@ -1,0 +1,201 @@
+"""Who of a study's participants from Prolific is to be paid, in the lists that Prolific takes.
+
+`approve.csv` has an id a line and `bonus.csv` an id and an amount, both without a header, as
+Prolific's bulk actions take them. `reject.csv` has a header: rejections are entered one at a time.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from hsfiq.atomic_files import draft_folder, explained_write_errors, names_in_folder
+from hsfiq.collect.checks import pair_checks
+from hsfiq.collect.progress import ParticipantRow, participants_of
+from hsfiq.db.tables import Participant, Study
+from hsfiq.errors import UnreadableInput
+
+CENT = Decimal("0.01")
+PAYOUT_FILES = ("approve.csv", "reject.csv", "bonus.csv", "payout.json")
+"""A folder that holds nothing else is a payout, and may be replaced."""
+
+LEFT_OUT = {
+    "no platform id": "have no platform id",
+    "not from prolific": "did not come from Prolific",
+    "unfinished": "have not answered all their questions",
+    "returned": "gave up",
+    "screened-out": "were screened out or declined",
+    "excluded": "were excluded by the owner",
+}
+"""Why a participant is in no list, with the words for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PayoutRule:
+    """How participants are paid.
+
+    Attributes:
+        max_failed_checks: who finished and failed more gold and repeated pairs is rejected; None
+            rejects nobody.
+        bonus_per_question: in the study's currency, for everybody who is approved.
+    """
+
+    max_failed_checks: int | None = None
+    bonus_per_question: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    platform_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Payout:
+    """The lists, each sorted by platform id, and how many participants are in none, by reason."""
+
+    study: str
+    rule: PayoutRule
+    approved: tuple[str, ...]
+    rejected: tuple[Rejection, ...]
+    bonuses: tuple[tuple[str, Decimal], ...]
+    left_out: dict[str, int]
+
+    def facts(self) -> dict[str, object]:
+        """The rule and the counts, without any platform id; amounts are decimal texts."""
+        return {
+            "study": self.study,
+            "platform": "prolific",
+            "max_failed_checks": self.rule.max_failed_checks,
+            "bonus_per_question": str(self.rule.bonus_per_question),
+            "approved": len(self.approved),
+            "rejected": len(self.rejected),
+            "bonuses": len(self.bonuses),
+            "bonus_total": str(sum((amount for _, amount in self.bonuses), Decimal("0.00"))),
+            "left_out": self.left_out,
+        }
+
+    def files(self) -> dict[str, bytes]:
+        rejected = [(rejection.platform_id, rejection.reason) for rejection in self.rejected]
+        return {
+            "approve.csv": csv_bytes((platform_id,) for platform_id in self.approved),
+            "reject.csv": csv_bytes([("platform_id", "reason"), *rejected]),
+            "bonus.csv": csv_bytes((person, str(amount)) for person, amount in self.bonuses),
+            "payout.json": (json.dumps(self.facts(), indent=2) + "\n").encode(),
+        }
+
+
+def payout_of(session: Session, study: Study, rule: PayoutRule) -> Payout:
+    """Decide on every participant of the study as its answers are now."""
+    failed = failed_pair_checks(session, study)
+    rows = sorted(participants_of(session, study), key=lambda row: row.platform_id or "")
+    reasons = {row.participant: why_left_out(row) for row in rows}
+    finished = [row for row in rows if reasons[row.participant] is None]
+    rejected = [row for row in finished if is_rejected(failed[row.participant], rule)]
+    approved = [row for row in finished if row not in rejected]
+    counts = Counter(reason for reason in reasons.values() if reason)
+    return Payout(
+        study=study.name,
+        rule=rule,
+        approved=tuple(row.platform_id or "" for row in approved),
+        rejected=tuple(
+            Rejection(row.platform_id or "", rejection_reason(failed[row.participant], rule))
+            for row in rejected
+        ),
+        bonuses=bonuses_of(approved, rule),
+        left_out={reason: counts[reason] for reason in LEFT_OUT},
+    )
+
+
+def failed_pair_checks(session: Session, study: Study) -> Counter[str]:
+    """The failed gold and repeated pairs by participant's name.
+
+    Sums do not count: they are repeated until they are right.
+    """
+    keys = Counter(
+        check.participant_id for check in pair_checks(session, study) if not check.passed
+    )
+    return Counter({session.get_one(Participant, key).name: n for key, n in keys.items()})
+
+
+def why_left_out(row: ParticipantRow) -> str | None:
+    """Why nothing can be decided about a participant, a key of `LEFT_OUT`; None if it can."""
+    if row.platform_id is None:
+        return "no platform id"
+    if row.source != "prolific":
+        return "not from prolific"
+    if row.status in LEFT_OUT:
+        return row.status
+    if row.questions == 0 or row.answered < row.questions:
+        return "unfinished"
+    return None
+
+
+def is_rejected(failed: int, rule: PayoutRule) -> bool:
+    return rule.max_failed_checks is not None and failed > rule.max_failed_checks
+
+
+def rejection_reason(failed: int, rule: PayoutRule) -> str:
+    """The text for the participant; Prolific asks for at least 100 characters."""
+    return (
+        f"You failed {failed} attention checks in this study, and at most "
+        f"{rule.max_failed_checks} may be failed. An attention check is a question with an "
+        "obvious answer, or an earlier question shown again."
+    )
+
+
+def bonuses_of(
+    approved: Sequence[ParticipantRow], rule: PayoutRule
+) -> tuple[tuple[str, Decimal], ...]:
+    """The bonus of each participant, rounded half up to cents; none of 0."""
+    amounts = [
+        (
+            row.platform_id or "",
+            (row.answered * rule.bonus_per_question).quantize(CENT, ROUND_HALF_UP),
+        )
+        for row in approved
+    ]
+    return tuple((person, amount) for person, amount in amounts if amount > 0)
+
+
+def csv_bytes(rows: Iterable[Sequence[str]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def write_payout(payout: Payout, folder: Path, *, force: bool = False) -> None:
+    """Write the lists, completely or not at all; only their owner can read the files.
+
+    Raises:
+        UnreadableInput: see `require_free_payout`; or the folder cannot be written.
+    """
+    require_free_payout(folder, force=force)
+    with explained_write_errors(folder), draft_folder(folder) as draft:
+        for name, content in payout.files().items():
+            path = draft / name
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+
+
+def require_free_payout(folder: Path, *, force: bool = False) -> None:
+    """Check that the lists can be written to this folder.
+
+    Raises:
+        UnreadableInput: not a folder, or it holds other files, or lists and `force` is not given.
+    """
+    names = names_in_folder(folder)
+    if not names.issubset(PAYOUT_FILES):
+        raise UnreadableInput(
+            str(folder), "holds files that are not a payout", "choose another folder"
+        )
+    if names and not force:
+        raise UnreadableInput(str(folder), "lists already exist", "replace them with --force")

@@ -1,0 +1,137 @@
+"""`hsfiq participant payout`: who is approved, rejected and paid a bonus."""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hsfiq.answer_rules import Answer
+from hsfiq.collect import participants
+from hsfiq.db.engine import Database
+from hsfiq.study.config import Checks
+from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
+from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries
+
+FILES = ["approve.csv", "bonus.csv", "payout.json", "reject.csv"]
+TIE = Answer(score_1=3, score_2=3, preferred=0)
+"""Given to every question, it passes repeated pairs; GOOD fails them, because the sides change."""
+
+
+@pytest.fixture(autouse=True)
+def own_folder(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
+
+
+@pytest.fixture
+def paid_study(database: Database) -> Database:
+    """Participants of four questions and two repeated pairs: one for every outcome."""
+    design = replace(SMALL, preference_ties=True)
+    queries = make_queries(database, {"shirt": 40})
+    study = draw(database, queries, design, checks=Checks(arithmetic=False, repeated=1))
+    outcomes = [
+        ("b-careful", "prolific", "active", TIE),
+        ("a-careful", "prolific", "paused", TIE),
+        ("careless", "prolific", "active", GOOD),
+        ("unfinished", "prolific", "active", None),
+        ("gone", "prolific", "returned", TIE),
+        ("excluded", "prolific", "excluded", TIE),
+        ("worker", "mturk", "active", TIE),
+        (None, "open", "active", TIE),
+    ]
+    for external_id, source, status, answer in outcomes:
+        with database.writing() as session:
+            person = participants.enrol(
+                session, study, now=NOW, source=source, external_id=external_id
+            )
+            participants.consent(person, now=NOW)
+        seat = Seat(database, person.id)
+        for question in seat.question_ids if answer else seat.question_ids[:1]:
+            seat.submit(question, answer or TIE)
+        seat.set_status(status)
+    return database
+
+
+def payout(*words: str) -> CommandResult:
+    return hsfiq("participant", "payout", "--study", "small", "--platform", "prolific", *words)
+
+
+def contents(folder: str = "out") -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(Path(folder).iterdir())}
+
+
+def test_the_lists(paid_study: Database) -> None:
+    words = ("--max-failed-checks", "1", "--bonus-per-question", "0.0525")
+    command = payout("--out", "out", *words)
+    assert (command.code, command.err) == (0, "")
+    first, *others = command.out.splitlines()
+    assert first == (
+        "study small, prolific: 2 to approve, 1 to reject, 2 bonuses of 0.64 in total, in out"
+    )
+    assert others == [
+        "1 in no list: they have no platform id",
+        "1 in no list: they did not come from Prolific",
+        "1 in no list: they have not answered all their questions",
+        "1 in no list: they gave up",
+        "1 in no list: they were excluded by the owner",
+    ]
+    files = contents()
+    assert list(files) == FILES
+    assert files["approve.csv"] == "a-careful\nb-careful\n"
+    # 6 x 0.0525 = 0.315, rounded half up
+    assert files["bonus.csv"] == "a-careful,0.32\nb-careful,0.32\n"
+    head, row = files["reject.csv"].splitlines()
+    person, _, reason = row.partition(",")
+    assert (head, person) == ("platform_id,reason", "careless")
+    assert "You failed 2 attention checks in this study, and at most 1 may be failed" in reason
+    assert len(reason) > 100  # Prolific's minimum
+    assert not [name for name in ("careful", "careless", "gone") if name in files["payout.json"]]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in Path("out").iterdir()} == {0o600}
+
+    assert payout("--out", "again", *words).code == 0
+    assert contents("again") == files
+
+
+@on_sqlite
+def test_nobody_is_rejected_without_a_limit(paid_study: Database) -> None:
+    facts = json.loads(payout("--out", "out", "--json").out)
+    assert facts["left_out"] == {
+        "no platform id": 1, "not from prolific": 1, "unfinished": 1, "returned": 1,
+        "screened-out": 0, "excluded": 1,
+    }  # fmt: skip
+    assert (facts["approved"], facts["rejected"], facts["bonuses"]) == (3, 0, 0)
+    assert (facts["bonus_total"], facts["folder"]) == ("0.00", "out")
+    files = contents()
+    assert files["reject.csv"] == "platform_id,reason\n"
+    assert files["bonus.csv"] == ""
+
+
+@on_sqlite
+def test_nothing_is_overwritten_without_force(paid_study: Database) -> None:
+    assert payout("--out", "out").code == 0
+    before = contents()
+    refused = payout("--out", "out", "--bonus-per-question", "1")
+    assert (refused.code, refused.err) == (
+        2, "hsfiq: out: lists already exist; replace them with --force\n",
+    )  # fmt: skip
+    assert contents() == before
+    assert payout("--out", "out", "--bonus-per-question", "1", "--force").code == 0
+    assert contents()["bonus.csv"] != before["bonus.csv"]
+    Path("out/notes.txt").write_text("mine")
+    assert "not a payout" in payout("--out", "out", "--force").err
+    assert Path("out/notes.txt").read_text() == "mine"
+    Path("file").write_text("mine")
+    assert "not a folder" in payout("--out", "file", "--force").err
+
+
+@on_sqlite
+@pytest.mark.parametrize("amount", ["", "-1", "1,5", "nan", "1e3", "1.2345678"])
+def test_a_bonus_is_an_amount_of_money(paid_study: Database, amount: str) -> None:
+    refused = payout("--out", "out", "--bonus-per-question", amount)
+    assert refused.code == 2
+    assert "is not an amount; write one like 0.05" in refused.err
+    assert not Path("out").exists()
