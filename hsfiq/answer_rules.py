@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal, get_args
 
 from hsfiq.errors import InvalidRecord
@@ -48,6 +49,9 @@ class ImageStates:
         yield from self.sets[0]
         yield from self.sets[1]
 
+    def __len__(self) -> int:
+        return 1 + len(self.sets[0]) + len(self.sets[1])
+
     @property
     def n_painted(self) -> int:
         return sum(state in PAINTED for state in self)
@@ -76,13 +80,14 @@ class ImageStates:
             "".join(state[0] for state in states) for states in ((self.reference,), *self.sets)
         )
 
-    @classmethod
-    def from_letters(cls, letters: str) -> ImageStates:
+    @staticmethod
+    @lru_cache(maxsize=1024)  # most answers have the same states
+    def from_letters(letters: str) -> ImageStates:
         by_letter = {state[0]: state for state in IMAGE_STATES}
         reference, first, second = (
             tuple(by_letter[letter] for letter in group) for group in letters.split(" ")
         )
-        return cls(reference[0], (first, second))
+        return ImageStates(reference[0], (first, second))
 
 
 def later_state(one: ImageState, other: ImageState) -> ImageState:

@@ -93,11 +93,19 @@ def tiles(
                 percent(failed / len(checks)) if checks else "none answered yet",
             ),
             Tile(
-                "Images missing",
-                f"{len(headline.skipped):,}",
-                "skipped",
+                "Every image painted",
+                f"{progress.images_painted:,}",
+                f"of {progress.answered - progress.skipped:,} answers",
+                f"{progress.images_not_painted:,} without every image, "
+                f"{progress.images_unknown:,} unknown",
+                warns=progress.images_not_painted > 0,
+            ),
+            Tile(
+                "Skipped",
+                f"{progress.skipped:,}",
+                "for an image that was not there",
                 listed(headline.skipped) or "no question was skipped",
-                warns=bool(headline.skipped),
+                warns=progress.skipped > 0,
             ),
         ],
     )

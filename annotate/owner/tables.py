@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from hsfiq.annotate.owner.fragments import DASH, empty, render_fragment
 from hsfiq.annotate.pages import TEMPLATES
+from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.history import QuestionHistory
 from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
 
@@ -65,9 +66,19 @@ def notes_of(answer: AnswerRow) -> str:
         answer.skipped or "",
         "irrelevant" if answer.irrelevant else "",
         f"{answer.check} check" if answer.check else "",
+        "not every image painted" if answer.are_painted is False and not answer.skipped else "",
         f"revised {answer.revisions - 1}x" if answer.revisions > 1 else "",
     ]
     return ", ".join(filter(None, notes))
+
+
+def images_text(letters: str | None) -> str:
+    """What a revision's participant had seen, by the letters that the database stores."""
+    if letters is None:
+        return "unknown"
+    images = ImageStates.from_letters(letters)
+    enlarged = f", {images.n_enlarged} enlarged" if images.n_enlarged else ""
+    return f"{images.n_painted} of {len(images)} painted{enlarged}"
 
 
 def scores_text(scores: tuple[int, int] | None) -> str:
@@ -86,6 +97,7 @@ TEMPLATES.filters |= {
     "standing": standing_of,
     "notes": notes_of,
     "scores": scores_text,
+    "images": images_text,
     "preference": preference_text,
     "shortened": shortened,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -10,8 +10,9 @@ from statistics import median
 from typing import Any
 
 from sqlalchemy import Select, func, select, union
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
+from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.leases import (
     DEPARTED_STATUSES,
@@ -31,6 +32,13 @@ from hsfiq.db.tables import (
     Study,
 )
 from hsfiq.ids import question_id
+
+_later = aliased(Response)
+IS_LATEST = (
+    ~select(_later.id)
+    .where(_later.question_id == Response.question_id, _later.revision > Response.revision)
+    .exists()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +131,12 @@ def seconds_of(session: Session, study: Study) -> dict[int, list[float]]:
 
 @dataclass(frozen=True, slots=True)
 class StudyProgress:
+    """A study's counts.
+
+    The answered questions are those whose images were all painted, those whose images were not,
+    those of which this is unknown, and the skipped ones.
+    """
+
     study: str
     title: str
     status: str
@@ -132,6 +146,10 @@ class StudyProgress:
     participants: int
     questions: int
     answered: int
+    images_painted: int
+    images_not_painted: int
+    images_unknown: int
+    skipped: int
     platform_study_id: str | None
 
     def facts(self) -> dict[str, Any]:
@@ -153,9 +171,11 @@ def progress_of(session: Session, study: Study) -> StudyProgress:
         .join(Form, Question.form_id == Form.id)
         .where(Form.study_id == study.id, Question.reassigned.is_(False), ~IS_CHECK)
     )
-    answered = questions.join(Participant, Form.participant_id == Participant.id).where(
-        IS_ANSWERED, Participant.status != "excluded"
+    counting = questions.join(Participant, Form.participant_id == Participant.id).where(
+        Participant.status != "excluded"
     )
+    latest = counting.join(Response, Response.question_id == Question.id).where(IS_LATEST)
+    painted = count_painted(session, latest)
     return StudyProgress(
         study=study.name,
         title=study.title,
@@ -167,9 +187,31 @@ def progress_of(session: Session, study: Study) -> StudyProgress:
             select(func.count(Participant.id)).where(Participant.study_id == study.id)
         ),
         questions=count(questions),
-        answered=count(answered),
+        answered=count(counting.where(IS_ANSWERED)),
+        images_painted=painted[True],
+        images_not_painted=painted[False],
+        images_unknown=painted[None],
+        skipped=count(latest.where(Response.skipped.is_not(None))),
         platform_study_id=study.platform_study_id,
     )
+
+
+def count_painted(session: Session, latest: Select[int]) -> Counter[bool | None]:
+    """Count the answers whose images were all painted, were not, or of which this is unknown."""
+    groups = session.execute(
+        latest.where(Response.skipped.is_(None))
+        .with_only_columns(Response.images, func.count())
+        .group_by(Response.images)
+    )
+    painted: Counter[bool | None] = Counter()
+    for letters, number in groups:
+        painted[are_painted(letters)] += number
+    return painted
+
+
+def are_painted(letters: str | None) -> bool | None:
+    """Whether every image was painted, by the letters that the database stores."""
+    return None if letters is None else ImageStates.from_letters(letters).are_painted
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +221,7 @@ class Headline:
     Attributes:
         abandoned: the number of abandoned questions that have not been reassigned yet.
         late: pseudonyms of participants whose lease expired before they answered everything.
-        skipped: outside ids of the questions skipped for a missing image.
+        skipped: outside ids of the questions skipped for an image that was not there.
     """
 
     progress: StudyProgress
@@ -210,7 +252,11 @@ def headline_of(
         progress=progress_of(session, study),
         abandoned=len(abandoned_questions(session, study, now)),
         late=tuple(late),
-        skipped=tuple(answer.question_id for answer in answers if answer.skipped),
+        skipped=tuple(
+            answer.question_id
+            for answer in answers
+            if answer.skipped and answer.counts and answer.check is None
+        ),
     )
 
 
@@ -232,6 +278,7 @@ class AnswerRow:
     preferred: int | None
     irrelevant: bool
     skipped: str | None
+    are_painted: bool | None
     revisions: int
     submitted_at: datetime | None
     active_seconds: float | None
@@ -250,7 +297,7 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
             Pair.query_id, Pair.first_id, Pair.second_id,
             Check.kind.label("check"), Response.revision, Response.score_1, Response.score_2,
             Response.preferred, Response.irrelevant, Response.skipped, Response.submitted_at,
-            Response.active_seconds,
+            Response.active_seconds, Response.images,
         )
         .join(Question, Response.question_id == Question.id)
         .join(Form, Question.form_id == Form.id)
@@ -276,6 +323,7 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
             preferred=row.preferred,
             irrelevant=row.irrelevant,
             skipped=row.skipped,
+            are_painted=are_painted(row.images),
             revisions=row.revision,
             submitted_at=times[0],
             active_seconds=times[1],

@@ -162,7 +162,7 @@ def unseen(question: QuestionRow) -> str | None:
     images = question.images
     if images is None or images.are_painted:
         return None
-    return f"{images.n_painted} of {len(list(images))} images painted"
+    return f"{images.n_painted} of {len(images)} images painted"
 
 
 def faster_than(seconds: float) -> Rule:

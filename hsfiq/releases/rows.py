@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import cast
 
 from sqlalchemy import Select, func, select
@@ -228,16 +227,10 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
                 first_interaction_at=answer.first_interaction_at,
                 submitted_at=answer.submitted_at,
                 active_seconds=active_seconds,
-                images=None if answer.images is None else image_states(answer.images),
+                images=None if answer.images is None else ImageStates.from_letters(answer.images),
             )
         )
     return questions
-
-
-@lru_cache(maxsize=1024)
-def image_states(letters: str) -> ImageStates:
-    """The states behind the letters; most answers have the same."""
-    return ImageStates.from_letters(letters)
 
 
 def read_forms(session: Session, study: Study) -> list[FormRow]:

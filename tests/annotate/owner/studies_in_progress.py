@@ -8,7 +8,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 
-from hsfiq.answer_rules import Answer, Times
+from hsfiq.answer_rules import Answer, ImageStates, Times
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.responses import Skip
@@ -21,6 +21,7 @@ from tests.annotate.served_studies import K, Place, make_study
 from tests.studies import images_shown
 
 PASSWORD = "correct horse battery"
+SEEN = images_shown(K)
 REASON = "<script>alert(1)</script> ${1+1} {{constructor}} <b>\u202e\N{DRESS}"
 
 
@@ -41,18 +42,20 @@ def watched_study(place: Place, now: datetime | None = None) -> Database:
 
     p1 answers all six in 10 s each after a wrong sum; p2 all six in 30 s each, and revises the
     first; p3 two in 20 s each, skips one and has not been seen for three hours; p4 answers one
-    and is excluded.
+    and is excluded. p1 saw every image, p3 every one but the reference; for the others this is
+    unknown.
     """
     database = make_study(place, annotators_per_query=2)
     now = now or datetime.now(UTC)
     with database.writing() as session:
         first = newcomer(session, now - timedelta(minutes=50))
-        answer(session, first, 6, (4, 2, 1), 10.0, now - timedelta(minutes=50), ["1", ""])
+        answer(session, first, 6, (4, 2, 1), 10.0, now - timedelta(minutes=50), ["1", ""], SEEN)
         second = newcomer(session, now - timedelta(minutes=40))
         answer(session, second, 6, (3, 5, 2), 30.0, now - timedelta(minutes=40), [""])
         revise(session, second, (5, 3, 1), now - timedelta(minutes=30))
         third = newcomer(session, now - timedelta(hours=3))
-        answer(session, third, 2, (4, 4, 1), 20.0, now - timedelta(hours=3), [])
+        unseen = images_shown(K, "loaded")
+        answer(session, third, 2, (4, 4, 1), 20.0, now - timedelta(hours=3), [], unseen)
         skip(session, third, now - timedelta(hours=3))
         third.seen_at = now - timedelta(hours=3)
         fourth = newcomer(session, now - timedelta(minutes=20))
@@ -76,6 +79,7 @@ def answer(
     seconds: float,
     now: datetime,
     tries: list[str],
+    images: ImageStates | None = None,
 ) -> None:
     """Give the same answer to the first `count` questions that are open.
 
@@ -90,7 +94,8 @@ def answer(
             continue
         mark_served(session, step.question_id, now)
         now += timedelta(seconds=seconds)
-        new_answer = Answer(*values, irrelevant=False, times=Times(None, None, now, seconds))
+        times = Times(None, None, now, seconds)
+        new_answer = Answer(*values, irrelevant=False, times=times, images=images)
         submit(session, participant, step.question_id, new_answer, 0)
 
 

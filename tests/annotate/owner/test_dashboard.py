@@ -81,7 +81,8 @@ def test_the_dashboard_shows_the_study(owner: TestClient) -> None:
     assert chooser["value"] == NAME
     assert "UTC" in refreshed_at
     for words in ("15<small> of 24", "62.5 %", "9<small> to reassign", "lease over: p3",
-                  "1<small> of 3", "p3.form_1.2", "2 finished, 1 active, 1 excluded"):  # fmt: skip
+                  "1<small> of 3", "p3.form_1.2", "2 finished, 1 active, 1 excluded",
+                  "6<small> of 14 answers", "2 without every image, 6 unknown"):  # fmt: skip
         assert words in tiles, words
     assert "64.3 %<small> of 14" in plots
     assert "Arithmetic (attempts): 2 passed, 1 failed" in plots
@@ -244,12 +245,14 @@ def test_the_history_through_the_event(owner: TestClient) -> None:
     (history,) = events.call("question", "submit", NAME, "p2.form_1.0")
     assert "2, counts" in history
     assert "telltale-" in history
+    assert "<td>unknown</td>" in history
     (unknown,) = events.call("question", "submit", NAME, "<img src=x>")
     assert "&lt;img" in unknown
     event = {"event_data": {"name": "p1.form_1.0"}}
     question, history = events.call("owner.latest", "select", NAME, **event)
     assert question == "p1.form_1.0"
     assert "<h4>p1.form_1.0</h4>" in history
+    assert "<td>11 of 11 painted</td>" in history
     assert events.call("owner.people", "select", event_data={"name": "p3"}) == ["p3"]
 
 

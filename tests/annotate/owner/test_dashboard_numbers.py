@@ -62,6 +62,9 @@ def test_the_headline(watched: Database, answers: list[AnswerRow]) -> None:
     assert (headline.progress.questions, headline.progress.answered) == (24, 15)
     assert (headline.abandoned, headline.late) == (9, ("p3",))
     assert headline.skipped == ("p3.form_1.2",)
+    progress = headline.progress
+    assert (progress.images_painted, progress.images_not_painted) == (6, 2)
+    assert (progress.images_unknown, progress.skipped) == (6, 1)
     # Who is done or gone is never late.
     assert later.late == ("p3",)
 
@@ -135,7 +138,7 @@ def test_times_beyond_the_last_bin_are_counted_in_it() -> None:
 def times_row(value: float) -> AnswerRow:
     return AnswerRow(
         question_id="p.f.0", position=(1, 0, 0), participant="p", query=1, sets=((1,), (2,)),
-        scores=(1, 1), preferred=1, irrelevant=False, skipped=None, revisions=1,
+        scores=(1, 1), preferred=1, irrelevant=False, skipped=None, are_painted=None, revisions=1,
         submitted_at=None, active_seconds=value, check=None, counts=True,
     )  # fmt: skip
 
@@ -234,7 +237,7 @@ def test_an_empty_study_says_so() -> None:
     written = cards.cards([], [], NOW)
     for words in ("No answer yet", "No times yet", "No score yet", "No preference yet"):
         assert words in written
-    progress = StudyProgress("empty", "Empty", "open", "collected", 0, 0, 0, 0, 0, None)
+    progress = StudyProgress("empty", "Empty", "open", "collected", *[0] * 9, None)
     headline = Headline(progress, abandoned=0, late=(), skipped=())
     table = tables.participants_table([], headline, NOW)
     assert table.count("Nobody has enrolled yet") == 1

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hsfiq.collect import participants
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Form, Participant, Question, Response, Study
 from tests.hsfiq.samples import HPFIQ, CommandResult, hsfiq, on_sqlite
-from tests.studies import NOW, SMALL, Seat, make_queries
+from tests.studies import GOOD, NOW, SHOWN, SKIP, SMALL, Seat, make_queries
 
 CONFIG = """\
 [study]
@@ -91,9 +92,38 @@ def test_a_study_as_json_and_as_a_draft(database: Database) -> None:
     assert created == {
         "study": "autumn", "title": "Which shop understood you?", "status": "draft",
         "origin": "collected", "forms": 4, "forms_taken": 0, "participants": 0, "questions": 8,
-        "answered": 0, "platform_study_id": None,
+        "answered": 0, "images_painted": 0, "images_not_painted": 0, "images_unknown": 0,
+        "skipped": 0, "platform_study_id": None,
     }  # fmt: skip
     assert json.loads(output_of("study", "status", "--json")) == created
+
+
+IMAGE_COUNTS = ("answered", "images_painted", "images_not_painted", "images_unknown", "skipped")
+
+
+def test_the_status_counts_the_answers_by_their_images(database: Database) -> None:
+    (seat,) = seats(database, 1)
+    seen, unseen, unknown, skipped = seat.question_ids
+    seat.submit(seen, replace(GOOD, images=replace(SHOWN, reference="loaded")))
+    seat.submit(seen, replace(GOOD, images=SHOWN), revision=1)  # the latest revision counts
+    seat.submit(unseen, replace(GOOD, images=replace(SHOWN, reference="missing")))
+    seat.answer_until(3)
+    seat.submit(unknown)
+    seat.submit(skipped, SKIP)
+    status = json.loads(output_of("study", "status", "--json"))
+    assert [status[key] for key in IMAGE_COUNTS] == [4, 1, 1, 1, 1]
+    assert "images_not_painted: 1\n" in output_of("study", "status")
+    seat.set_status("excluded")
+    status = json.loads(output_of("study", "status", "--json"))
+    assert [status[key] for key in IMAGE_COUNTS] == [0] * 5
+
+
+@on_sqlite
+def test_the_images_of_imported_answers_are_unknown() -> None:
+    hsfiq("import", "hpfiq", HPFIQ)
+    status = json.loads(output_of("study", "status", "--json"))
+    assert status["answered"] > 0
+    assert [status[key] for key in IMAGE_COUNTS[1:]] == [0, 0, status["answered"], 0]
 
 
 @on_sqlite
