@@ -516,7 +516,12 @@ def test_every_other_route_refuses_an_unknown_browser(
         "/check", "/consent", "/practice",
     }  # fmt: skip
     bodies: dict[str, Any] = {
-        "/submit": {"assignment": "x", "submit_key": KEY, "skip": True},
+        "/submit": {
+            "assignment": "x",
+            "submit_key": KEY,
+            "skip": True,
+            "images": {"reference": "shown", "sets": [["shown"], ["shown"]]},
+        },
         "/check": {"assignment": "x", "given": "1"},
         "/consent": {"agrees": True},
         "/practice": {},
