@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from hsfiq.errors import InvalidRecord
 
 LOWEST_SCORE, HIGHEST_SCORE = 1, 5
+SCORES = range(LOWEST_SCORE, HIGHEST_SCORE + 1)
 SHORTEST_REASON = 3
 """Characters of a reason where the study asks for one."""
 LONGEST_REASON = 10_000

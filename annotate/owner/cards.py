@@ -14,6 +14,7 @@ from markupsafe import Markup
 from hsfiq.annotate.owner import figures, plots
 from hsfiq.annotate.owner.fragments import percent, render_fragment, seconds
 from hsfiq.annotate.owner.tables import standing_of
+from hsfiq.answer_rules import SCORES
 from hsfiq.collect.checks import CheckResult
 from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
 
@@ -208,7 +209,7 @@ def scores_card(answers: Sequence[AnswerRow]) -> Card:
         return Card(name, empty="No score yet")
     rows = [
         plots.Column(str(score), (a / n, b / n), f"{score}: set 1 {a:,}, set 2 {b:,}")
-        for score, a, b in zip(range(1, 6), first, second, strict=True)
+        for score, a, b in zip(SCORES, first, second, strict=True)
     ]
     means = [sum(s * c for s, c in enumerate(counts, start=1)) / n for counts in (first, second)]
     return Card(

@@ -11,6 +11,7 @@ from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING
 
+from hsfiq.answer_rules import SCORES
 from hsfiq.collect.progress import AnswerRow
 from hsfiq.ids import set_id
 
@@ -83,10 +84,10 @@ def times_of(answers: Sequence[AnswerRow]) -> Times:
 
 
 def scores_of(answers: Sequence[AnswerRow]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How often each score from 1 to 5 was given to set 1, and to set 2."""
+    """How often each score was given to set 1, and to set 2."""
     one = Counter(answer.scores[0] for answer in answers if answer.scores)
     two = Counter(answer.scores[1] for answer in answers if answer.scores)
-    return tuple(one[score] for score in range(1, 6)), tuple(two[score] for score in range(1, 6))
+    return tuple(one[score] for score in SCORES), tuple(two[score] for score in SCORES)
 
 
 def side_share(answers: Sequence[AnswerRow]) -> tuple[Proportion | None, int]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE
+from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE, SCORES
 from hsfiq.errors import NothingToDo, UnreadableInput
 
 Part = Literal["train", "test", "unused"]
@@ -113,7 +113,7 @@ def read_preferences(release: Path) -> list[ReleasedPreference]:
                 where, f"preferred is {row['preferred']}, not 1, 2 or 0", EXPORT_AGAIN
             )
         for name in ("score_1", "score_2"):
-            if row[name] not in range(LOWEST_SCORE, HIGHEST_SCORE + 1):
+            if row[name] not in SCORES:
                 what = f"{name} is {row[name]}, not from {LOWEST_SCORE} to {HIGHEST_SCORE}"
                 raise UnreadableInput(where, what, EXPORT_AGAIN)
         preferences.append(ReleasedPreference(*(row[name] for name in columns)))

@@ -8,7 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from hsfiq.annotate.gradio_page import HEAD, MODULES, STATIC, VERSION
-from hsfiq.annotate.texts import texts
+from hsfiq.annotate.texts import LANGUAGES, texts
+from hsfiq.answer_rules import SCORES
 
 HTML = (STATIC / "question.html").read_text("utf-8")
 CODE = "\n".join(content.decode() for content in MODULES.values())
@@ -40,6 +41,11 @@ def test_every_text_is_used_and_every_text_named_exists() -> None:
     # The practice question's text is part of its view.
     unused = {key for key in keys - in_html if not re.search(rf'["\.]{key}\b', CODE)}
     assert unused == {"practice_text"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_score_has_an_anchor(language: str) -> None:
+    assert list(SCORES) == list(range(1, len(texts(language)["page"]["anchors"]) + 1))
 
 
 def test_every_element_that_the_code_looks_for_is_on_the_page() -> None:

@@ -113,6 +113,21 @@ def test_keys_are_ignored_while_typing_repeating_or_with_ctrl(
     assert len(rows(server)) == 1
 
 
+def test_the_labels_name_the_keys(server: ThreadServer, open_page: OpenPage) -> None:
+    """This study has no ties; the other tests press these keys."""
+    page = open_page(server)
+    expect(page.locator(".set h3 kbd")).to_have_text(["1 \N{EN DASH} 5", "Shift 1 \N{EN DASH} 5"])
+    expect(page.locator(".actions > :visible kbd, .bar kbd")).to_have_text(
+        ["?", "Q", "W", "X", "R", "B", "Enter"]
+    )
+    press(page, "?")
+    meanings = [meaning for name, meaning in TEXT["shortcuts"].items() if name != "tie"]
+    expect(page.locator(".shortcut-list dd")).to_have_text(meanings)
+    expect(page.locator(".shortcut-list kbd")).to_have_text(
+        ["1 \N{EN DASH} 5", "Shift 1 \N{EN DASH} 5", "Q   W", "X", "R", "Z", "Enter", "B", "?"]
+    )
+
+
 def test_a_double_click_on_next_submits_once(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     press(page, "4", "Shift+Digit2", "q")

@@ -1,6 +1,7 @@
 // The guidelines and the box for the reason.
 import { find, focusPage, make } from "./dom.js";
 import { readDraft, writeDraft } from "./draft.js";
+import { KEYS, scoreKeys } from "./keys.js";
 import { currentStudy, judgedView } from "./state.js";
 import { texts } from "./text.js";
 
@@ -8,8 +9,6 @@ import { texts } from "./text.js";
 
 const TAGS = /** @type {const} */ ({ heading: "h3", paragraph: "p", list: "ul", steps: "ol" });
 const GUIDELINES_READ = "guidelines";
-/** Index in the list of shortcuts at which the one for ties belongs. */
-const TIE_INDEX = 3;
 
 /** @param {TextBlock[]} blocks */
 export function textElements(blocks) {
@@ -25,12 +24,23 @@ export function textElements(blocks) {
 export function fillGuidelines() {
   const { guidelines, ties_allowed } = currentStudy();
   find(".guidelines-text").replaceChildren(...textElements(guidelines));
-  const shortcuts = [...texts.shortcuts];
-  if (ties_allowed) shortcuts.splice(TIE_INDEX, 0, texts.shortcut_tie);
+  const keys = {
+    score_1: scoreKeys(1),
+    score_2: scoreKeys(2),
+    prefer: `${KEYS.prefer_1}   ${KEYS.prefer_2}`,
+    ...(ties_allowed && { tie: KEYS.tie }),
+    irrelevant: KEYS.irrelevant,
+    reason: KEYS.reason,
+    zoom: KEYS.zoom,
+    next: KEYS.next,
+    back: KEYS.back,
+    guidelines: KEYS.guidelines,
+  };
   find(".shortcut-list").replaceChildren(
-    ...shortcuts.flatMap(([keys, meaning]) => {
+    ...Object.entries(keys).flatMap(([name, label]) => {
       const term = make("dt");
-      term.append(make("kbd", "", keys));
+      term.append(make("kbd", "", label));
+      const meaning = texts.shortcuts[/** @type {keyof typeof keys & keyof typeof texts.shortcuts} */ (name)];
       return [term, make("dd", "", meaning)];
     }),
   );

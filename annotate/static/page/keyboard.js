@@ -2,6 +2,7 @@
 import { choose, currentAnswer } from "./answer.js";
 import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
 import { find, root } from "./dom.js";
+import { highestScore, KEYS } from "./keys.js";
 import { currentStudy, isOpen, judgedView } from "./state.js";
 import { back } from "./submit.js";
 import { next } from "./views.js";
@@ -20,7 +21,7 @@ export function onKeyDown(event) {
   if (root.querySelector("dialog[open]")) return onDialogKey(event);
   if (event.key === "Escape") return closeReason();
   if (isTextField(event.target)) return;
-  if (event.key === "?" && isOpen()) return run(event, openGuidelines);
+  if (event.key === KEYS.guidelines && isOpen()) return run(event, openGuidelines);
   if (judgedView()) onQuestionKey(event);
 }
 
@@ -69,9 +70,9 @@ function onGuidelinesKey(event) {
 
 /** @param {KeyboardEvent} event */
 function onQuestionKey(event) {
-  const digit = /^Digit([1-5])$/.exec(event.code)?.[1];
-  if (digit) return run(event, () => choose(event.shiftKey ? "score_2" : "score_1", Number(digit)));
-  if (event.key === "Enter") {
+  const score = Number(/^Digit([1-9])$/.exec(event.code)?.[1]);
+  if (score <= highestScore()) return run(event, () => choose(event.shiftKey ? "score_2" : "score_1", score));
+  if (event.key === KEYS.next) {
     const isOnControl = event.target instanceof Element && event.target.closest("button, a");
     if (!isOnControl) run(event, next);
     return;
@@ -83,13 +84,13 @@ function onQuestionKey(event) {
 
 /** @type {Actions} */
 const QUESTION_ACTIONS = {
-  q: () => choose("preferred", 1),
-  w: () => choose("preferred", 2),
-  e: () => currentStudy().ties_allowed && choose("preferred", 0),
-  x: () => choose("irrelevant", !currentAnswer().values.irrelevant),
-  r: toggleReason,
-  z: () => openZoom(1, 0),
-  b: back,
+  [KEYS.prefer_1]: () => choose("preferred", 1),
+  [KEYS.prefer_2]: () => choose("preferred", 2),
+  [KEYS.tie]: () => currentStudy().ties_allowed && choose("preferred", 0),
+  [KEYS.irrelevant]: () => choose("irrelevant", !currentAnswer().values.irrelevant),
+  [KEYS.reason]: toggleReason,
+  [KEYS.zoom]: () => openZoom(1, 0),
+  [KEYS.back]: back,
 };
 
 /**
@@ -97,7 +98,7 @@ const QUESTION_ACTIONS = {
  * @param {KeyboardEvent} event
  */
 const letterOf = (event) =>
-  (/^[a-z]$/i.test(event.key) ? event.key : event.code.replace(/^Key/, "")).toLowerCase();
+  (/^[a-z]$/i.test(event.key) ? event.key : event.code.replace(/^Key/, "")).toUpperCase();
 
 /** @type {Actions} */
 const ZOOM_ACTIONS = {
@@ -105,11 +106,11 @@ const ZOOM_ACTIONS = {
   ArrowLeft: () => pageZoom(-1),
   ArrowUp: switchSet,
   ArrowDown: switchSet,
-  z: () => find(".zoom", HTMLDialogElement).close(),
+  [KEYS.zoom]: () => find(".zoom", HTMLDialogElement).close(),
 };
 
 /** @param {KeyboardEvent} event */
 function onZoomKey(event) {
-  const action = ZOOM_ACTIONS[event.key];
+  const action = ZOOM_ACTIONS[event.key] ?? ZOOM_ACTIONS[letterOf(event)];
   if (action) run(event, action);
 }

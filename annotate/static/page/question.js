@@ -2,6 +2,7 @@
 import { refreshButtons, startAnswer } from "./answer.js";
 import { find, focusIfScrolling, focusPage, make, makeButton } from "./dom.js";
 import { imageAddress, imageProgress, loadImage, retryImages, startImages } from "./images.js";
+import { KEYS, scoreKeys } from "./keys.js";
 import { announce, notify } from "./notice.js";
 import { currentStudy, judgedView, setName } from "./state.js";
 import { goTo } from "./submit.js";
@@ -166,10 +167,10 @@ function prefetch(tokens) {
 export function buildQuestion() {
   find(".sets").replaceChildren(buildSet(1), buildSet(2));
   const choices = [
-    { value: 1, name: setName(1), key: "Q" },
-    { value: 2, name: setName(2), key: "W" },
+    { value: 1, name: setName(1), key: KEYS.prefer_1 },
+    { value: 2, name: setName(2), key: KEYS.prefer_2 },
   ];
-  if (currentStudy().ties_allowed) choices.push({ value: 0, name: t("tie"), key: "E" });
+  if (currentStudy().ties_allowed) choices.push({ value: 0, name: t("tie"), key: KEYS.tie });
   find(".picks").replaceChildren(
     ...choices.map(({ value, name, key }) => {
       const option = radioOption("preferred", value);
@@ -189,7 +190,7 @@ function buildSet(side) {
   heading.append(
     make("span", "", setName(side)),
     make("span", "label", t("any_order")),
-    make("kbd", "", side === 1 ? "1 – 5" : "Shift 1 – 5"),
+    make("kbd", "", scoreKeys(side)),
   );
   card.append(heading, make("div", "row"), buildLikert(side));
   return card;

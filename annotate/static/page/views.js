@@ -2,6 +2,7 @@
 import { isChanged, isReasonTooLong, markMissing, missingFields, waitsForImages } from "./answer.js";
 import { closeReason, fillGuidelines, openReason } from "./dialogs.js";
 import { find, focusPage, root } from "./dom.js";
+import { fillKeys } from "./keys.js";
 import { clearNotice, notify } from "./notice.js";
 import { buildQuestion, explainImages, showQuestion } from "./question.js";
 import { isWaiting, showNoAccess } from "./server.js";
@@ -27,6 +28,7 @@ import { setTexts, t } from "./text.js";
 export function open(opening) {
   if (!opening || isOpen()) return;
   const texts = /** @type {Texts} */ (opening.texts);
+  fillKeys();
   if ("error" in opening) {
     setTexts(opening.language, texts);
     showNoAccess();

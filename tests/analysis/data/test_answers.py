@@ -7,9 +7,7 @@ from itertools import product
 import pandas as pd
 
 from hsfiq.analysis.data.answers import contradicts
-from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE, Answer
-
-SCORES = range(LOWEST_SCORE, HIGHEST_SCORE + 1)
+from hsfiq.answer_rules import SCORES, Answer
 
 
 def test_both_packages_agree_on_every_possible_answer() -> None:
