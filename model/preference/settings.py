@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal, get_type_hints
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.recipes.recipe import RETRAINING, Recipe, there_are
-from hsfiq.model.recipes.values import parsed, shown
+from hsfiq.model.recipes.recipe import RETRAINING, Recipe
+from hsfiq.model.recipes.values import RANGES as RECIPE_RANGES
+from hsfiq.model.recipes.values import cosine_lr, read_values, shown
 
 NAME: Final = RETRAINING
 
 RANGES: Final[Mapping[str, tuple[float, float]]] = {
-    "epochs": (1, 100_000),
-    "batch": (1, 1_000_000),
-    "lr": (1e-12, 10),
-    "final_lr_share": (0, 1),
-    "weight_decay": (0, 10),
-    "clip_norm": (1e-12, 1e12),
     "score_weight": (0, 1e6),
     "offset_sd": (1e-6, 1e6),
     "mix": (0, 1e6),
-    "seed": (0, 2**63 - 1),
+} | {
+    key: RECIPE_RANGES[key]
+    for key in ("epochs", "batch", "lr", "final_lr_share", "weight_decay", "clip_norm", "seed")
 }
 
 TINY: Final[Mapping[str, Any]] = {"lr": 3e-4, "held": ("encoder.patches",)}
@@ -65,24 +61,12 @@ class Settings:
         return cls(**(TINY if name == "tiny" else BLIP2))
 
     def lr_at(self, epoch: int) -> float:
-        """The learning rate of an epoch, counted from 0; as `Recipe.lr_at`."""
-        least = self.lr * self.final_lr_share
-        return least + (self.lr - least) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+        """The learning rate of an epoch, counted from 0."""
+        return cosine_lr(epoch, self.epochs, self.lr, self.final_lr_share)
 
     def with_values(self, values: Mapping[str, str]) -> Settings:
         """The settings with values changed as on the command line; refuse unknown keys."""
-        kinds = get_type_hints(Settings)
-        changed = {}
-        for key, text in values.items():
-            if key not in kinds:
-                raise UnreadableInput(
-                    f"{key}={text}", f"{NAME} has no {key!r} to change", there_are(key, kinds)
-                )
-            try:
-                changed[key] = parsed(text, kinds[key])
-            except ValueError as error:
-                raise UnreadableInput(f"{key}={text}", f"{text!r} {error}") from error
-        return replace(self, **changed)
+        return replace(self, **read_values(values, get_type_hints(Settings), NAME))
 
     def optimisation(self, recipe: Recipe) -> Recipe:
         """The recipe with the optimiser values of these settings."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Any, Final, Literal, get_type_hints
 
 from hsfiq.errors import UnreadableInput
@@ -17,7 +15,10 @@ from hsfiq.model.recipes.values import (
     Pooling,
     PoolRule,
     Strategy,
+    cosine_lr,
+    known_names,
     parsed,
+    read_values,
     shown,
 )
 
@@ -101,23 +102,12 @@ class Recipe:
 
     def lr_at(self, epoch: int) -> float:
         """The learning rate throughout an epoch, counted from 0 (QuRe's `cosine_lr_schedule`)."""
-        least = self.lr * self.final_lr_share
-        return least + (self.lr - least) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+        return cosine_lr(epoch, self.epochs, self.lr, self.final_lr_share)
 
     def with_values(self, values: Mapping[str, str]) -> Recipe:
         """The recipe with other values, as written on a command line; raises as the constructor."""
         kinds = {key: kind for key, kind in kinds_of_values().items() if key not in FIXED}
-        changed = {}
-        for key, text in values.items():
-            if key not in kinds:
-                raise UnreadableInput(
-                    f"{key}={text}", f"a recipe has no {key!r} to change", there_are(key, kinds)
-                )
-            try:
-                changed[key] = parsed(text, kinds[key])
-            except ValueError as error:
-                raise UnreadableInput(f"{key}={text}", f"{text!r} {error}") from error
-        return replace(self, **changed)
+        return replace(self, **read_values(values, kinds, self.name))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -161,13 +151,6 @@ def kinds_of_values() -> dict[str, Any]:
     return get_type_hints(Recipe)
 
 
-def there_are(name: str, known: Iterable[str]) -> str:
-    """The remedy for an unknown name: the nearest known one first."""
-    names = tuple(known)
-    near = get_close_matches(name, names, n=1)
-    return (f"did you mean {near[0]!r}? " if near else "") + f"there are {', '.join(names)}"
-
-
 RETRAINING: Final = "preference"
 """The recipe that starts from a scorer and a release; its numbers: `model.preference.settings`."""
 
@@ -175,7 +158,7 @@ RETRAINING: Final = "preference"
 def recipe(name: str) -> Recipe:
     if name not in RECIPES:
         known = (*RECIPES, RETRAINING)
-        raise UnreadableInput(repr(name), "is no recipe", there_are(name, known))
+        raise UnreadableInput(repr(name), "there is no such recipe", known_names(name, known))
     return RECIPES[name]
 
 

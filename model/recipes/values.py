@@ -5,10 +5,14 @@ Nothing here imports torch, so that a wrong value on the command line is reporte
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin
+
+from hsfiq.errors import UnreadableInput
 
 NONE: Final = "none"
 
@@ -61,6 +65,39 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(shown, value))
     return str(value)
+
+
+def read_values(values: Mapping[str, str], kinds: Mapping[str, Any], recipe: str) -> dict[str, Any]:
+    """The values of `--set KEY=VALUE`, by the kinds of a recipe's settings.
+
+    UnreadableInput for an unknown key or a value of another kind.
+    """
+    read = {}
+    for key, text in values.items():
+        if key not in kinds:
+            raise UnreadableInput(
+                f"{key}={text}",
+                f"{recipe} has no setting {key!r} that can be changed",
+                known_names(key, kinds),
+            )
+        try:
+            read[key] = parsed(text, kinds[key])
+        except ValueError as error:
+            raise UnreadableInput(f"{key}={text}", f"{text!r} {error}") from error
+    return read
+
+
+def known_names(name: str, known: Iterable[str]) -> str:
+    """The remedy for an unknown name: the nearest known one first."""
+    names = tuple(known)
+    near = get_close_matches(name, names, n=1)
+    return (f"did you mean {near[0]!r}? " if near else "") + f"choose from {', '.join(names)}"
+
+
+def cosine_lr(epoch: int, epochs: int, lr: float, final_share: float) -> float:
+    """The learning rate of an epoch, counted from 0, that decays from `lr` (QuRe's schedule)."""
+    least = lr * final_share
+    return least + (lr - least) * (1 + math.cos(math.pi * epoch / epochs)) / 2
 
 
 def parsed(text: str, kind: Any) -> Any:

@@ -197,7 +197,7 @@ def test_recall_on_the_catalogue(answered: Answered, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--set", "epoch=3"), "preference has no 'epoch' to change; did you mean 'epochs'?"),
+        (("--set", "epoch=3"), "has no setting 'epoch' that can be changed; did you mean"),
         (("--set", "lr=1e9"), "recipe preference: lr is 1000000000.0, not from"),
         (("--set", "reliability=some"), "'some' is none of off, on"),
         (("--set", "epochs"), "--set: 'epochs' is no KEY=VALUE"),

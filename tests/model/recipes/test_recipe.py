@@ -94,11 +94,11 @@ def test_recipes_by_name(name: str) -> None:
     [
         (
             "cirqrs-fashionq",
-            "is no recipe; did you mean 'cirqrs-fashioniq'? there are cirqrs-fashioniq,",
+            "there is no such recipe; did you mean 'cirqrs-fashioniq'? choose from cirqrs-f",
         ),
-        ("xyz", "'xyz': is no recipe; there are cirqrs-fashioniq,"),
-        ("", "'': is no recipe; there are"),
-        ("a\nb", r"'a\nb': is no recipe; there are"),
+        ("xyz", "'xyz': there is no such recipe; choose from cirqrs-fashioniq,"),
+        ("", "'': there is no such recipe; choose from"),
+        ("a\nb", r"'a\nb': there is no such recipe; choose from"),
     ],
 )
 def test_an_unknown_name(name: str, message: str) -> None:
@@ -139,9 +139,9 @@ def test_other_values() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "message"),
     [
-        ("epoch", "5", "epoch=5: a recipe has no 'epoch' to change; did you mean 'epochs'? there"),
-        ("name", "x", "name=x: a recipe has no 'name' to change; there are encoder, size,"),
-        ("dataset", "cirr", "dataset=cirr: a recipe has no 'dataset' to change"),
+        ("epoch", "5", "that can be changed; did you mean 'epochs'? choose from"),
+        ("name", "x", "name=x: qure-fashioniq has no setting 'name' that can be changed; choose"),
+        ("dataset", "cirr", "dataset=cirr: qure-fashioniq has no setting 'dataset'"),
         ("epochs", "five", "epochs=five: 'five' is not a whole number"),
         ("epochs", "1_0", "epochs=1_0: '1_0' is not a whole number"),
         ("epochs", "", "epochs=: '' is not a whole number"),
