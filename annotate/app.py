@@ -22,7 +22,8 @@ from hsfiq.annotate.gradio_page import (
     question_page_style,
 )
 from hsfiq.annotate.handlers import Reassigned, Services
-from hsfiq.annotate.images import ImageSize, image_response
+from hsfiq.annotate.images.copies import ImageSize
+from hsfiq.annotate.images.response import image_response
 from hsfiq.annotate.owner.layout import add_owner
 from hsfiq.annotate.payloads import (
     CHECK,
@@ -139,7 +140,8 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
     def image(request: Request, token: str, size: ImageSize) -> Response:
         with services.database.reading() as session:
             required_participant(session, request.cookies, services.signer)
-            return image_response(session, services.images, token, size)
+            known_tags = request.headers.get("if-none-match", "")
+            return image_response(session, services.images, token, size, known_tags)
 
     @app.get("/image/{token}")
     def thumbnail(request: Request, token: str) -> Response:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from hsfiq.annotate.cookies import Signer, read_assignment, required_participant, signer_of
-from hsfiq.annotate.images import ImageStore, WebCopies, cache_folder
+from hsfiq.annotate.images.copies import WebCopies, cache_folder
+from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.views import ViewBuilder
 from hsfiq.answer_rules import SHORTEST_REASON, WHITE_SPACE, Answer, ImageStates, Times
 from hsfiq.collect import participants, responses

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate import practice
 from hsfiq.annotate.cookies import Assignment, Signer
-from hsfiq.annotate.images import ImageStore
+from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.texts import blocks, consent_text, guidelines, language_of, texts
 from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON
 from hsfiq.collect.protocol import (
@@ -47,6 +47,7 @@ from hsfiq.db.tables import (
     RetrievedImage,
     Triplet,
 )
+from hsfiq.images.faults import Fault
 from hsfiq.study.config import config_of
 from hsfiq.text import shown
 
@@ -169,7 +170,8 @@ class ViewBuilder:
         }
 
     def image_view(self, session: Session, image: Image) -> ImageView:
-        return {"token": image.token, "missing": self.images.file_of(session, image) is None}
+        is_missing = isinstance(self.images.file_of(session, image), Fault)
+        return {"token": image.token, "missing": is_missing}
 
 
 def back_from(position: Position, participant: Participant) -> int | None:

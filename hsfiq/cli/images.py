@@ -73,7 +73,7 @@ def image_root(folder: Path) -> Path:
 def decoder() -> FindFault | None:
     """The function that decodes a file, None without Pillow."""
     try:
-        from hsfiq.images.decode import find_fault
+        from hsfiq.images.display import find_fault
     except ModuleNotFoundError:
         return None
     return find_fault

@@ -16,7 +16,8 @@ from hsfiq.contact_sheet.cells import LINE, Cell, draw_cell
 from hsfiq.contact_sheet.content import SheetQuery, SheetRow
 from hsfiq.contact_sheet.fonts import Fonts
 from hsfiq.contact_sheet.layout import MARGIN, Layout, cell_width
-from hsfiq.images.decode import UndecodableImage, decode, on_white, upright
+from hsfiq.images.decode import UndecodableImage, decoded
+from hsfiq.images.display import displayable
 from hsfiq.text import shown
 
 ABSENT = "image absent"
@@ -86,8 +87,9 @@ def load_pictures(
             if path is None:
                 reasons[name] = ABSENT
             else:
-                picture = on_white(upright(decode(path)))
-                pictures[name] = fitted(picture, (width, round(width * TALLEST)))
+                with decoded(path) as image:
+                    box = (width, round(width * TALLEST))
+                    pictures[name] = fitted(displayable(image), box)
         except UndecodableImage as error:
             reasons[name] = f"image {error.fault.kind}"
     return pictures, reasons

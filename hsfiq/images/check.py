@@ -148,7 +148,7 @@ def fault_of(path: Path | None, find_fault: FindFault | None) -> Fault | None:
         if path.stat().st_size == 0:
             return Fault("empty", "has zero bytes")
     except OSError as error:
-        return Fault("undecodable", f"cannot be read ({error.strerror})")
+        return Fault("unreadable", f"cannot be read ({error.strerror})")
     return find_fault(path) if find_fault else None
 
 

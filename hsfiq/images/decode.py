@@ -1,21 +1,41 @@
 """Decode image files of any state, or say why they cannot be decoded. Needs Pillow.
 
 Annotators' images, contact sheets, `hsfiq images check` and the encoders all decode here, so the
-same files are accepted by all of them.
+same limits hold for all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
 from hsfiq.images.faults import Fault
+from hsfiq.images.pixel_budget import PixelBudget
 
-MAX_PIXELS = 89_478_485
-"""The largest image that is accepted (256 MB as RGB): Pillow's own limit."""
+MAX_PIXELS = 8192 * 8192
+"""The largest image that is accepted: 256 MiB in memory, because Pillow pads RGB to four bytes."""
+
+BUDGET = PixelBudget(MAX_PIXELS)
+"""Of this process: one image of the largest size, or as many smaller ones as fit."""
+
+Image.init()
+FORMATS = tuple(
+    name
+    for name in ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
+    if name in Image.OPEN  # AVIF needs Pillow 11.3
+)
+"""What is recognised, by content. Others of Pillow's formats start programs or set no limits."""
+
+_BLOCK_SIZE = 64 * 1024 * 1024
+Image.core.set_block_size(_BLOCK_SIZE)  # type: ignore[attr-defined]
+"""Pillow's unit of memory. Of smaller ones (16 MiB by default), glibc keeps many after they are
+freed, separately for each thread, so that a server's memory would grow to gigabytes."""
 
 _RIFF_HEADER_SIZE = 8
 
@@ -28,76 +48,101 @@ class UndecodableImage(Exception):
         self.fault = fault
 
 
-def decode(source: Path | bytes) -> Image.Image:
-    """Decode an image, a file or its content, as stored: its EXIF orientation is not applied."""
+@contextmanager
+def decoded(source: Path | bytes, at_least: int | None = None) -> Iterator[Image.Image]:
+    """Decode an image, a file or its content; of an animation, the first picture.
+
+    It is as stored, without its EXIF orientation applied, but 16-bit grey becomes 8-bit. Other
+    threads may wait for its memory, so keep the block short and decode nothing else in it.
+
+    Args:
+        source: the file or its content.
+        at_least: the size that is needed; a JPEG with longer sides may be decoded at a half, a
+            quarter or an eighth of its size.
+
+    Raises:
+        UndecodableImage: the image is broken or too large.
+    """
+    with _opened(source) as stream:
+        with _refusals(stream):
+            if not stream.read(1):
+                raise UndecodableImage(Fault("empty", "has zero bytes"))
+            stream.seek(0)
+            opened = Image.open(stream, formats=FORMATS)
+            if opened.width * opened.height > MAX_PIXELS:
+                raise Image.DecompressionBombError
+            if at_least is not None:
+                opened.draft(None, (at_least, at_least))
+        with BUDGET.reserved(opened.width * opened.height):
+            with _refusals(stream):
+                opened.load()
+                image = _eight_bits(opened)
+            yield image
+
+
+@contextmanager
+def _opened(source: Path | bytes) -> Iterator[BinaryIO]:
     if isinstance(source, bytes):
-        return _decode_stream(BytesIO(source))
+        yield BytesIO(source)
+        return
     if not source.is_file():
         raise UndecodableImage(Fault("undecodable", "is not a file"))
     try:
         stream = source.open("rb")
     except OSError as error:
-        raise UndecodableImage(
-            Fault("undecodable", f"cannot be read ({error.strerror})")
-        ) from error
+        raise UndecodableImage(_unreadable(error)) from error
     with stream:
-        return _decode_stream(stream)
+        yield stream
 
 
-def _decode_stream(stream: BinaryIO) -> Image.Image:
+@contextmanager
+def _refusals(stream: BinaryIO) -> Iterator[None]:
+    """Turn whatever Pillow raises in this block into `UndecodableImage`."""
     try:
-        if not stream.read(1):
-            raise UndecodableImage(Fault("empty", "has zero bytes"))
-        stream.seek(0)
-        with Image.open(stream) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise Image.DecompressionBombError
-            image.load()
-            return image
+        yield
     except UndecodableImage:
         raise
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError) as error:
-        fault = Fault("too-large", f"has more than {MAX_PIXELS:,} pixels or does not fit in memory")
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        fault = Fault("too-large", f"has more than {MAX_PIXELS:,} pixels")
         raise UndecodableImage(fault) from error
+    except MemoryError as error:
+        raise UndecodableImage(Fault("unreadable", "does not fit into the free memory")) from error
     except UnidentifiedImageError as error:
         raise UndecodableImage(Fault("undecodable", "is not a known image format")) from error
     except Exception as error:
         # Pillow's decoders raise many types for damaged files: struct.error, IndexError, ...
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UndecodableImage(_unreadable(error)) from error
         is_truncated = "truncated" in str(error).lower() or _is_truncated_riff(stream)
         raise UndecodableImage(
             Fault(
                 "truncated" if is_truncated else "undecodable",
-                f"cannot be decoded ({_one_line(error)})",
+                f"cannot be decoded ({one_line(error)})",
             )
         ) from error
 
 
-def upright(image: Image.Image) -> Image.Image:
-    """Apply the EXIF orientation and convert to RGBA if there is transparency, else to RGB."""
-    try:
-        turned = ImageOps.exif_transpose(image)
-        return turned.convert("RGBA" if turned.has_transparency_data else "RGB")
-    except Exception as error:
-        fault = Fault("undecodable", f"cannot be displayed ({_one_line(error)})")
-        raise UndecodableImage(fault) from error
-
-
-def on_white(image: Image.Image) -> Image.Image:
-    if image.mode == "RGB":
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Scale 16-bit grey to 8 bits; Pillow's own conversion makes all but the darkest 255 white."""
+    if image.mode in ("I", "F"):
+        raise UndecodableImage(Fault("undecodable", "has 32-bit pixels, whose range is not known"))
+    if not image.mode.startswith("I;16"):
         return image
-    white = Image.new("RGBA", image.size, "white")
-    return Image.alpha_composite(white, image).convert("RGB")
+    wide = image.convert("I")
+    grey = wide.point(_grey_of_16_bits(), "L")
+    transparent = image.info.get("transparency")  # the one shade that is transparent
+    if transparent is not None:
+        alpha = [255] * 65536
+        alpha[transparent] = 0
+        grey.putalpha(wide.point(alpha, "L"))
+        del grey.info["transparency"]
+    grey.format = image.format
+    return grey
 
 
-def find_fault(path: Path) -> Fault | None:
-    """Decode a file completely and return what is wrong with it, None if it is usable."""
-    try:
-        image = decode(path)
-    except UndecodableImage as error:
-        return error.fault
-    if image.size == (1, 1):
-        return Fault("one-pixel", "has a single pixel: a shop's placeholder for a deleted image")
-    return None
+@cache
+def _grey_of_16_bits() -> list[int]:
+    return [round(value / 257) for value in range(65536)]
 
 
 def _is_truncated_riff(stream: BinaryIO) -> bool:
@@ -111,6 +156,9 @@ def _is_truncated_riff(stream: BinaryIO) -> bool:
     return header[:4] == b"RIFF" and size < _RIFF_HEADER_SIZE + int.from_bytes(header[4:], "little")
 
 
-def _one_line(error: Exception) -> str:
-    strerror = getattr(error, "strerror", None)
-    return " ".join(str(strerror or error).split()) or type(error).__name__
+def _unreadable(error: OSError) -> Fault:
+    return Fault("unreadable", f"cannot be read ({error.strerror})")
+
+
+def one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-FaultKind = Literal["missing", "empty", "truncated", "undecodable", "too-large", "one-pixel"]
+FaultKind = Literal[
+    "missing", "empty", "truncated", "undecodable", "too-large", "one-pixel", "unreadable"
+]
+"""`unreadable`: the disk or the memory failed, not the file; it may be readable the next time."""
 
 
 @dataclass(frozen=True, slots=True)

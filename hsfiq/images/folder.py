@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
-SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
+SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"}
 
 COCO_DIGITS = 12
 """The names of COCO's files (CIRCO) are numbers, padded with zeros to this length."""
+
+SETTLED_NS = 2_000_000_000
+"""A folder that has changed more recently may change again within one tick of its file system's
+clock (2 s on FAT, the coarsest) without a new date, so its listing is not trusted yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One folder's image files and subfolders; `modified_ns` is None if it may still change."""
+
+    modified_ns: int | None
+    files: tuple[Path, ...]
+    folders: tuple[Path, ...]
 
 
 class ImageFolder:
@@ -20,10 +38,23 @@ class ImageFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._files = {path.stem: path for path in image_files(root)}
+        self._lock = Lock()
+        self._listings: Mapping[Path, Listing] = {}
+        self._files: Mapping[str, Path] = {}
+        self.refresh()
 
     def find(self, name: str) -> Path | None:
         return next(filter(None, map(self._files.get, stems(name))), None)
+
+    def refresh(self) -> bool:
+        """List the folders whose files have been added, removed or renamed; whether any was."""
+        with self._lock:
+            listings = listings_below(self.root, self._listings)
+            if listings == self._listings:
+                return False
+            self._listings = listings
+            self._files = {path.stem: path for path in files_in(listings)}
+            return True
 
     def __len__(self) -> int:
         return len(self._files)
@@ -31,9 +62,43 @@ class ImageFolder:
 
 def image_files(root: Path) -> list[Path]:
     """The image files below a folder, sorted; of several with one name the last counts."""
-    if not root.is_dir():
-        return []
-    return [path for path in sorted(root.rglob("*")) if path.suffix.lower() in SUFFIXES]
+    return files_in(listings_below(root, {}))
+
+
+def files_in(listings: Mapping[Path, Listing]) -> list[Path]:
+    return sorted(path for listing in listings.values() for path in listing.files)
+
+
+def listings_below(root: Path, known: Mapping[Path, Listing]) -> dict[Path, Listing]:
+    """A listing of the root and of every folder below it; known ones are kept while they hold."""
+    listings: dict[Path, Listing] = {}
+    pending = [root]
+    while pending:
+        folder = pending.pop()
+        try:
+            listings[folder] = current_listing(folder, known.get(folder))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        pending += listings[folder].folders
+    return listings
+
+
+def current_listing(folder: Path, known: Listing | None) -> Listing:
+    modified_ns = folder.stat().st_mtime_ns  # before listing: what changes meanwhile has a new date
+    if known is not None and known.modified_ns == modified_ns:
+        return known
+    is_settled = time.time_ns() - modified_ns > SETTLED_NS
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    return Listing(
+        modified_ns if is_settled else None,
+        tuple(
+            Path(entry.path)
+            for entry in entries
+            if os.path.splitext(entry.name)[1].lower() in SUFFIXES  # noqa: PTH122 (no Path needed)
+        ),
+        tuple(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)),
+    )
 
 
 def stems(name: str) -> tuple[str, ...]:

@@ -13,10 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from hsfiq.errors import UnreadableInput
-
-SETTLED_NS = 2_000_000_000
-"""A younger file may change again within one tick of its file system's clock (2 s on FAT, the
-coarsest) unnoticed, so its hash is not remembered yet."""
+from hsfiq.images.folder import SETTLED_NS
 
 _Stamp: TypeAlias = tuple[int, int, int]
 _Known: TypeAlias = dict[str, tuple[_Stamp, str]]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +18,18 @@ from PIL import Image
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.images.decode import UndecodableImage, decode
+from hsfiq.images.decode import UndecodableImage, decoded
+from hsfiq.images.faults import FaultKind
 from hsfiq.model.encoders.preprocessing import Preprocessing
 
+REMEDIES: dict[FaultKind, str] = {"too-large": "make it smaller", "unreadable": "run this again"}
 
-def open_image(path: Path) -> Image.Image:
+
+@contextmanager
+def open_image(path: Path) -> Iterator[Image.Image]:
     """Open and fully decode an image file; UnreadableInput if it is absent, broken or too large."""
-    return _decoded(_bytes_of(path), path)
+    with _decoded(_bytes_of(path), path) as image:
+        yield image
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,8 @@ def _prepare(sha256: str, path: Path, preprocessing: Preprocessing) -> Prepared:
         data = _bytes_of(path)
         if hashlib.sha256(data).hexdigest() != sha256:
             raise UnreadableInput(str(path), "was changed just now", "run this again")
-        return Prepared(path, sha256, preprocessing(_decoded(data, path)))
+        with _decoded(data, path) as image:
+            return Prepared(path, sha256, preprocessing(image))
     except UnreadableInput as error:
         return Prepared(path, sha256, None, str(error))
 
@@ -76,10 +83,11 @@ def _bytes_of(path: Path) -> bytes:
         raise UnreadableInput(str(path), f"cannot be read ({error.strerror})") from error
 
 
-def _decoded(data: bytes, path: Path) -> Image.Image:
+@contextmanager
+def _decoded(data: bytes, path: Path) -> Iterator[Image.Image]:
     try:
-        return decode(data)
+        with decoded(data) as image:
+            yield image
     except UndecodableImage as error:
-        is_too_large = error.fault.kind == "too-large"
-        remedy = "make it smaller" if is_too_large else "replace it with a complete image"
+        remedy = REMEDIES.get(error.fault.kind, "replace it with a complete image")
         raise UnreadableInput(str(path), error.fault.why, remedy) from error

@@ -52,4 +52,5 @@ class EncodedTokens:
         path = self._images.get(image_id)
         if path is None:
             raise UnreadableInput(f"image {image_id}", "has no tokens", "is its file there?")
-        return self._encoder.preprocessing(open_image(path))  # [3, size, size]
+        with open_image(path) as image:
+            return self._encoder.preprocessing(image)  # [3, size, size]

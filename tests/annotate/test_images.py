@@ -15,9 +15,10 @@ from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.images import LONGEST_SIDE, WebCopies, cache_folder
+from hsfiq.annotate.images.copies import LONGEST_SIDE, ImageSize, WebCopies, cache_folder
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Image
+from hsfiq.images.faults import Fault
 from tests.annotate.page_requests import view
 from tests.annotate.served_studies import Place, enrol, make_study
 
@@ -31,8 +32,8 @@ def folder(tmp_path: Path) -> Path:
     return cache
 
 
-def opened(path: Path | None) -> Picture.Image:
-    assert path is not None
+def opened(path: Path | Fault) -> Picture.Image:
+    assert isinstance(path, Path)
     return Picture.open(io.BytesIO(path.read_bytes()))
 
 
@@ -44,7 +45,7 @@ def test_a_thumbnail_is_small_and_the_full_image_complete(tmp_path: Path, folder
     picture.save(source, pnginfo=note)
     thumbnails = WebCopies(folder)
     small, full = (opened(thumbnails.of(source, kind)) for kind in ("thumbnail", "full"))
-    assert (small.format, small.size) == ("WEBP", (LONGEST_SIDE * 3 // 4, LONGEST_SIDE))
+    assert (small.format, small.size) == ("WEBP", (384, LONGEST_SIDE["thumbnail"]))
     assert full.convert("RGB").tobytes() == picture.tobytes()
     assert not any(SECRET in path.read_bytes() for path in folder.iterdir())
 
@@ -56,11 +57,12 @@ def test_metadata_is_removed_and_the_orientation_applied(tmp_path: Path, folder:
     exif[0x010E] = SECRET.decode()
     Picture.new("RGB", (40, 20), "red").save(source, exif=exif, comment=SECRET)
     assert SECRET in source.read_bytes()
-    for kind in ("thumbnail", "full"):
-        web_copy = WebCopies(folder).of(source, kind)  # type: ignore[arg-type]
+    sizes: list[ImageSize] = ["thumbnail", "full"]
+    for size in sizes:
+        web_copy = WebCopies(folder).of(source, size)
         assert opened(web_copy).size == (20, 40)
         assert not opened(web_copy).getexif()
-        assert web_copy
+        assert isinstance(web_copy, Path)
         assert SECRET not in web_copy.read_bytes()
 
 
@@ -68,7 +70,7 @@ def test_a_copy_is_made_once(tmp_path: Path, folder: Path) -> None:
     source = tmp_path / "source.png"
     Picture.new("RGB", (30, 40), "red").save(source)
     first = WebCopies(folder).of(source, "thumbnail")
-    assert first
+    assert isinstance(first, Path)
     date = first.stat().st_mtime_ns
     assert WebCopies(folder).of(source, "thumbnail") == first
     assert first.stat().st_mtime_ns == date
@@ -87,7 +89,7 @@ def test_a_copy_is_made_once(tmp_path: Path, folder: Path) -> None:
 def test_a_file_that_is_not_an_image(tmp_path: Path, folder: Path, content: bytes) -> None:
     source = tmp_path / "source.png"
     source.write_bytes(content)
-    assert WebCopies(folder).of(source, "thumbnail") is None
+    assert isinstance(WebCopies(folder).of(source, "thumbnail"), Fault)
     assert list(folder.iterdir()) == []
 
 
@@ -95,7 +97,7 @@ def test_a_truncated_image(tmp_path: Path, folder: Path) -> None:
     source = tmp_path / "source.jpg"
     Picture.effect_noise((300, 400), 60).save(source)
     source.write_bytes(source.read_bytes()[:4000])
-    assert WebCopies(folder).of(source, "thumbnail") is None
+    assert isinstance(WebCopies(folder).of(source, "thumbnail"), Fault)
 
 
 def test_without_a_writable_folder(tmp_path: Path) -> None:

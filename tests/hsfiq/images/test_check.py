@@ -159,7 +159,8 @@ def test_without_pillow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "images" / "s2.jpg").write_bytes(b"")
     (folder / "images" / "s3.jpg").write_bytes(b"no image")
     monkeypatch.setitem(sys.modules, "PIL", None)
-    monkeypatch.delitem(sys.modules, "hsfiq.images.decode", raising=False)
+    for module in ("decode", "display"):
+        monkeypatch.delitem(sys.modules, f"hsfiq.images.{module}", raising=False)
     command = hsfiq("images", "check", folder)
     assert (command.code, command.err) == (1, "")
     assert "16 of 18 exist, 1 empty, 1 missing" in command.out

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
+from threading import Event, Lock, Thread
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from hsfiq.annotate.images import WebCopies
+from hsfiq.annotate.images.copies import WebCopies
 from hsfiq.contact_sheet.sheet import load_pictures
 from hsfiq.errors import UnreadableInput
-from hsfiq.images.decode import MAX_PIXELS, UndecodableImage, decode, find_fault, on_white, upright
+from hsfiq.images import decode
+from hsfiq.images.decode import MAX_PIXELS, UndecodableImage, decoded
+from hsfiq.images.display import find_fault
+from hsfiq.images.pixel_budget import PixelBudget
 from hsfiq.model.features.images import open_image
+from tests.hsfiq.images.pictures import (
+    BLACK_TO_WHITE,
+    COLOURS,
+    SHOWN,
+    are_close,
+    colours,
+    grey_16,
+    quarters,
+)
+from tests.hsfiq.images.pictures import encoded as picture_bytes
+from tests.studies import ROOT
 
 
 def encoded(kind: str = "JPEG", size: tuple[int, int] = (60, 80)) -> bytes:
@@ -34,10 +53,10 @@ def test_an_image_of_too_many_pixels_is_refused_everywhere(tmp_path: Path) -> No
     _, reasons = load_pictures(["large"], lambda _: path, 100)
     assert reasons == {"large": "image too-large"}
     thumbnails = WebCopies(tmp_path / "cache")
-    assert thumbnails.of(path, "thumbnail") is None
-    assert thumbnails.of(path, "full") is None
-    with pytest.raises(UnreadableInput) as raised:
-        open_image(path)
+    assert thumbnails.of(path, "thumbnail") == fault
+    assert thumbnails.of(path, "full") == fault
+    with pytest.raises(UnreadableInput) as raised, open_image(path):
+        pass
     assert raised.value.where == str(path)
     assert raised.value.what == fault.why
     assert f"{MAX_PIXELS:,} pixels" in fault.why
@@ -71,29 +90,129 @@ def test_any_bytes_give_an_image_or_a_fault(
     path.write_bytes(damaged)
     fault = find_fault(path)
     if fault is None:
-        assert decode(path).size != (0, 0)
-        assert decode(damaged).tobytes() == decode(path).tobytes()
+        with decoded(path) as image:
+            content = image.tobytes()
+        assert content
+        with decoded(damaged) as image:
+            assert image.tobytes() == content
     else:
         assert "\n" not in fault.why
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_orientation_is_applied(orientation: int, tmp_path: Path) -> None:
-    exif = Image.Exif()
-    exif[274] = orientation
-    path = tmp_path / "turned.png"
-    Image.new("RGB", (30, 20)).save(path, exif=exif)
-    assert upright(decode(path)).size == ((20, 30) if orientation >= 5 else (30, 20))
+@pytest.mark.parametrize("kind", ["16-bit grey", "transparent GIF", "CMYK", "BMP"])
+def test_contact_sheets_show_what_annotators_see(kind: str, tmp_path: Path) -> None:
+    suffix, content, expected = SHOWN[kind]
+    path = tmp_path / f"image{suffix}"
+    path.write_bytes(content())
+    shown, reasons = load_pictures(["image"], lambda _: path, 96)
+    assert reasons == {}
+    assert are_close(colours(shown["image"]), expected)
 
 
-def test_transparent_pixels_become_white(tmp_path: Path) -> None:
-    path = tmp_path / "transparent.png"
-    Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(path)
-    assert on_white(upright(decode(path))).getpixel((1, 1)) == (255, 255, 255)
-    Image.new("P", (4, 4)).save(path, transparency=0)
-    assert on_white(upright(decode(path))).getpixel((1, 1)) == (255, 255, 255)
+def test_encoders_get_16_bit_grey_as_8_bit_grey(tmp_path: Path) -> None:
+    path = tmp_path / "image.png"
+    path.write_bytes(grey_16())
+    with open_image(path) as image:
+        assert image.mode == "L"
+        assert colours(image) == BLACK_TO_WHITE
+
+
+def test_a_jpeg_is_decoded_in_a_reduced_size_if_that_is_enough(tmp_path: Path) -> None:
+    path = tmp_path / "large.jpg"
+    path.write_bytes(encoded("JPEG", (1600, 1200)))
+    for at_least, size in ((None, (1600, 1200)), (700, (1600, 1200)), (300, (400, 300))):
+        with decoded(path, at_least) as image:
+            assert image.size == size
+
+
+# -------------------------------------------------------------------------------------- memory
+
+
+def test_reserved_pixels_never_exceed_the_limit() -> None:
+    budget, lock, reserved, most = PixelBudget(10), Lock(), 0, 0
+
+    def reserve(pixels: int) -> None:
+        nonlocal reserved, most
+        with budget.reserved(pixels):
+            with lock:
+                reserved += pixels
+                most = max(most, reserved)
+            with lock:
+                reserved -= pixels
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(reserve, [1, 10, 3, 7, 5, 5, 9, 2] * 40))
+    assert reserved == 0
+    assert 10 <= most <= budget.limit
+
+
+def test_a_second_large_image_waits_until_the_first_is_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "image.png"
+    path.write_bytes(encoded("PNG", (60, 80)))
+    monkeypatch.setattr(decode, "BUDGET", PixelBudget(60 * 80))
+    is_decoded = Event()
+
+    def decode_second() -> None:
+        with decoded(path):
+            is_decoded.set()
+
+    second = Thread(target=decode_second)
+    with decoded(path):
+        second.start()
+        assert not is_decoded.wait(0.2)
+    second.join()
+    assert is_decoded.is_set()
+
+
+def test_a_refused_image_releases_its_pixels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "image.png"
+    path.write_bytes(encoded("PNG", (200, 260))[:-200])
+    monkeypatch.setattr(decode, "BUDGET", PixelBudget(200 * 260))
+    for _ in range(3):
+        fault = find_fault(path)
+        assert fault is not None
+        assert fault.kind == "truncated"
+
+
+PEAK = """
+import resource, sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from hsfiq.annotate.images.copies import WebCopies
+
+copies = WebCopies(Path("copies"))
+wanted = list(product(map(Path, sys.argv[1:]), ("thumbnail", "full")))
+with ThreadPoolExecutor(len(wanted)) as pool:
+    made = list(pool.map(lambda pair: copies.of(*pair), wanted))
+assert all(isinstance(copy, Path) for copy in made), made
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux")
+def test_the_memory_does_not_grow_with_the_number_of_requests(tmp_path: Path) -> None:
+    values = [(*colour, 200) for colour in COLOURS]
+    large = picture_bytes(quarters("RGBA", values, (8192, 8192)), "PNG")
+    names = [f"{number}.png" for number in range(4)]
+    for name in names:
+        (tmp_path / name).write_bytes(large)
+    process = subprocess.run(
+        [sys.executable, "-c", PEAK, *names],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(process.stdout) < 1_500_000  # 8 at once: about 4,500,000 without a limit
 
 
 def test_a_folder_is_undecodable(tmp_path: Path) -> None:
     with pytest.raises(UndecodableImage, match="is not a file"):
-        decode(tmp_path)
+        decoded(tmp_path).__enter__()

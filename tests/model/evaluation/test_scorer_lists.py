@@ -102,7 +102,8 @@ def reference_encoder(checkpoint: Path) -> Encoder:
 @cache
 def reference_tokens(checkpoint: Path, path: Path) -> torch.Tensor:
     encoder = reference_encoder(checkpoint)
-    pixels = encoder.preprocessing(open_image(path))
+    with open_image(path) as image:
+        pixels = encoder.preprocessing(image)
     return encoder.image_tokens(pixels.unsqueeze(0)).half()  # [1, P, W]
 
 

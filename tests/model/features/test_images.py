@@ -49,9 +49,7 @@ def test_an_image_is_loaded_completely(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a"
     path.write_bytes(encoded(kind))
 
-    image = open_image(path)
-
-    with Image.open(path) as opened:
+    with open_image(path) as image, Image.open(path) as opened:
         assert image.size == (30, 20)
         assert image.tobytes() == opened.tobytes()
 
@@ -62,7 +60,8 @@ def test_exif_orientation_is_ignored(tmp_path: Path) -> None:
     exif[0x0112] = 6  # to be shown turned by 90 degrees
     Image.new("RGB", (30, 20)).save(path, exif=exif)
 
-    assert open_image(path).size == (30, 20)
+    with open_image(path) as image:
+        assert image.size == (30, 20)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +82,8 @@ def test_a_broken_file_is_reported_in_one_line(tmp_path: Path, data: bytes, expe
     path = tmp_path / "a.png"
     path.write_bytes(data)
 
-    with pytest.raises(UnreadableInput) as raised:
-        open_image(path)
+    with pytest.raises(UnreadableInput) as raised, open_image(path):
+        pass
 
     message = str(raised.value)
     assert message.startswith(f"{path}: {expected}")
@@ -96,8 +95,9 @@ def test_a_broken_file_is_reported_in_one_line(tmp_path: Path, data: bytes, expe
 def test_a_path_that_is_not_a_file_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
 
-    with pytest.raises(UnreadableInput, match=rf"{name}: cannot be read \("):
-        open_image(tmp_path / name)
+    expected = rf"{name}: cannot be read \("
+    with pytest.raises(UnreadableInput, match=expected), open_image(tmp_path / name):
+        pass
 
 
 @given(
@@ -118,18 +118,17 @@ def test_any_bytes_give_an_image_or_a_one_line_error(
     path = tmp_path_factory.getbasetemp() / "damaged.png"
     path.write_bytes(data)
 
-    picture, message = None, ""
+    message = ""
     try:
-        picture = open_image(path)
+        with open_image(path) as picture:
+            assert picture.width * picture.height <= MAX_PIXELS
+            assert picture.tobytes()
     except UnreadableInput as error:
         message = str(error)
 
-    if picture is None:
+    if message:
         assert message.startswith(f"{path}: ")
         assert "\n" not in message
-    else:
-        assert picture.width * picture.height <= MAX_PIXELS
-        assert picture.tobytes()
 
 
 # ------------------------------------------------------------------------------------- preparing
@@ -167,7 +166,8 @@ def test_images_are_prepared_in_order(tmp_path: Path, workers: int, ahead: int) 
     assert [image.sha256 for image in prepared] == list(files)
     for image, path in zip(prepared, files.values(), strict=True):
         assert image.pixels is not None
-        assert image.pixels.equal(preprocessing(open_image(path)))
+        with open_image(path) as picture:
+            assert image.pixels.equal(preprocessing(picture))
 
 
 def test_the_number_of_waiting_images_is_limited(tmp_path: Path) -> None:

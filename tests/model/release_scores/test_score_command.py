@@ -50,7 +50,8 @@ def literal(loop: Loop, run: Path) -> dict[tuple[str, str], float]:
 
     @cache
     def tokens(image: str) -> torch.Tensor:
-        pixels = encoder.preprocessing(open_image(loop.pictures / f"{image}.jpg"))
+        with open_image(loop.pictures / f"{image}.jpg") as picture:
+            pixels = encoder.preprocessing(picture)
         return encoder.image_tokens(pixels.unsqueeze(0)).half()  # [1, P, W]
 
     @cache

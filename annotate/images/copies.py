@@ -1,0 +1,168 @@
+"""The WebP copies of image files: made once, kept on the disk, made again if the file changes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile, mkdtemp
+from threading import BoundedSemaphore, Condition
+from typing import Any, Final, Literal
+
+from PIL.Image import Image, Resampling
+
+from hsfiq.atomic_files import put_in_place
+from hsfiq.db.engine import Database
+from hsfiq.images.decode import UndecodableImage, decoded
+from hsfiq.images.display import displayable
+from hsfiq.images.faults import Fault
+
+ImageSize = Literal["thumbnail", "full"]
+
+LONGEST_SIDE: Final[dict[ImageSize, int]] = {"thumbnail": 512, "full": 4096}
+"""Pixels of a copy. Thumbnails are sharp in the page's boxes on a high-resolution screen; larger
+full images would take seconds to make, and hundreds of megabytes in the browser."""
+
+LOSSLESS_PIXELS = 4_000_000
+"""Larger copies are never lossless: that takes seconds and 27 bytes of memory a pixel."""
+
+FULL_AT_ONCE = 2
+"""Full images made at the same time: encoding one takes up to 300 MB."""
+
+VERSION = 2
+"""Increased when copies look different, so that those on the disk are made again."""
+
+DRAFT_SUFFIX = ".part"
+
+Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCopy:
+    """The copy of a file as it was at this stamp, or why there is none."""
+
+    stamp: Stamp
+    copy: Path | Fault
+
+    def is_valid(self, stamp: Stamp) -> bool:
+        return self.stamp == stamp and (isinstance(self.copy, Fault) or self.copy.is_file())
+
+
+class WebCopies:
+    """Makes and finds copies; several threads may ask for the same one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[tuple[Path, ImageSize], KnownCopy] = {}
+        self._in_progress: set[tuple[Path, ImageSize]] = set()
+        self._finished = Condition()
+        self._full_slots = BoundedSemaphore(FULL_AT_ONCE)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=folder):
+                pass
+        except OSError:  # not writable: keep the copies for the life of this process
+            self._folder = Path(mkdtemp(prefix="hsfiq-thumbnails-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def of(self, source: Path, size: ImageSize) -> Path | Fault:
+        """The copy's file, made if needed; a fault if the source cannot be displayed."""
+        stamp = stamp_of(source)
+        if isinstance(stamp, Fault):
+            return stamp
+        key = (source, size)
+        known = self._known.get(key)
+        if known is not None and known.is_valid(stamp):
+            return known.copy
+        with self._finished:
+            self._finished.wait_for(lambda: key not in self._in_progress)
+            known = self._known.get(key)
+            if known is not None and known.is_valid(stamp):
+                return known.copy
+            self._in_progress.add(key)
+        try:
+            copy = self._made(source, size, stamp)
+            if not (isinstance(copy, Fault) and copy.kind == "unreadable"):
+                self._known[key] = KnownCopy(stamp, copy)
+            return copy
+        finally:
+            with self._finished:
+                self._in_progress.remove(key)
+                self._finished.notify_all()
+
+    def _made(self, source: Path, size: ImageSize, stamp: Stamp) -> Path | Fault:
+        path = self._folder / f"{copy_name(source, size, stamp)}.webp"
+        if path.is_file():
+            return path
+        try:
+            if size == "thumbnail":
+                write_copy(path, source, size)
+            else:
+                with self._full_slots:
+                    write_copy(path, source, size)
+        except UndecodableImage as error:
+            return error.fault
+        return path
+
+
+def stamp_of(source: Path) -> Stamp | Fault:
+    """What changes when a file is changed or replaced.
+
+    No program can set the time of the last status change, so a file that is replaced by one of the
+    same size and date is noticed, too.
+    """
+    try:
+        status = source.stat()
+    except FileNotFoundError:
+        return Fault("missing", "has been removed")
+    except OSError as error:
+        return Fault("unreadable", f"cannot be read ({error.strerror})")
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def copy_name(source: Path, size: ImageSize, stamp: Stamp) -> str:
+    facts = (VERSION, size, LONGEST_SIDE[size], str(source.absolute()), stamp)
+    return hashlib.sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()[:40]
+
+
+def write_copy(path: Path, source: Path, size: ImageSize) -> None:
+    """Write a copy atomically: other processes never see half of it, nor does a later one."""
+    picture, options = reduced(source, size)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = NamedTemporaryFile(dir=path.parent, suffix=DRAFT_SUFFIX, delete=False)  # noqa: SIM115
+    try:
+        with file:
+            picture.save(file, "WEBP", **options)
+        put_in_place(Path(file.name), path)
+    except BaseException:
+        Path(file.name).unlink(missing_ok=True)
+        raise
+
+
+def reduced(source: Path, size: ImageSize) -> tuple[Image, dict[str, Any]]:
+    """The picture of a copy without metadata, and the options of its encoding."""
+    side = LONGEST_SIDE[size]
+    with decoded(source, at_least=2 * side) as image:
+        is_png, is_reduced = image.format == "PNG", max(image.size) > side
+        picture = displayable(image)
+        del image  # what is not needed any more must not take memory when the block ends
+        picture.thumbnail((side, side), Resampling.LANCZOS)
+    picture.info.clear()
+    if size == "thumbnail":
+        return picture, {"quality": 84, "method": 3}
+    if is_png and not is_reduced and picture.width * picture.height <= LOSSLESS_PIXELS:
+        return picture, {"lossless": True, "quality": 20}
+    return picture, {"quality": 95, "method": 2}
+
+
+def cache_folder(database: Database) -> Path:
+    """Beside a SQLite file, otherwise in the user's cache folder."""
+    url = database.engine.url
+    if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
+        file = Path(str(url.database))
+        return file.with_name(f"{file.name}.thumbnails")
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "hsfiq" / "thumbnails"
