@@ -15,8 +15,8 @@ from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
 
+from hsfiq.images.decoding_memory import PixelBudget
 from hsfiq.images.faults import Fault
-from hsfiq.images.pixel_budget import PixelBudget
 
 MAX_PIXELS = 8192 * 8192
 """The largest image that is accepted: 256 MiB in memory, because Pillow pads RGB to four bytes."""

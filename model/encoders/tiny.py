@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
-from hsfiq.model.encoders.pooling import pooled_query
 from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.encoders.query_vectors import pooled_query
 
 NAME = "tiny"
 

@@ -21,8 +21,8 @@ from hsfiq.model.encoders.blip2_architectures import Vit
 from hsfiq.model.encoders.blip2_weights import fill, frozen_id
 from hsfiq.model.encoders.hf import weight_files
 from hsfiq.model.encoders.hf.tensor_names import HF_VIT, VIT, to_lavis
-from hsfiq.model.encoders.pooling import pooled_query
 from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.encoders.query_vectors import pooled_query
 
 NAME = "blip2-hf"
 

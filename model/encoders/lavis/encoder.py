@@ -26,8 +26,8 @@ from hsfiq.model.encoders.blip2_weights import (
     read_tensors,
     require_files,
 )
-from hsfiq.model.encoders.pooling import pooled_query
 from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.encoders.query_vectors import pooled_query
 
 UNUSED = ("Qformer.cls.", "itm_head.", "Qformer.bert.embeddings.position_ids")
 """Prefixes of names in a checkpoint on which no score depends."""

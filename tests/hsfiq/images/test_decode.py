@@ -20,8 +20,8 @@ from hsfiq.contact_sheet.sheet import load_pictures
 from hsfiq.errors import UnreadableInput
 from hsfiq.images import decode
 from hsfiq.images.decode import MAX_PIXELS, UndecodableImage, decoded
+from hsfiq.images.decoding_memory import PixelBudget
 from hsfiq.images.display import find_fault
-from hsfiq.images.pixel_budget import PixelBudget
 from hsfiq.model.features.images import open_image
 from tests.hsfiq.images.pictures import (
     BLACK_TO_WHITE,
