@@ -104,7 +104,7 @@ def tiles(
             Tile(
                 "Skipped",
                 f"{progress.skipped:,}",
-                "for an image that was not there",
+                "question" if progress.skipped == 1 else "questions",
                 listed(headline.skipped) or "no question was skipped",
                 warns=progress.skipped > 0,
             ),
