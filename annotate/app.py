@@ -83,7 +83,7 @@ def serve(database: Database, host: str = "127.0.0.1", port: int = 7860) -> None
         listening(host, port) as listener,
         regular_checkpoints(database),
     ):
-        server = uvicorn.Server(server_settings(database, host, port))
+        server = uvicorn.Server(server_settings(build_app(database), host, port))
         signals.call(partial(stop, server))
         server.run(sockets=[listener])
 
@@ -109,9 +109,9 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def server_settings(database: Database, host: str, port: int) -> uvicorn.Config:
+def server_settings(app: FastAPI, host: str, port: int) -> uvicorn.Config:
     return uvicorn.Config(
-        build_app(database),
+        app,
         host=host,
         port=port,
         ws="none",

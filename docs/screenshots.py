@@ -22,7 +22,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 from sqlalchemy import select
 
-from hsfiq.annotate.app import server_settings
+from hsfiq.annotate.app import build_app, server_settings
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Participant, Study
@@ -89,7 +89,7 @@ def served(database: Database) -> Iterator[str]:
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = uvicorn.Server(server_settings(database, "127.0.0.1", port))
+    server = uvicorn.Server(server_settings(build_app(database), "127.0.0.1", port))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started and thread.is_alive():

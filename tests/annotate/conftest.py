@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,16 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from hsfiq.annotate.app import build_app
 from hsfiq.db.engine import Database, open_database
-from tests.annotate.served_studies import Place, Server, ThreadServer, enrol, make_study, newcomer
+from tests.annotate.reused_study import ReusedStudy
+from tests.annotate.served_studies import (
+    Place,
+    Server,
+    ThreadServer,
+    browser_of,
+    enrol,
+    make_study,
+    newcomer,
+)
 
 # A machine under load takes seconds to open a Gradio page.
 expect.set_options(timeout=60_000)
@@ -33,31 +42,35 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-@pytest.fixture
-def copied(usual_study: Place, place: Place) -> Place:
-    """The usual study in a separate database for the test."""
-    shutil.copyfile(usual_study.file, place.file)
-    return place
+@pytest.fixture(scope="session")
+def reused_study(usual_study: Place, tmp_path_factory: pytest.TempPathFactory) -> ReusedStudy:
+    """The copy of the usual study that the tests of this process use in turn."""
+    return ReusedStudy(usual_study, tmp_path_factory.mktemp("reused"))
 
 
 @pytest.fixture
-def database(copied: Place) -> Iterator[Database]:
+def copied(reused_study: ReusedStudy) -> Place:
+    """The usual study, in its first state."""
+    reused_study.restore()
+    return reused_study.place
+
+
+@pytest.fixture
+def database(reused_study: ReusedStudy, copied: Place) -> Database:
     """The usual study, open."""
-    opened = open_database(copied.url)
-    yield opened
-    opened.close()
+    return reused_study.database
 
 
 @pytest.fixture
-def app(database: Database) -> FastAPI:
+def app(reused_study: ReusedStudy, database: Database) -> FastAPI:
     """The app of the usual study; modules that do not need Gradio use `plain_app` instead."""
-    return build_app(database)
+    return reused_study.app
 
 
 @pytest.fixture
 def new_browser(app: FastAPI) -> Iterator[TestClient]:
     """A browser without a cookie."""
-    with TestClient(app, follow_redirects=False) as client:
+    with browser_of(app) as client:
         yield client
 
 
@@ -70,25 +83,31 @@ def annotator(new_browser: TestClient, database: Database) -> TestClient:
 # ------------------------------------------------------------------------------ a real browser
 
 
+@contextmanager
+def running(server: ThreadServer) -> Iterator[ThreadServer]:
+    server.start()
+    yield server
+    server.stop()
+
+
 @pytest.fixture
 def serve() -> Iterator[Callable[[Place], ThreadServer]]:
     """Serve a study for the length of a test."""
-    servers: list[ThreadServer] = []
+    with ExitStack() as servers:
 
-    def start(place: Place) -> ThreadServer:
-        servers.append(ThreadServer(place))
-        servers[-1].start()
-        return servers[-1]
+        def start(place: Place) -> ThreadServer:
+            database = open_database(place.url)
+            server = ThreadServer(place, database, build_app(database))
+            return servers.enter_context(running(server))
 
-    yield start
-    for server in servers:
-        server.stop()
+        yield start
 
 
 @pytest.fixture
-def server(copied: Place, serve: Callable[[Place], ThreadServer]) -> ThreadServer:
+def server(reused_study: ReusedStudy, copied: Place) -> Iterator[ThreadServer]:
     """The usual study, served."""
-    return serve(copied)
+    with running(reused_study.server()) as server:
+        yield server
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+import secrets
 import signal
 import socket
 import subprocess
@@ -14,11 +15,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from PIL import Image as Picture
 from PIL import ImageDraw
@@ -65,8 +69,9 @@ class Place:
         return self.folder / "images"
 
 
-def draw_garment(path: Path, number: int) -> None:
-    """A plain garment whose colour and stripes depend on its number."""
+@cache
+def garment(number: int) -> bytes:
+    """The PNG of a plain garment whose colour and stripes depend on its number."""
     red, green, blue = colorsys.hsv_to_rgb(number * 0.137 % 1, 0.45, 0.85)
     tone = (int(255 * red), int(255 * green), int(255 * blue))
     picture = Picture.new("RGB", (300, 400), "white")
@@ -75,7 +80,9 @@ def draw_garment(path: Path, number: int) -> None:
     pen.polygon([*body, (215, 360), (85, 360), (85, 150), (75, 175), (30, 150)], fill=tone)
     for stripe in range(number % 5):
         pen.line([(88, 190 + 34 * stripe), (212, 190 + 34 * stripe)], fill="white", width=7)
-    picture.save(path)
+    png = BytesIO()
+    picture.save(png, "PNG")
+    return png.getvalue()
 
 
 def make_study(
@@ -106,10 +113,9 @@ def make_study(
         session.flush()
         for number, image in enumerate(images):
             if number not in missing:
-                draw_garment(place.images / f"{image.name}.png", number)
-        query_ids = []
-        for number in range(queries):
-            triplet = Triplet(
+                (place.images / f"{image.name}.png").write_bytes(garment(number))
+        triplets = [
+            Triplet(
                 dataset_id=dataset.id,
                 external_id=f"telltale.val.{number}",
                 category="shirt",
@@ -118,16 +124,22 @@ def make_study(
                 target_id=images[20 + number % 20].id,
                 captions=[texts[number % len(texts)]],
             )
-            session.add(triplet)
-            session.flush()
-            query = Query(triplet_id=triplet.id, suffix="", text=texts[number % len(texts)])
-            session.add(query)
-            session.flush()
-            query_ids.append(query.id)
+            for number in range(queries)
+        ]
+        session.add_all(triplets)
+        session.flush()
+        asked = [
+            Query(triplet_id=triplet.id, suffix="", text=texts[number % len(texts)])
+            for number, triplet in enumerate(triplets)
+        ]
+        session.add_all(asked)
+        session.flush()
+        candidates = [image.id for image in images[12:]]
+        for number, query in enumerate(asked):
             image_ids: list[int] = []
             for system in systems:
                 if not image_ids or number >= n_identical:
-                    image_ids = rng.sample([image.id for image in images[12:]], K)
+                    image_ids = rng.sample(candidates, K)
                 session.add(RankedList(system_id=system.id, query_id=query.id, image_ids=image_ids))
         session.flush()
         draw_study(
@@ -141,9 +153,14 @@ def make_study(
                 ),
                 recruitment=Recruitment(**dict(recruitment or {})),
             ),
-            query_ids,
+            [query.id for query in asked],
         )
     return database
+
+
+def browser_of(app: FastAPI) -> TestClient:
+    """A browser without a cookie, whose address no other has: the app throttles by address."""
+    return TestClient(app, follow_redirects=False, client=(secrets.token_hex(8), 50000))
 
 
 def begin(client: TestClient, database: Database) -> TestClient:
@@ -185,12 +202,11 @@ def set_status(database: Database, status: str) -> None:
 
 
 class ThreadServer:
-    """The app, served by a thread of this process."""
+    """An app, served by a thread of this process."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.database = open_database(place.url)
-        self.server = uvicorn.Server(server_settings(self.database, "127.0.0.1", 0))
+    def __init__(self, place: Place, database: Database, app: FastAPI) -> None:
+        self.place, self.database = place, database
+        self.server = uvicorn.Server(server_settings(app, "127.0.0.1", 0))
         self.thread = threading.Thread(target=self.server.run)
 
     def start(self) -> None:

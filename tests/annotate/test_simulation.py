@@ -34,7 +34,9 @@ from hsfiq.drawn.reading import read
 from hsfiq.releases import Filters, build
 from hsfiq.simulate import Sessions, Simulation, destination_of
 from hsfiq.simulate.client import StudyClient
+from tests.annotate.conftest import running
 from tests.annotate.page_requests import stored
+from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import Place, Server, ThreadServer, newcomer, set_status
 
 PEOPLE, SIZE = 3, 4
@@ -69,18 +71,28 @@ def cache_of(place: Place) -> Path:
     return place.file.with_name(f"{place.file.name}.thumbnails")
 
 
-@pytest.fixture
-def study(drawn: tuple[Place, dict[int, DrawnTriplet]], place: Place) -> Iterator[Database]:
-    """That study in a separate database, open."""
-    database = open_database(copy_of(drawn[0], place.folder).url)
-    yield database
-    database.close()
+@pytest.fixture(scope="module")
+def reused_drawn(
+    drawn: tuple[Place, dict[int, DrawnTriplet]], tmp_path_factory: pytest.TempPathFactory
+) -> ReusedStudy:
+    """The copy of that study that the tests use in turn."""
+    reused = ReusedStudy(drawn[0], tmp_path_factory.mktemp("reused"))
+    cache_of(reused.place).symlink_to(cache_of(drawn[0]))
+    return reused
 
 
 @pytest.fixture
-def address(study: Database, place: Place, serve: Callable[[Place], ThreadServer]) -> str:
+def study(reused_drawn: ReusedStudy) -> Database:
+    """That study in its first state, open."""
+    reused_drawn.restore()
+    return reused_drawn.database
+
+
+@pytest.fixture
+def address(reused_drawn: ReusedStudy, study: Database) -> Iterator[str]:
     """The address at which it is served."""
-    return serve(place).url
+    with running(reused_drawn.server()) as server:
+        yield server.url
 
 
 def simulate(*arguments: str | Path) -> tuple[int, Any, str]:
@@ -297,9 +309,9 @@ class LackingOneImage:
 
 
 def test_a_question_with_an_image_that_cannot_be_fetched_is_skipped(
-    study: Database, place: Place
+    reused_drawn: ReusedStudy, study: Database
 ) -> None:
-    server = ThreadServer(place)
+    server = reused_drawn.server()
     server.server.config.app = LackingOneImage(server.server.config.app)  # type: ignore[arg-type]
     server.start()
     code, result, _ = simulate("--participants", PEOPLE, server.url)
@@ -314,9 +326,9 @@ def test_a_question_with_an_image_that_cannot_be_fetched_is_skipped(
 
 
 def test_requests_to_a_busy_server_are_repeated_and_nothing_is_stored_twice(
-    study: Database, place: Place
+    reused_drawn: ReusedStudy, study: Database
 ) -> None:
-    server = ThreadServer(place)
+    server = reused_drawn.server()
     unsteady = Unsteady(server.server.config.app)  # type: ignore[arg-type]
     server.server.config.app = unsteady
     server.start()
@@ -389,8 +401,10 @@ def test_a_closed_study_accepts_nobody(study: Database, address: str) -> None:
     assert "no study is open to all" in err
 
 
-def test_a_paused_study_is_a_failure(study: Database, place: Place, address: str) -> None:
-    token = newcomer(place)
+def test_a_paused_study_is_a_failure(
+    reused_drawn: ReusedStudy, study: Database, address: str
+) -> None:
+    token = newcomer(reused_drawn.place)
     set_status(study, "paused")
     code, result, _ = simulate(f"{address}/start/{token}")
     assert (code, result["failed"], result["answered"]) == (1, 1, 0)
@@ -404,9 +418,8 @@ def test_an_invalid_link_is_a_failure(address: str) -> None:
 
 
 def test_a_study_on_other_images_ends_the_simulation(
-    copied: Place, serve: Callable[[Place], ThreadServer]
+    server: ThreadServer,
 ) -> None:
-    server = serve(copied)
     with server.database.writing() as session:
         list_studies(session)[0].origin = "simulated"
     code, _, err = simulate("--participants", 2, server.url)
@@ -416,8 +429,12 @@ def test_a_study_on_other_images_ends_the_simulation(
 
 
 def test_a_question_with_a_missing_image_is_skipped(
-    study: Database, address: str, drawn: tuple[Place, dict[int, DrawnTriplet]], tmp_path: Path
+    drawn: tuple[Place, dict[int, DrawnTriplet]],
+    serve: Callable[[Place], ThreadServer],
+    tmp_path: Path,
 ) -> None:
+    server = serve(copy_of(drawn[0], tmp_path / "study"))
+    study = server.database
     images = tmp_path / "images"
     shutil.copytree(drawn[0].images, images)
     with study.writing() as session:
@@ -426,7 +443,7 @@ def test_a_question_with_a_missing_image_is_skipped(
         assert query is not None
         name = query.triplet.reference.name
     (images / f"{name}.jpg").unlink()
-    code, result, _ = simulate("--participants", PEOPLE, address)
+    code, result, _ = simulate("--participants", PEOPLE, server.url)
     assert code == 0
     assert result["skipped"] >= 1
     assert result["answered"] + result["skipped"] == EVERYTHING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from fastapi.testclient import TestClient
@@ -15,8 +16,8 @@ from hsfiq.collect.responses import Skip
 from hsfiq.collect.steps import mark_served, steps_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Check, Participant
-from hsfiq.owner_password import set_password
+from hsfiq.db.tables import Check, Participant, Setting
+from hsfiq.owner_password import KEY, hashed
 from tests.annotate.served_studies import K, Place, make_study
 from tests.studies import images_shown
 
@@ -29,9 +30,15 @@ def log_in(client: TestClient, password: str = PASSWORD) -> Any:
     return client.post("/owner/login", data={"password": password})
 
 
+@cache
+def password_hash() -> str:
+    """The hash of the password, computed once: it is slow on purpose."""
+    return hashed(PASSWORD)
+
+
 def set_owner(database: Database) -> None:
     with database.writing() as session:
-        set_password(session, PASSWORD)
+        session.merge(Setting(key=KEY, value=password_hash()))
 
 
 # ------------------------------------------------------------------------------------- the study

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import io
 import json
-import shutil
 import zipfile
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -16,16 +15,16 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from hsfiq.annotate.app import build_app
 from hsfiq.annotate.owner.actions import PERSON, STUDY, from_json, perform, to_json
 from hsfiq.annotate.owner.identity import COOKIE, NotOwner
 from hsfiq.collect.owner_actions import OwnerAction
 from hsfiq.collect.studies import list_studies
-from hsfiq.db.engine import Database, open_database
+from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
 from hsfiq.errors import Refused
 from tests.annotate.owner.studies_in_progress import Events, log_in, set_owner, watched_study
-from tests.annotate.served_studies import Place
+from tests.annotate.reused_study import ReusedStudy
+from tests.annotate.served_studies import Place, browser_of
 
 NAME = "telltale-study"
 
@@ -39,18 +38,20 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return place
 
 
-@pytest.fixture
-def watched(template: Place, tmp_path: Any) -> Iterator[Database]:
-    place = Place(tmp_path)
-    shutil.copyfile(template.file, place.file)
-    opened = open_database(place.url)
-    yield opened
-    opened.close()
+@pytest.fixture(scope="module")
+def reused_watched(template: Place, tmp_path_factory: pytest.TempPathFactory) -> ReusedStudy:
+    return ReusedStudy(template, tmp_path_factory.mktemp("reused"))
 
 
 @pytest.fixture
-def owner(watched: Database) -> Iterator[TestClient]:
-    with TestClient(build_app(watched), follow_redirects=False) as client:
+def watched(reused_watched: ReusedStudy) -> Database:
+    reused_watched.restore()
+    return reused_watched.database
+
+
+@pytest.fixture
+def owner(reused_watched: ReusedStudy, watched: Database) -> Iterator[TestClient]:
+    with browser_of(reused_watched.app) as client:
         assert log_in(client).status_code == 303
         yield client
 

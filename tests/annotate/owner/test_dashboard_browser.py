@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,7 +10,9 @@ from sqlalchemy import select
 
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Participant
+from tests.annotate.conftest import running
 from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner, watched_study
+from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import Place, ThreadServer
 
 pytestmark = pytest.mark.browser
@@ -26,10 +27,16 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return place
 
 
+@pytest.fixture(scope="module")
+def reused_watched(template: Place, tmp_path_factory: pytest.TempPathFactory) -> ReusedStudy:
+    return ReusedStudy(template, tmp_path_factory.mktemp("reused"))
+
+
 @pytest.fixture
-def server(template: Place, place: Place, serve: Callable[[Place], ThreadServer]) -> ThreadServer:
-    shutil.copyfile(template.file, place.file)
-    return serve(place)
+def server(reused_watched: ReusedStudy) -> Iterator[ThreadServer]:
+    reused_watched.restore()
+    with running(reused_watched.server()) as server:
+        yield server
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -40,12 +40,13 @@ HOME, AWAY = "203.0.113.9", "198.51.100.7"
 
 
 @pytest.fixture
-def locked(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+def locked(
+    database: Database, new_browser: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> TestClient:
     """A browser of an app whose owner has a password; wrong attempts do not wait."""
     monkeypatch.setattr(login_throttle, "FIRST_DELAY", 0.0)
     set_owner(database)
-    with TestClient(build_app(database), follow_redirects=False) as client:
-        yield client
+    return new_browser
 
 
 @pytest.fixture
