@@ -163,9 +163,12 @@ def forget(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a person's answers and checks; list the releases that contain them (these stay)."""
+    """Delete a person's answers and checks; list the releases that contain them (these stay).
+
+    Exit code 1 if the deleted answers can still be in the database's files.
+    """
     from hsfiq.collect.owner_actions import perform, prepare
-    from hsfiq.collect.participants import by_name_or_platform_id, by_token
+    from hsfiq.collect.participants import PERSONAL_TABLES, by_name_or_platform_id, by_token
     from hsfiq.releases.folder import releases_holding
 
     opened = open_chosen(ctx, database, create=False)
@@ -179,14 +182,24 @@ def forget(
         raise UnreadableInput("participant forget", "not confirmed, nothing was deleted")
     with opened.writing() as session:
         n_answers = perform(session, action)
+    is_erased = opened.erase_deleted_rows(PERSONAL_TABLES)
     name = action.participant or ""
     holding = releases_holding(releases, action.study, name)
     lines = [f"participant {label} of study {action.study}: {n_answers} answers deleted"]
     lines += [f"{folder} still holds answers of {name}; it was not altered" for folder in holding]
+    if not is_erased:
+        lines.append(
+            "the deleted answers can still be in the database's files, because the database is in "
+            "use or belongs to another user; repeat "
+            f"`hsfiq participant forget {name}` when it is free"
+        )
     result = {
         "participant": name,
         "study": action.study,
         "deleted": n_answers,
+        "erased": is_erased,
         "releases": [str(folder) for folder in holding],
     }
     print_result(result, "\n".join(lines), as_json=as_json)
+    if not is_erased:
+        raise typer.Exit(1)

@@ -17,6 +17,9 @@ from hsfiq.study.config import config_of
 
 STATUSES = ("active", "paused", *DEPARTED_STATUSES)
 
+PERSONAL_TABLES = (Participant, Question, Response, CheckAnswer)
+"""The tables in which `forget` deletes or empties rows."""
+
 
 def by_token(session: Session, token: str) -> Participant | None:
     return session.scalars(

@@ -7,7 +7,7 @@ changed only by `hsfiq db upgrade`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock
 from time import monotonic, sleep
@@ -19,14 +19,17 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
+from hsfiq.db.postgres import rewrite_tables
 from hsfiq.db.schema import require_current, upgrade
 from hsfiq.db.sqlite import (
     BUSY_SECONDS,
     checkpoint,
     is_fresh_sqlite,
     keep_write_ahead_log,
+    rewrite_file,
     set_up_sqlite,
 )
+from hsfiq.db.types import Base
 from hsfiq.db.urls import reachable, shown_url
 from hsfiq.errors import Busy, NothingToDo, UnreadableInput
 
@@ -93,6 +96,20 @@ class Database:
         if self._turn is not None:
             with suppress(Busy), self._writing_turn():
                 checkpoint(self.engine, CHECKPOINT_SECONDS)
+
+    def erase_deleted_rows(self, tables: Sequence[type[Base]]) -> bool:
+        """Rewrite the files of tables, so that they no longer hold deleted rows.
+
+        Return False if that failed, because other sessions still read the rows or because the
+        user may not rewrite the tables. SQLite rewrites all tables.
+        """
+        try:
+            with self._writing_turn():
+                if self.engine.dialect.name == "sqlite":
+                    return rewrite_file(self.engine)
+                return rewrite_tables(self.engine, [table.__tablename__ for table in tables])
+        except Busy:
+            return False
 
     def close(self) -> None:
         """Close the connections, after waiting up to `BUSY_SECONDS` for transactions to end.

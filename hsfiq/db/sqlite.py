@@ -33,6 +33,7 @@ def set_up_sqlite(engine: Engine) -> None:
         connection.isolation_level = None  # `begin` below sends BEGIN
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA secure_delete=ON")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -84,6 +85,22 @@ def checkpoint(engine: Engine, wait_seconds: float) -> bool:
         cursor.execute(f"PRAGMA busy_timeout={1000 * BUSY_SECONDS}")
         connection.close()
     return not busy
+
+
+def rewrite_file(engine: Engine) -> bool:
+    """Rewrite the file without deleted rows, and empty the log; return whether that succeeded.
+
+    `secure_delete` overwrites deleted rows, but not the copies of rows that SQLite leaves in unused
+    parts of pages when it moves rows to other pages.
+    """
+    connection = engine.raw_connection()
+    try:
+        connection.cursor().execute("VACUUM")
+    except sqlite3.Error:  # locked by another process, or no space for a second copy
+        return False
+    finally:
+        connection.close()
+    return checkpoint(engine, BUSY_SECONDS)
 
 
 def is_fresh_sqlite(url: URL) -> bool:

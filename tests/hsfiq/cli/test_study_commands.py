@@ -421,7 +421,8 @@ def test_forgetting_names_the_releases_and_alters_none(
         output_of("participant", "forget", name, "--yes", "--json", "--releases", ".")
     )
     assert repeated == {
-        "participant": name, "study": "autumn", "deleted": 0, "releases": ["elsewhere"],
+        "participant": name, "study": "autumn", "deleted": 0, "erased": True,
+        "releases": ["elsewhere"],
     }  # fmt: skip
     assert "has no participant" in complaint(hsfiq("participant", "forget", token, "--yes"))
 

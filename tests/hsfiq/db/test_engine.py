@@ -70,19 +70,18 @@ def refusal(url: str, *, create: bool = True) -> str:
 
 
 def test_every_sqlite_connection_has_the_safe_settings(tmp_path: Path) -> None:
+    expected = {
+        "journal_mode": "wal",
+        "synchronous": 2,  # FULL
+        "foreign_keys": 1,
+        "secure_delete": 1,
+        "busy_timeout": 1000 * BUSY_SECONDS,
+    }
     with opened(f"sqlite:///{tmp_path / 'a.db'}") as database:
         for session in (database.reading, database.writing, database.reading):
             with session() as open_session:
-                settings = {
-                    name: open_session.scalar(text(f"PRAGMA {name}"))
-                    for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-                }
-            assert settings == {
-                "journal_mode": "wal",
-                "synchronous": 2,  # FULL
-                "foreign_keys": 1,
-                "busy_timeout": 1000 * BUSY_SECONDS,
-            }
+                settings = {name: open_session.scalar(text(f"PRAGMA {name}")) for name in expected}
+            assert settings == expected
 
 
 @pytest.mark.parametrize("exists", [False, True], ids=["no file", "an empty file"])

@@ -1,0 +1,130 @@
+"""`hsfiq participant forget` leaves nothing of a person in the database's files."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from hsfiq.answer_rules import Answer
+from hsfiq.collect import participants
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Participant
+from tests.hsfiq.samples import hsfiq
+from tests.studies import NOW, Seat, draw, make_queries
+
+REVISIONS = 40
+"""Enough for SQLite to split pages, which leaves copies of rows in unused parts of pages."""
+
+RELATIONS = text(
+    "SELECT pg_read_binary_file(pg_relation_filepath(oid)) FROM pg_class"
+    " WHERE relkind IN ('r', 't', 'i') AND relnamespace IN ('public'::regnamespace, "
+    "'pg_toast'::regnamespace) AND pg_relation_filepath(oid) IS NOT NULL"
+)
+
+
+def bytes_of(database: Database) -> bytes:
+    """The content of all files of the database; of PostgreSQL's, those of tables and indexes."""
+    if database.engine.dialect.name == "sqlite":
+        file = Path(str(database.engine.url.database))
+        return b"".join(path.read_bytes() for path in sorted(file.parent.glob(f"{file.name}*")))
+    with database.engine.connect() as connection:
+        if not connection.scalar(text("SELECT rolsuper FROM pg_roles WHERE rolname = user")):
+            pytest.skip("only a superuser can read PostgreSQL's files")
+        connection.execute(text("CHECKPOINT"))
+        return b"".join(connection.scalars(RELATIONS))
+
+
+def traces(seat: Seat) -> list[bytes]:
+    """What identifies a person or quotes them."""
+    name = seat.participant().name
+    reasons = [f"reason {number} of {name}.".encode() for number in range(REVISIONS)]
+    keys = [f"key-{number}-of-{name}-".encode() for number in range(REVISIONS)]
+    token, external_id = seat.participant().token, seat.participant().external_id
+    return [*reasons, *keys, token.encode(), str(external_id).encode()]
+
+
+@pytest.fixture
+def seats(database: Database) -> list[Seat]:
+    """Two participants who have revised one answer many times."""
+    study = draw(database, make_queries(database, {"shirt": 16}))
+    seats = []
+    for number in (1, 2):
+        with database.writing() as session:
+            participant = participants.enrol(
+                session, study, now=NOW, source="prolific", external_id=f"platform-id-{number}"
+            )
+            participants.consent(participant, now=NOW)
+            seats.append(Seat(database, participant.id))
+    for revision in range(REVISIONS):
+        for seat in seats:
+            name = seat.participant().name
+            # PostgreSQL would compress repetitive text, in which no bytes could be searched.
+            reason = f"reason {revision} of {name}." + secrets.token_urlsafe(revision % 5 * 700)
+            seat.submit(
+                seat.question_ids[0],
+                Answer(4, 2, 1, reason=reason),
+                revision=revision,
+                key=f"key-{revision}-of-{name}-{'k' * 20}",
+            )
+    return seats
+
+
+def test_no_file_holds_what_a_forgotten_person_wrote(database: Database, seats: list[Seat]) -> None:
+    forgotten, other = map(traces, seats)
+    before = bytes_of(database)
+    assert all(trace in before for trace in (*forgotten, *other))
+    url = database.engine.url.render_as_string(hide_password=False)
+    ran = hsfiq("participant", "forget", "p1", "--yes", "--json", "--database", url)
+    assert (ran.code, ran.err) == (0, "")
+    assert (ran.result["deleted"], ran.result["erased"]) == (1, True)
+    after = bytes_of(database)
+    assert [trace for trace in forgotten if trace in after] == []
+    assert all(trace in after for trace in other)
+
+
+@contextmanager
+def old_state_being_read(database: Database) -> Iterator[None]:
+    """Another transaction that still reads the state before the deletion."""
+    began, may_end = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with database.reading() as session:
+            session.get(Participant, 1)
+            began.set()
+            may_end.wait()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    began.wait()
+    try:
+        yield
+    finally:
+        may_end.set()
+        thread.join()
+
+
+def test_a_reader_of_the_old_state_is_reported(
+    database: Database, seats: list[Seat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hsfiq.db.sqlite.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("hsfiq.db.postgres.BUSY_SECONDS", 0.1)
+    url = database.engine.url.render_as_string(hide_password=False)
+    forget = ("participant", "forget", "p1", "--yes", "--database", url)
+    forgotten = traces(seats[0])
+    with old_state_being_read(database):
+        ran = hsfiq(*forget)
+    assert ran.code == 1
+    assert "p1 of study small: 1 answers deleted" in ran.out
+    assert "can still be in the database's files" in ran.out
+    assert "repeat `hsfiq participant forget p1`" in ran.out
+    ran = hsfiq(*forget)
+    assert ran.code == 0
+    assert "can still be" not in ran.out
+    after = bytes_of(database)
+    assert [trace for trace in forgotten if trace in after] == []
