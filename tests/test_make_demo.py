@@ -53,8 +53,10 @@ def practise(page: Page) -> None:
     """Give consent, read the guidelines, and answer the practice question."""
     page.get_by_role("button", name="I agree to take part").click()
     page.get_by_role("dialog", name="Guidelines").wait_for()
-    for key in ("Enter", "5", "Shift+Digit1", "q", "Enter", "Enter"):
+    for key in ("Enter", "5", "Shift+Digit1", "q"):
         page.keyboard.press(key)
+    press_enter_when_ready(page)
+    page.keyboard.press("Enter")
 
 
 def answer(page: Page, number: int) -> None:
@@ -62,6 +64,12 @@ def answer(page: Page, number: int) -> None:
     page.keyboard.press("4")
     page.keyboard.press("Shift+2")
     page.keyboard.press("q")
+    press_enter_when_ready(page)
+
+
+def press_enter_when_ready(page: Page) -> None:
+    """Press Enter once the question is complete and its images have loaded."""
+    page.locator('.next[aria-disabled="false"]').wait_for()
     page.keyboard.press("Enter")
 
 
