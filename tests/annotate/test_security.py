@@ -14,7 +14,12 @@ from hsfiq.db.engine import Database
 from tests.annotate.page_requests import KEY, stored
 from tests.annotate.served_studies import enrol, set_status
 
-NOWHERE: dict[str, Any] = {"assignment": "question:1:0.x", "submit_key": KEY, "skip": True}
+NOWHERE: dict[str, Any] = {
+    "assignment": "question:1:0.x",
+    "submit_key": KEY,
+    "skip": True,
+    "images": {"reference": "shown", "sets": [["shown"], ["shown"]]},
+}
 
 
 def gradio_paths(routes: list[Any]) -> set[str]:

@@ -116,4 +116,9 @@ def test_progress_counts_the_stored_answers(database: Database, study: int, seat
             "participants": 1,
             "questions": 8,
             "answered": 2,
+            "images_painted": 0,
+            "images_not_painted": 0,
+            "images_unknown": 2,
+            "skipped": 0,
+            "platform_study_id": None,
         }
