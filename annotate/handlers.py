@@ -8,7 +8,7 @@ can only show what is stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from hsfiq.annotate.cookies import Signer, read_assignment, required_participant, signer_of
@@ -102,9 +102,7 @@ def submit(
         if "skip" in payload:
             answer = Skip(images, served_at=question.served_at, submitted_at=now)
         else:
-            answer = replace(
-                timed_answer(question, participant, payload["answer"], now), images=images
-            )
+            answer = answer_of(question, participant, payload["answer"], images, now)
         response = responses.submit(
             session,
             participant,
@@ -126,10 +124,14 @@ def image_states(payload: ImagesPayload, k: int) -> ImageStates:
     return ImageStates(payload["reference"], (sets[0], sets[1]))
 
 
-def timed_answer(
-    question: Question, participant: Participant, payload: AnswerPayload, now: datetime
+def answer_of(
+    question: Question,
+    participant: Participant,
+    payload: AnswerPayload,
+    images: ImageStates,
+    now: datetime,
 ) -> Answer:
-    """The answer with its times by the server's clock.
+    """The answer with the states of its images, and its times by the server's clock.
 
     The page reports durations. None can be longer than the time since the question was served, so
     a longer one (the computer slept, its clock was changed) is cut to that.
@@ -154,6 +156,7 @@ def timed_answer(
         payload["irrelevant"],
         None if payload["reason"] is None else reason,
         times,
+        images,
     )
 
 

@@ -41,9 +41,8 @@ KEY_ERRORS = ("missing", "extra_forbidden")
 STRICT = ConfigDict(strict=True, extra="forbid", str_max_length=LONGEST_TEXT)
 
 with_config(STRICT | {"allow_inf_nan": False, "str_max_length": None})(AnswerPayload)
-for _payload in (
-    *(EmptyPayload, ConsentPayload, ImagesPayload, SubmitPayload, SkipPayload, CheckPayload),
-):
+PAYLOADS = (EmptyPayload, ConsentPayload, ImagesPayload, SubmitPayload, SkipPayload, CheckPayload)
+for _payload in PAYLOADS:
     with_config(STRICT)(_payload)
 
 EMPTY = TypeAdapter(EmptyPayload)

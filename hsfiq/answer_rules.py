@@ -13,7 +13,7 @@ from hsfiq.errors import InvalidRecord
 LOWEST_SCORE, HIGHEST_SCORE = 1, 5
 SCORES = range(LOWEST_SCORE, HIGHEST_SCORE + 1)
 SHORTEST_REASON = 3
-"""Characters of a reason where the study asks for one."""
+"""The least number of characters of a reason, where the study asks for a reason."""
 LONGEST_REASON = 10_000
 WHITE_SPACE = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -91,8 +91,8 @@ class ImageStates:
         return ImageStates(reference[0], (first, second))
 
 
-def later_state(one: ImageState, other: ImageState) -> ImageState:
-    return max(one, other, key=IMAGE_STATES.index)
+def later_state(state: ImageState, other_state: ImageState) -> ImageState:
+    return max(state, other_state, key=IMAGE_STATES.index)
 
 
 @dataclass(frozen=True, slots=True)

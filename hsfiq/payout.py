@@ -35,7 +35,7 @@ LEFT_OUT = {
     "screened-out": "were screened out or declined",
     "excluded": "were excluded by the owner",
 }
-"""Why a participant is in no list, with the words for it."""
+"""The reasons for which a participant is in no list, each with its text for the owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def payout_of(session: Session, study: Study, rule: PayoutRule) -> Payout:
     reasons = {row.participant: why_left_out(row) for row in rows}
     finished = [row for row in rows if reasons[row.participant] is None]
     rejected = [row for row in finished if is_rejected(failed[row.participant], rule)]
-    approved = [row for row in finished if row not in rejected]
+    approved = [row for row in finished if not is_rejected(failed[row.participant], rule)]
     counts = Counter(reason for reason in reasons.values() if reason)
     return Payout(
         study=study.name,
@@ -144,7 +144,7 @@ def is_rejected(failed: int, rule: PayoutRule) -> bool:
 
 
 def rejection_reason(failed: int, rule: PayoutRule) -> str:
-    """The text for the participant; Prolific asks for at least 100 characters."""
+    """The text for the participant."""
     return (
         f"You failed {failed} attention checks in this study, and at most "
         f"{rule.max_failed_checks} may be failed. An attention check is a question with an "

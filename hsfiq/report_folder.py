@@ -23,7 +23,7 @@ def write_report(files: Mapping[str, bytes], folder: Path | str, *, force: bool 
 
 
 def require_free(folder: Path, *, force: bool = False) -> None:
-    """Check that a report can be written, before anything is computed for it.
+    """Check that a report can be written to this folder.
 
     Raises:
         UnreadableInput: not a folder, or it holds other files, or a report and `force` is not

@@ -35,5 +35,5 @@ def test_painted_is_shown_or_enlarged() -> None:
 def test_what_was_seen_before_stays_seen(images: ImageStates, earlier: ImageStates) -> None:
     both = images.including(earlier)
     assert both == earlier.including(images)
-    for one, other, later in zip(images, earlier, both, strict=True):
-        assert later == max(one, other, key=IMAGE_STATES.index)
+    for now, before, later in zip(images, earlier, both, strict=True):
+        assert later == max(now, before, key=IMAGE_STATES.index)

@@ -38,11 +38,11 @@ def study(database: Database) -> Database:
 
 
 def test_preferences_say_what_was_seen_and_enlarged(study: Database) -> None:
-    found = [
+    columns = [
         (row["images_painted"], row["images_enlarged"], row["reference_state"])
         for row in rows(release_of(study), "preferences")
     ]
-    assert found == [(True, 1, "enlarged"), (False, 1, "shown"), (None, None, None)]
+    assert columns == [(True, 1, "enlarged"), (False, 1, "shown"), (None, None, None)]
 
 
 def test_states_follow_the_order_of_the_image_ids(study: Database) -> None:
