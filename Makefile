@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
+# The installation holds no bytecode. Without this, each process compiles all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test coverage test-lavis lint docs screenshots bench bench-setup clean
 
 help:  ## List the targets

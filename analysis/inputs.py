@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hsfiq.analysis.data.judged import JudgedRelease, kind_of, read_judged, take_judged_part
 from hsfiq.analysis.data.metrics import Metric, parse_metric
 from hsfiq.analysis.data.parts import take_part
 from hsfiq.analysis.data.release import Release, read_release
 from hsfiq.analysis.data.scores import find_scores
+from hsfiq.analysis.kinds import STATISTICS, KindStatistics
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Unit
 
 
@@ -18,6 +20,44 @@ class Inputs:
     release: Release
     metrics: tuple[Metric, ...]
     bootstrap: Bootstrap
+
+
+@dataclass(frozen=True, eq=False)
+class KindInputs:
+    """What the analysis of another kind than `pair` starts from."""
+
+    release: JudgedRelease
+    statistics: KindStatistics
+    metrics: tuple[Metric, ...]
+    bootstrap: Bootstrap
+
+
+def load_kind_inputs(
+    folder: Path,
+    metrics: Sequence[str],
+    scores: Sequence[Path] = (),
+    *,
+    part: str | None = None,
+    unit: Unit = "participant",
+    n_resamples: int = 2000,
+    seed: int = 0,
+    few_clusters: bool = False,
+) -> KindInputs:
+    """Read a release of a kind in `STATISTICS`; arguments and errors as those of `load_inputs`."""
+    statistics = STATISTICS[kind_of(folder)]
+    parsed = tuple(parse_metric(name) for name in metrics)
+    release = read_judged(folder, statistics.main, statistics.columns, scores)
+    if part is not None:
+        release = take_judged_part(release, part)
+    bootstrap = Bootstrap.of_rows(
+        release.answers,
+        release.triplets,
+        unit=unit,
+        n_resamples=n_resamples,
+        seed=seed,
+        correction="t" if few_clusters else "none",
+    )
+    return KindInputs(release, statistics, parsed, bootstrap)
 
 
 def load_inputs(

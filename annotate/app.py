@@ -13,9 +13,11 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from hsfiq.annotate import handlers
-from hsfiq.annotate.cookies import required_participant, token_in
+from hsfiq.annotate.body_limit import limited_body
+from hsfiq.annotate.cookies import required_participant, tokens_in
 from hsfiq.annotate.enrolment import add_enrolment_routes
 from hsfiq.annotate.gradio_page import (
+    HEAD,
     add_page_modules,
     mount_gradio,
     question_page,
@@ -24,18 +26,21 @@ from hsfiq.annotate.gradio_page import (
 from hsfiq.annotate.handlers import Reassigned, Services
 from hsfiq.annotate.images.copies import ImageSize
 from hsfiq.annotate.images.response import image_response
+from hsfiq.annotate.images.warm import warming
 from hsfiq.annotate.owner.layout import add_owner
 from hsfiq.annotate.payloads import (
     CHECK,
     CONSENT,
     EMPTY,
+    SEEN,
     OutdatedPage,
-    limited_body,
     read_payload,
     read_submit,
 )
+from hsfiq.annotate.preview.links import place_in
+from hsfiq.annotate.preview.routes import PREVIEW_PAGE, add_preview
 from hsfiq.annotate.security import STUDY, StudyMiddleware
-from hsfiq.annotate.texts import language_for, texts
+from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import (
     CheckReply,
     ErrorReply,
@@ -48,16 +53,26 @@ from hsfiq.db.checkpoints import regular_checkpoints
 from hsfiq.db.engine import Database
 from hsfiq.errors import InvalidRecord, Refused, UnreadableInput
 from hsfiq.signals import Signals
+from hsfiq.study.languages.standard import standard_texts
 
 Body = Annotated[bytes, Depends(limited_body)]
 
 
-def build_app(database: Database) -> FastAPI:
-    services = Services.of(database)
+def build_app(database: Database, services: Services | None = None) -> FastAPI:
+    services = services or Services.of(database)
     app = plain_app(services)
     mount_question_page(app, services)
-    add_owner(app, database, services.signer)
-    app.add_middleware(StudyMiddleware, signer=services.signer)
+    add_preview(app, services)
+    add_owner(app, database, services.signer, services.images)
+
+    def is_participant(request: Request) -> bool:
+        return bool(tokens_in(request.cookies, services.signer))
+
+    def is_preview(request: Request) -> bool:
+        return place_in(request.cookies, services.signer) is not None
+
+    pages = {STUDY: is_participant, PREVIEW_PAGE: is_preview}
+    app.add_middleware(StudyMiddleware, pages=pages)
     return app
 
 
@@ -72,7 +87,7 @@ def plain_app(services: Services) -> FastAPI:
 
 
 def serve(database: Database, host: str = "127.0.0.1", port: int = 7860) -> None:
-    """Serve the app until a signal stops it, then close the database.
+    """Serve the app until a signal stops it, then close the database; meanwhile make thumbnails.
 
     No access log: it would contain addresses.
     """
@@ -83,9 +98,11 @@ def serve(database: Database, host: str = "127.0.0.1", port: int = 7860) -> None
         listening(host, port) as listener,
         regular_checkpoints(database),
     ):
-        server = uvicorn.Server(server_settings(build_app(database), host, port))
+        services = Services.of(database)
+        server = uvicorn.Server(server_settings(build_app(database, services), host, port))
         signals.call(partial(stop, server))
-        server.run(sockets=[listener])
+        with warming(database, services.images.copies):
+            server.run(sockets=[listener])
 
 
 def stop(server: uvicorn.Server) -> None:
@@ -104,7 +121,7 @@ def listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise UnreadableInput(
-            f"{host}:{port}", f"cannot be listened on ({error.strerror})", "choose another --port"
+            f"{host}:{port}", f"cannot be used ({error.strerror})", "choose another --port"
         ) from error
     return listener
 
@@ -129,14 +146,42 @@ def error_response(request: Request, error: Exception) -> Response:
         reply["handed_on"] = True
     if isinstance(error, OutdatedPage):
         # The first pages do not read `outdated`, but show the error.
-        outdated = texts(language_for(request.headers))["page"]["outdated"]
+        outdated = standard_texts(language_for(request.headers))["page"]["outdated"]
         reply = {"error": f"{outdated} ({error})", "outdated": True}
     return JSONResponse(reply, status_code=status)
 
 
 def add_study_routes(app: FastAPI, services: Services) -> None:
     """Add the routes that the question page calls; plain functions, which run in threads."""
+    add_image_routes(app, services)
+    add_view_routes(app, services)
 
+    @app.post("/consent")
+    def consent(request: Request, body: Body) -> Response:
+        agrees = read_payload(CONSENT, body)["agrees"]
+        return uncached(handlers.consent(services, request.cookies, agrees=agrees))
+
+    @app.post("/messages-seen")
+    def messages_seen(request: Request, body: Body) -> Response:
+        messages = read_payload(SEEN, body)["messages"]
+        handlers.see_messages(services, request.cookies, messages)
+        return JSONResponse({})
+
+    @app.post("/practice")
+    def practice(request: Request, body: Body) -> Response:
+        read_payload(EMPTY, body)
+        return uncached(handlers.finish_practice(services, request.cookies))
+
+    @app.post("/submit")
+    def submit(request: Request, body: Body) -> Response:
+        return uncached(handlers.submit(services, request.cookies, read_submit(body)))
+
+    @app.post("/check")
+    def check(request: Request, body: Body) -> Response:
+        return uncached(handlers.check(services, request.cookies, read_payload(CHECK, body)))
+
+
+def add_image_routes(app: FastAPI, services: Services) -> None:
     def image(request: Request, token: str, size: ImageSize) -> Response:
         with services.database.reading() as session:
             required_participant(session, request.cookies, services.signer)
@@ -151,15 +196,12 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
     def full_image(request: Request, token: str) -> Response:
         return image(request, token, "full")
 
-    @app.post("/consent")
-    def consent(request: Request, body: Body) -> Response:
-        agrees = read_payload(CONSENT, body)["agrees"]
-        return uncached(handlers.consent(services, request.cookies, agrees=agrees))
 
-    @app.post("/practice")
-    def practice(request: Request, body: Body) -> Response:
-        read_payload(EMPTY, body)
-        return uncached(handlers.finish_practice(services, request.cookies))
+def add_view_routes(app: FastAPI, services: Services) -> None:
+    @app.get("/opening")
+    def opening(request: Request) -> Response:
+        """The study with its texts as they are now, for a page that shows older ones."""
+        return uncached(handlers.opening(services, request.cookies))
 
     @app.get("/question")
     def current_question(request: Request) -> Response:
@@ -169,16 +211,8 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
     def question(request: Request, number: int) -> Response:
         return uncached(handlers.show(services, request.cookies, number))
 
-    @app.post("/submit")
-    def submit(request: Request, body: Body) -> Response:
-        return uncached(handlers.submit(services, request.cookies, read_submit(body)))
 
-    @app.post("/check")
-    def check(request: Request, body: Body) -> Response:
-        return uncached(handlers.check(services, request.cookies, read_payload(CHECK, body)))
-
-
-def uncached(reply: View | SubmitReply | CheckReply) -> Response:
+def uncached(reply: Opening | View | SubmitReply | CheckReply) -> Response:
     return JSONResponse(reply, headers={"Cache-Control": "no-store"})
 
 
@@ -186,13 +220,18 @@ def mount_question_page(app: FastAPI, services: Services) -> None:
     add_page_modules(app)
 
     def username(request: Request) -> str | None:
-        return "participant" if token_in(request.cookies, services.signer) else None
+        return "participant" if tokens_in(request.cookies, services.signer) else None
 
     def opening(request: gr.Request) -> Opening | FailedOpening:
         try:
             return handlers.opening(services, request.cookies)
         except Refused as error:  # Gradio would hide the message, so the page shows it
             language = language_for(request.headers)
-            return {"error": str(error), "language": language, "texts": texts(language)["page"]}
+            return {
+                "error": str(error),
+                "language": language,
+                "texts": standard_texts(language)["page"],
+            }
 
-    mount_gradio(app, lambda: question_page(opening), STUDY, username, question_page_style())
+    style = question_page_style()
+    mount_gradio(app, lambda: question_page(opening), STUDY, username, style, HEAD)

@@ -1,4 +1,4 @@
-"""Signed values that the browser stores: the participant's cookie and assignments.
+"""Signed values that the browser stores: the cookie of its participants, and assignments.
 
 The signing key is stored in the database, so signatures remain valid after a restart and in
 every process that serves the same database.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -27,6 +27,10 @@ KEY_SETTING = "secret_key"
 COOKIE = "hsfiq_participant"
 COOKIE_PURPOSE = "participant"
 HALF_A_YEAR = 180 * 24 * 3600
+
+BETWEEN_PARTICIPANTS = ":"
+MOST_PARTICIPANTS = 40
+"""So many fit a cookie of 4 kB twice; a browser forgets who used it longest ago."""
 
 
 class UnknownBrowser(Refused):
@@ -72,18 +76,35 @@ def stored_key(database: Database) -> str | None:
         return setting.value if setting else None
 
 
-# -------------------------------------------------------------------------- participant's cookie
+# ------------------------------------------------------------------------- participants' cookie
 
 
-def token_in(cookies: Mapping[str, str], signer: Signer) -> str | None:
-    return signer.read(COOKIE_PURPOSE, cookies.get(COOKIE, ""))
+def tokens_in(cookies: Mapping[str, str], signer: Signer) -> list[str]:
+    """The tokens of the participants who have used this browser, the current one first."""
+    signed = signer.read(COOKIE_PURPOSE, cookies.get(COOKIE, ""))
+    return signed.split(BETWEEN_PARTICIPANTS) if signed else []
+
+
+def participants_in(
+    session: Session, cookies: Mapping[str, str], signer: Signer
+) -> list[Participant]:
+    """The participants who have used this browser, the current one first."""
+    return list(valid_participants(session, tokens_in(cookies, signer)))
 
 
 def participant_in(
     session: Session, cookies: Mapping[str, str], signer: Signer
 ) -> Participant | None:
-    token = token_in(cookies, signer)
-    return participants.by_token(session, token) if token else None
+    """The current participant of this browser."""
+    return next(valid_participants(session, tokens_in(cookies, signer)), None)
+
+
+def valid_participants(session: Session, tokens: Sequence[str]) -> Iterator[Participant]:
+    """The participants with these tokens; tokens of people who were forgotten are left out."""
+    for token in tokens:
+        participant = participants.by_token(session, token)
+        if participant is not None:
+            yield participant
 
 
 def required_participant(
@@ -97,12 +118,22 @@ def required_participant(
 
 
 def set_participant_cookie(
-    response: Response, participant: Participant, signer: Signer, *, secure: bool
+    response: Response,
+    participant: Participant,
+    cookies: Mapping[str, str],
+    signer: Signer,
+    *,
+    secure: bool,
 ) -> None:
-    """Store the participant's token in the browser; scripts cannot read it."""
+    """Make somebody the current participant of a browser; it keeps those in its cookies.
+
+    Scripts cannot read the cookie.
+    """
+    others = [token for token in tokens_in(cookies, signer) if token != participant.token]
+    tokens = [participant.token, *others][:MOST_PARTICIPANTS]
     response.set_cookie(
         COOKIE,
-        signer.sign(COOKIE_PURPOSE, participant.token),
+        signer.sign(COOKIE_PURPOSE, BETWEEN_PARTICIPANTS.join(tokens)),
         max_age=HALF_A_YEAR,
         httponly=True,
         samesite="lax",
@@ -115,14 +146,23 @@ def set_participant_cookie(
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a page shows: a question at a revision (0: unanswered), or a check (always 0)."""
+    """What a page shows: a question at a revision (0: unanswered), or a check (always 0).
+
+    `text_version` is that of the study's texts on the page, `language` their language; None if
+    they are unknown.
+    """
 
     kind: Literal["question", "check"]
     key: int
     revision: int = 0
+    text_version: int | None = None
+    language: str | None = None
 
     def signed(self, signer: Signer, participant: str) -> str:
-        return signer.sign(purpose_for(participant), f"{self.kind}:{self.key}:{self.revision}")
+        version = "" if self.text_version is None else f":{self.text_version}"
+        language = f";{self.language}" if self.language else ""
+        text = f"{self.kind}:{self.key}:{self.revision}{version}{language}"
+        return signer.sign(purpose_for(participant), text)
 
 
 def read_assignment(
@@ -132,8 +172,10 @@ def read_assignment(
     text = signer.read(purpose_for(participant), signed)
     if text is None or not text.startswith(f"{kind}:"):
         raise Forbidden("this page is not yours, or was altered")
-    _, key, revision = text.split(":")
-    return Assignment(kind, int(key), int(revision))
+    text, _, language = text.partition(";")
+    _, key, revision, *versions = text.split(":")
+    version = int(versions[0]) if versions else None
+    return Assignment(kind, int(key), int(revision), version, language or None)
 
 
 def purpose_for(participant: str) -> str:

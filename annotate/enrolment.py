@@ -12,17 +12,31 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.cookies import participant_in, set_participant_cookie
+from hsfiq.annotate.cookies import (
+    UnknownBrowser,
+    participant_in,
+    participants_in,
+    set_participant_cookie,
+)
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.pages import (
     not_open_page,
+    other_participation_page,
     other_platform_study_page,
     preview_page,
     unknown_link_page,
     welcome_page,
 )
-from hsfiq.annotate.texts import language_for
+from hsfiq.annotate.texts import (
+    StudyTexts,
+    language_for,
+    language_in,
+    participant_texts,
+    study_texts,
+)
 from hsfiq.collect import participants
+from hsfiq.collect.stages import UNFINISHED_STAGES, stage_of
+from hsfiq.collect.steps import steps_of
 from hsfiq.collect.studies import OtherPlatformStudy, list_studies
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import NotOpen, Refused
@@ -143,46 +157,80 @@ def add_enrolment_routes(app: FastAPI, services: Services) -> None:
 
 def add_open_enrolment(app: FastAPI, services: Services) -> None:
     @app.get("/")
-    def welcome(request: Request) -> Response:
+    def welcome(request: Request, language: str = "") -> Response:
         with services.database.reading() as session:
-            participant = participant_in(session, request.cookies, services.signer)
-            known = participant.study if participant else None
-            return HTMLResponse(
-                welcome_page(open_studies(session), known, language_for(request.headers))
-            )
+            held = participants_in(session, request.cookies, services.signer)
+            studies, now = open_studies(session), datetime.now(UTC)
+            page = welcome_page(session, studies, held, request.headers, language, now=now)
+            return HTMLResponse(page)
 
     @app.post("/enrol")
-    def enrol(request: Request, study: Annotated[int, Form()]) -> Response:
+    def enrol(
+        request: Request,
+        study: Annotated[int, Form()],
+        different: Annotated[bool, Form()] = False,
+        language: Annotated[str, Form()] = "",
+    ) -> Response:
+        """Enrol in a study, or continue in it; a `different` person begins as somebody new."""
         try:
             with services.database.writing() as session:
-                participant = participant_in(session, request.cookies, services.signer)
-                if participant is None or participant.study_id != study:
-                    if study not in {offered.id for offered in open_studies(session)}:
+                held = participants_in(session, request.cookies, services.signer)
+                known = next((person for person in held if person.study_id == study), None)
+                if known is None or different:
+                    offered = {each.id: each for each in open_studies(session)}
+                    if study not in offered:
                         raise NotOpen("this study does not take participants")
-                    participant = participants.enrol(session, study, now=datetime.now(UTC))
+                    chosen = language_in(offered[study], request.headers, language)
+                    now = datetime.now(UTC)
+                    known = participants.enrol(session, study, now=now, language=chosen)
         except NotOpen:
-            with services.database.reading() as session:
-                others = [other for other in open_studies(session) if other.id != study]
-            page = welcome_page(others, None, language_for(request.headers), is_full=True)
-            return HTMLResponse(page, status_code=NotOpen.status)
-        return redirect_to_study(request, services, participant, "study/")
+            return refused_enrolment(request, services, study)
+        return redirect_to_study(request, services, known, "study/")
+
+    @app.post("/continue")
+    def continue_as(request: Request, participant: Annotated[int, Form()]) -> Response:
+        """Return to another participation of this browser."""
+        with services.database.reading() as session:
+            held = participants_in(session, request.cookies, services.signer)
+        chosen = next((person for person in held if person.id == participant), None)
+        if chosen is None:
+            raise UnknownBrowser("this browser is not known; begin at the welcome page")
+        return redirect_to_study(request, services, chosen, "study/")
+
+
+def refused_enrolment(request: Request, services: Services, study_id: int) -> Response:
+    """What somebody is told whom an open study cannot take."""
+    with services.database.reading() as session:
+        offered = open_studies(session)
+        full = next((study for study in offered if study.id == study_id), None)
+        if full is not None:
+            language = language_in(full, request.headers)
+            page = not_open_page(session, full, language, was_sent=False)
+        else:
+            now = datetime.now(UTC)
+            page = welcome_page(session, offered, [], request.headers, now=now, is_refused=True)
+    return HTMLResponse(page, status_code=NotOpen.status)
 
 
 def add_personal_links(app: FastAPI, services: Services) -> None:
     """Invitations' links, which also lead participants back to where they stopped."""
 
-    @app.get("/start/{token}")
+    @app.api_route("/start/{token}", methods=["GET", "POST"])
     def personal_link(request: Request, token: str) -> Response:
         with services.database.reading() as session:
             known = participants.by_token(session, token) if PLATFORM_ID.fullmatch(token) else None
-        if known is None:
-            return unknown_link(request, 404)
+            if known is None:
+                return unknown_link(request, 404)
+            if replaced := replaced_by_link(session, request, services, known):
+                return question_link(session, replaced, participant_texts(session, known), "../")
         try:
             with services.database.writing() as session:
                 participant = session.get_one(Participant, known.id)
-                participants.enrol_invited(session, participant, now=datetime.now(UTC))
+                language = language_in(participant.study, request.headers)
+                now = datetime.now(UTC)
+                participants.enrol_invited(session, participant, now=now, language=language)
         except NotOpen:
-            return HTMLResponse(not_open_page(known.study), status_code=NotOpen.status)
+            return not_open(request, services, known.study_id)
         return redirect_to_study(request, services, participant, "../study/")
 
 
@@ -190,7 +238,7 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
     """The link to which Prolific and MTurk add their ids."""
     app.add_exception_handler(OtherPlatformStudy, other_study)
 
-    @app.get("/start")
+    @app.api_route("/start", methods=["GET", "POST"])
     def platform_link(request: Request) -> Response:
         try:
             link = read_platform_link(request.query_params)
@@ -198,10 +246,14 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
             return unknown_link(request, error.status)
         with services.database.reading() as session:
             study = study_of(session, link)
-        if study is None:
-            return unknown_link(request, 404)
-        if link.person is None:
-            return HTMLResponse(preview_page(study))
+            if study is None:
+                return unknown_link(request, 404)
+            if link.person is None:
+                language = language_in(study, request.headers)
+                return HTMLResponse(preview_page(session, study, language))
+            if replaced := replaced_by_link(session, request, services, link):
+                texts = study_texts(session, study, language_in(study, request.headers))
+                return question_link(session, replaced, texts, "")
         try:
             with services.database.writing() as session:
                 participant = participants.enrol(
@@ -211,10 +263,45 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
                     source=link.platform,
                     external_id=link.person,
                     platform_study_id=link.platform_study,
+                    language=language_in(study, request.headers),
                 )
         except NotOpen:
-            return HTMLResponse(not_open_page(study), status_code=NotOpen.status)
+            return not_open(request, services, study.id)
         return redirect_to_study(request, services, participant, "study/")
+
+
+def replaced_by_link(
+    session: Session, request: Request, services: Services, link: Participant | PlatformLink
+) -> Participant | None:
+    """The unfinished participant of this browser whom a link would replace without a question.
+
+    Any site can contain a link that makes this browser answer as somebody else. A form can only
+    be sent by our own page, so it is the person's decision.
+    """
+    current = participant_in(session, request.cookies, services.signer)
+    if current is None or request.method == "POST":
+        return None
+    if isinstance(link, Participant):
+        is_same = link.id == current.id
+    else:
+        is_same = (link.platform, link.person) == (current.source, current.external_id)
+    stage = stage_of(session, current, steps_of(session, current))
+    return current if not is_same and stage in UNFINISHED_STAGES else None
+
+
+def question_link(session: Session, current: Participant, other: StudyTexts, root: str) -> Response:
+    """The page that asks whether a link may replace the current participant."""
+    page = other_participation_page(participant_texts(session, current), other, root)
+    return HTMLResponse(page, headers={"Cache-Control": "no-store"})
+
+
+def not_open(request: Request, services: Services, study_id: int) -> Response:
+    """What somebody is told whom a study cannot take although they were sent to it."""
+    with services.database.reading() as session:
+        study = session.get_one(Study, study_id)
+        language = language_in(study, request.headers)
+        page = not_open_page(session, study, language, was_sent=True)
+    return HTMLResponse(page, status_code=NotOpen.status)
 
 
 def redirect_to_study(
@@ -222,7 +309,7 @@ def redirect_to_study(
 ) -> Response:
     response = RedirectResponse(path, status_code=303, headers={"Cache-Control": "no-store"})
     is_https = request.url.scheme == "https"
-    set_participant_cookie(response, participant, services.signer, secure=is_https)
+    set_participant_cookie(response, participant, request.cookies, services.signer, secure=is_https)
     return response
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI, Request, Response
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hsfiq.annotate.pages import FOLDER, render
 from hsfiq.collect.protocol import FailedOpening, Opening
@@ -38,8 +40,8 @@ def static(name: str) -> str:
     return (STATIC / name).read_text(encoding="utf-8")
 
 
-def add_page_modules(app: FastAPI) -> None:
-    @app.get("/page/{version}/{name}")
+def add_page_modules(app: FastAPI, root: str = "") -> None:
+    @app.get(f"{root}/page/{{version}}/{{name}}")
     async def page_module(version: str, name: str) -> Response:
         if version != VERSION or name not in MODULES:
             return Response(status_code=404)
@@ -75,7 +77,7 @@ def question_page_style() -> dict[str, Any]:
     """The style around the component, as arguments of `mount_gradio`."""
     paper = "var(--paper)"
     theme = base_theme().set(body_background_fill=paper, body_background_fill_dark=paper)
-    return {"theme": theme, "css": static("gradio.css"), "head": HEAD}
+    return {"theme": theme, "css": static("gradio.css")}
 
 
 def base_theme() -> gr.themes.Base:
@@ -89,6 +91,7 @@ def mount_gradio(
     path: str,
     username: Callable[[Request], str | None],
     style: dict[str, Any],
+    head: str,
 ) -> None:
     """Mount a Gradio page with everything switched off that the app does not use.
 
@@ -117,3 +120,48 @@ def mount_gradio(
     # If no event loop is running, Gradio's Blocks create one and never close it.
     with ThreadPoolExecutor(max_workers=1) as thread:
         thread.submit(asyncio.run, mount()).result()
+    app.add_middleware(HeadMiddleware, path=f"{path}/", head=head)
+
+
+class HeadMiddleware:
+    """Writes the head of a Gradio page into its HTML.
+
+    Gradio itself adds what it is given as `head` only when its scripts have loaded: too late for
+    colours, for a sign of loading, and for fetching our scripts at the same time.
+    """
+
+    def __init__(self, app: ASGIApp, path: str, head: str) -> None:
+        self._app, self._path, self._head = app, path, head.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET" or not self._is_page(scope):
+            await self._app(scope, receive, send)
+            return
+        start: Message = {}
+        body = bytearray()
+
+        async def send_with_head(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                start.update(message)
+            elif message["type"] != "http.response.body":
+                await send(message)
+            else:
+                await send_body(message)
+
+        async def send_body(message: Message) -> None:
+            body.extend(message.get("body", b""))
+            if message.get("more_body", False):
+                return
+            headers = MutableHeaders(scope=start)
+            content = bytes(body)
+            if headers.get("content-type", "").startswith("text/html"):
+                content = content.replace(b"</head>", self._head + b"</head>", 1)
+                headers["content-length"] = str(len(content))
+            await send(start)
+            await send({"type": "http.response.body", "body": content})
+
+        await self._app(scope, receive, send_with_head)
+
+    def _is_page(self, scope: Scope) -> bool:
+        path: str = scope["path"]
+        return path.removeprefix(scope.get("root_path", "")) == self._path

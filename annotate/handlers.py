@@ -7,9 +7,12 @@ can only show what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy.orm import Session
 
 from hsfiq.annotate.cookies import Signer, read_assignment, required_participant, signer_of
 from hsfiq.annotate.images.copies import WebCopies, cache_folder
@@ -23,6 +26,8 @@ from hsfiq.collect.protocol import (
     CheckPayload,
     CheckReply,
     ImagesPayload,
+    JudgedSubmitPayload,
+    JudgementPayload,
     Opening,
     SkipPayload,
     SubmitPayload,
@@ -30,6 +35,7 @@ from hsfiq.collect.protocol import (
     View,
 )
 from hsfiq.collect.responses import Skip
+from hsfiq.collect.running.messages import mark_seen
 from hsfiq.collect.stages import (
     Position,
     asks_reason,
@@ -38,9 +44,13 @@ from hsfiq.collect.stages import (
     position_after,
     position_at,
 )
+from hsfiq.collect.steps import has_reference
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Question
 from hsfiq.errors import Forbidden, Refused
+from hsfiq.kinds import KINDS, Judgement, Rules
+from hsfiq.study.config import StudyConfig, config_of, rules_of
+from hsfiq.study.instrument.extra_questions import read_answers
 
 Cookies = Mapping[str, str]
 
@@ -86,7 +96,9 @@ def show(services: Services, cookies: Cookies, number: int | None) -> View:
 
 
 def submit(
-    services: Services, cookies: Cookies, payload: SubmitPayload | SkipPayload
+    services: Services,
+    cookies: Cookies,
+    payload: SubmitPayload | JudgedSubmitPayload | SkipPayload,
 ) -> SubmitReply:
     now = datetime.now(UTC)
     with services.database.writing() as session:
@@ -97,8 +109,9 @@ def submit(
         question = session.get_one(Question, assignment.key)
         if question.reassigned:
             raise Reassigned("this question has been reassigned to somebody else")
-        images = image_states(payload["images"], participant.study.k)
-        answer: Answer | Skip
+        rules = rules_of(config_of(participant.study))
+        images = image_states(session, question, payload["images"], rules)
+        answer: Answer | Judgement | Skip
         if "skip" in payload:
             answer = Skip(images, served_at=question.served_at, submitted_at=now)
         else:
@@ -110,53 +123,77 @@ def submit(
             answer,
             expected_revision=assignment.revision,
             submit_key=payload["submit_key"],
+            text_version=assignment.text_version,
+            language=assignment.language,
         )
         revision = response.revision
         position = position_after(session, participant, question.id, now)
     return {"revision": revision, "view": view_of(services, participant, position)}
 
 
-def image_states(payload: ImagesPayload, k: int) -> ImageStates:
-    """The states of the images; `Refused` unless they are of two sets of k images."""
-    sets = [tuple(states) for states in payload["sets"]]
-    if [len(states) for states in sets] != [k, k]:
-        raise Refused(f"images: must be of two sets of {k} images")
-    return ImageStates(payload["reference"], (sets[0], sets[1]))
+def image_states(
+    session: Session, question: Question, payload: ImagesPayload, rules: Rules
+) -> ImageStates:
+    """The states of the images; `Refused` unless they are of the question's images."""
+    sets = tuple(tuple(states) for states in payload["sets"])
+    if [len(states) for states in sets] != [rules.k] * rules.n_sets:
+        numbers = f"{rules.n_sets} set{'s' * (rules.n_sets != 1)} of {rules.k} images"
+        raise Refused(f"images: must be of {numbers}")
+    if (payload["reference"] is not None) != has_reference(session, question.pair_id):
+        raise Refused("images: the reference must have a state if the question has one")
+    return ImageStates(payload["reference"], sets)
 
 
 def answer_of(
     question: Question,
     participant: Participant,
-    payload: AnswerPayload,
+    payload: AnswerPayload | JudgementPayload,
     images: ImageStates,
     now: datetime,
-) -> Answer:
-    """The answer with the states of its images, and its times by the server's clock.
+) -> Answer | Judgement:
+    """The answer with the states of its images, and its times by the server's clock."""
+    reason = (payload["reason"] or "").strip(WHITE_SPACE)
+    if asks_reason(question, participant) and len(reason) < SHORTEST_REASON:
+        raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
+    given_reason = None if payload["reason"] is None else reason
+    times = times_of(question, payload, now)
+    config = config_of(participant.study)
+    extra = extra_answers(config, payload)
+    if "score_1" in payload:
+        scores = payload["score_1"], payload["score_2"], payload["preferred"]
+        confirmed = payload["confirmed"] or None
+        return Answer(*scores, payload["irrelevant"], given_reason, times, images, confirmed, extra)
+    read = KINDS[config.design.kind].read
+    if read is None:
+        raise Refused(f"questions of this study are of kind {config.design.kind}")
+    values = read(payload["judgement"], rules_of(config))
+    return Judgement(values, payload["irrelevant"], given_reason, times, images, extra)
+
+
+def extra_answers(
+    config: StudyConfig, payload: AnswerPayload | JudgementPayload
+) -> dict[str, Any] | None:
+    """The answers to the extra questions; None if the study has none."""
+    questions = config.questionnaire.after_each
+    answers = read_answers(questions, payload.get("extra", {}))
+    return answers if questions else None
+
+
+def times_of(question: Question, payload: AnswerPayload | JudgementPayload, now: datetime) -> Times:
+    """The times of an answer by the server's clock.
 
     The page reports durations. None can be longer than the time since the question was served, so
     a longer one (the computer slept, its clock was changed) is cut to that.
     """
-    reason = (payload["reason"] or "").strip(WHITE_SPACE)
-    if asks_reason(question, participant) and len(reason) < SHORTEST_REASON:
-        raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
     served_at, since = question.served_at, payload["seconds_since_first_interaction"]
     elapsed = max((now - served_at).total_seconds(), 0.0) if served_at else 0.0
-    times = Times(
+    return Times(
         served_at=served_at,
         first_interaction_at=(
             None if since is None else now - timedelta(seconds=min(since, elapsed))
         ),
         submitted_at=now,
         active_seconds=round(min(payload["active_seconds"], elapsed), 3),
-    )
-    return Answer(
-        payload["score_1"],
-        payload["score_2"],
-        payload["preferred"],
-        payload["irrelevant"],
-        None if payload["reason"] is None else reason,
-        times,
-        images,
     )
 
 
@@ -167,6 +204,12 @@ def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
         decide(session, participant, agrees=agrees, now=now)
         position = current_position(session, participant, now)
     return view_of(services, participant, position)
+
+
+def see_messages(services: Services, cookies: Cookies, messages: Sequence[int]) -> None:
+    with services.database.writing() as session:
+        participant = required_participant(session, cookies, services.signer)
+        mark_seen(session, participant, messages, datetime.now(UTC))
 
 
 def finish_practice(services: Services, cookies: Cookies) -> View:

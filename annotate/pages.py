@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from sqlalchemy.orm import Session
 
-from hsfiq.annotate.texts import entry_texts, language_of
-from hsfiq.db.tables import Study
+from hsfiq.annotate.texts import (
+    StudyTexts,
+    entry_texts,
+    facts_about,
+    kept_data,
+    language_for,
+    language_in,
+    languages_of,
+    participant_texts,
+    study_texts,
+)
+from hsfiq.collect.participants import has_free_place
+from hsfiq.collect.steps import steps_of
+from hsfiq.db.tables import Participant, Study
+from hsfiq.study.completion import completion_code, completion_url
 from hsfiq.study.config import config_of
+from hsfiq.study.languages.tags import direction
 
 FOLDER = Path(__file__).parent
 
@@ -23,71 +40,133 @@ TEMPLATES = Environment(
 """Every HTML page and fragment that is made in Python; values are escaped."""
 
 
+TEMPLATES.filters["direction"] = direction
+
+
 def render(template: str, **values: object) -> str:
     return TEMPLATES.get_template(template).render(values)
 
 
 def welcome_page(
-    studies: Sequence[Study], known: Study | None, language: str, *, is_full: bool = False
+    session: Session,
+    studies: Sequence[Study],
+    held: Sequence[Participant],
+    headers: Mapping[str, str],
+    wanted: str = "",
+    *,
+    now: datetime,
+    is_refused: bool = False,
 ) -> str:
-    """The page at `/`. `studies` are open to all; `known` is this browser's study."""
-    if known:
-        text = entry_texts(language_of(known))
-        return message_page(
-            known.title,
-            language_of(known),
-            known.title,
-            text["welcome_back"],
-            simulated=text["simulated"] if known.origin == "simulated" else "",
-            link="study/",
-            link_text=text["continue"],
-        )
-    languages = {language_of(study) for study in studies}
-    language = languages.pop() if len(languages) == 1 else language
-    text = entry_texts(language)
+    """The page at `/`: this browser's participants, and the studies that are open to all.
+
+    A study is in the language that is `wanted`, if it has that, or that the browser prefers.
+    """
+    with_place = {study.id for study in studies if has_free_place(session, study, now)}
+    known_studies = {known.study_id for known in held}
+    parts = {
+        "held": [known_of(session, known, known.study_id in with_place) for known in held],
+        "offers": [
+            offer_of(
+                session,
+                study,
+                language_in(study, headers, wanted),
+                is_full=study.id not in with_place,
+            )
+            for study in studies
+            if study.id not in known_studies
+        ],
+    }
+    texts = [part["texts"] for part in (*parts["held"], *parts["offers"])]
+    languages = {each.language for each in texts}
+    language = languages.pop() if len(languages) == 1 else language_for(headers)
+    text = entry_texts(language_for(headers))
     return render(
         "welcome.html",
-        title=studies[0].title if studies else text["welcome"],
+        title=texts[0].title if texts else text["welcome"],
         language=language,
         text=text,
-        is_full=is_full,
-        offers=[offer_of(study) for study in studies],
+        is_full=is_refused,
+        **parts,
     )
 
 
-def offer_of(study: Study) -> dict[str, object]:
-    design, language = config_of(study).design, language_of(study)
+def known_of(session: Session, participant: Participant, takes_others: bool) -> dict[str, Any]:
+    """A participant of this browser; `takes_others` if anybody may enrol in their study."""
+    study, progress = participant.study, steps_of(session, participant)
     return {
+        "participant_id": participant.id,
+        "name": participant.name,
         "study_id": study.id,
-        "title": study.title,
-        "language": language,
-        "text": entry_texts(language),
+        "texts": participant_texts(session, participant),
         "is_simulated": study.origin == "simulated",
-        "questions": design.questions_per_form * design.forms_per_participant,
+        "answered": progress.answered,
+        "total": progress.total,
+        "takes_others": takes_others,
     }
 
 
-def not_open_page(study: Study) -> str:
-    """For somebody whom the study cannot take now; if it is over, with the completion code."""
-    text, recruitment = entry_texts(language_of(study)), config_of(study).recruitment
+def offer_of(session: Session, study: Study, language: str, *, is_full: bool) -> dict[str, Any]:
+    config = config_of(study)
+    design, checks = config.design, config.checks
+    n_asked = design.questions_per_form + checks.gold + checks.repeated
+    texts = study_texts(session, study, language)
+    return {
+        "study_id": study.id,
+        "languages": languages_of(config),
+        "texts": texts,
+        "is_simulated": study.origin == "simulated",
+        "is_full": is_full,
+        "facts": facts_about(session, study, texts, n_asked * design.forms_per_participant),
+        "kept": kept_data(texts),
+    }
+
+
+def not_open_page(session: Session, study: Study, language: str, *, was_sent: bool) -> str:
+    """For somebody whom the study cannot take now.
+
+    A code is due to somebody who `was_sent` by the owner or a platform; others get one only if
+    the owner has set it for them.
+    """
+    texts, recruitment = study_texts(session, study, language), config_of(study).recruitment
+    text = texts.entry
     if study.status in ("paused", "draft"):
-        return message_page(study.title, language_of(study), text["paused_title"], text["paused"])
+        return message_page(texts.title, texts.language, text["paused_title"], text["paused"])
+    is_due = was_sent or bool(recruitment.full_code)
     return message_page(
-        study.title,
-        language_of(study),
+        texts.title,
+        texts.language,
         text["places_taken_title"],
-        text["places_taken"],
+        text["full" if study.status == "open" else "places_taken"],
         code_label=text["completion_code"],
-        code=recruitment.completion_code,
-        link=recruitment.completion_url,
+        code=completion_code(recruitment, "full") if is_due else "",
+        link=completion_url(recruitment, "full") if is_due else "",
         link_text=text["finish"],
     )
 
 
-def preview_page(study: Study) -> str:
+def preview_page(session: Session, study: Study, language: str) -> str:
     """For an MTurk worker who previews the task."""
-    text = entry_texts(language_of(study))
-    return message_page(study.title, language_of(study), study.title, text["task"], text["preview"])
+    texts = study_texts(session, study, language)
+    shown = texts.title, texts.entry["task"], texts.entry["preview"]
+    return message_page(texts.title, texts.language, *shown)
+
+
+def other_participation_page(current: StudyTexts, other: StudyTexts, root: str) -> str:
+    """For a link that would replace an unfinished participation of this browser.
+
+    The page's button sends the link again as a form, which no other site can.
+    """
+    text, titles = other.entry, {"current": current.title, "other": other.title}
+    return message_page(
+        other.title,
+        other.language,
+        text["other_participation_title"],
+        text["other_participation"].format_map(titles),
+        text["other_participation_help"],
+        confirm=text["use_link"],
+        link=f"{root}study/",
+        link_text=text["keep_participation"].format_map(titles),
+    )
 
 
 def unknown_link_page(language: str) -> str:
@@ -133,9 +212,10 @@ def other_site_page(language: str, root: str) -> str:
 
 
 def message_page(title: str, language: str, heading: str, *paragraphs: str, **details: str) -> str:
-    """A page with a short message and at most one thing to do.
+    """A page with a short message and what to do.
 
-    `details`: the notice `simulated`, `code` with `code_label`, `link` with `link_text`.
+    `details`: the notice `simulated`, `code` with `code_label`, `link` with `link_text`, and
+    `confirm`, the text of a button that sends the request again as a form.
     """
     message = {"title": title, "language": language, "heading": heading, "paragraphs": paragraphs}
     return render("message.html", **message, **details)

@@ -6,16 +6,17 @@ import json
 import re
 from typing import Any, NoReturn, TypeVar
 
-from fastapi import Request
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
-from hsfiq.answer_rules import LONGEST_REASON
 from hsfiq.collect.protocol import (
     AnswerPayload,
     CheckPayload,
     ConsentPayload,
     EmptyPayload,
     ImagesPayload,
+    JudgedSubmitPayload,
+    JudgementPayload,
+    SeenPayload,
     SkipPayload,
     SubmitPayload,
 )
@@ -23,12 +24,6 @@ from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text
 
 T = TypeVar("T")
-
-ESCAPED_CHARACTER = 12
-"""Bytes of the longest JSON escape of a character, `\\ud83d\\udc57`."""
-
-LARGEST_BODY = ESCAPED_CHARACTER * LONGEST_REASON + 16 * 1024
-"""Bytes of any request: the longest reason, and more than the rest of an answer needs."""
 
 LONGEST_TEXT = 400
 """Characters of every text but the reason, whose length `hsfiq.answer_rules` limits."""
@@ -40,26 +35,21 @@ KEY_ERRORS = ("missing", "extra_forbidden")
 
 STRICT = ConfigDict(strict=True, extra="forbid", str_max_length=LONGEST_TEXT)
 
-with_config(STRICT | {"allow_inf_nan": False, "str_max_length": None})(AnswerPayload)
-PAYLOADS = (EmptyPayload, ConsentPayload, ImagesPayload, SubmitPayload, SkipPayload, CheckPayload)
+ANSWERS = (AnswerPayload, JudgementPayload)
+for _answer in ANSWERS:
+    with_config(STRICT | {"allow_inf_nan": False, "str_max_length": None})(_answer)
+SUBMITS = (SubmitPayload, JudgedSubmitPayload, SkipPayload)
+PAYLOADS = (EmptyPayload, SeenPayload, ConsentPayload, ImagesPayload, *SUBMITS, CheckPayload)
 for _payload in PAYLOADS:
     with_config(STRICT)(_payload)
 
 EMPTY = TypeAdapter(EmptyPayload)
 CONSENT = TypeAdapter(ConsentPayload)
+SEEN = TypeAdapter(SeenPayload)
 SUBMIT = TypeAdapter(SubmitPayload)
+JUDGED_SUBMIT = TypeAdapter(JudgedSubmitPayload)
 SKIP = TypeAdapter(SkipPayload)
 CHECK = TypeAdapter(CheckPayload)
-
-
-class TooLarge(Refused):
-    status = 413
-
-
-class WrongType(Refused):
-    """The body is not declared as JSON; a form on another site cannot declare it so."""
-
-    status = 415
 
 
 class Unreadable(Refused):
@@ -70,38 +60,28 @@ class OutdatedPage(Refused):
     """Keys are missing or unknown, as in what a page sends that an older server has served."""
 
 
-async def limited_body(request: Request) -> bytes:
-    """The request's JSON body; reading stops at `LARGEST_BODY`."""
-    if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
-        raise WrongType("send JSON")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST_BODY:
-            raise TooLarge(f"more than {LARGEST_BODY // 1024} kB")
-    return bytes(body)
-
-
 def read_payload(adapter: TypeAdapter[T], body: bytes) -> T:
     return validated(adapter, read_object(body))
 
 
-def read_submit(body: bytes) -> SubmitPayload | SkipPayload:
+def read_submit(body: bytes) -> SubmitPayload | JudgedSubmitPayload | SkipPayload:
     values = read_object(body)
-    payload: SubmitPayload | SkipPayload
+    payload: SubmitPayload | JudgedSubmitPayload | SkipPayload
     if "skip" in values:
         if values["skip"] is not True:  # strict pydantic takes 1 for Literal[True]
             raise Refused("skip: must be true")
         payload = validated(SKIP, values)
     else:
-        payload = validated(SUBMIT, values)
+        answer = values.get("answer")
+        is_judged = isinstance(answer, dict) and "judgement" in answer
+        payload = validated(JUDGED_SUBMIT, values) if is_judged else validated(SUBMIT, values)
         require_durations(payload["answer"])
     if not SUBMIT_KEY.fullmatch(payload["submit_key"]):
         raise Refused("submit_key: must be 16 to 64 letters, digits, hyphens or underscores")
     return payload
 
 
-def require_durations(answer: AnswerPayload) -> None:
+def require_durations(answer: AnswerPayload | JudgementPayload) -> None:
     first_interaction = answer["seconds_since_first_interaction"]
     if answer["active_seconds"] < 0 or (first_interaction is not None and first_interaction < 0):
         raise Refused("answer: a number of seconds is negative")

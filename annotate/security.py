@@ -8,7 +8,7 @@ ASGI middleware refuses such requests before they reach Gradio.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hsfiq.annotate.cookies import Signer, token_in
+from hsfiq.annotate.body_limit import LARGEST_BODY, limited
 from hsfiq.annotate.pages import other_site_page, unknown_browser_page
-from hsfiq.annotate.payloads import LARGEST_BODY
 from hsfiq.annotate.texts import language_for
 
 STUDY = "/study"
@@ -81,11 +80,14 @@ def is_same_origin(headers: Mapping[str, str]) -> bool:
 
 
 class StudyMiddleware:
-    """Refuses changes that other sites request, limits the size of requests, guards /study."""
+    """Refuses changes that other sites request, limits the size of requests, guards Gradio's pages.
 
-    def __init__(self, app: ASGIApp, signer: Signer) -> None:
+    `pages` has the path of each question page, and whether a request may see it.
+    """
+
+    def __init__(self, app: ASGIApp, pages: Mapping[str, Callable[[Request], bool]]) -> None:
         self._app = app
-        self._signer = signer
+        self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -112,18 +114,22 @@ class StudyMiddleware:
         if request.method not in READING and not is_same_origin(request.headers):
             page = other_site_page(language_for(request.headers), relative_root(request) or "./")
             return page_or_json(request, 403, "this request comes from another site", page)
-        path = path_of(request.scope)
-        if path == STUDY or path.startswith(f"{STUDY}/"):
-            return self._study_refusal(request, path.removeprefix(STUDY))
+        for page, may_see in self._pages.items():
+            if path == page or path.startswith(f"{page}/"):
+                return page_refusal(request, path.removeprefix(page), may_see)
         return None
 
-    def _study_refusal(self, request: Request, below: str) -> Response | None:
-        if token_in(request.cookies, self._signer) is None:
-            page = unknown_browser_page(language_for(request.headers))
-            return page_or_json(request, 401, "this browser is not known", page)
-        if not (GRADIO_ASSETS.fullmatch(below) or GRADIO_CALLS.fullmatch(below)):
-            return JSONResponse({"error": "not found"}, status_code=404)
-        return None
+
+def page_refusal(
+    request: Request, below: str, may_see: Callable[[Request], bool]
+) -> Response | None:
+    """Why a request below a question page is refused: an unknown browser, or an unused route."""
+    if not may_see(request):
+        page = unknown_browser_page(language_for(request.headers))
+        return page_or_json(request, 401, "this browser is not known", page)
+    if not (GRADIO_ASSETS.fullmatch(below) or GRADIO_CALLS.fullmatch(below)):
+        return JSONResponse({"error": "not found"}, status_code=404)
+    return None
 
 
 def page_or_json(request: Request, status: int, error: str, page: str) -> Response:
@@ -131,19 +137,3 @@ def page_or_json(request: Request, status: int, error: str, page: str) -> Respon
     if "text/html" in request.headers.get("accept", ""):
         return HTMLResponse(page, status_code=status)
     return JSONResponse({"error": error}, status_code=status)
-
-
-def limited(receive: Receive) -> Receive:
-    """The same messages, until a body without a declared length exceeds `LARGEST_BODY`.
-
-    The application then sees a disconnected client, and never holds more than the limit.
-    """
-    received = 0
-
-    async def receive_limited() -> Message:
-        nonlocal received
-        message = await receive()
-        received += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if received > LARGEST_BODY else message
-
-    return receive_limited

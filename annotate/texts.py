@@ -1,97 +1,281 @@
-"""The texts that annotators read, by language: short ones in JSON files, longer ones in Markdown.
+"""The texts that annotators read: what a study says in a language, and Markdown as HTML.
 
-Guidelines and consent are read into blocks of plain text (headings, paragraphs, lists), which the
-page shows as text; nothing in them becomes HTML.
+Guidelines and consent become HTML of a few harmless tags.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from hsfiq.collect.protocol import TextBlock
-from hsfiq.db.tables import Study
-from hsfiq.study.config import config_of
+import nh3
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from sqlalchemy.orm import Session
 
-FOLDER = Path(__file__).parent / "languages"
-LANGUAGES = ("en", "ko")
+from hsfiq.annotate.practice import lowest_good_score
+from hsfiq.collect.participants import language_of
+from hsfiq.db.tables import Participant, Study
+from hsfiq.study.config import SET_NAMES, StudyConfig, Translation, config_of, n_sets_of
+from hsfiq.study.duration import duration_of
+from hsfiq.study.instrument.extra_questions import ExtraQuestion
+from hsfiq.study.instrument.wording import page_texts
+from hsfiq.study.languages.standard import (
+    FOLDER,
+    LANGUAGES,
+    overlaid,
+    own_name,
+    read,
+    standard_texts,
+    worded_texts,
+)
+from hsfiq.study.languages.tags import direction, preferred
+from hsfiq.study.query_form import QueryForm, query_form
 
-ITEM = re.compile(r"(?:[-*+]|(\d+)[.)])\s+(.*)")
-HEADING = re.compile(r"#+\s+(.*)")
+# They are Markdown, whose HTML `html_of` sanitises.
+GUIDELINES = Environment(  # noqa: S701
+    loader=FileSystemLoader(FOLDER),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
-
-@cache
-def texts(language: str) -> dict[str, dict[str, Any]]:
-    """The short texts: `page` for the question page, `entry` for the plain pages before it."""
-    content: dict[str, dict[str, Any]] = json.loads(read(f"{language}.json"))
-    return content
+TAGS = {
+    *("h3", "h4", "h5", "h6", "p", "ul", "ol", "li", "blockquote", "hr", "br", "pre", "code"),
+    *("strong", "em", "a", "table", "thead", "tbody", "tr", "th", "td"),
+}
+"""What guidelines and consent may consist of."""
 
 
 def entry_texts(language: str) -> dict[str, str]:
-    return texts(language)["entry"]
+    entry: dict[str, str] = standard_texts(language)["entry"]
+    return entry
 
 
-def language_of(study: Study) -> str:
-    return config_of(study).study.language
+@dataclass(frozen=True, slots=True)
+class StudyTexts:
+    """What participants of a study read, in one language.
+
+    `page` and `entry` are short texts, worded for the study's queries and its question kind.
+    `guidelines` and the consents are Markdown; `own_consent` is "" if the owner has given none.
+    """
+
+    language: str
+    title: str
+    set_names: tuple[str, ...]
+    guidelines: str
+    own_consent: str
+    standard_consent: str
+    extra_questions: tuple[ExtraQuestion, ...]
+    page: dict[str, Any]
+    entry: dict[str, str]
+
+
+def study_texts(session: Session, study: Study, language: str | None = None) -> StudyTexts:
+    """The texts of a study in one of its languages, by default the first.
+
+    Every text of a study that participants read is resolved here. The owner's texts in the language
+    come first, then those in `[study]`, then the standard ones in the language or in English.
+    """
+    config, form = config_of(study), query_form(session, study)
+    language = language or config.study.language
+    own = config.study.translations.get(language, Translation())
+    worded = worded_texts(language, form, study.kind, own.texts)
+    # Words for all languages come before the standard ones, and after those of this language.
+    page = overlaid(worded["page"], page_texts(config.wording))
+    page = overlaid(page, own.texts.get("page", {}))
+    names = own.set_names or set_names(config, worded["sets"])
+    guidelines = own.guidelines.strip() or study.guidelines.strip()
+    file = guidelines_file(language, form, study.kind)
+    return StudyTexts(
+        language=language,
+        title=own.title or study.title,
+        set_names=names,
+        guidelines=guidelines or standard_guidelines(file, config, names, page),
+        own_consent=own.consent.strip() or study.consent.strip(),
+        standard_consent=standard_consent(language),
+        extra_questions=config.questionnaire.after_each,
+        page=page,
+        entry=worded["entry"],
+    )
+
+
+def participant_texts(session: Session, participant: Participant) -> StudyTexts:
+    return study_texts(session, participant.study, language_of(participant))
+
+
+def languages_of(config: StudyConfig) -> list[dict[str, str]]:
+    """The study's languages, each under its own name."""
+    translations = config.study.translations
+    return [
+        {
+            "tag": tag,
+            "name": own_name(tag, translations.get(tag, Translation()).texts),
+            "direction": direction(tag),
+        }
+        for tag in config.study.languages
+    ]
+
+
+def language_in(study: Study, headers: Mapping[str, str], wanted: str = "") -> str:
+    """The study's language for a browser: the one that is wanted, or that it prefers."""
+    languages = config_of(study).study.languages
+    return wanted if wanted in languages else preferred(accepted(headers), languages)
 
 
 def language_for(headers: Mapping[str, str]) -> str:
     """The language for a browser without a study."""
-    return preferred_language(headers.get("accept-language", ""))
+    return preferred(accepted(headers), LANGUAGES)
 
 
-def preferred_language(accept_language: str) -> str:
-    """The first of our languages in a header `Accept-Language`, otherwise English."""
-    for part in accept_language.lower().split(","):
-        language = part.strip().split(";")[0].split("-")[0]
-        if language in LANGUAGES:
-            return language
-    return LANGUAGES[0]
+def accepted(headers: Mapping[str, str]) -> str:
+    return headers.get("accept-language", "")
 
 
-def guidelines(study: Study) -> str:
-    """The study's own guidelines, or the standard ones in its language, as Markdown."""
-    return study.guidelines.strip() or read(f"guidelines.{language_of(study)}.md")
+def standard_consent(language: str) -> str:
+    return read(f"consent.{complete(language)}.md").rstrip()
 
 
-def consent_text(study: Study) -> str:
-    """The study's own consent text, or the standard one in its language, as Markdown."""
-    return config_of(study).study.consent.strip() or read(f"consent.{language_of(study)}.md")
+def complete(language: str) -> str:
+    """The language if its standard texts are complete, otherwise English."""
+    return language if language in LANGUAGES else LANGUAGES[0]
+
+
+def guidelines_file(language: str, form: QueryForm, kind: str) -> str:
+    """The name of the standard guidelines' file."""
+    part = kind if kind != "pair" else "" if form == "composed" else form
+    return ".".join(filter(None, ("guidelines", part, complete(language), "md")))
+
+
+def standard_guidelines(
+    file: str, config: StudyConfig, names: Sequence[str], page: Mapping[str, Any]
+) -> str:
+    """The standard guidelines of this file, as they apply to a study with these texts.
+
+    `names` are those of its sets.
+    """
+    design = config.design
+    return GUIDELINES.get_template(file).render(
+        k=design.k,
+        set_names=plain(names),
+        page=plain(page),
+        words=plain(asdict(config.wording)),
+        levels=str(design.levels),
+        ties=design.preference_ties,
+        reason_every=design.reason_every,
+        has_sums=config.checks.arithmetic and design.forms_per_participant > 1,
+    )
+
+
+def plain(texts: Any) -> Any:
+    """The texts, with every sign escaped that Markdown may take for markup."""
+    if isinstance(texts, str):
+        return re.sub(r"([^\w\s])", r"\\\1", texts)
+    if isinstance(texts, Mapping):
+        return {name: plain(text) for name, text in texts.items()}
+    return [plain(text) for text in texts]
+
+
+def set_names(config: StudyConfig, usual: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the sets on the page, in the order shown; `usual` are those of its kind."""
+    given = config.study.set_names
+    if given != SET_NAMES or config.design.kind == "pair":
+        return given
+    n_sets = n_sets_of(config.design)
+    if n_sets < 2:
+        return (usual["one"],) * n_sets
+    return tuple(usual["numbered"].format(number=n) for n in range(1, n_sets + 1))
+
+
+def explanation_of_drawn(texts: StudyTexts) -> list[str]:
+    """Why the drawn practice question has its answer, in paragraphs."""
+    numbered = {f"set_{side}": name for side, name in enumerate(texts.set_names, start=1)}
+    points = len(texts.page["anchors"])
+    lowest = lowest_good_score(points)
+    scores = {
+        "good": score_range(lowest, points),
+        "poor": score_range(1, points + 1 - lowest),
+    }
+    return [part.format(**numbered, **scores) for part in texts.page["practice_explanation"]]
+
+
+def score_range(lowest: int, highest: int) -> str:
+    return str(lowest) if lowest == highest else f"{lowest}\N{EN DASH}{highest}"
+
+
+def explanation_of_marked(texts: StudyTexts, own: str, expected: Mapping[str, Any]) -> list[str]:
+    """The owner's own words on the practice question that they marked, or what is expected."""
+    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", own)]
+    if any(paragraphs):
+        return list(filter(None, paragraphs))
+    sides = [expected["better"]] if "better" in expected else expected.get("order", [])
+    scores = dict.fromkeys(expected[name] for name in ("lowest", "highest") if name in expected)
+    sentence: str = texts.page["practice_expected"]
+    values = {
+        "sets": ", ".join(texts.set_names[side - 1] for side in sides),
+        "scores": " – ".join(map(str, scores)),  # noqa: RUF001 (a range)
+        "images": ", ".join(map(str, expected.get("fitting", []))),
+        "verdict": texts.page["verdicts"].get(expected.get("verdict"), ""),
+    }
+    return [sentence.format(**values)]
+
+
+def consent_text(session: Session, participant: Participant, n_questions: int) -> str:
+    """The study's own consent text, or the standard one, as Markdown, with the facts about it."""
+    texts = participant_texts(session, participant)
+    facts = facts_about(session, participant.study, texts, n_questions)
+    if texts.own_consent:
+        is_sent = participant.source in ("prolific", "mturk")
+        facts += kept_data(texts, with_platform_id=is_sent)
+    lines = "\n".join(f"- {fact}" for fact in facts)
+    consent = texts.own_consent or texts.standard_consent
+    return f"{consent}\n\n---\n\n{lines}\n"
+
+
+def facts_about(session: Session, study: Study, texts: StudyTexts, n_questions: int) -> list[str]:
+    """How many questions there are, about how long they take, and what failed checks lead to."""
+    duration, config = duration_of(session, study, n_questions), config_of(study)
+    facts = [
+        texts.entry["questions"].format(questions=n_questions),
+        texts.entry[f"minutes_{duration.source}"].format(minutes=duration.minutes),
+    ]
+    if config.checks.on_failure != "none":
+        rule = texts.entry[f"checks_{config.checks.on_failure}"]
+        facts.append(rule.format(limit=config.recruitment.max_failed_checks))
+    return facts
+
+
+def kept_data(texts: StudyTexts, *, with_platform_id: bool = False) -> list[str]:
+    """What is stored about a participant."""
+    names = ("data_stored", "platform_id_stored") if with_platform_id else ("data_stored",)
+    return [texts.entry[name] for name in names]
 
 
 @cache
-def read(name: str) -> str:
-    return (FOLDER / name).read_text(encoding="utf-8")
+def markdown_reader() -> MarkdownIt:
+    """CommonMark with tables; HTML in the source is shown as text, and images are not loaded."""
+    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
 
-def blocks(markdown: str) -> list[TextBlock]:
-    result: list[TextBlock] = []
-    is_open = False  # whether the next plain line continues the last block
-    for line in markdown.splitlines():
-        stripped = line.strip()
-        if not stripped:
-            is_open = False
-        elif heading := HEADING.fullmatch(stripped):
-            result.append({"kind": "heading", "lines": [plain(heading[1])]})
-            is_open = False
-        elif item := ITEM.fullmatch(stripped):
-            block: TextBlock = {"kind": "steps" if item[1] else "list", "lines": []}
-            if not result or result[-1]["kind"] != block["kind"]:
-                result.append(block)
-            result[-1]["lines"].append(plain(item[2]))
-            is_open = True
-        elif is_open:
-            result[-1]["lines"][-1] += f" {plain(stripped)}"
-        else:
-            result.append({"kind": "paragraph", "lines": [plain(stripped)]})
-            is_open = True
-    return result
+@cache
+def html_of(markdown: str) -> str:
+    """Markdown as HTML that is safe to show: links open in a new tab, and nothing can be executed.
 
-
-def plain(text: str) -> str:
-    """The text without Markdown's signs for bold type and code."""
-    return re.sub(r"\*\*(.+?)\*\*|`(.+?)`", lambda match: match[1] or match[2], text)
+    Headings start at the third level: the page and its parts have their own above them.
+    """
+    reader = markdown_reader()
+    tokens = reader.parse(markdown)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1:]) + 2, 6)}"
+    return nh3.clean(
+        reader.renderer.render(tokens, reader.options, {}),
+        tags=TAGS,
+        attributes={"a": {"href", "title"}, "ol": {"start"}},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+    )

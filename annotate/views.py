@@ -6,10 +6,12 @@ the name of a system, an image or a target, nor the key of a set.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
 from statistics import median
+from typing import Any, TypedDict
 
 from sqlalchemy import Select, bindparam, func, or_, select
 from sqlalchemy.orm import Session
@@ -17,13 +19,21 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate import practice
 from hsfiq.annotate.cookies import Assignment, Signer
 from hsfiq.annotate.images.store import ImageStore
-from hsfiq.annotate.texts import blocks, consent_text, guidelines, language_of, texts
-from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON
+from hsfiq.annotate.texts import (
+    consent_text,
+    explanation_of_drawn,
+    explanation_of_marked,
+    html_of,
+    participant_texts,
+)
+from hsfiq.answer_rules import CONFIRMED_DIFFERENCE, LONGEST_REASON, SHORTEST_REASON
+from hsfiq.collect.participants import language_of
 from hsfiq.collect.protocol import (
     CheckView,
     ConsentView,
     DoneView,
     EarlierAnswer,
+    ExtraQuestionView,
     FarewellView,
     ImageView,
     Opening,
@@ -33,11 +43,13 @@ from hsfiq.collect.protocol import (
     ViewBase,
 )
 from hsfiq.collect.responses import latest_response
+from hsfiq.collect.running.messages import unread_messages
 from hsfiq.collect.stages import Position, asks_reason, completion_of, may_answer
-from hsfiq.collect.steps import Step, Steps, load_question, shown_images
+from hsfiq.collect.steps import Step, Steps, load_question, shown_images, shown_sets
 from hsfiq.db.tables import (
     Check,
     Form,
+    FurtherSet,
     Image,
     Pair,
     Participant,
@@ -48,7 +60,12 @@ from hsfiq.db.tables import (
     Triplet,
 )
 from hsfiq.images.faults import Fault
-from hsfiq.study.config import config_of
+from hsfiq.kinds import KINDS
+from hsfiq.study.config import StudyConfig, config_of, rules_of
+from hsfiq.study.instrument.extra_questions import ExtraQuestion
+from hsfiq.study.languages.tags import direction
+from hsfiq.study.practice import practice_pair, sets_of
+from hsfiq.study.query_form import query_form
 from hsfiq.text import shown
 
 MIN_ANSWERS_FOR_PACE = 3
@@ -62,17 +79,26 @@ class ViewBuilder:
 
     def opening(self, session: Session, participant: Participant, position: Position) -> Opening:
         study, config = participant.study, config_of(participant.study)
+        texts = participant_texts(session, participant)
         return {
             "study": {
-                "title": study.title,
-                "language": config.study.language,
-                "guidelines": blocks(guidelines(study)),
-                "set_names": list(config.study.set_names),
+                "title": texts.title,
+                "kind": study.kind,
+                "points": config.wording.points,
+                "levels": config.design.levels,
+                "language": texts.language,
+                "direction": direction(texts.language),
+                "guidelines": html_of(texts.guidelines),
+                "set_names": list(texts.set_names),
+                "extra_questions": extra_views(texts.extra_questions),
                 "ties_allowed": study.ties_allowed,
+                "confirm_difference": confirm_difference(config),
                 "shortest_reason": SHORTEST_REASON,
                 "longest_reason": LONGEST_REASON,
+                "is_preview": False,
+                "text_version": study.text_version,
             },
-            "texts": texts(config.study.language)["page"],
+            "texts": texts.page,
             "view": self.view(session, participant, position),
         }
 
@@ -82,6 +108,11 @@ class ViewBuilder:
             "total": progress.total,
             "answered": progress.answered,
             "back": back_from(position, participant),
+            "text_version": participant.study.text_version,
+            "messages": [
+                {"id": message.id, "text": html_of(message.text)}
+                for message in unread_messages(session, participant)
+            ],
         }
         if step is None:
             return self.stage_view(session, participant, position, base)
@@ -94,21 +125,19 @@ class ViewBuilder:
     ) -> ConsentView | PracticeView | DoneView | FarewellView:
         stage, progress = position.stage, position.progress
         if stage == "consent":
-            return {**base, "step": "consent", "text": blocks(consent_text(participant.study))}
+            text = consent_text(session, participant, progress.total)
+            return {**base, "step": "consent", "text": html_of(text)}
         if stage == "practice":
             return {
                 **base,
                 "step": "practice",
-                "text": texts(language_of(participant.study))["page"]["practice_text"],
-                "reference": practice.REFERENCE,
-                "sets": practice.SETS,
-                "better": practice.BETTER,
+                **self.practice_question(session, participant),
                 "earlier": None,
                 "reason_asked": False,
                 "assignment": "practice",
                 "next_images": images_of(session, progress.steps[0].question_id),
             }
-        due = completion_of(participant, stage, progress.answered)
+        due = completion_of(session, participant, stage, progress.answered)
         if stage == "done":
             minutes, passed_on = totals(session, participant)
             return {**base, "step": "done", "minutes": minutes, "passed_on": passed_on, **due}
@@ -144,9 +173,16 @@ class ViewBuilder:
         base: ViewBase,
     ) -> QuestionView:
         question = load_question(session, step.question_id)
-        latest = latest_response(session, step.question_id)
-        assignment = Assignment("question", question.id, latest.revision if latest else 0)
+        latest = latest_response(session, step.question_id) if step.done else None
+        assignment = Assignment(
+            "question",
+            question.id,
+            latest.revision if latest else 0,
+            participant.study.text_version,
+            language=language_of(participant),
+        )
         query, current = question.pair.query, position.progress.current
+        reference = query.triplet.reference
         following = position.question_step(step.number + 1)
         return {
             **base,
@@ -154,13 +190,13 @@ class ViewBuilder:
             "number": step.number,
             "minutes_left": minutes_left(session, participant, position.progress),
             "text": shown(question.text or query.text),
-            "reference": self.image_view(session, query.triplet.reference),
+            "reference": self.image_view(session, reference) if reference else None,
             "sets": [
                 [
                     self.image_view(session, retrieved.image)
                     for retrieved in shown_images(question, side)
                 ]
-                for side in (1, 2)
+                for side in range(1, len(shown_sets(question)) + 1)
             ],
             "earlier": earlier_answer(latest) if latest else None,
             "standing_at": current.number if current else None,
@@ -169,9 +205,56 @@ class ViewBuilder:
             "next_images": images_of(session, following.question_id) if following else [],
         }
 
+    def practice_question(self, session: Session, participant: Participant) -> PracticeParts:
+        """The question that the owner has marked, or the drawn one."""
+        pair = practice_pair(session, participant.study)
+        if pair is None:
+            return drawn_practice(session, participant)
+        config, reference = config_of(participant.study), pair.query.triplet.reference
+        texts = participant_texts(session, participant)
+        expected = KINDS[config.design.kind].expected(config.practice.expected, rules_of(config))
+        return {
+            "text": shown(pair.query.text),
+            "reference": self.image_view(session, reference) if reference else None,
+            "sets": [
+                [self.image_view(session, member.image) for member in retrieved.images]
+                for retrieved in sets_of(pair)
+            ],
+            "expected": expected,
+            "explanation": explanation_of_marked(texts, config.practice.explanation, expected),
+        }
+
     def image_view(self, session: Session, image: Image) -> ImageView:
         is_missing = isinstance(self.images.file_of(session, image), Fault)
         return {"token": image.token, "missing": is_missing}
+
+
+def confirm_difference(config: StudyConfig) -> int | None:
+    return CONFIRMED_DIFFERENCE if config.design.confirm_contradictions else None
+
+
+class PracticeParts(TypedDict):
+    """The part of a `PracticeView` that depends on the study."""
+
+    text: str
+    reference: ImageView | None
+    sets: list[list[ImageView]]
+    expected: dict[str, Any]
+    explanation: list[str]
+
+
+def drawn_practice(session: Session, participant: Participant) -> PracticeParts:
+    """The practice question with drawn garments, in the form of the study's queries."""
+    study, texts = participant.study, participant_texts(session, participant)
+    form, config = query_form(session, study), config_of(study)
+    rules = rules_of(config)
+    return {
+        "text": "" if form == "image" else texts.page["practice_text"],
+        "reference": None if form == "text" else practice.REFERENCE,
+        "sets": practice.sets_of(form, rules.n_sets, rules.k),
+        "expected": practice.expected_of(config.design.kind, form, rules),
+        "explanation": explanation_of_drawn(texts),
+    }
 
 
 def back_from(position: Position, participant: Participant) -> int | None:
@@ -187,9 +270,25 @@ def earlier_answer(response: Response) -> EarlierAnswer:
         "score_1": response.score_1,
         "score_2": response.score_2,
         "preferred": response.preferred,
+        "confirmed": response.confirmed,
+        "judgement": response.judgement,
         "irrelevant": response.irrelevant,
         "reason": response.reason or "",
+        "extra": response.extra or {},
     }
+
+
+def extra_views(questions: Iterable[ExtraQuestion]) -> list[ExtraQuestionView]:
+    return [
+        {
+            "name": question.name,
+            "type": question.type,
+            "text": question.text,
+            "options": list(question.options),
+            "required": question.required,
+        }
+        for question in questions
+    ]
 
 
 def images_of(session: Session, question_id: int) -> list[str]:
@@ -209,6 +308,12 @@ def _image_tokens() -> Select[str]:
         .join(Question, Question.pair_id == Pair.id)
         .where(Question.id == bindparam("question"))
     )
+    in_further_sets = (
+        select(RetrievedImage.image_id)
+        .join(FurtherSet, FurtherSet.set_id == RetrievedImage.set_id)
+        .join(Question, Question.pair_id == FurtherSet.pair_id)
+        .where(Question.id == bindparam("question"))
+    )
     reference = (
         select(Triplet.reference_id)
         .join(Query, Query.triplet_id == Triplet.id)
@@ -216,7 +321,9 @@ def _image_tokens() -> Select[str]:
         .join(Question, Question.pair_id == Pair.id)
         .where(Question.id == bindparam("question"))
     )
-    tokens = select(Image.token).where(or_(Image.id.in_(in_sets), Image.id.in_(reference)))
+    tokens = select(Image.token).where(
+        or_(*(Image.id.in_(shown) for shown in (in_sets, in_further_sets, reference)))
+    )
     return tokens.order_by(Image.token)
 
 

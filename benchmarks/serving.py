@@ -22,7 +22,7 @@ from benchmarks.browsing import Browser, answers, wait_until
 from hsfiq.collect import participants
 from hsfiq.collect.protocol import CheckPayload, QuestionView, SubmitPayload, View
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Pair, Question, Response, Study
+from hsfiq.db.tables import Pair, Question, Response, RetrievedSet, Study
 from hsfiq.demo.study import DrawnQuery, store_queries
 from hsfiq.drawn import catalogue, corpus, draw_split, generator
 from hsfiq.drawn.pictures import write_images
@@ -81,18 +81,24 @@ def items(place: Place) -> list[dict[str, object]]:
     database = place.database()
     with database.reading() as session:
         pairs = session.scalars(select(Pair).join(Study).order_by(Pair.id)).all()
+        references = [pair.query.triplet.reference for pair in pairs]
         questions: list[dict[str, object]] = [
             {
                 "id": f"q{number:03}",
                 "text": pair.query.text,
-                "reference": f"{pair.query.triplet.reference.name}.jpg",
-                "set_1": [f"{set_image.image.name}.jpg" for set_image in pair.first.images],
-                "set_2": [f"{set_image.image.name}.jpg" for set_image in pair.second.images],
+                "reference": f"{reference.name}.jpg" if reference else None,
+                "set_1": file_names(pair.first),
+                "set_2": file_names(pair.second),
             }
-            for number, pair in enumerate(pairs)
+            for number, (pair, reference) in enumerate(zip(pairs, references, strict=True))
         ]
     database.close()
     return questions
+
+
+def file_names(retrieved: RetrievedSet | None) -> list[str]:
+    members = retrieved.images if retrieved else []
+    return [f"{member.image.name}.jpg" for member in members]
 
 
 class Server:
@@ -178,6 +184,7 @@ class Annotator:
                 "score_1": self.rng.randint(1, 5),
                 "score_2": self.rng.randint(1, 5),
                 "preferred": self.rng.randint(1, 2),
+                "confirmed": False,
                 "irrelevant": False,
                 "reason": None,
                 "active_seconds": 1.0,

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -29,7 +29,7 @@ PEOPLE = 30
 ROUNDS, FULL_ROUNDS = 6, 20
 QUESTIONS = 200
 SHORTEST, LONGEST = 0.3, 1.5
-"""Seconds between a start and the next kill."""
+"""Seconds between the first acknowledged answer after a start and the next kill."""
 
 
 @dataclass(slots=True)
@@ -63,13 +63,21 @@ def soak(place: Place, rounds: int, seed: int, people: int = PEOPLE) -> dict[str
     for thread in threads:
         thread.start()
     for _ in range(rounds):
+        n_acknowledged = len(ledger.acknowledged)
+        while len(ledger.acknowledged) == n_acknowledged and are_alive(threads):
+            time.sleep(0.05)
         time.sleep(rng.uniform(SHORTEST, LONGEST))
         server.kill()
         server.start()
     ledger.over.set()
-    wait_until(lambda: not any(thread.is_alive() for thread in threads), "every annotator")
+    wait_until(lambda: not are_alive(threads), "every annotator")
     server.kill()
     return summarise(place, ledger, people, rounds)
+
+
+def are_alive(threads: Sequence[threading.Thread]) -> bool:
+    """Whether any thread is running."""
+    return any(thread.is_alive() for thread in threads)
 
 
 def answer_on(person: Annotator, ledger: Ledger) -> None:

@@ -110,7 +110,7 @@ def set_up(database: Database, language: str) -> None:
         study.title = title
         tables["study"] = tables.get("study", {"name": study.name}) | {
             "title": title,
-            "language": language,
+            "languages": [language],
             "set_names": set_names,
         }
         tables["design"] = tables["design"] | {"reason_every": 5, "preference_ties": True}

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from hsfiq.errors import InvalidRecord
 
 LOWEST_SCORE, HIGHEST_SCORE = 1, 5
-SCORES = range(LOWEST_SCORE, HIGHEST_SCORE + 1)
+"""Of the standard scale; a study may have another number of points."""
+FEWEST_POINTS, MOST_POINTS = 3, 7
+"""Of the scale on which sets are scored."""
 SHORTEST_REASON = 3
 """The least number of characters of a reason, where the study asks for a reason."""
 LONGEST_REASON = 10_000
+CONFIRMED_DIFFERENCE = 3
+"""Where the study asks for it, a preference for a set scored so many points lower is confirmed."""
 WHITE_SPACE = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -40,18 +44,25 @@ PAINTED: tuple[ImageState, ...] = ("shown", "enlarged")
 
 @dataclass(frozen=True, slots=True)
 class ImageStates:
-    """The states of a question's images; those of the two sets in the order shown."""
+    """The states of a question's images; those of its sets in the order shown.
 
-    reference: ImageState
-    sets: tuple[tuple[ImageState, ...], tuple[ImageState, ...]]
+    `reference` is None if the query has no reference.
+    """
+
+    reference: ImageState | None
+    sets: tuple[tuple[ImageState, ...], ...]
 
     def __iter__(self) -> Iterator[ImageState]:
-        yield self.reference
-        yield from self.sets[0]
-        yield from self.sets[1]
+        yield from self._references
+        for states in self.sets:
+            yield from states
 
     def __len__(self) -> int:
-        return 1 + len(self.sets[0]) + len(self.sets[1])
+        return len(self._references) + sum(map(len, self.sets))
+
+    @property
+    def _references(self) -> tuple[ImageState, ...]:
+        return () if self.reference is None else (self.reference,)
 
     @property
     def n_painted(self) -> int:
@@ -68,27 +79,31 @@ class ImageStates:
 
     def including(self, earlier: ImageStates) -> ImageStates:
         """For each image the later of its two states."""
-        first, second = (
+        sets = (
             tuple(map(later_state, states, before))
             for states, before in zip(self.sets, earlier.sets, strict=True)
         )
-        return ImageStates(later_state(self.reference, earlier.reference), (first, second))
+        references = map(later_state, self._references, earlier._references)
+        return ImageStates(next(references, None), tuple(sets))
 
     @property
     def letters(self) -> str:
-        """The first letter of each state, as the database stores them: `s sssss ssesl`."""
+        """The first letter of each state, a group for each set: `s sssss ssesl`.
+
+        Without a reference they begin with a blank.
+        """
         return " ".join(
-            "".join(state[0] for state in states) for states in ((self.reference,), *self.sets)
+            "".join(state[0] for state in states) for states in (self._references, *self.sets)
         )
 
     @staticmethod
     @lru_cache(maxsize=1024)  # most answers have the same states
     def from_letters(letters: str) -> ImageStates:
         by_letter = {state[0]: state for state in IMAGE_STATES}
-        reference, first, second = (
+        reference, *sets = (
             tuple(by_letter[letter] for letter in group) for group in letters.split(" ")
         )
-        return ImageStates(reference[0], (first, second))
+        return ImageStates(next(iter(reference), None), tuple(sets))
 
 
 def later_state(state: ImageState, other_state: ImageState) -> ImageState:
@@ -112,8 +127,13 @@ class Times:
 class Answer:
     """One participant's answer to one question: two Likert scores and a preferred set.
 
+    The scores are not higher than any scale allows; a study's own limit is checked when they are
+    stored.
+
     `preferred` is 1 or 2, or 0 for a tie if the study allows one. `images` is None if the states of
-    the images are unknown.
+    the images are unknown. `confirmed` is True if the participant was asked whether a preference
+    for the set scored much lower is meant, and kept it; None if not asked, or unknown. `extra` has
+    the answers to the owner's extra questions; None if there are none.
     """
 
     score_1: int
@@ -123,10 +143,12 @@ class Answer:
     reason: str | None = None
     times: Times = field(default_factory=Times)
     images: ImageStates | None = None
+    confirmed: bool | None = None
+    extra: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        require_integer("score 1", self.score_1, LOWEST_SCORE, HIGHEST_SCORE)
-        require_integer("score 2", self.score_2, LOWEST_SCORE, HIGHEST_SCORE)
+        require_integer("score 1", self.score_1, LOWEST_SCORE, MOST_POINTS)
+        require_integer("score 2", self.score_2, LOWEST_SCORE, MOST_POINTS)
         require_integer("the preferred set", self.preferred, 0, 2)
 
     @property
@@ -134,15 +156,19 @@ class Answer:
         return contradicts(self.preferred, self.score_1, self.score_2)
 
 
-def contradicts(preferred: int, score_1: int, score_2: int) -> bool:
-    """Whether the preferred set (0 for a tie) has the strictly lower score.
+def contradicts(preferred: int, score_1: int, score_2: int, *, by: int = 1) -> bool:
+    """Whether the preferred set (0 for a tie) has a score lower by so many points or more.
 
-    `hsfiq.analysis.data.answers.contradicts` is the same for a release's columns.
+    `hsfiq.analysis.data.answers.contradicts` is the same for a release's columns, by one point.
 
     >>> contradicts(1, 2, 4), contradicts(2, 2, 4), contradicts(1, 3, 3), contradicts(0, 1, 5)
     (True, False, False, False)
+    >>> contradicts(1, 2, 4, by=3), contradicts(2, 5, 2, by=3)
+    (False, True)
     """
-    return (preferred == 1 and score_1 < score_2) or (preferred == 2 and score_2 < score_1)
+    if preferred == 0:
+        return False
+    return (score_2 - score_1 if preferred == 1 else score_1 - score_2) >= by
 
 
 def require_integer(name: str, value: object, lowest: int, highest: int) -> None:

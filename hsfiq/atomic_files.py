@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hsfiq.errors import UnreadableInput
 
@@ -30,6 +31,37 @@ def put_in_place(draft: Path, path: Path) -> None:
     sync(draft)
     draft.replace(path)
     sync(path.parent)
+
+
+@contextmanager
+def new_private_file(path: Path) -> Iterator[Path]:
+    """A file that only its owner can read and write, and that becomes `path` at the end.
+
+    Nothing remains if the block raises; if the process is killed, perhaps `.<name>-*.draft`.
+
+    Raises:
+        UnreadableInput: the path exists, which is never replaced.
+    """
+    require_new(path)
+    with TemporaryDirectory(prefix=f".{path.name}-", suffix=".draft", dir=path.parent) as folder:
+        draft = Path(folder) / path.name
+        draft.touch(mode=0o600)
+        yield draft
+        sync(draft)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            require_new(path)
+        except OSError:  # a disk without hard links
+            require_new(path)
+            draft.rename(path)
+        sync(path.parent)
+
+
+def require_new(path: Path) -> None:
+    """Raise `UnreadableInput` if the path exists, even as a broken link."""
+    if os.path.lexists(path):
+        raise UnreadableInput(str(path), "already exists", "name another file")
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:

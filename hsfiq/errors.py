@@ -38,12 +38,16 @@ class ConfigError(UnreadableInput):
     """An invalid value in a study's file; `where` is its key."""
 
 
-class ConfigErrors(HsfiqError):
-    """All errors of a study's file, one message each in `lines`."""
+class FileErrors(HsfiqError):
+    """All errors of a file, one message each in `lines`."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         super().__init__("\n".join(lines))
         self.lines = tuple(lines)
+
+
+class ConfigErrors(FileErrors):
+    """All errors of a study's file."""
 
 
 class NothingToDo(HsfiqError):

@@ -42,6 +42,8 @@ def set_id(question: str, side: int) -> str:
 def split_query_id(query_id: str) -> tuple[str, str]:
     """The id of the triplet and the suffix of a query id.
 
+    A triplet of own data may have an id that ends like a suffix: first look for the whole id.
+
     >>> split_query_id("shirt.val.12~"), split_query_id("shirt.val.12#3")
     (('shirt.val.12', '~'), ('shirt.val.12', '#3'))
     """

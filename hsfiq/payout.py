@@ -18,10 +18,11 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from hsfiq.atomic_files import draft_folder, explained_write_errors, names_in_folder
-from hsfiq.collect.checks import pair_checks
+from hsfiq.collect.checks import question_checks
 from hsfiq.collect.progress import ParticipantRow, participants_of
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import UnreadableInput
+from hsfiq.study.config import config_of
 
 CENT = Decimal("0.01")
 PAYOUT_FILES = ("approve.csv", "reject.csv", "bonus.csv", "payout.json")
@@ -33,7 +34,7 @@ LEFT_OUT = {
     "unfinished": "have not answered all their questions",
     "returned": "gave up",
     "screened-out": "were screened out or declined",
-    "excluded": "were excluded by the owner",
+    "excluded": "were excluded",
 }
 """The reasons for which a participant is in no list, each with its text for the owner."""
 
@@ -93,9 +94,16 @@ class Payout:
         }
 
 
+def rule_of(study: Study, max_failed_checks: int | None, bonus: Decimal) -> PayoutRule:
+    """The rule with the given limit, or else with that of the study's file, if it has one."""
+    stated = config_of(study).recruitment.max_failed_checks
+    own_limit = None if stated < 0 else stated
+    return PayoutRule(own_limit if max_failed_checks is None else max_failed_checks, bonus)
+
+
 def payout_of(session: Session, study: Study, rule: PayoutRule) -> Payout:
     """Decide on every participant of the study as its answers are now."""
-    failed = failed_pair_checks(session, study)
+    failed = failed_question_checks(session, study)
     rows = sorted(participants_of(session, study), key=lambda row: row.platform_id or "")
     reasons = {row.participant: why_left_out(row) for row in rows}
     finished = [row for row in rows if reasons[row.participant] is None]
@@ -115,13 +123,13 @@ def payout_of(session: Session, study: Study, rule: PayoutRule) -> Payout:
     )
 
 
-def failed_pair_checks(session: Session, study: Study) -> Counter[str]:
+def failed_question_checks(session: Session, study: Study) -> Counter[str]:
     """The failed gold and repeated pairs by participant's name.
 
     Sums do not count: they are repeated until they are right.
     """
     keys = Counter(
-        check.participant_id for check in pair_checks(session, study) if not check.passed
+        check.participant_id for check in question_checks(session, study) if not check.passed
     )
     return Counter({session.get_one(Participant, key).name: n for key, n in keys.items()})
 

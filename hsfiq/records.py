@@ -33,6 +33,26 @@ class Triplet:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnQuery:
+    """A query of own data; it has a reference, a text, or both.
+
+    `text` is what annotators read, empty if there is none; `captions` are what it consists of.
+    """
+
+    query_id: str
+    text: str
+    captions: tuple[str, ...]
+    reference: str | None = None
+    target: str | None = None
+    category: str = ""
+    split: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.reference is None and not self.text:
+            raise InvalidRecord("has neither a text nor a reference image")
+
+
+@dataclass(frozen=True, slots=True)
 class RankedList:
     """What one system returned for one query, best first; `scores` if the run has them."""
 

@@ -24,6 +24,11 @@ SHARED_VARIABLE = "HSFIQ_SHARED"
 os.environ["OMP_NUM_THREADS"] = "1"
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores, because tests wait for disks, databases and browsers."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run a module's tests in one worker, and start with the modules that have slow tests.
@@ -157,6 +162,9 @@ def need() -> Callable[..., None]:
 QUIET = [
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-gpu-compositing",
+    "--disable-gpu-rasterization",
+    "--in-process-gpu",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",

@@ -36,7 +36,11 @@ class ReusedSqlite:
 
 
 class PostgresServer:
-    """A running server, and the databases with random names that tests make on it."""
+    """A running server, and the databases with random names that tests make on it.
+
+    Their commits do not wait for the disk: no test stops the server, and whatever happens to a
+    client, the server keeps what it has acknowledged.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = make_url(url)
@@ -48,6 +52,7 @@ class PostgresServer:
         """Make a database without any table and return its URL."""
         name = f"{self.prefix}_{len(self.urls)}"
         self.run(f'CREATE DATABASE "{name}" TEMPLATE template0')
+        self.run(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
         self.urls.append(self.url.set(database=name).render_as_string(hide_password=False))
         return self.urls[-1]
 

@@ -258,16 +258,3 @@ def values(response: Response) -> Answer:
 def own_environment(**variables: str) -> dict[str, str]:
     """The environment for a Python process that imports this checkout from any folder."""
     return {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-
-
-DEFAULT_SIGNALS = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-for number in (signal.SIGHUP, signal.SIGTERM):
-    signal.signal(number, signal.SIG_DFL)
-"""
-"""Python code that a test's process starts with.
-
-A suite that was started with `nohup` or in the background ignores some signals, and its processes
-would inherit that.
-"""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.data.scores import RECALL, read_scores
 from hsfiq.analysis.errors import AnalysisError
@@ -33,7 +34,7 @@ class Recall:
     def __str__(self) -> str:
         return f"recall@{self.k}"
 
-    def values(self, release: Release) -> pd.Series[float]:
+    def values(self, release: Release | JudgedRelease) -> pd.Series[float]:
         """(n,) of 0.0 and 1.0, indexed by set_id; NaN if the query has no target.
 
         AnalysisError if a set has fewer than k images.
@@ -43,7 +44,7 @@ class Recall:
             raise AnalysisError(
                 str(self),
                 f"needs {self.k} images, but release {release.name} has sets of {smallest}",
-                f"ask for recall@{smallest} or below",
+                f"use recall@{smallest} or a smaller k",
             )
         target_of = release.queries.set_index("query_id")["target_id"]
         targets = release.sets["query_id"].map(target_of)
@@ -69,7 +70,7 @@ class ScoreColumn:
     def __str__(self) -> str:
         return self.name
 
-    def values(self, release: Release) -> pd.Series[float]:
+    def values(self, release: Release | JudgedRelease) -> pd.Series[float]:
         """(n,) float64, indexed by set_id; NaN for sets that the file does not score.
 
         Its scores of other parts of the release are ignored. AnalysisError: no file has the name,
@@ -84,12 +85,12 @@ class ScoreColumn:
             raise AnalysisError(
                 self.name,
                 f"release {release.name} has no such scores (known: {known})",
-                f"`hsfiq score {folder} --scorer CKPT --name {self.name}` makes them",
+                f"`hsfiq score {folder} --scorer CKPT --name {self.name}` writes them",
             )
         raise AnalysisError(
             self.name,
             f"no such metric for release {release.name}",
-            f"known are {known}; a scores file of your own is named with --scores FILE",
+            f"use one of {known}, or name a scores file with --scores FILE",
         )
 
 
@@ -111,12 +112,12 @@ def parse_metric(name: str) -> Metric:
     return Recall(int(k))
 
 
-def known_metrics(release: Release) -> list[str]:
+def known_metrics(release: Release | JudgedRelease) -> list[str]:
     """recall@1 to recall@k, k being the size of the smallest set, and the scores files."""
     recalls = [str(Recall(k)) for k in range(1, (smallest_set(release) or 0) + 1)]
     return [*recalls, *release.scores]
 
 
-def smallest_set(release: Release) -> int | None:
+def smallest_set(release: Release | JudgedRelease) -> int | None:
     """The number of images of the smallest set; None for a release without sets."""
     return min((len(images) for images in release.sets["image_ids"]), default=None)

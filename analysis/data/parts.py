@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 
@@ -29,12 +30,16 @@ def take_part(release: Release, name: str) -> Release:
     A bootstrap of the part resamples only the participants and triplets of these questions.
     AnalysisError: the part is unknown or empty, or the release has no split that fits.
     """
-    if name not in PARTS:
-        raise AnalysisError("part", f"no such part: {name}", f"known are {', '.join(PARTS)}")
+    require_part(name)
     kept = read_parts(release) == name
     if not kept.any():
         raise NothingToAnalyse(release.folder / SPLITS, f"no question is in part {name}")
     return replace(release.subset(kept), part=name, parent=release)
+
+
+def require_part(name: str) -> None:
+    if name not in PARTS:
+        raise AnalysisError("part", f"no such part: {name}", f"use one of {', '.join(PARTS)}")
 
 
 def has_split(release: Release) -> bool:
@@ -46,8 +51,13 @@ def read_parts(release: Release) -> pd.Series[str]:
 
     AnalysisError: the release has no split, or not exactly one known part for each question.
     """
-    path = release.folder / SPLITS
-    if not has_split(release):
+    return parts_of(release.folder, release.preferences["question_id"].astype(str))
+
+
+def parts_of(folder: Path, questions: pd.Series[str]) -> pd.Series[str]:
+    """The part of each of a whole release's questions, indexed as they are; see `read_parts`."""
+    path = folder / SPLITS
+    if not path.is_file():
         raise AnalysisError(path, "no such file: the release has no split", EXPORT_WITH_SPLIT)
     table = read_table(path)
     problem = column_problem(table, ("question_id", "part"), "question_id")
@@ -60,7 +70,6 @@ def read_parts(release: Release) -> pd.Series[str]:
             f"part is {unknown.iloc[0]} in question {unknown.index[0]}, not {', '.join(PARTS)}"
         )
         raise AnalysisError(path, problem, EXPORT_WITH_SPLIT)
-    questions = release.preferences["question_id"].astype(str)
     for mismatched, problem in (
         (questions[~questions.isin(split.index)], "lacks the question that other tables name"),
         (split.index[~split.index.isin(questions)], "names the question that other tables lack"),

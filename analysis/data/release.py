@@ -5,7 +5,7 @@ Columns used (a release has more):
 - preferences: question_id, participant_id, query_id, set_1, set_2, score_1, score_2,
   preferred (1, 2, or 0 for a human tie)
 - sets: set_id, question_id, participant_id, query_id, image_ids (in rank order), score
-- queries: query_id, target_id (null if the dataset withholds it)
+- queries: query_id, target_id (null if the dataset withholds it), triplet_id (if there is one)
 """
 
 from __future__ import annotations
@@ -85,6 +85,12 @@ class Release:
         return int(self.preferences["participant_id"].nunique())
 
     @property
+    def triplets(self) -> pd.Series[str]:
+        """The triplet of each query, indexed by query_id; without `triplet_id`, the query's id."""
+        queries = self.queries.set_index("query_id", drop=False)
+        return queries["triplet_id" if "triplet_id" in queries else "query_id"].astype(str)
+
+    @property
     def whole(self) -> Release:
         """The release with the questions of all parts, which its scores files refer to."""
         return self.parent or self
@@ -147,7 +153,7 @@ def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
     Each further scores file (Parquet, CSV or JSONL) is the metric of its name; none is read until a
     metric needs it. AnalysisError: a file is missing or unreadable, or the tables do not fit.
     """
-    manifest = _read_manifest(folder / "manifest.json")
+    manifest = read_manifest(folder / "manifest.json")
     digest, chosen_by = manifest.get("content_sha256"), manifest.get("chosen_by")
     return Release(
         folder=folder,
@@ -190,11 +196,11 @@ def read_table(path: Path) -> pd.DataFrame:
         raise AnalysisError(path, "no such file", EXPORT_AGAIN) from None
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
         raise AnalysisError(
-            path, f"is no readable Parquet file ({_one_line(error)})", EXPORT_AGAIN
+            path, f"is not a readable Parquet file ({_one_line(error)})", EXPORT_AGAIN
         ) from error
 
 
-def _read_manifest(path: Path) -> dict[str, object]:
+def read_manifest(path: Path) -> dict[str, object]:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -204,7 +210,7 @@ def _read_manifest(path: Path) -> dict[str, object]:
     except (OSError, ValueError) as error:
         raise AnalysisError(path, f"cannot be read ({_one_line(error)})", EXPORT_AGAIN) from error
     if not isinstance(manifest, dict):
-        raise AnalysisError(path, "is no JSON object", EXPORT_AGAIN)
+        raise AnalysisError(path, "is not a JSON object", EXPORT_AGAIN)
     for key, kind in MANIFEST_TYPES.items():
         if not isinstance(manifest.get(key), kind):
             raise AnalysisError(path, f'key "{key}" is missing or no {kind.__name__}', EXPORT_AGAIN)

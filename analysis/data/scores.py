@@ -70,7 +70,7 @@ def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
         where = f"{path}, {place}"
         key = _key(row, images, where)
         if key in scores:
-            raise AnalysisError(where, f"{' '.join(key)} comes twice", "keep one row")
+            raise AnalysisError(where, f"{' '.join(key)} occurs twice", "keep one row")
         scores[key] = _number(row.get("score"), where)
     if any(len(key) > 1 for key in scores):
         values = [
@@ -84,7 +84,9 @@ def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
 
 def _metric_name(path: Path) -> str:
     if path.suffix not in READERS:
-        raise AnalysisError(path, "is no scores file", f"its name must end in {', '.join(READERS)}")
+        raise AnalysisError(
+            path, "is not a scores file", f"its name must end in {', '.join(READERS)}"
+        )
     if not path.is_file():
         raise AnalysisError(path, "no such file")
     return path.stem.removesuffix(PER_IMAGE)
@@ -119,7 +121,7 @@ def _number(value: object, where: str) -> float:
         number = math.inf
     if math.isinf(number):
         raise AnalysisError(
-            where, f'score "{value}" is no finite number', "leave it empty if unknown"
+            where, f'score "{value}" is not a finite number', "leave it empty if unknown"
         )
     return number
 
@@ -165,9 +167,9 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, Row]]:
             try:
                 row = json.loads(line)
             except ValueError as error:
-                raise AnalysisError(f"{path}, line {number}", f"is no JSON ({error})") from error
+                raise AnalysisError(f"{path}, line {number}", f"is not JSON ({error})") from error
             if not isinstance(row, dict):
-                raise AnalysisError(f"{path}, line {number}", "is no JSON object")
+                raise AnalysisError(f"{path}, line {number}", "is not a JSON object")
             yield f"line {number}", row
 
 

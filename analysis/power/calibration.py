@@ -55,8 +55,8 @@ def calibrate(population: Population, seed: int) -> Slopes:
         if abs(within) == max_within:
             raise AnalysisError(
                 "population",
-                f"rho = {population.rho:.3f} is out of reach with these shares of variance",
-                f"it comes to {rho(slopes):.3f} at most",
+                f"rho = {population.rho:.3f} cannot be reached with these shares of variance",
+                f"the largest possible value is {rho(slopes):.3f}",
             )
     return slopes
 

@@ -28,7 +28,7 @@ ASSUMED_BETWEEN = 0.5
 """The correlation of two metrics if only one is known."""
 ASSUMED_SHARED = 0.2
 """What people agree on beyond a metric, if too few of them judged the same sets to measure it."""
-NO_RELEASE = "ask without --from"
+NO_RELEASE = "leave out --from"
 MIN_SHARED = 30  # sets judged by several people
 
 
@@ -119,13 +119,17 @@ def estimate_population(
     """
     correlation = spearman(release.sets, values)
     if correlation.reason is not None or correlation.n_clusters < 2:
-        reason = correlation.reason or "all scores are by one participant"
-        raise AnalysisError(release.folder, f"gives no variances ({reason})", NO_RELEASE)
+        reason = correlation.reason or "all scores are from one participant"
+        raise AnalysisError(
+            release.folder, f"does not determine the variances ({reason})", NO_RELEASE
+        )
     rate = preference_rates(release.preferences, values).tie_half
     if rate.reason is not None:
-        raise AnalysisError(release.folder, f"gives no accuracy ({rate.reason})", NO_RELEASE)
+        raise AnalysisError(
+            release.folder, f"does not determine the accuracy ({rate.reason})", NO_RELEASE
+        )
     table = with_values(release.sets, values).sort_values("question_id", kind="stable")
-    table["unit"] = table["set_id"].map(set_units(release.sets))
+    table["unit"] = table["set_id"].map(set_units(release.sets, release.triplets))
     for name in ("score", "value"):
         column = table[name].astype("float64")
         table[name] = (column - column.mean()) / column.std(ddof=0)

@@ -155,7 +155,7 @@ def _check(
         ("studies", (n_studies,), 2),
     ):
         if not numbers or min(numbers) < least:
-            raise AnalysisError(name, f"{list(numbers)} is too few", f"ask for {least} or more")
+            raise AnalysisError(name, f"{list(numbers)} is too few", f"use {least} or more")
 
 
 def _spreads(samples: FloatArray) -> tuple[FloatArray, FloatArray]:

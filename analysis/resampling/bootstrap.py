@@ -103,16 +103,10 @@ class Bootstrap:
         seed: int = 0,
         correction: Correction = "none",
     ) -> Bootstrap:
-        """Resample the clusters of a release, whatever the order of its rows.
-
-        Queries of one triplet are one cluster if the release names their triplets.
-        """
-        triplets: pd.Series[str] | None = None
-        if "triplet_id" in release.queries:
-            triplets = release.queries.set_index("query_id")["triplet_id"]
+        """Resample the clusters of a release, whatever the order of its rows."""
         return cls.of_rows(
             release.preferences,
-            triplets,
+            release.triplets,
             unit=unit,
             n_resamples=n_resamples,
             seed=seed,
@@ -136,12 +130,12 @@ class Bootstrap:
         AnalysisError: there would be no resample, or the unit or the correction is unknown.
         """
         if n_resamples < 1:
-            raise AnalysisError("resamples", f"{n_resamples} is too few", "ask for 1 or more")
+            raise AnalysisError("resamples", f"{n_resamples} is too few", "use 1 or more")
         if unit not in UNITS:
-            raise AnalysisError("unit", f"no such unit: {unit}", f"known are {', '.join(UNITS)}")
+            raise AnalysisError("unit", f"no such unit: {unit}", f"use one of {', '.join(UNITS)}")
         if correction not in CORRECTIONS:
             known = ", ".join(CORRECTIONS)
-            raise AnalysisError("correction", f"unknown: {correction}", f"known are {known}")
+            raise AnalysisError("correction", f"unknown: {correction}", f"use one of {known}")
         clusters = tuple(
             Clusters.of_column(rows, column, triplets if column == "query_id" else None)
             for column in CLUSTER_COLUMNS[unit]

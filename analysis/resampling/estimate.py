@@ -45,5 +45,5 @@ def group_means(
             ci = bootstrap.interval(resampled[:, number], rows[own])
             means[name] = Estimate(float(values[own].mean()), int(own.sum()), ci)
         else:
-            means[name] = Estimate(UNDEFINED, 0, None, "there is nothing to average")
+            means[name] = Estimate(UNDEFINED, 0, None, "no value to average")
     return means

@@ -86,7 +86,7 @@ def percentile_interval(
     else:
         low, high = percentiles(statistics, expanded_tail(n_clusters) if expand else TAIL)
         if low == high:
-            note = "all resamples give the same value, so nothing is learnt of the spread"
+            note = "all resamples give the same value, so the spread is unknown"
         elif n_clusters < FEW_CLUSTERS and not expand:
             note = f"{n_clusters} clusters are few: such an interval tends to be too short"
     return ConfidenceInterval(

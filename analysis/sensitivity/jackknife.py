@@ -17,7 +17,7 @@ from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import BLOCK_SIZE, Bootstrap
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS, Statistic, resampled_statistic
 
-UNDEFINED_REASON = "undefined whoever is left out"
+UNDEFINED_REASON = "undefined in every jackknife sample"
 
 
 @dataclass(frozen=True)

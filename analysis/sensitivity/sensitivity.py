@@ -109,7 +109,7 @@ def rules(
     yield "without contradictions of preference and scores", contradicts(preferences)
     yield (
         "without forms with a failed check",
-        "the release does not say how checks went" if failed.isna().all() else failed > 0,
+        "the release has no results of attention checks" if failed.isna().all() else failed > 0,
     )
     yield (
         f"without answers under {min_seconds:g} seconds",

@@ -1,8 +1,9 @@
 """Agreement between people: Krippendorff's alpha, and what counts as judging the same thing.
 
 A unit of alpha is what several people may have judged: for scores, the same images in the same
-order for the same query (`set_units`); for preferences, the same two sets, on whichever sides they
-were shown (`preference_ratings`). The owner's dashboard calls these functions too.
+order for the same triplet (`set_units`); for preferences, the same two sets, on whichever sides
+they were shown (`preference_ratings`). The queries of a triplet differ only in how its captions are
+joined, so they are one. The owner's dashboard calls these functions too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.interval import percentiles
 
 Level = Literal["nominal", "ordinal"]
+
+MIN_UNITS = 10
+"""With fewer units, figures of agreement say next to nothing and are not printed."""
 
 BLOCK_SIZE = 250  # resamples held in memory at once
 
@@ -42,29 +46,34 @@ class Agreement(JsonRecord):
     reason: str | None = None
 
 
-def set_units(sets: pd.DataFrame) -> pd.Series[int]:
-    """Number the retrieved sets: the same images for the same query have the same number.
+def set_units(sets: pd.DataFrame, triplets: pd.Series[str]) -> pd.Series[int]:
+    """Number the retrieved sets: the same images for the same triplet have the same number.
 
-    The order of the images counts. Returns (n,) numbers, indexed by set_id.
+    The order of the images counts; `triplets` is indexed by query_id. Returns (n,) numbers, indexed
+    by set_id.
     """
-    keys = list(zip(sets["query_id"], map(tuple, sets["image_ids"]), strict=True))
+    keys = list(zip(sets["query_id"].map(triplets), map(tuple, sets["image_ids"]), strict=True))
     codes = pd.factorize(pd.Series(keys, dtype=object))[0]
     return pd.Series(codes, index=sets["set_id"].to_numpy())
 
 
-def score_ratings(sets: pd.DataFrame, units: pd.Series[int]) -> pd.DataFrame:
+def score_ratings(
+    sets: pd.DataFrame, units: pd.Series[int], triplets: pd.Series[str]
+) -> pd.DataFrame:
     """Arrange scores for `agreement`; the units are what `set_units` returned."""
     return pd.DataFrame(
         {
             "rater": sets["participant_id"],
             "unit": sets["set_id"].map(units),
-            "cluster": sets["query_id"],
+            "cluster": sets["query_id"].map(triplets),
             "value": sets["score"],
         }
     )
 
 
-def preference_ratings(preferences: pd.DataFrame, units: pd.Series[int]) -> pd.DataFrame:
+def preference_ratings(
+    preferences: pd.DataFrame, units: pd.Series[int], triplets: pd.Series[str]
+) -> pd.DataFrame:
     """Arrange preferences for `agreement`; a unit is a pair of sets, on whichever sides.
 
     The value is 1 if the set with the lower number is preferred, 2 for the other, 0 for a tie.
@@ -80,7 +89,7 @@ def preference_ratings(preferences: pd.DataFrame, units: pd.Series[int]) -> pd.D
         {
             "rater": preferences["participant_id"],
             "unit": pd.factorize(pd.Series(pairs, dtype=object))[0],
-            "cluster": preferences["query_id"],
+            "cluster": preferences["query_id"].map(triplets),
             "value": preferred.where(first <= second, swapped),
         }
     )
@@ -99,30 +108,39 @@ def agreement(
 
     Args:
         ratings: (n, ...) with `rater`, `unit` (what is judged), `cluster` (what is resampled:
-            the unit's query) and `value` (numbers). If one rater judged a unit twice, the first
+            the unit's triplet) and `value` (numbers). If one rater judged a unit twice, the first
             judgement counts.
         level: `ordinal` for scores, `nominal` for preferences.
 
     Returns:
-        Alpha with its interval; NaN, with a reason, if no unit has two judgements, if all
-        judgements are equal (chance alone would agree), or, for the interval, with one cluster.
+        Alpha with its interval; NaN, with a reason, if fewer than `MIN_UNITS` units have two
+        judgements, if all judgements are equal (chance alone would agree), or, for the interval,
+        with one cluster.
     """
     single = ratings.dropna(subset=["value"]).drop_duplicates(["rater", "unit"])
     n_raters = single.groupby("unit")["rater"].transform("size")
     table = single[n_raters > 1]
     sizes = (int(table["unit"].nunique()), len(table), int(table["cluster"].nunique()))
     undefined = (UNDEFINED, UNDEFINED)
-    if table.empty:
-        return Agreement(UNDEFINED, undefined, *sizes, "nothing has been judged by two people")
+    if sizes[0] < MIN_UNITS:
+        return Agreement(UNDEFINED, undefined, *sizes, few_units(sizes[0]))
     if table["value"].nunique() == 1:
-        reason = "all judgements are the same, so chance would agree as well"
+        reason = "all judgements are the same, so alpha is not defined"
         return Agreement(UNDEFINED, undefined, *sizes, reason)
     matrix = table.pivot_table(index="rater", columns="unit", values="value")
     alpha = float(evalica.alpha(matrix, distance=level).alpha)
     if sizes[-1] == 1:
-        return Agreement(alpha, undefined, *sizes, "one query alone gives no interval")
+        return Agreement(alpha, undefined, *sizes, "one triplet alone gives no interval")
     ci = percentiles(resampled_alphas(coincidences(table), level, resamples, seed))
     return Agreement(alpha, ci, *sizes)
+
+
+def few_units(n_units: int) -> str:
+    """Why a figure of agreement is undefined with so many units."""
+    if n_units == 0:
+        return "nothing has been judged by two people"
+    things = "1 thing has" if n_units == 1 else f"{n_units} things have"
+    return f"only {things} been judged by two people; at least {MIN_UNITS} are needed"
 
 
 def coincidences(table: pd.DataFrame) -> FloatArray:

@@ -14,11 +14,13 @@ import pandas as pd
 
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.json_values import JsonRecord, json_value
+from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.agreement import (
+    MIN_UNITS,
     Agreement,
     agreement,
+    few_units,
     has_identical_sets,
     preference_ratings,
     score_ratings,
@@ -71,19 +73,25 @@ class Ceiling(JsonRecord):
 
 
 def ceiling(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Ceiling:
-    """Measure the human ceiling; NaN, with reasons, if no two people judged the same set."""
-    units = set_units(release.sets)
+    """Measure the human ceiling; NaN, with reasons, with fewer than `MIN_UNITS` shared sets."""
+    units, triplets = set_units(release.sets, release.triplets), release.triplets
     others = others_mean(release.sets, units)
     shared = release.sets[release.sets["set_id"].map(others).notna()]
     metrics = {name: own.where(others.reindex(own.index).notna()) for name, own in values.items()}
     seed = bootstrap.seed
+    scores = agreement(score_ratings(release.sets, units, triplets), "ordinal", seed=seed)
+    reason = few_units(scores.n_units) if scores.n_units < MIN_UNITS else None
     return Ceiling(
         n_sets=len(shared),
         n_participants=int(shared["participant_id"].nunique()),
-        people=_prediction(release, others, bootstrap),
-        metrics={name: _prediction(release, own, bootstrap) for name, own in metrics.items()},
-        scores=agreement(score_ratings(release.sets, units), "ordinal", seed=seed),
-        preferences=agreement(preference_ratings(release.preferences, units), "nominal", seed=seed),
+        people=_prediction(release, others, bootstrap, reason),
+        metrics={
+            name: _prediction(release, own, bootstrap, reason) for name, own in metrics.items()
+        },
+        scores=scores,
+        preferences=agreement(
+            preference_ratings(release.preferences, units, triplets), "nominal", seed=seed
+        ),
         n_identical=int(has_identical_sets(release.preferences, units).sum()),
     )
 
@@ -102,7 +110,16 @@ def others_mean(sets: pd.DataFrame, units: pd.Series[int]) -> pd.Series[float]:
     return pd.Series(means, index=sets["set_id"].to_numpy())
 
 
-def _prediction(release: Release, values: pd.Series[float], bootstrap: Bootstrap) -> Prediction:
+def _prediction(
+    release: Release, values: pd.Series[float], bootstrap: Bootstrap, reason: str | None
+) -> Prediction:
+    """The figures of a predictor; with a reason, they are undefined."""
+    if reason is not None:
+        rho, rate = spearman(release.sets, values), preference_rates(release.preferences, values)
+        return Prediction(
+            Correlation(UNDEFINED, UNDEFINED, rho.n, rho.n_clusters, reason),
+            Rate(UNDEFINED, rate.tie_half.n, rate.tie_half.coverage, reason),
+        )
     return Prediction(
         spearman(release.sets, values, bootstrap),
         preference_rates(release.preferences, values, bootstrap).tie_half,

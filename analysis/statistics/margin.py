@@ -127,7 +127,7 @@ def _trend(rows: pd.DataFrame, margin: FloatArray, right: BoolArray, bootstrap: 
     if margin.min() == margin.max():
         reason = "all margins are equal"
     elif right.all() or not right.any():
-        reason = f"the metric is {'right' if right.all() else 'wrong'} of every pair"
+        reason = f"the metric is {'correct' if right.all() else 'wrong'} on every pair"
     if reason is not None:
         return Trend(UNDEFINED, bootstrap.undefined_interval(rows), reason)
     ranks = stats.rankdata(margin) - (len(margin) + 1) / 2

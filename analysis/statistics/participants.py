@@ -28,7 +28,7 @@ WHY_UNDEFINED = {
     "set_1": "no preference among the answers",
     "irrelevant": "the release has no irrelevance flag",
     "seconds": "no times were recorded",
-    "failed_checks": "the release does not say how checks went",
+    "failed_checks": "the release has no results of attention checks",
     "rho": f"fewer than {MIN_SETS} sets with a value, or all values or all scores are the same",
     "tie_half": "no pair with a preference and both values",
 }

@@ -23,6 +23,6 @@ class Proportion:
 def exact_proportion(hits: int, n: int) -> Proportion:
     """The proportion of hits among n trials; NaN, with a reason, for n = 0."""
     if n == 0:
-        return Proportion(UNDEFINED, (UNDEFINED, UNDEFINED), 0, "there is nothing to count")
+        return Proportion(UNDEFINED, (UNDEFINED, UNDEFINED), 0, "no observation to count")
     ends = stats.binomtest(hits, n).proportion_ci(LEVEL, method="exact")
     return Proportion(hits / n, (float(ends.low), float(ends.high)), n)

@@ -16,6 +16,8 @@ from PIL.Image import Image, Resampling
 
 from hsfiq.atomic_files import put_in_place
 from hsfiq.db.engine import Database
+from hsfiq.db.private_files import make_folder_private
+from hsfiq.db.sqlite import file_of
 from hsfiq.images.decode import UndecodableImage, decoded
 from hsfiq.images.display import displayable
 from hsfiq.images.faults import Fault
@@ -61,12 +63,22 @@ class WebCopies:
         self._finished = Condition()
         self._full_slots = BoundedSemaphore(FULL_AT_ONCE)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder_private(folder)
             with NamedTemporaryFile(dir=folder):
                 pass
         except OSError:  # not writable: keep the copies for the life of this process
             self._folder = Path(mkdtemp(prefix="hsfiq-thumbnails-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the copies; a temporary one if the chosen one is not writable."""
+        return self._folder
+
+    def has(self, source: Path, size: ImageSize) -> bool:
+        """Whether the copy of a file as it is now exists already."""
+        stamp = stamp_of(source)
+        return not isinstance(stamp, Fault) and self._path(source, size, stamp).is_file()
 
     def of(self, source: Path, size: ImageSize) -> Path | Fault:
         """The copy's file, made if needed; a fault if the source cannot be displayed."""
@@ -93,8 +105,11 @@ class WebCopies:
                 self._in_progress.remove(key)
                 self._finished.notify_all()
 
+    def _path(self, source: Path, size: ImageSize, stamp: Stamp) -> Path:
+        return self._folder / f"{copy_name(source, size, stamp)}.webp"
+
     def _made(self, source: Path, size: ImageSize, stamp: Stamp) -> Path | Fault:
-        path = self._folder / f"{copy_name(source, size, stamp)}.webp"
+        path = self._path(source, size, stamp)
         if path.is_file():
             return path
         try:
@@ -131,7 +146,7 @@ def copy_name(source: Path, size: ImageSize, stamp: Stamp) -> str:
 def write_copy(path: Path, source: Path, size: ImageSize) -> None:
     """Write a copy atomically: other processes never see half of it, nor does a later one."""
     picture, options = reduced(source, size)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder_private(path.parent)
     file = NamedTemporaryFile(dir=path.parent, suffix=DRAFT_SUFFIX, delete=False)  # noqa: SIM115
     try:
         with file:
@@ -161,8 +176,8 @@ def reduced(source: Path, size: ImageSize) -> tuple[Image, dict[str, Any]]:
 def cache_folder(database: Database) -> Path:
     """Beside a SQLite file, otherwise in the user's cache folder."""
     url = database.engine.url
-    if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
-        file = Path(str(url.database))
+    file = file_of(url) if url.get_backend_name() == "sqlite" else None
+    if file is not None:
         return file.with_name(f"{file.name}.thumbnails")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "hsfiq" / "thumbnails"

@@ -18,7 +18,7 @@ class ImageStore:
     """Finds images' copies; a missing or broken image is looked for again at each request."""
 
     def __init__(self, copies: WebCopies) -> None:
-        self._copies = copies
+        self.copies = copies
         self._roots: dict[int, str | None] = {}
         self._folders: dict[str, ImageFolder] = {}
         self._lock = Lock()
@@ -50,7 +50,7 @@ class ImageStore:
         path = folder.find(name)
         if path is None:
             return Fault("missing", "no file has this name")
-        return self._copies.of(path, size)
+        return self.copies.of(path, size)
 
     def _folder(self, root: str) -> ImageFolder:
         with self._lock:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from hsfiq.annotate.owner import figures, plots
 from hsfiq.annotate.owner.fragments import percent, render_fragment, seconds
 from hsfiq.annotate.owner.tables import standing_of
-from hsfiq.answer_rules import SCORES
+from hsfiq.answer_rules import HIGHEST_SCORE
 from hsfiq.collect.checks import CheckResult
 from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
 
@@ -72,7 +72,7 @@ def tiles(
                 "Pace",
                 f"{figures.rate_of(answers, now).in_last_hour:,}",
                 "in the last hour",
-                f"{seconds(median)} per question (median)",
+                f"{seconds(median)} per question (median){end_note(headline, answers, now)}",
             ),
             Tile(
                 "Participants",
@@ -112,6 +112,16 @@ def tiles(
     )
 
 
+def end_note(headline: Headline, answers: Sequence[AnswerRow], now: datetime) -> str:
+    """When the study will be complete at the pace of the last day, while it is open."""
+    progress = headline.progress
+    counting = [answer for answer in answers if answer.counts]
+    end = figures.projected_end(counting, progress.questions - progress.answered, now)
+    if end is None or progress.status != "open":
+        return ""
+    return f"; at the last day's pace complete on {end:%d %b %Y, %H:%M} UTC"
+
+
 def listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
     return ", ".join(names[:LISTED]) + more
@@ -144,10 +154,18 @@ class Card:
     empty: str = ""
 
 
-def cards(answers: Sequence[AnswerRow], checks: Sequence[CheckResult], now: datetime) -> Markup:
+def cards(
+    answers: Sequence[AnswerRow],
+    checks: Sequence[CheckResult],
+    now: datetime,
+    *,
+    points: int = HIGHEST_SCORE,
+    asks_pairs: bool = True,
+) -> Markup:
     """All plots; answers of excluded participants appear only in that of the checks.
 
-    Gold and repeated pairs measure attention, so scores, sides and times exclude them.
+    Gold and repeated pairs measure attention, so scores, sides and times exclude them. Scores,
+    sides and agreement are those of pairs; `hsfiq analyze` has the figures of other kinds.
     """
     counting = tuple(answer for answer in answers if answer.counts)
     judgements = tuple(answer for answer in counting if answer.check is None)
@@ -156,12 +174,16 @@ def cards(answers: Sequence[AnswerRow], checks: Sequence[CheckResult], now: date
         cards=[
             rate_card(counting, now),
             times_card(judgements),
-            scores_card(judgements),
-            side_card(judgements),
-            agreement_card(counting),
+            *(pair_cards(counting, judgements, points) if asks_pairs else ()),
             checks_card(checks),
         ],
     )
+
+
+def pair_cards(
+    counting: tuple[AnswerRow, ...], judgements: Sequence[AnswerRow], points: int
+) -> tuple[Card, ...]:
+    return scores_card(judgements, points), side_card(judgements), agreement_card(counting)
 
 
 def rate_card(answers: Sequence[AnswerRow], now: datetime) -> Card:
@@ -202,14 +224,14 @@ def times_card(answers: Sequence[AnswerRow]) -> Card:
     return Card(name, (Line("", "", plots.columns(rows, name)),), (note,))
 
 
-def scores_card(answers: Sequence[AnswerRow]) -> Card:
-    first, second = figures.scores_of(answers)
+def scores_card(answers: Sequence[AnswerRow], points: int) -> Card:
+    first, second = figures.scores_of(answers, points)
     n, name = sum(first), "Scores"
     if n == 0:
         return Card(name, empty="No score yet")
     rows = [
         plots.Column(str(score), (a / n, b / n), f"{score}: set 1 {a:,}, set 2 {b:,}")
-        for score, a, b in zip(SCORES, first, second, strict=True)
+        for score, (a, b) in enumerate(zip(first, second, strict=True), start=1)
     ]
     means = [sum(s * c for s, c in enumerate(counts, start=1)) / n for counts in (first, second)]
     return Card(

@@ -23,9 +23,11 @@ from hsfiq.annotate.owner.login import password_in
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
 from hsfiq.collect.progress import answers_of, headline_of, participants_of
+from hsfiq.collect.recruiting.places import quotas_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.errors import Refused
+from hsfiq.study.config import config_of
 
 Outputs = list[Any]
 
@@ -77,10 +79,16 @@ class Dashboard:
         return [
             updated,
             cards.tiles(headline, people, answers, checks, now),
-            cards.cards(answers, checks, now),
+            cards.cards(
+                answers,
+                checks,
+                now,
+                points=config_of(study).wording.points,
+                asks_pairs=study.kind == "pair",
+            ),
             tables.participants_table(people, headline, now),
             tables.latest_answers_table(answers, now),
-            render_fragment("study.html", study=study),
+            render_fragment("study.html", study=study, quotas=quotas_of(session, study, now)),
         ]
 
     def participant_clicked(self, request: gr.Request, event: gr.EventData) -> str:
@@ -98,7 +106,8 @@ class Dashboard:
                 row = actions.study_named(session, study)
             except Refused as error:
                 return refusal(error)
-            return tables.history(question_history(session, row, str(question)), str(question))
+            history = question_history(session, row, str(question))
+            return tables.history(history, str(question))
 
     # -------------------------------------------------------------------------------- actions
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import zipfile
 from datetime import UTC, datetime
-from typing import Literal
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -18,6 +17,7 @@ from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.releases import Filters, Release, build
+from hsfiq.releases.kinds import release_kinds_of
 
 LIVE = "0.0.0"
 """The version of a live export; real versions are given by `hsfiq export`."""
@@ -29,12 +29,14 @@ TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 
 def add_export(app: FastAPI, database: Database, signer: Signer) -> None:
     @app.get(f"{OWNER}/export/{{study_id}}/{{kind}}")
-    def export(request: Request, study_id: int, kind: Literal["hs", "hp"]) -> Response:
+    def export(request: Request, study_id: int, kind: str) -> Response:
         require_owner(request.headers, request.cookies, signer, password_in(database))
         with database.reading() as session:
             study = session.get(Study, study_id) if study_id < 2**31 else None
             if study is None:
                 return JSONResponse({"error": "there is no such study"}, status_code=404)
+            if kind not in release_kinds_of(study.kind):
+                return JSONResponse({"error": "the study has no such release"}, status_code=404)
             try:
                 release = build(
                     session, study, kind, Filters(),

@@ -11,7 +11,7 @@ from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hsfiq.answer_rules import SCORES
+from hsfiq.answer_rules import LOWEST_SCORE
 from hsfiq.collect.progress import AnswerRow
 from hsfiq.ids import set_id
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hsfiq.analysis.statistics.proportion import Proportion
 
 LONGEST_BY_HOUR = timedelta(hours=72)
+PACE_OF = timedelta(days=1)
+LEAST_FOR_PACE = 5
 MOST_BINS = 16
 WIDTHS = (1, 2, 5, 10, 20, 30, 60, 120, 300)
 RESAMPLES = 1000
@@ -57,6 +59,17 @@ def rate_of(answers: Sequence[AnswerRow], now: datetime) -> Rate:
     )
 
 
+def projected_end(answers: Sequence[AnswerRow], n_left: int, now: datetime) -> datetime | None:
+    """When the questions left will be answered at the pace of the last day.
+
+    None if fewer than `LEAST_FOR_PACE` answers show a pace, or nothing is left.
+    """
+    recent = [at for a in answers if (at := a.submitted_at) and now - PACE_OF <= at <= now]
+    if n_left <= 0 or len(recent) < LEAST_FOR_PACE or min(recent) == now:
+        return None
+    return now + n_left * (now - min(recent)) / len(recent)
+
+
 def floor(at: datetime, step: timedelta) -> datetime:
     start = datetime(2000, 1, 1, tzinfo=UTC)
     return start + (at - start) // step * step
@@ -83,11 +96,12 @@ def times_of(answers: Sequence[AnswerRow]) -> Times:
     return Times(width, tuple(counts[bin_] for bin_ in range(last + 1)), median(values))
 
 
-def scores_of(answers: Sequence[AnswerRow]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How often each score was given to set 1, and to set 2."""
+def scores_of(answers: Sequence[AnswerRow], points: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How often each score of the scale was given to set 1, and to set 2."""
+    scale = range(LOWEST_SCORE, points + 1)
     one = Counter(answer.scores[0] for answer in answers if answer.scores)
     two = Counter(answer.scores[1] for answer in answers if answer.scores)
-    return tuple(one[score] for score in SCORES), tuple(two[score] for score in SCORES)
+    return tuple(one[score] for score in scale), tuple(two[score] for score in scale)
 
 
 def side_share(answers: Sequence[AnswerRow]) -> tuple[Proportion | None, int]:
@@ -129,23 +143,28 @@ def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements | None:
     plain = [answer for answer in answers if answer.check is None and answer.scores]
     plain.sort(key=attrgetter("position"))
     sets, preferences = released_sets(plain), released_preferences(plain)
-    units = agreement.set_units(sets)
+    triplets = sets["query_id"].drop_duplicates().set_axis(sets["query_id"].unique())
+    units = agreement.set_units(sets, triplets)
     return Agreements(
-        agreement.agreement(agreement.score_ratings(sets, units), "ordinal", resamples=RESAMPLES),
         agreement.agreement(
-            agreement.preference_ratings(preferences, units), "nominal", resamples=RESAMPLES
+            agreement.score_ratings(sets, units, triplets), "ordinal", resamples=RESAMPLES
+        ),
+        agreement.agreement(
+            agreement.preference_ratings(preferences, units, triplets),
+            "nominal",
+            resamples=RESAMPLES,
         ),
         int(agreement.has_identical_sets(preferences, units).sum()),
     )
 
 
 def released_sets(answers: Sequence[AnswerRow]) -> pd.DataFrame:
-    """The columns of a release's `sets` that agreement depends on."""
+    """The columns of a release's `sets` that agreement depends on, with triplets as queries."""
     import pandas as pd  # noqa: PLC0415 (the extra may be absent)
 
     return pd.DataFrame(
         [
-            (set_id(answer.question_id, side), answer.participant, answer.query, images, score)
+            (set_id(answer.question_id, side), answer.participant, answer.triplet, images, score)
             for answer in answers
             for side, images, score in zip((1, 2), answer.sets, answer.scores or (), strict=True)
         ],
@@ -154,14 +173,14 @@ def released_sets(answers: Sequence[AnswerRow]) -> pd.DataFrame:
 
 
 def released_preferences(answers: Sequence[AnswerRow]) -> pd.DataFrame:
-    """The columns of a release's `preferences` that agreement depends on."""
+    """The columns of `preferences` that agreement depends on, with triplets as queries."""
     import pandas as pd  # noqa: PLC0415 (the extra may be absent)
 
     return pd.DataFrame(
         [
             (
                 answer.participant,
-                answer.query,
+                answer.triplet,
                 *(set_id(answer.question_id, side) for side in (1, 2)),
                 answer.preferred,
             )

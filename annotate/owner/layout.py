@@ -10,11 +10,14 @@ from fastapi import FastAPI, Request
 
 from hsfiq.annotate.cookies import Signer
 from hsfiq.annotate.gradio_page import base_theme, mount_gradio
+from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.owner import actions
+from hsfiq.annotate.owner.answer_pages.routes import add_answer_pages
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.export import add_export
 from hsfiq.annotate.owner.identity import is_owner
 from hsfiq.annotate.owner.login import DASHBOARD, add_login, password_in
+from hsfiq.annotate.owner.running.routes import add_running_study
 from hsfiq.annotate.pages import render
 from hsfiq.db.engine import Database
 
@@ -33,7 +36,7 @@ element.addEventListener('click', (event) => {
 LOGOUT = '<form method="post" action="../logout"><button class="plain">Log out</button></form>'
 
 
-def add_owner(app: FastAPI, database: Database, signer: Signer) -> None:
+def add_owner(app: FastAPI, database: Database, signer: Signer, images: ImageStore) -> None:
     """Add everything under /owner, protected by its middleware."""
 
     def username(request: Request) -> str | None:
@@ -41,11 +44,13 @@ def add_owner(app: FastAPI, database: Database, signer: Signer) -> None:
 
     add_login(app, database, signer)
     add_export(app, database, signer)
-    # As part of the head rather than as `css`, whose selectors Gradio rewrites.
+    add_answer_pages(app, database, images)
+    add_running_study(app, database, signer)
+    # As part of the page's head rather than as `css`, whose selectors Gradio rewrites.
     head = render("dashboard_head.html")
-    style = {"theme": base_theme(), "head": head}
+    style = {"theme": base_theme()}
     dashboard = Dashboard(database, signer)
-    mount_gradio(app, lambda: dashboard_page(dashboard), DASHBOARD, username, style)
+    mount_gradio(app, lambda: dashboard_page(dashboard), DASHBOARD, username, style, head)
 
 
 def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
@@ -63,7 +68,6 @@ def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
             refresh = gr.Button("Refresh", elem_id="refresh", min_width=100, scale=0, size="sm")
             gr.HTML(LOGOUT, elem_classes=["owner"], apply_default_css=False)
         tiles = html("headline")
-        plots = html("plots")
         with gr.Row(equal_height=False):
             with gr.Column(scale=7, min_width=480):
                 with gr.Row():
@@ -92,6 +96,7 @@ def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
                     "question", "Click an id, or type it (p1.form_1.0) and press Enter"
                 )
                 history = html("history")
+        plots = html("plots")
 
         shown = [updated, tiles, plots, people, latest, about]
         confirm = [notice, group, ask, yes, pending]

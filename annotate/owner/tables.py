@@ -23,15 +23,18 @@ def participants_table(
 ) -> Markup:
     """The participants; clicking a name or an id copies it into the form beside the table.
 
-    The platform ids are the last column, which the page can hide; a study without any lacks it.
+    The languages are a column if there are several. The platform ids are the last column, which the
+    page can hide; a study without any lacks it.
     """
     if not people:
         return empty("Nobody has enrolled yet")
     return render_fragment(
         "participants.html",
+        study=headline.progress.study,
         rows=people,
         late=set(headline.late),
         now=now,
+        has_languages=len({person.language for person in people} - {None}) > 1,
         has_platform_ids=any(person.platform_id for person in people),
     )
 
@@ -65,6 +68,7 @@ def notes_of(answer: AnswerRow) -> str:
     notes = [
         answer.skipped or "",
         "irrelevant" if answer.irrelevant else "",
+        "confirmed" if answer.confirmed else "",
         f"{answer.check} check" if answer.check else "",
         "not every image painted" if answer.are_painted is False and not answer.skipped else "",
         f"revised {answer.revisions - 1}x" if answer.revisions > 1 else "",

@@ -3,25 +3,44 @@
 
 export type ImageState = "missing" | "unloaded" | "loaded" | "shown" | "enlarged";
 
+export type ExtraType = "choice" | "choices" | "scale" | "number" | "text";
+
 export interface EmptyPayload {
+}
+
+export interface SeenPayload {
+  messages: number[];
 }
 
 export interface ConsentPayload {
   agrees: boolean;
 }
 
+export type ExtraAnswer = number | string | number[] | null;
+
 export interface AnswerPayload {
   score_1: number;
   score_2: number;
   preferred: number;
+  confirmed: boolean;
   irrelevant: boolean;
   reason: string | null;
   active_seconds: number;
   seconds_since_first_interaction: number | null;
+  extra?: Record<string, any>;
+}
+
+export interface JudgementPayload {
+  judgement: Record<string, any>;
+  irrelevant: boolean;
+  reason: string | null;
+  active_seconds: number;
+  seconds_since_first_interaction: number | null;
+  extra?: Record<string, any>;
 }
 
 export interface ImagesPayload {
-  reference: "missing" | "unloaded" | "loaded" | "shown" | "enlarged";
+  reference: "missing" | "unloaded" | "loaded" | "shown" | "enlarged" | null;
   sets: ("missing" | "unloaded" | "loaded" | "shown" | "enlarged")[][];
 }
 
@@ -29,6 +48,13 @@ export interface SubmitPayload {
   assignment: string;
   submit_key: string;
   answer: AnswerPayload;
+  images: ImagesPayload;
+}
+
+export interface JudgedSubmitPayload {
+  assignment: string;
+  submit_key: string;
+  answer: JudgementPayload;
   images: ImagesPayload;
 }
 
@@ -44,11 +70,6 @@ export interface CheckPayload {
   given: string;
 }
 
-export interface TextBlock {
-  kind: "heading" | "paragraph" | "list" | "steps";
-  lines: string[];
-}
-
 export interface ImageView {
   token: string;
   missing: boolean;
@@ -58,30 +79,44 @@ export interface EarlierAnswer {
   score_1: number | null;
   score_2: number | null;
   preferred: number | null;
+  confirmed: boolean | null;
+  judgement: Record<string, any> | null;
   irrelevant: boolean;
   reason: string;
+  extra: Record<string, any>;
+}
+
+export interface MessageView {
+  id: number;
+  text: string;
 }
 
 export interface ViewBase {
   total: number;
   answered: number;
   back: number | null;
+  text_version: number | null;
+  messages: MessageView[];
 }
 
 export interface ConsentView {
   total: number;
   answered: number;
   back: number | null;
+  text_version: number | null;
+  messages: MessageView[];
   step: "consent";
-  text: TextBlock[];
+  text: string;
 }
 
 export interface JudgedView {
   total: number;
   answered: number;
   back: number | null;
+  text_version: number | null;
+  messages: MessageView[];
   text: string;
-  reference: ImageView;
+  reference: ImageView | null;
   sets: ImageView[][];
   earlier: EarlierAnswer | null;
   reason_asked: boolean;
@@ -93,23 +128,28 @@ export interface PracticeView {
   total: number;
   answered: number;
   back: number | null;
+  text_version: number | null;
+  messages: MessageView[];
   text: string;
-  reference: ImageView;
+  reference: ImageView | null;
   sets: ImageView[][];
   earlier: EarlierAnswer | null;
   reason_asked: boolean;
   assignment: string;
   next_images: string[];
   step: "practice";
-  better: 1 | 2;
+  expected: Record<string, any>;
+  explanation: string[];
 }
 
 export interface QuestionView {
   total: number;
   answered: number;
   back: number | null;
+  text_version: number | null;
+  messages: MessageView[];
   text: string;
-  reference: ImageView;
+  reference: ImageView | null;
   sets: ImageView[][];
   earlier: EarlierAnswer | null;
   reason_asked: boolean;
@@ -125,6 +165,8 @@ export interface CheckView {
   total: number;
   answered: number;
   back: number | null;
+  text_version: number | null;
+  messages: MessageView[];
   step: "check";
   number: number;
   minutes_left: number | null;
@@ -141,6 +183,8 @@ export interface DoneView {
   total: number;
   answered: number;
   back: number | null;
+  text_version: number | null;
+  messages: MessageView[];
   code?: string;
   url?: string;
   step: "done";
@@ -148,28 +192,46 @@ export interface DoneView {
   passed_on: boolean;
 }
 
-export type FarewellKind = "paused" | "closed" | "declined" | "ended" | "handed-on";
+export type FarewellKind = "paused" | "closed" | "declined" | "ended" | "handed-on" | "checks-paused" | "checks-excluded";
 
 export interface FarewellView {
   total: number;
   answered: number;
   back: number | null;
+  text_version: number | null;
+  messages: MessageView[];
   code?: string;
   url?: string;
   step: "farewell";
-  kind: "paused" | "closed" | "declined" | "ended" | "handed-on";
+  kind: "paused" | "closed" | "declined" | "ended" | "handed-on" | "checks-paused" | "checks-excluded";
 }
 
 export type View = ConsentView | PracticeView | QuestionView | CheckView | DoneView | FarewellView;
 
+export interface ExtraQuestionView {
+  name: string;
+  type: "choice" | "choices" | "scale" | "number" | "text";
+  text: string;
+  options: string[];
+  required: boolean;
+}
+
 export interface StudyInfo {
   title: string;
+  kind: string;
+  points: number;
+  levels: number;
   language: string;
-  guidelines: TextBlock[];
+  direction: "ltr" | "rtl";
+  guidelines: string;
   set_names: string[];
+  extra_questions: ExtraQuestionView[];
   ties_allowed: boolean;
+  confirm_difference: number | null;
   shortest_reason: number;
   longest_reason: number;
+  is_preview: boolean;
+  text_version: number | null;
 }
 
 export interface Opening {

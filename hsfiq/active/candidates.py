@@ -29,9 +29,20 @@ Shown = tuple[int, frozenset[tuple[str, ...]]]
 class PossibleSet:
     """The k images that a system would show for a query, by id, with reference and text."""
 
-    reference: str
+    reference: str | None
     text: str
     images: tuple[str, ...]
+
+    @property
+    def scorer_query(self) -> tuple[str, str]:
+        """Reference and text; `UnreadableInput` if the query has no reference or no text."""
+        if self.reference is None or not self.text:
+            raise UnreadableInput(
+                "--scorer",
+                "a query has no reference image or no text, and a scorer needs both",
+                "use --strategy random without --scorer",
+            )
+        return self.reference, self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +87,13 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """The triplets that a release holds out, as (dataset, reference, target), and its datasets."""
+    """The triplets that a release holds out, and its datasets.
+
+    A triplet is identified by `triplet_identity`.
+    """
 
     datasets: frozenset[str]
-    triplets: frozenset[tuple[str, str, str | None]]
+    triplets: frozenset[tuple[str, ...]]
 
 
 NOTHING = HeldOut(frozenset(), frozenset())
@@ -106,13 +120,15 @@ def candidates(
     n_asked, excluded = 0, set[int]()
     for query_id, by_system in lists.items():
         query, triplet = queries[query_id], queries[query_id].triplet
-        images = (names[triplet.reference_id], names.get(triplet.target_id or 0))
-        if (triplet.dataset.name, *images) in held_out.triplets:
+        reference = names.get(triplet.reference_id or 0)
+        target = names.get(triplet.target_id or 0)
+        identity = triplet_identity(triplet.dataset.name, triplet.external_id, reference, target)
+        if identity in held_out.triplets:
             excluded.add(triplet.id)
             continue
         places = {system: len(sets) + i for i, system in enumerate(sorted(by_system))}
         sets += [
-            PossibleSet(images[0], query.text, tuple(names[image] for image in by_system[system]))
+            PossibleSet(reference, query.text, tuple(names[image] for image in by_system[system]))
             for system in places
         ]
         for first, second in combinations(places, 2):
@@ -142,6 +158,7 @@ def pairs_asked(session: Session) -> set[Shown]:
         for query, first, second in session.execute(
             select(Pair.query_id, Pair.first_id, Pair.second_id)
         )
+        if first is not None and second is not None
     }
 
 
@@ -165,16 +182,28 @@ def held_out_of(release: Path) -> HeldOut:
             str(release), "holds out participants and no triplets", "leave --release out"
         )
     queries = read_queries(release)
-    images = {
-        query_id: (query.dataset, query.reference, query.target)
+    identities = {
+        query_id: triplet_identity(query.dataset, query.triplet_id, query.reference, query.target)
         for query_id, query in queries.items()
     }
     trained_on = {
-        images[answer.query_id]
+        identities[answer.query_id]
         for answer in read_preferences(release)
         if parts[answer.question_id] == "train"
     }
     return HeldOut(
         datasets=frozenset(query.dataset for query in queries.values()),
-        triplets=frozenset(images.values()) - trained_on,
+        triplets=frozenset(identities.values()) - trained_on,
     )
+
+
+def triplet_identity(
+    dataset: str, triplet_id: str, reference: str | None, target: str | None
+) -> tuple[str, ...]:
+    """What a triplet has in common with the same one of another database.
+
+    Its images, because a published study's triplets have ids of their own; without both, its id.
+    """
+    if reference is None or target is None:
+        return dataset, triplet_id
+    return dataset, reference, target

@@ -21,9 +21,10 @@ from hsfiq.active.candidates import (
 from hsfiq.collect.progress import StudyProgress, progress_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Dataset, Pair, RetrievedSet, Study, System
+from hsfiq.db.tables import Dataset, Pair, PracticeQuestion, RetrievedSet, Study, System
 from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
-from hsfiq.study.config import StudyConfig, config_of
+from hsfiq.study.capacity import capacity_of, limited_to, require_enough_forms
+from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
 from hsfiq.study.config_file import located, read_config
 from hsfiq.study.design import draw_study, require_new_name
 from hsfiq.study.queries import chosen_queries
@@ -53,7 +54,9 @@ def from_file(path: Path, name: str | None, origin: str) -> Wanted:
     """The study of a file, under another name if one is given; it must not ask for a sample."""
     config = read_config(path)
     if config.queries.sample:
-        raise located(path, ConfigError("queries.sample", "does not go with --n", "leave it out"))
+        raise located(
+            path, ConfigError("queries.sample", "cannot be used with --n", "leave it out")
+        )
     study = config.study if name is None else replace(config.study, name=name)
     return Wanted(replace(config, study=study), origin, path)
 
@@ -79,7 +82,7 @@ def systems_of(session: Session, study: Study) -> tuple[str, ...]:
             select(System.name)
             .join(RetrievedSet, RetrievedSet.system_id == System.id)
             .join(Pair, side == RetrievedSet.id)
-            .where(Pair.study_id == study.id)
+            .where(Pair.study_id == study.id, Pair.id.not_in(select(PracticeQuestion.pair_id)))
         )
         names.update(session.scalars(rows.distinct()))
     return tuple(sorted(names))
@@ -101,6 +104,7 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
             "leave it out",
         )
     try:
+        require_pairs(config)
         require_new_name(session, config)
         pairs = candidates(
             session,
@@ -115,6 +119,12 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
         select(Dataset.image_root).where(Dataset.name == config.queries.dataset)
     ).one_or_none()
     return Possible(pairs, Path(root) if root else None)
+
+
+def require_pairs(config: StudyConfig) -> None:
+    if config.design.kind != "pair":
+        what = f"questions of kind {config.design.kind} have no pairs to choose"
+        raise ConfigError("design.kind", what, "use `hsfiq study create`")
 
 
 def store_study(
@@ -150,9 +160,20 @@ def store_study(
                 origin=wanted.origin,
                 status=status,
             )
+            if wanted.path is None:
+                lower_cap(session, study)
+            else:
+                require_enough_forms(session, study, wanted.config)
             return progress_of(session, study)
     except ConfigError as error:
         raise wanted.located(error) from error
+
+
+def lower_cap(session: Session, study: Study) -> None:
+    """Lower the earlier study's cap and quotas to what the new study has forms for."""
+    lowered = limited_to(config_of(study).recruitment, capacity_of(session, study))
+    study.design = study.design | {"recruitment": stored_recruitment(lowered)}
+    session.flush()
 
 
 def lock_pairs(session: Session) -> None:

@@ -33,7 +33,7 @@ from hsfiq.cli import (
     train,
     weights,
 )
-from hsfiq.errors import ConfigErrors, HsfiqError, NothingToDo
+from hsfiq.errors import FileErrors, HsfiqError, NothingToDo
 
 app = typer.Typer(
     name="hsfiq",
@@ -118,10 +118,10 @@ def run(arguments: Sequence[str]) -> int:
 def explain(error: Exception) -> tuple[str | None, int]:
     """Return the message and the exit code of an error that the user can fix; (None, 1) for a bug.
 
-    The message has one line, or one for each mistake in a study's file.
+    The message has one line, or one for each mistake in a study's file or in own data.
     """
     if isinstance(error, HsfiqError):
-        lines = error.lines if isinstance(error, ConfigErrors) else [str(error)]
+        lines = error.lines if isinstance(error, FileErrors) else [str(error)]
         return "\n".join(map(one_line, lines)), error.exit_code
     if isinstance(error, typer.Abort):
         return "aborted", 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 import typer
 
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from hsfiq.analysis.resampling.bootstrap import Unit
 
 
+class Sampling(TypedDict):
+    """Which questions are analysed, and how they are resampled."""
+
+    part: str | None
+    unit: Unit
+    n_resamples: int
+    seed: int
+    few_clusters: bool
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(epilog="Example: hsfiq analyze releases/hpfiq-hp-1.0.0 --metric recall@5")(analyze)
@@ -21,11 +31,13 @@ def register(app: typer.Typer) -> None:
 
 def analyze(
     metric: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
-            metavar="NAME", help="recall@K or the name of a scores file; may be repeated."
+            metavar="NAME",
+            help="recall@K or the name of a scores file; may be repeated. Releases of pairs need "
+            "one.",
         ),
-    ],
+    ] = None,
     release: Annotated[
         Path | None,
         typer.Argument(
@@ -86,12 +98,17 @@ def analyze(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure how well metrics agree with the people of a release."""
+    """Measure how well metrics agree with the people of a release.
+
+    Of a release of another question kind than pairs, also what people answered.
+    """
     if force and report is None:
         raise UnreadableInput("--force", "replaces a report, but none is written", "add --report")
     with requires("analysis"):
         from hsfiq.analysis.analyze import analyze as analyze_release
+        from hsfiq.analysis.data.judged import kind_of
         from hsfiq.analysis.inputs import load_inputs
+        from hsfiq.analysis.kinds import STATISTICS
         from hsfiq.analysis.reports.text.summary import analysis_text
     from hsfiq.report_folder import require_free, write_report
 
@@ -100,16 +117,21 @@ def analyze(
     folder = release or newest_hp_release()
     if release is None:
         typer.echo(f"analysing {folder}", err=True)
-    inputs = load_inputs(
-        folder,
-        metric,
-        scores or (),
-        part=part,
-        unit=cast("Unit", unit),  # checked by load_inputs
-        n_resamples=resamples,
-        seed=seed,
-        few_clusters=few_clusters,
-    )
+    sampling: Sampling = {
+        "part": part,
+        "unit": cast("Unit", unit),  # checked by load_inputs
+        "n_resamples": resamples,
+        "seed": seed,
+        "few_clusters": few_clusters,
+    }
+    if kind_of(folder) in STATISTICS:
+        analyze_kind(
+            folder, metric or [], scores or [], sampling, report, force=force, as_json=as_json
+        )
+        return
+    if not metric:
+        raise UnreadableInput("--metric", "is missing", "name one, such as --metric recall@5")
+    inputs = load_inputs(folder, metric, scores or (), **sampling)
     if report is None:
         result = analyze_release(
             inputs.release, inputs.metrics, inputs.bootstrap, in_detail=details
@@ -122,3 +144,27 @@ def analyze(
         typer.echo(f"{report / 'report.html'}: written", err=True)
         result = content.analysis
     print_result(result.to_json(), analysis_text(result), as_json=as_json)
+
+
+def analyze_kind(
+    folder: Path,
+    metrics: list[str],
+    scores: list[Path],
+    sampling: Sampling,
+    report: Path | None,
+    *,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Analyse a release of another question kind than pairs."""
+    from hsfiq.analysis.inputs import load_kind_inputs
+    from hsfiq.analysis.kinds.kind import analyze_judged
+    from hsfiq.analysis.reports.kind_report import kind_report, kind_text
+    from hsfiq.report_folder import write_report
+
+    inputs = load_kind_inputs(folder, metrics, scores, **sampling)
+    result = analyze_judged(inputs.release, inputs.statistics, inputs.metrics, inputs.bootstrap)
+    if report is not None:
+        write_report(kind_report(result, inputs.bootstrap), report, force=force)
+        typer.echo(f"{report / 'report.html'}: written", err=True)
+    print_result(result.to_json(), kind_text(result), as_json=as_json)

@@ -103,7 +103,12 @@ def perform_action(
 
 
 def perform_participant_action(
-    ctx: typer.Context, database: str | None, study: str | None, action: str, participant: str
+    ctx: typer.Context,
+    database: str | None,
+    study: str | None,
+    action: str,
+    participant: str,
+    reason: str = "",
 ) -> tuple[OwnerAction, Participant]:
     """Perform an action on a participant; return it with the participant as they were before.
 
@@ -115,7 +120,7 @@ def perform_participant_action(
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
         person = by_name_or_platform_id(session, chosen_study(session, study), participant)
-        prepared = prepare(person.study, action, person)
+        prepared = prepare(person.study, action, person, reason)
     with opened.writing() as session:
         perform(session, prepared)
     return prepared, person
@@ -145,6 +150,12 @@ def requires(extra: str) -> Iterator[None]:
 def print_result(result: dict[str, Any], text: str, *, as_json: bool) -> None:
     """Print the text, or the result as JSON."""
     typer.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings, a line each, beside the result."""
+    for warning in warnings:
+        typer.echo(f"hsfiq: warning: {warning}", err=True)
 
 
 def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:

@@ -1,18 +1,24 @@
-"""`hsfiq db`: the schema of the database."""
+"""`hsfiq db`: the schema of the database, and backups."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.cli.common import DatabaseOption, database_url
+from hsfiq.cli.common import DatabaseOption, JsonOption, database_url, print_result
 from hsfiq.errors import NothingToDo
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-app = typer.Typer(help="Show, check and upgrade the database's schema.", no_args_is_help=True)
+    from hsfiq.backup.contents import Contents
+
+app = typer.Typer(
+    help="Back up and restore the database; show, check and upgrade its schema.",
+    no_args_is_help=True,
+)
 
 
 @app.command(epilog="Example: hsfiq db upgrade --database postgresql://localhost/hsfiq")
@@ -64,6 +70,53 @@ def check(ctx: typer.Context, database: DatabaseOption = None) -> None:
     if different:
         raise NothingToDo(f"{shown_url(url)}: the tables differ: {'; '.join(different)}")
     typer.echo(f"{shown_url(url)}: at {revision}, and the tables match it")
+
+
+@app.command(epilog="Example: hsfiq db backup backups/2026-03-01.backup")
+def backup(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file.")],
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write one state of the database to a new file and verify it, also while `hsfiq serve` runs.
+
+    Backups of PostgreSQL need its programs pg_dump and pg_restore.
+    """
+    from hsfiq.backup.backups import back_up
+
+    done = back_up(database_url(ctx, database), file)
+    line = f"{file}: {described(done.contents)}; {done.size:,} bytes, sha256 {done.sha256}"
+    print_result(done.facts(), line, as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq db restore old.backup --database sqlite:///restored.db")
+def restore(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `hsfiq db backup`.")],
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Restore a backup into a new SQLite file, or into a PostgreSQL database without tables."""
+    from hsfiq.backup import backups
+    from hsfiq.db.schema import head_revision
+    from hsfiq.db.urls import shown_url
+
+    url = database_url(ctx, database)
+    contents = backups.restore(file, url)
+    note = "" if contents.revision == head_revision() else "; run `hsfiq db upgrade`"
+    line = f"{shown_url(url)}: {described(contents)}{note}"
+    print_result({"database": shown_url(url)} | contents.facts(), line, as_json=as_json)
+
+
+def described(contents: Contents) -> str:
+    """The studies, participants and answers of a database, and its schema revision."""
+    studies = ", ".join(
+        f"{study.study} ({study.participants:,} participants, {study.answers:,} answers)"
+        for study in contents.studies
+    )
+    counts = f"{len(contents.studies):,} {'study' if len(contents.studies) == 1 else 'studies'}"
+    return f"{counts}: {studies or 'none'}; schema revision {contents.revision}"
 
 
 def connected(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:

@@ -93,7 +93,7 @@ def demo(
     if answers is None and chosen != SPLIT:
         raise UnreadableInput("--split", f"the served study has split {SPLIT}", "add --answers N")
     if answers is not None and participants is not None:
-        raise UnreadableInput("--participants", "does not go with --answers", "leave one out")
+        raise UnreadableInput("--participants", "cannot be used with --answers", "leave one out")
     folder = folder or FOLDER
     if answers is not None:
         write(ctx, folder, answers, seed, chosen)
@@ -112,10 +112,10 @@ def chosen_split(name: str) -> Split:
 
 
 def require_alone(given: dict[str, bool]) -> None:
-    """Raise `UnreadableInput` if an option was given that does not go with --full."""
+    """Raise `UnreadableInput` if an option was given that cannot be used with --full."""
     for option, is_given in given.items():
         if is_given:
-            raise UnreadableInput(option, "does not go with --full", "leave one out")
+            raise UnreadableInput(option, "cannot be used with --full", "leave one out")
 
 
 # --------------------------------------------------------------------------------- one study
@@ -124,12 +124,13 @@ def require_alone(given: dict[str, bool]) -> None:
 def open_folder(ctx: typer.Context, folder: Path) -> tuple[Database, Study | None]:
     """Open the folder's database, creating both if needed; return it and its study, if any."""
     from hsfiq.db.engine import open_database
+    from hsfiq.db.private_files import make_folder_private
     from hsfiq.demo.folder import database_url
     from hsfiq.demo.study import find_study
 
     if folder.exists() and not folder.is_dir():
         raise UnreadableInput(str(folder), "exists and is not a folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder_private(folder)
     database = open_database(database_url(folder))
     ctx.call_on_close(database.close)
     with database.reading() as session:
@@ -193,10 +194,12 @@ def serve(
 
 def run_full(folder: Path, port: int, seed: int, *, opens: bool) -> None:
     """Run the full loop in a missing or empty folder; open the report in a browser if `opens`."""
+    from hsfiq.db.private_files import make_folder_private
     from hsfiq.demo.loop import run_loop, wrap
     from hsfiq.demo.steps import REPORT, STANDARD, loop_steps
 
     require_ready(folder, port, seed)
+    make_folder_private(folder)
     introduction = (
         "The whole loop on a catalogue of drawn garments, in some minutes. Each step is a "
         f"command that you can type yourself; all of its output is in {folder}. The annotators "

@@ -38,6 +38,10 @@ class Kind(StrEnum):
 
     HS = "hs"
     HP = "hp"
+    SINGLE = "single"
+    IMAGES = "images"
+    RANKING = "ranking"
+    QUERY = "query"
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +53,11 @@ def export(
     study: StudyOption = None,
     release: Annotated[
         Kind | None,
-        typer.Option(metavar="hs|hp", help="Only this one: scores (hs) or preferences (hp)."),
+        typer.Option(
+            metavar="hs|hp|KIND",
+            help="Only this one: scores (hs) or preferences (hp) of pairs; studies of another "
+            "question kind have one release, named after it.",
+        ),
     ] = None,
     filter_invalid: Annotated[
         bool,
@@ -109,7 +117,7 @@ def export(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a study's answers as the HS and HP releases, each with its funnel."""
+    """Write a study's answers as releases (HS and HP of pairs), each with its funnel."""
     from hsfiq.releases import Filters, export_releases
 
     if min_seconds is not None and not math.isfinite(min_seconds):
@@ -125,7 +133,7 @@ def export(
         outcomes = export_releases(
             session,
             chosen_study(session, study),
-            [kind.value for kind in ([release] if release else Kind)],
+            [release.value] if release else None,
             filters,
             options,
             parent=out or RELEASES,

@@ -1,21 +1,39 @@
-"""`hsfiq images`: whether the images that a dataset names exist and can be decoded."""
+"""`hsfiq images`: whether the images of a dataset or a study exist and can be decoded."""
 
 from __future__ import annotations
 
+import time
 import warnings
+from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.cli.common import JsonOption, existing_folder, print_result, progress
+from hsfiq.cli.common import (
+    DatabaseOption,
+    JsonOption,
+    chosen_study,
+    existing_folder,
+    open_chosen,
+    print_result,
+    progress,
+    requires,
+)
 from hsfiq.errors import UnreadableInput
+from hsfiq.signals import Signals
 from hsfiq.text import first_few
 
 if TYPE_CHECKING:
     from hsfiq.images.check import BrokenImage, FindFault, ImageCheck
+    from hsfiq.study.images import StudyImages
 
-app = typer.Typer(help="Check the images of a dataset.", no_args_is_help=True)
+app = typer.Typer(
+    help="Check the images of a dataset or a study; make thumbnails ahead.", no_args_is_help=True
+)
+
+NOT_DECODED = "decoding was not checked: that needs Pillow (pip install 'hsfiq[annotate]')"
 
 LISTED = 100
 """The most broken images, and the most groups of twin files, that are listed as text."""
@@ -23,14 +41,21 @@ LISTED = 100
 
 @app.callback()
 def group() -> None:
-    """Check the images of a dataset."""
+    """Check the images of a dataset or a study."""
 
 
-@app.command(epilog="Example: hsfiq images check fashion-iq --category shirt --split val")
+@app.command(epilog="Example: hsfiq images check --study autumn")
 def check(
+    ctx: typer.Context,
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder of FashionIQ, CIRR or CIRCO.")
-    ],
+        Path | None, typer.Argument(metavar="DIR", help="A folder of FashionIQ, CIRR or CIRCO.")
+    ] = None,
+    study: Annotated[
+        str | None,
+        typer.Option(
+            "--study", metavar="NAME", help="In place of DIR: what this study's participants see."
+        ),
+    ] = None,
     images: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="The image folder; else images/ in DIR, or DIR."),
@@ -41,16 +66,76 @@ def check(
     split: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this split; can be repeated.")
     ] = None,
+    database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find missing, empty, truncated and undecodable images; exit code 1 if there are any.
 
-    Every file is decoded. Several files for one image are listed, too: readers take the last.
+    Every file is decoded. Of a dataset, all images are checked, and several files for one image are
+    listed, too: readers take the last. Of a study, its references and candidates are checked.
     """
+    if (folder is None) == (study is None):
+        raise UnreadableInput("DIR", "name either a dataset's folder or --study", "not both")
+    if folder is not None:
+        check_dataset(folder, images, category or [], split or [], as_json=as_json)
+    elif images or category or split:
+        raise UnreadableInput("--study", "goes without --images, --category and --split")
+    else:
+        check_study(ctx, study, database, as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq images warm --study autumn")
+def warm(
+    ctx: typer.Context,
+    study: Annotated[
+        str | None, typer.Option("--study", metavar="NAME", help="Only this study's images.")
+    ] = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the thumbnails of all studies' images ahead, so that no participant waits for them.
+
+    Thumbnails that exist are kept, so an interrupted command can be repeated. `hsfiq serve` does
+    the same in the background.
+    """
+    with requires("annotate"):
+        from hsfiq.annotate.images.copies import WebCopies, cache_folder
+        from hsfiq.annotate.images.warm import image_files_of, make_thumbnails
+    from hsfiq.collect.studies import list_studies
+
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        studies = [chosen_study(session, study)] if study else list_studies(session)
+        listed = [image_files_of(session, each) for each in studies]
+    files = list(dict.fromkeys(path for paths, _ in listed for path in paths))
+    copies, ended = WebCopies(cache_folder(opened)), Event()
+    if copies.folder != cache_folder(opened):
+        raise UnreadableInput(str(cache_folder(opened)), "thumbnails cannot be written here")
+    begun = time.monotonic()
+    with Signals() as signals, warnings.catch_warnings(action="ignore"):
+        signals.call(ended.set)
+        warmed = make_thumbnails(files, copies, ended, progress("thumbnails"))
+    seconds = time.monotonic() - begun
+    missing = sum(n_missing for _, n_missing in listed)
+    line = (
+        f"{warmed.made:,} thumbnails made, {warmed.existed:,} existed; "
+        f"{warmed.bytes / 1e6:,.1f} MB in {copies.folder}"
+    )
+    if warmed.made:
+        line += f"; {warmed.made / seconds:,.0f} a second"
+    if warmed.faulty or missing:
+        line += f"\n{missing:,} images are missing, {warmed.faulty:,} cannot be shown"
+    result = {**asdict(warmed), "missing": missing, "seconds": round(seconds, 3)}
+    print_result({**result, "folder": str(copies.folder)}, line, as_json=as_json)
+
+
+def check_dataset(
+    folder: Path, images: Path | None, category: list[str], split: list[str], *, as_json: bool
+) -> None:
     from hsfiq.images.check import check_images
     from hsfiq.readers.dataset_folder import dataset_of, read_folder
 
-    splits = read_folder(existing_folder(folder), category or (), split or ())
+    splits = read_folder(existing_folder(folder), category, split)
     root = existing_folder(images) if images else image_root(folder)
     with warnings.catch_warnings(action="ignore"):  # Pillow's, of unusual but complete files
         result = check_images(splits, root, decoder(), progress("images"))
@@ -58,6 +143,46 @@ def check(
     lines = [*summary(dataset, result), *listing(result)]
     print_result({"dataset": dataset, **result.to_json()}, "\n".join(lines), as_json=as_json)
     raise typer.Exit(0 if result.passed else 1)
+
+
+def check_study(
+    ctx: typer.Context, study: str | None, database: str | None, *, as_json: bool
+) -> None:
+    from hsfiq.study.images import check_study_images
+
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session, warnings.catch_warnings(action="ignore"):
+        chosen = chosen_study(session, study)
+        result = check_study_images(session, chosen, decoder(), progress("images"))
+    lines = [*study_summary(result), *study_listing(result)]
+    print_result(result.to_json(), "\n".join(lines), as_json=as_json)
+    raise typer.Exit(0 if result.passed else 1)
+
+
+def study_summary(result: StudyImages) -> list[str]:
+    place = f"images below {result.folder}" if result.folder else "no image folder is known"
+    lines = [f"study {result.study}, {place}: {usable(result.images, result.kinds)}"]
+    if not result.decoded:
+        lines.append(NOT_DECODED)
+    lines += [
+        f"  {role}s: {usable(check.images, check.kinds)}" for role, check in result.roles.items()
+    ]
+    lines.append(f"  pairs with such an image: {result.pairs_touched:,} of {result.pairs:,}")
+    return lines
+
+
+def study_listing(result: StudyImages) -> list[str]:
+    lines = [
+        f"{image.image}: {image.kind} ({image.why}); {' and '.join(image.roles)} of "
+        f"{first_few(image.queries)}"
+        for image in result.faulty[:LISTED]
+    ]
+    more = len(result.faulty) - LISTED
+    return [*lines, *([f"and {more:,} more: --json lists all"] if more > 0 else [])]
+
+
+def usable(n_images: int, kinds: dict[str, int]) -> str:
+    return f"{n_images - sum(kinds.values()):,} of {n_images:,} can be shown{counts(kinds)}"
 
 
 def image_root(folder: Path) -> Path:
@@ -85,7 +210,7 @@ def summary(dataset: str, result: ImageCheck) -> list[str]:
     totals = f"{n_usable:,} of {result.images:,} {state}{counts(result.kinds)}"
     lines = [f"{dataset}, images below {result.folder}: {totals}"]
     if not result.decoded:
-        lines.append("decoding was not checked: that needs Pillow (pip install 'hsfiq[annotate]')")
+        lines.append(NOT_DECODED)
     for name, split in result.splits.items():
         n_usable = split.images - sum(split.kinds.values())
         lines.append(

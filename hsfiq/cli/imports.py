@@ -16,6 +16,7 @@ from hsfiq.cli.common import (
     print_result,
     progress,
 )
+from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.importing.datasets import Imported
@@ -76,7 +77,8 @@ def fashioniq(
     from hsfiq.readers import fashioniq as reader
 
     sources = reader.read(existing_folder(folder), category or (), split or ())
-    import_sources(ctx, database, "fashioniq", sources, folder, images, as_json=as_json)
+    placed = [("fashioniq", source) for source in sources]
+    import_sources(ctx, database, placed, folder, images, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq import cirr cirr_dataset --split val")
@@ -94,7 +96,74 @@ def cirr(
     from hsfiq.readers import cirr as reader
 
     sources = reader.read(existing_folder(folder), split or ())
-    import_sources(ctx, database, "cirr", sources, folder, images, as_json=as_json)
+    placed = [("cirr", source) for source in sources]
+    import_sources(ctx, database, placed, folder, images, as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq import queries queries.csv --images photos --dataset shop")
+def queries(
+    ctx: typer.Context,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="CSV, JSONL or Parquet: query_id, text, reference, target, category, split, "
+            "captions; not all are needed.",
+        ),
+    ],
+    images: Annotated[
+        Path, typer.Option(metavar="DIR", help="The image folder; images may be in subfolders.")
+    ],
+    dataset: Annotated[str, typer.Option(metavar="NAME", help="The dataset's name.")],
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Import your own queries: each has a text, a reference image, or both."""
+    from hsfiq.images.own_names import OwnImages
+    from hsfiq.importing.datasets import dataset_named
+    from hsfiq.importing.own_queries import import_queries, require_own_name
+    from hsfiq.readers import own_queries as reader
+
+    require_own_name(dataset)
+    root = existing_folder(images)
+    placed = reader.read(file)
+    with open_chosen(ctx, database).writing() as session:
+        own = dataset_named(session, dataset, root)
+        done = import_queries(session, own, placed, OwnImages(root))
+    report({f"dataset {dataset}": done}, "queries", as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq import circo CIRCO --split val")
+def circo(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Holds val.json or test.json, or annotations/.")
+    ],
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Import CIRCO's queries; images may be missing.
+
+    The splits are the datasets `circo` (val) and `circo-test`, since both number queries from 0.
+    """
+    from hsfiq.importing.datasets import CIRCO_DATASETS
+    from hsfiq.readers.dataset_folder import circo_splits, read_circo
+
+    names = split or circo_splits(existing_folder(folder))
+    for name in names:
+        if name not in CIRCO_DATASETS:
+            raise UnreadableInput(
+                "--split", f"{name!r} is not a split of CIRCO", "name val or test"
+            )
+    if not names:
+        raise UnreadableInput(
+            str(folder), "neither val.json nor test.json here", "name CIRCO's folder"
+        )
+    sources = [read_circo(folder, name) for name in names]
+    placed = [(CIRCO_DATASETS[source.corpus], source) for source in sources]
+    import_sources(ctx, database, placed, folder, images, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq import runs sprc.json --system SPRC")
@@ -104,7 +173,8 @@ def runs(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="JSONL (query_id, images, scores, system), TREC run, or {query id: [image ids]}.",
+            help="CSV (query_id, system, rank, image_id), JSONL (query_id, images, scores, "
+            "system), TREC run, or {query id: [image ids]}.",
         ),
     ],
     system: Annotated[
@@ -131,26 +201,25 @@ def runs(
 def import_sources(
     ctx: typer.Context,
     database: str | None,
-    dataset_name: str,
-    sources: list[Source],
+    sources: list[tuple[str, Source]],
     folder: Path,
     images: Path | None,
     *,
     as_json: bool,
 ) -> None:
+    """Import each source into the dataset of its name."""
     from hsfiq.images.folder import ImageFolder, usual_folder
     from hsfiq.importing.datasets import dataset_named, import_source
 
     root = existing_folder(images) if images else usual_folder(folder)
     with open_chosen(ctx, database).writing() as session:
-        dataset = dataset_named(session, dataset_name, root)
         done = {
-            source.corpus: import_source(session, dataset, source)
-            for source in progress("captions files")(sources)
+            source.corpus: import_source(session, dataset_named(session, name, root), source)
+            for name, source in progress("captions files")(sources)
         }
     report(done, "triplets", as_json=as_json)
     files = ImageFolder(root) if root else None
-    names = {name for source in sources for name in source.images}
+    names = {name for _, source in sources for name in source.all_images()}
     missing = sum(files is None or files.find(name) is None for name in names)
     if missing:
         place = f" below {root}" if root else ", and no image folder is known (--images DIR)"

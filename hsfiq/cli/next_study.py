@@ -91,9 +91,13 @@ def next_(
 
         require_study_name(name, "--name")
     if config is not None and study is not None:
-        raise UnreadableInput("--study", "does not go with CONFIG.toml", "leave one out")
+        raise UnreadableInput("--study", "cannot be used with CONFIG.toml", "leave one out")
     if config is None and simulated:
-        raise UnreadableInput("--simulated", "goes with CONFIG.toml", "else the old study decides")
+        raise UnreadableInput(
+            "--simulated",
+            "can only be used with CONFIG.toml",
+            "leave it out: the old study decides",
+        )
     from hsfiq.active.candidates import NOTHING, held_out_of
     from hsfiq.active.next_study import after, from_file, possibilities, store_study
     from hsfiq.model.active.choice import choose_pairs, require_enough

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,9 @@ from hsfiq.cli.common import (
 )
 from hsfiq.errors import UnreadableInput
 
+if TYPE_CHECKING:
+    from hsfiq.collect.progress import ParticipantRow
+
 app = typer.Typer(help="List, pause, exclude, pay and forget participants.", no_args_is_help=True)
 
 
@@ -40,13 +43,18 @@ def list_(
     with open_chosen(ctx, database, create=False).reading() as session:
         rows = participants_of(session, chosen_study(session, study))
     lines = [
-        f"{participant_label(row.participant, row.platform_id)}: {row.status}, "
+        f"{participant_label(row.participant, row.platform_id)}: {status_of(row)}, "
         f"{row.answered} of {row.questions} answered, "
         f"{row.failed_checks} of {row.checks} checks failed"
         for row in rows
     ]
     result = {"participants": [row.facts() for row in rows]}
     print_result(result, "\n".join(lines) or "no participant yet", as_json=as_json)
+
+
+def status_of(row: ParticipantRow) -> str:
+    """`paused`, or `paused (failed checks: 2, limit 1)` with the recorded cause."""
+    return f"{row.status} ({row.status_cause})" if row.status_cause else row.status
 
 
 def add_command(command: str, action: str, help_text: str) -> None:
@@ -56,10 +64,11 @@ def add_command(command: str, action: str, help_text: str) -> None:
     def change_status(
         ctx: typer.Context,
         participant: Annotated[str, typer.Argument(help=PARTICIPANT_HELP)],
+        reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept with the change.")] = "",
         study: StudyOption = None,
         database: DatabaseOption = None,
     ) -> None:
-        done, person = perform_participant_action(ctx, database, study, action, participant)
+        done, person = perform_participant_action(ctx, database, study, action, participant, reason)
         label = participant_label(person.name, person.external_id)
         typer.echo(f"participant {label}: {done.status_seen} -> {done.status_after}")
 
@@ -107,7 +116,7 @@ def payout(
         typer.Option(
             metavar="N",
             min=0,
-            help="Reject who failed more gold and repeated pairs; without it, nobody is rejected.",
+            help="Reject who failed more gold and repeated pairs [the limit in study.toml].",
         ),
     ] = None,
     bonus_per_question: Annotated[
@@ -119,12 +128,13 @@ def payout(
     as_json: JsonOption = False,
 ) -> None:
     """Write whom Prolific should approve, reject (with the reason) and pay a bonus."""
-    from hsfiq.payout import LEFT_OUT, PayoutRule, payout_of, require_free_payout, write_payout
+    from hsfiq.payout import LEFT_OUT, payout_of, require_free_payout, rule_of, write_payout
 
-    rule = PayoutRule(max_failed_checks, amount(bonus_per_question))
+    bonus = amount(bonus_per_question)
     require_free_payout(out, force=force)
     with open_chosen(ctx, database, create=False).reading() as session:
-        lists = payout_of(session, chosen_study(session, study), rule)
+        row = chosen_study(session, study)
+        lists = payout_of(session, row, rule_of(row, max_failed_checks, bonus))
     write_payout(lists, out, force=force)
     facts = lists.facts()
     summary = (

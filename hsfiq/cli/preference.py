@@ -32,7 +32,7 @@ def retrain_scorer(
 ) -> None:
     """Retrain, and print the report; refuse missing options, and those of other recipes."""
     if no_cache:
-        raise UnreadableInput("--no-cache", f"does not go with {NAME}", "leave it out")
+        raise UnreadableInput("--no-cache", f"cannot be used with {NAME}", "leave it out")
     release, init = required(release, "--release"), required(init, "--init")
     existing_folder(release)
     folder = None if data in (None, DRAWN) else existing_folder(Path(str(data)))

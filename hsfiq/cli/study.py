@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hsfiq.cli import next_study
+from hsfiq.cli import next_study, running_study, study_extend, study_quota, study_texts
 from hsfiq.cli.common import (
     PARTICIPANT_HELP,
     DatabaseOption,
@@ -19,13 +20,19 @@ from hsfiq.cli.common import (
     perform_action,
     perform_participant_action,
     print_result,
+    warn,
 )
+from hsfiq.cli.study_budget import print_budget
 from hsfiq.errors import ConfigError, UnreadableInput
 
 app = typer.Typer(
     help="Create, open and close studies, invite participants, show progress.", no_args_is_help=True
 )
 next_study.register(app)
+study_extend.register(app)
+running_study.register(app)
+study_quota.register(app)
+study_texts.register(app)
 
 
 @app.command("list", epilog="Example: hsfiq study list")
@@ -51,12 +58,37 @@ def status(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the progress of one study."""
+    """Show the progress of one study, and the versions of its texts."""
     from hsfiq.collect.progress import progress_of
+    from hsfiq.collect.recruiting.places import quotas_of
+    from hsfiq.study.editing.text_versions import version_notes
+    from hsfiq.study.languages.fallbacks import fallbacks_of
 
     with open_chosen(ctx, database, create=False).reading() as session:
-        row = progress_of(session, chosen_study(session, study)).facts()
-    print_result(row, "\n".join(f"{key}: {value}" for key, value in row.items()), as_json=as_json)
+        chosen = chosen_study(session, study)
+        row = progress_of(session, chosen).facts()
+        quotas = quotas_of(session, chosen, datetime.now(UTC))
+        versions = version_notes(session, chosen)
+        fallbacks = fallbacks_of(session, chosen)
+    lines = [f"{key}: {value}" for key, value in row.items()]
+    lines += [
+        f"participants of {count.category}: {count.taking_part:,} of {count.quota:,}"
+        for count in quotas
+    ]
+    for version in versions:
+        at = version.created_at
+        lines.append(f"text version {version.number}: {at.isoformat() if at else 'time unknown'}")
+        lines += [f"  {line}" for line in version.difference]
+    lines += [
+        f"language {language}: {f'{len(keys)} texts missing' if keys else 'complete'}"
+        for language, keys in fallbacks.items()
+    ]
+    facts = row | {
+        "fallbacks": fallbacks,
+        "quotas": [count.facts() for count in quotas],
+        "text_versions": [version.facts() for version in versions],
+    }
+    print_result(facts, "\n".join(lines), as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study create study.toml")
@@ -71,18 +103,35 @@ def create(
             help="For `hsfiq simulate`; exports state that the answers are simulated.",
         ),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print what the study needs and costs; store nothing."),
+    ] = False,
+    pay_per_hour: Annotated[
+        float | None,
+        typer.Option(metavar="AMOUNT", min=0, help="With --dry-run: a participant's hourly pay."),
+    ] = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Draw a study from its file and open it; all errors in the file are reported at once."""
     from hsfiq.collect.progress import progress_of
+    from hsfiq.study.capacity import capacity_of, require_enough_forms
     from hsfiq.study.config_file import located, read_config
     from hsfiq.study.design import draw_study
+    from hsfiq.study.images import check_study_images
+    from hsfiq.study.languages.fallbacks import fallback_warnings, fallbacks_of
     from hsfiq.study.queries import chosen_queries
 
+    opened = open_chosen(ctx, database, create=False)
+    if dry_run:
+        print_budget(opened, config, pay_per_hour, as_json=as_json)
+        return
+    if pay_per_hour is not None:
+        raise UnreadableInput("--pay-per-hour", "needs --dry-run", "leave it out, or add it")
     wanted = read_config(config)
     try:
-        with open_chosen(ctx, database, create=False).writing() as session:
+        with opened.writing() as session:
             queries = chosen_queries(session, wanted)
             study = draw_study(
                 session,
@@ -91,14 +140,22 @@ def create(
                 origin="simulated" if simulated else "collected",
                 status="draft" if draft else "open",
             )
-            row = progress_of(session, study).facts()
+            require_enough_forms(session, study, wanted)
+            row, capacity = progress_of(session, study).facts(), capacity_of(session, study)
+            fallbacks = fallbacks_of(session, study)
     except ConfigError as error:
         raise located(config, error) from error
     line = (
         f"study {row['study']}: {row['questions']:,} questions about {len(queries):,} queries in "
-        f"{row['forms']:,} forms; it is {row['status']}"
+        f"{row['forms']:,} forms for {capacity.places:,} participants; it is {row['status']}"
     )
-    print_result(row, line, as_json=as_json)
+    with opened.reading() as session:
+        images = check_study_images(session, chosen_study(session, wanted.study.name))
+    languages = fallback_warnings(fallbacks, str(config))
+    warnings = [*capacity.warnings(), *images.warnings(), *languages]
+    warn(warnings)
+    result = row | {"places": capacity.places, "fallbacks": fallbacks, "warnings": warnings}
+    print_result(result, line, as_json=as_json)
 
 
 def add_command(action: str, help_text: str) -> None:
@@ -133,12 +190,16 @@ def invite(
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="The CSV of participants and their links.")
     ] = Path("invitations.csv"),
+    language: Annotated[
+        str | None,
+        typer.Option(metavar="TAG", help="Show the study in this language; else in the browser's."),
+    ] = None,
     study: StudyOption = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create personal links; each works in any browser and resumes where they stopped."""
-    from hsfiq.collect.invitations import write_invitations
+    from hsfiq.collect.invitations import places_for_invitations, write_invitations
 
     if not url.startswith(("http://", "https://")):
         raise UnreadableInput("--url", f"{url!r} is not an http(s) address")
@@ -147,8 +208,11 @@ def invite(
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
         name = chosen_study(session, study).name
-    write_invitations(opened, name, count, url, out)
-    result = {"study": name, "invitations": count, "file": str(out)}
+    write_invitations(opened, name, count, url, out, language=language)
+    with opened.reading() as session:
+        places = places_for_invitations(session, chosen_study(session, name), datetime.now(UTC))
+    warn(places.warnings())
+    result = {"study": name, "invitations": count, "file": str(out), "free_places": places.free}
     print_result(result, f"study {name}: {count:,} invitations in {out}", as_json=as_json)
 
 

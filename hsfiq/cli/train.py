@@ -77,7 +77,7 @@ def train(
 ) -> None:
     """Train a scorer; `torchrun -m hsfiq train ...` shares the work among processes."""
     if options.cache is not None and no_cache:
-        raise UnreadableInput("--cache", "does not go with --no-cache", "leave one out")
+        raise UnreadableInput("--cache", "cannot be used with --no-cache", "leave one out")
     if recipe == preference.NAME:
         preference.retrain_scorer(
             release,
@@ -125,7 +125,9 @@ def train(
 def required_data(recipe: str, data: str | None, release: Path | None) -> str:
     """The value of `--data`, which the papers' recipes need; they take no `--release`."""
     if release is not None:
-        raise UnreadableInput("--release", f"does not go with {recipe}", "preference reads it")
+        raise UnreadableInput(
+            "--release", f"cannot be used with {recipe}", "only the recipe preference uses it"
+        )
     if data is None:
         raise UnreadableInput("--data", f"{recipe} needs it", "name a folder, or --data drawn")
     return data
@@ -136,7 +138,7 @@ def pairs_of(values: Sequence[str]) -> dict[str, str]:
     for value in values:
         key, sign, text = value.partition("=")
         if not sign:
-            raise UnreadableInput("--set", f"{value!r} is no KEY=VALUE", "write --set epochs=10")
+            raise UnreadableInput("--set", f"{value!r} is not KEY=VALUE", "write --set epochs=10")
         pairs[key] = text
     return pairs
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Subquery, func, select
+from sqlalchemy import FromClause, Subquery, func, select
 from sqlalchemy.orm import Session, aliased
 
 from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.participants import require_active
 from hsfiq.collect.steps import steps_of
-from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Response, Study
+from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Forbidden, Refused
+from hsfiq.kinds import KINDS, ShownAnswer
+from hsfiq.study.config import config_of, rules_of
 from hsfiq.text import is_storable_text
 
 MIRRORED = {0: 0, 1: 2, 2: 1}
@@ -50,9 +53,9 @@ class CheckResult:
 
 
 def check_results(session: Session, study: Study) -> Iterator[CheckResult]:
-    """The results of every attempt at a sum, and of every answered gold and repeated pair."""
+    """The results of every attempt at a sum, and of every answered gold or repeated question."""
     yield from sum_tries(session, study)
-    yield from pair_checks(session, study)
+    yield from question_checks(session, study)
 
 
 def sum_tries(session: Session, study: Study) -> Iterator[CheckResult]:
@@ -68,42 +71,82 @@ def sum_tries(session: Session, study: Study) -> Iterator[CheckResult]:
         yield CheckResult(participant_id, form_id, "arithmetic", passed)
 
 
-def pair_checks(session: Session, study: Study) -> Iterator[CheckResult]:
-    """Gold pairs (the planted winner must be preferred) and repeats (the same set as before)."""
-    latest = latest_preferences()
+def question_checks(
+    session: Session, study: Study, participant: Participant | None = None
+) -> Iterator[CheckResult]:
+    """Gold questions and repeated ones; which answers pass is the question kind's rule.
+
+    Those of all participants, or of one.
+    """
+    whose = [] if participant is None else [Participant.id == participant.id]
+    latest = latest_answers()
+    asked, first = aliased(Question), aliased(Question)
     answer, original = aliased(latest), aliased(latest)
     rows = session.execute(
         select(
-            Participant.id, Form.id, Check.kind, Check.expected, answer.c.preferred,
-            original.c.preferred,
+            Participant.id, Form.id, Check.kind, Check.expected,
+            *answered(asked, answer), *answered(first, original),
         )
         .join(Form, Check.form_id == Form.id)
+        .join(asked, asked.id == Check.question_id)
         .join(answer, answer.c.question_id == Check.question_id)
+        .outerjoin(first, first.id == Check.repeats_id)
         .outerjoin(original, original.c.question_id == Check.repeats_id)
         .join(Participant, Form.participant_id == Participant.id)
-        .where(Form.study_id == study.id)
+        .where(Form.study_id == study.id, *whose)
         .order_by(Check.id)
+    ).all()  # fmt: skip
+    kind, rules = KINDS[study.kind], rules_of(config_of(study))
+    for participant_id, form_id, check, expected, *values in rows:
+        again, before = shown_answer(*values[:N_ANSWERED]), shown_answer(*values[N_ANSWERED:])
+        if again is None:
+            continue
+        if check == "gold" and kind.gold is not None and expected is not None:
+            passed = kind.gold.passes(expected, again.values)
+            yield CheckResult(participant_id, form_id, check, passed)
+        elif before is not None:
+            yield CheckResult(participant_id, form_id, check, kind.repeats(before, again, rules))
+
+
+N_ANSWERED = 5
+"""The number of columns of `answered`."""
+
+
+def answered(question: type[Question], answer: FromClause) -> tuple[Any, ...]:
+    columns = answer.c
+    return (
+        columns.preferred, columns.judgement, question.swapped, question.set_order,
+        question.order_1,
     )  # fmt: skip
-    for participant_id, form_id, kind, expected, preferred, first in rows:
-        if kind == "gold":
-            yield CheckResult(participant_id, form_id, kind, str(preferred) == expected)
-        elif first is not None:
-            yield CheckResult(participant_id, form_id, kind, preferred == MIRRORED[first])
 
 
-def latest_preferences() -> Subquery:
+def shown_answer(
+    preferred: int | None,
+    judgement: Mapping[str, Any] | None,
+    swapped: bool,
+    set_order: Sequence[int] | None,
+    order_1: Sequence[int] | None,
+) -> ShownAnswer | None:
+    """An answer by its columns; None for a question that was skipped or not answered."""
+    if judgement is None and preferred is None:
+        return None
+    values = {"preferred": preferred} if judgement is None else judgement
+    return ShownAnswer(values, set_order or ((1, 0) if swapped else (0, 1)), order_1)
+
+
+def latest_answers() -> Subquery:
     revision = (
         select(Response.question_id, func.max(Response.revision).label("revision"))
         .group_by(Response.question_id)
         .subquery()
     )
     return (
-        select(Response.question_id, Response.preferred)
+        select(Response.question_id, Response.preferred, Response.judgement)
         .join(
             revision,
             (Response.question_id == revision.c.question_id)
             & (Response.revision == revision.c.revision),
         )
-        .where(Response.preferred.is_not(None))
+        .where(Response.skipped.is_(None))
         .subquery()
     )

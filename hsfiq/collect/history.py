@@ -9,6 +9,7 @@ from datetime import datetime
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
+from hsfiq.collect.progress import summary_of
 from hsfiq.collect.steps import load_question, shown_images, shown_sets
 from hsfiq.db.tables import (
     Check,
@@ -21,6 +22,9 @@ from hsfiq.db.tables import (
     Study,
 )
 from hsfiq.ids import question_id
+from hsfiq.kinds import KINDS
+from hsfiq.study.config import config_of
+from hsfiq.study.instrument.extra_questions import in_words
 
 SumTry = Row[str | None, str, bool, datetime]
 """An attempt at the sum before a question: `prompt`, `given`, `passed`, `answered_at`."""
@@ -28,22 +32,32 @@ SumTry = Row[str | None, str, bool, datetime]
 
 @dataclass(frozen=True, slots=True)
 class QuestionHistory:
-    """A question as shown to its participant; `systems` and `images` are those of sets 1 and 2."""
+    """A question as shown to its participant; `systems` and `images` are those of sets 1, 2, ...
 
+    `reference_token` and `tokens` are those of the images' files. `judgements` has each revision's
+    answer in words, None for pairs and for skipped questions; `extras` has the extra questions with
+    their answers.
+    """
+
+    study: str
     question_id: str
     participant: str
     status: str
     query_id: str
     text: str
-    reference: str
+    reference: str | None
     target: str | None
-    systems: tuple[str | None, str | None]
-    images: tuple[tuple[str, ...], tuple[str, ...]]
+    systems: tuple[str | None, ...]
+    images: tuple[tuple[str, ...], ...]
+    reference_token: str | None
+    tokens: tuple[tuple[str, ...], ...]
     served_at: datetime | None
     reassigned: bool
     check: str | None
     expected: str | None
     revisions: tuple[Response, ...]
+    judgements: tuple[str | None, ...]
+    extras: tuple[list[tuple[str, str]], ...]
     sum_tries: Sequence[SumTry]
 
 
@@ -54,28 +68,44 @@ def question_history(session: Session, study: Study, outside_id: str) -> Questio
     question = load_question(session, key)
     check = session.scalars(select(Check).where(Check.question_id == key)).one_or_none()
     query, participant = question.pair.query, question.form.participant
-    sets = shown_sets(question)
+    sets, asked = shown_sets(question), config_of(study).questionnaire.after_each
+    reference = query.triplet.reference
+    shown = [shown_images(question, side) for side in range(1, len(sets) + 1)]
+    revisions = tuple(
+        session.scalars(
+            select(Response).where(Response.question_id == key).order_by(Response.revision)
+        )
+    )
     return QuestionHistory(
+        study=study.name,
         question_id=outside_id,
         participant=participant.name if participant else "",
         status=participant.status if participant else "",
         query_id=query.triplet.external_id + query.suffix,
         text=question.text or query.text,
-        reference=query.triplet.reference.name,
+        reference=reference.name if reference else None,
         target=query.triplet.target.name if query.triplet.target else None,
-        systems=(system_name(sets[0]), system_name(sets[1])),
-        images=(shown_names(question, 1), shown_names(question, 2)),
+        systems=tuple(map(system_name, sets)),
+        images=tuple(tuple(member.image.name for member in images) for images in shown),
+        reference_token=reference.token if reference else None,
+        tokens=tuple(tuple(member.image.token for member in images) for images in shown),
         served_at=question.served_at,
         reassigned=question.reassigned,
         check=check.kind if check else None,
-        expected=check.expected if check else None,
-        revisions=tuple(
-            session.scalars(
-                select(Response).where(Response.question_id == key).order_by(Response.revision)
-            )
-        ),
+        expected=right_answer(study, check),
+        revisions=revisions,
+        judgements=tuple(summary_of(study, response.judgement) for response in revisions),
+        extras=tuple(in_words(asked, response.extra) for response in revisions),
         sum_tries=sum_tries(session, question),
     )
+
+
+def right_answer(study: Study, check: Check | None) -> str | None:
+    """What is right at a gold question, in words."""
+    gold = KINDS[study.kind].gold
+    if check is None or check.expected is None or gold is None:
+        return None
+    return gold.words(check.expected)
 
 
 def find_question(session: Session, study: Study, outside_id: str) -> int | None:
@@ -102,10 +132,6 @@ def find_question(session: Session, study: Study, outside_id: str) -> int | None
 
 def system_name(retrieved: RetrievedSet) -> str | None:
     return retrieved.system.name if retrieved.system else None
-
-
-def shown_names(question: Question, side: int) -> tuple[str, ...]:
-    return tuple(member.image.name for member in shown_images(question, side))
 
 
 def sum_tries(session: Session, question: Question) -> Sequence[SumTry]:

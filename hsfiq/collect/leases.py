@@ -8,12 +8,12 @@ the questions that others have abandoned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
-from sqlalchemy import ColumnElement, func, insert, or_, select
+from sqlalchemy import ColumnElement, Select, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
@@ -38,9 +38,19 @@ class AbandonedQuestion:
     triplet_id: int
 
 
-def assign_forms(session: Session, study: Study, participant: Participant, now: datetime) -> None:
-    """Give the participant unassigned forms, or else new forms of abandoned questions."""
-    forms = next_unassigned_forms(session, study) or reassign_abandoned(session, study, now)
+def assign_forms(
+    session: Session,
+    study: Study,
+    participant: Participant,
+    now: datetime,
+    closed: Collection[str] = (),
+) -> None:
+    """Give the participant unassigned forms, or else new forms of abandoned questions.
+
+    None of the `closed` categories.
+    """
+    forms = next_unassigned_forms(session, study, closed)
+    forms = forms or reassign_abandoned(session, study, now, closed)
     if not forms:
         raise NotOpen(f"study {study.name}: every form is taken")
     for position, form in enumerate(forms, start=1):
@@ -51,9 +61,11 @@ def assign_forms(session: Session, study: Study, participant: Participant, now: 
     session.flush()
 
 
-def next_unassigned_forms(session: Session, study: Study) -> Sequence[Form]:
+def next_unassigned_forms(
+    session: Session, study: Study, closed: Collection[str] = ()
+) -> Sequence[Form]:
     """The next participant's forms, of the category with the most left."""
-    unassigned = (Form.study_id == study.id, Form.participant_id.is_(None))
+    unassigned = is_unassigned(study, closed)
     n_batches = func.count(func.distinct(Form.batch))
     first = session.execute(
         select(Form.category, func.min(Form.batch))
@@ -68,9 +80,23 @@ def next_unassigned_forms(session: Session, study: Study) -> Sequence[Form]:
     return session.scalars(chosen).all()
 
 
-def reassign_abandoned(session: Session, study: Study, now: datetime) -> list[Form]:
+def is_unassigned(study: Study, closed: Collection[str]) -> tuple[ColumnElement[bool], ...]:
+    return (
+        Form.study_id == study.id,
+        Form.participant_id.is_(None),
+        Form.category.not_in(closed),
+    )
+
+
+def reassign_abandoned(
+    session: Session, study: Study, now: datetime, closed: Collection[str] = ()
+) -> list[Form]:
     """Move abandoned questions of one category to new forms: no triplet twice, no old check."""
-    abandoned = abandoned_questions(session, study, now)
+    abandoned = [
+        question
+        for question in abandoned_questions(session, study, now)
+        if question.category not in closed
+    ]
     design = config_of(study).design
     size = design.questions_per_form * design.forms_per_participant
     by_triplet: dict[int, AbandonedQuestion] = {}
@@ -97,8 +123,14 @@ def abandoned_questions(session: Session, study: Study, now: datetime) -> list[A
     Answers of excluded participants do not count, so their questions are abandoned as well. Checks
     are not reassigned: they belong to the form that they were drawn for.
     """
+    rows = session.execute(abandoned_statement(study, now).order_by(Question.id))
+    return [AbandonedQuestion(*row) for row in rows]
+
+
+def abandoned_statement(study: Study, now: datetime) -> Select[int, str, int]:
+    """The statement of `abandoned_questions`, without an order."""
     is_absent = lease_expired(study, now) | Participant.status.in_(DEPARTED_STATUSES)
-    rows = session.execute(
+    return (
         select(Question.id, Form.category, Query.triplet_id)
         .join(Form, Question.form_id == Form.id)
         .join(Participant, Form.participant_id == Participant.id)
@@ -110,9 +142,17 @@ def abandoned_questions(session: Session, study: Study, now: datetime) -> list[A
             ~IS_CHECK,
             or_(~IS_ANSWERED & is_absent, Participant.status == "excluded"),
         )
-        .order_by(Question.id)
     )
-    return [AbandonedQuestion(*row) for row in rows]
+
+
+def has_questions_to_assign(
+    session: Session, study: Study, now: datetime, closed: Collection[str] = ()
+) -> bool:
+    """Whether `assign_forms` would have questions for one more participant."""
+    unassigned = select(Form.id).where(*is_unassigned(study, closed))
+    abandoned = abandoned_statement(study, now).where(Form.category.not_in(closed))
+    statements = (unassigned, abandoned)
+    return any(session.execute(statement.limit(1)).first() for statement in statements)
 
 
 def write_reassigned_forms(
@@ -144,6 +184,8 @@ def write_reassigned_forms(
                     "swapped": question.swapped,
                     "order_1": question.order_1,
                     "order_2": question.order_2,
+                    "set_order": question.set_order,
+                    "image_orders": question.image_orders,
                     "text": question.text,
                 }
                 for place, question in enumerate(members)

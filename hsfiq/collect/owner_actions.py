@@ -7,15 +7,20 @@ changed since.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.leases import end_lease
-from hsfiq.collect.participants import by_name, forget, set_status
-from hsfiq.collect.studies import find_study, require_unfinished
+from hsfiq.collect.outcomes.status_changes import record
+from hsfiq.collect.participants import by_name, forget
+from hsfiq.collect.recruiting.places import set_quotas
+from hsfiq.collect.studies import find_study, lock_study, require_unfinished
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import Conflict, Refused
+from hsfiq.study.extensions.extension import Added, MoreAnnotators, NewQueries, extend_study
 
 STUDY_ACTIONS = {"open": "open", "pause": "paused", "close": "closed"}
 """The study's status after each action."""
@@ -37,13 +42,15 @@ class OwnerAction:
     """An action on a study, or on one of its participants, that has not been performed yet.
 
     `participant` is None for an action on the study itself; `name` is a key of `STUDY_ACTIONS` or
-    `PARTICIPANT_ACTIONS`; `status_seen` is the status when the action was prepared.
+    `PARTICIPANT_ACTIONS`; `status_seen` is the status when the action was prepared. `reason` is
+    kept with the change of a participant's status.
     """
 
     study: str
     participant: str | None
     name: str
     status_seen: str
+    reason: str = ""
 
     @property
     def status_after(self) -> str | None:
@@ -54,11 +61,13 @@ class OwnerAction:
         return self.participant or f"study {self.study}"
 
 
-def prepare(study: Study, action: str, participant: Participant | None = None) -> OwnerAction:
+def prepare(
+    study: Study, action: str, participant: Participant | None = None, reason: str = ""
+) -> OwnerAction:
     """Describe an action with the status as it is now; `Refused` if the study does not allow it."""
     row = participant or study
     prepared = OwnerAction(
-        study.name, participant.name if participant else None, action, row.status
+        study.name, participant.name if participant else None, action, row.status, reason
     )
     require_allowed(study, prepared)
     return prepared
@@ -86,8 +95,33 @@ def perform(session: Session, action: OwnerAction) -> int:
     if action.status_after is None:
         end_lease(participant)
     else:
-        set_status(participant, action.status_after)
+        now = datetime.now(UTC)
+        record(session, participant, action.status_after, now, reason=action.reason)
     return 0
+
+
+def extend(
+    session: Session, study: Study, wanted: MoreAnnotators | NewQueries, now: datetime
+) -> Added:
+    """Add forms to a study in a writing transaction; its lock also puts enrolments in order.
+
+    Raises:
+        Refused: the study can take no more answers, or there is nothing to add.
+    """
+    locked = lock_study(session, study.id)
+    require_unfinished(locked)
+    return extend_study(session, locked, wanted, now)
+
+
+def change_quotas(session: Session, study: Study, quotas: Mapping[str, int]) -> None:
+    """Set quotas in a writing transaction; the lock puts enrolments in order.
+
+    Raises:
+        ConfigError: the study has no such category, or too few forms of it.
+    """
+    locked = lock_study(session, study.id)
+    require_unfinished(locked)
+    set_quotas(session, locked, quotas)
 
 
 def require_allowed(study: Study, action: OwnerAction) -> None:

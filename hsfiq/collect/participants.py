@@ -8,16 +8,32 @@ from datetime import datetime
 from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.orm import Session, joinedload
 
-from hsfiq.collect.leases import DEPARTED_STATUSES, IS_ANSWERED, assign_forms, lease_expired
+from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
+from hsfiq.collect.recruiting.places import closed_categories, count_taking_part
+from hsfiq.collect.running.messages import forget_messages
 from hsfiq.collect.studies import lock_study, require_open, require_platform_study
 from hsfiq.db.engine import added
-from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
+from hsfiq.db.tables import (
+    Check,
+    CheckAnswer,
+    Form,
+    Message,
+    MessageRecipient,
+    Participant,
+    Question,
+    Response,
+    StatusChange,
+    Study,
+)
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.config import config_of
 
 STATUSES = ("active", "paused", *DEPARTED_STATUSES)
 
-PERSONAL_TABLES = (Participant, Question, Response, CheckAnswer)
+PERSONAL_TABLES = (
+    *(Participant, Question, Response, CheckAnswer, StatusChange),
+    *(Message, MessageRecipient),
+)
 """The tables in which `forget` deletes or empties rows."""
 
 
@@ -71,11 +87,13 @@ def enrol(
     source: str = "open",
     external_id: str | None = None,
     platform_study_id: str | None = None,
+    language: str | None = None,
 ) -> Participant:
     """Add a participant and assign their forms; return the existing one for a known external id.
 
     `external_id` is the recruitment platform's id of the person, `platform_study_id` that of the
-    platform's study through which they came; the first one binds the study.
+    platform's study through which they came; the first one binds the study. `language` is one of
+    the study's, None for the first.
 
     Raises:
         OtherPlatformStudy: the study is bound to another study of the platform.
@@ -102,19 +120,30 @@ def enrol(
             source=source,
             external_id=external_id,
             platform_study_id=platform_study_id,
+            language=language,
             created_at=now,
         ),
     )
-    assign_forms(session, study, participant, now)
+    assign_forms(session, study, participant, now, closed_categories(session, study, now))
     return participant
 
 
-def invite(session: Session, study_id: int, count: int, *, now: datetime) -> list[Participant]:
+def invite(
+    session: Session, study_id: int, count: int, *, now: datetime, language: str | None = None
+) -> list[Participant]:
     """Add participants who get their forms when they first follow their links."""
     study = lock_study(session, study_id)
+    if language is not None:
+        require_language(study, language)
     first = next_number(session, study)
     invited = [
-        Participant(study_id=study_id, name=f"p{number}", source="invitation", created_at=now)
+        Participant(
+            study_id=study_id,
+            name=f"p{number}",
+            source="invitation",
+            language=language,
+            created_at=now,
+        )
         for number in range(first, first + count)
     ]
     session.add_all(invited)
@@ -122,14 +151,40 @@ def invite(session: Session, study_id: int, count: int, *, now: datetime) -> lis
     return invited
 
 
-def enrol_invited(session: Session, participant: Participant, *, now: datetime) -> None:
-    """Assign forms to an invited participant, unless they already have them; see `enrol`."""
+def enrol_invited(
+    session: Session, participant: Participant, *, now: datetime, language: str | None = None
+) -> None:
+    """Assign forms to an invited participant, unless they already have them; see `enrol`.
+
+    `language` is for an invitation that names none.
+    """
     study = lock_study(session, participant.study_id)
     session.refresh(participant)
     if participant.enrolled_at is None and participant.status not in DEPARTED_STATUSES:
         require_open(study)
         require_free_place(session, study, now)
-        assign_forms(session, study, participant, now)
+        assign_forms(session, study, participant, now, closed_categories(session, study, now))
+        participant.language = participant.language or language
+
+
+def require_language(study: Study, language: str) -> None:
+    languages = config_of(study).study.languages
+    if language not in languages:
+        raise Refused(
+            f"study {study.name} has no texts in {language[:40]!r}: {', '.join(languages)}"
+        )
+
+
+def choose_language(participant: Participant, language: str) -> None:
+    """Show a participant's page in another of the study's languages from now on."""
+    require_language(participant.study, language)
+    participant.language = language
+
+
+def language_of(participant: Participant) -> str:
+    """The language in which a participant reads the study."""
+    study = config_of(participant.study).study
+    return participant.language if participant.language in study.languages else study.language
 
 
 def consent(participant: Participant, *, now: datetime) -> None:
@@ -141,30 +196,20 @@ def finish_practice(participant: Participant, *, now: datetime) -> None:
 
 
 def require_free_place(session: Session, study: Study, now: datetime) -> None:
-    """Raise `NotOpen` if the study has as many participants as it wants.
-
-    A departed participant frees their place, and so does one whose lease expired before they
-    answered everything.
-    """
+    """Raise `NotOpen` if the study has as many participants as it wants."""
     cap = config_of(study).recruitment.participants
-    if not cap:
-        return
-    unfinished = (
-        select(Question.id)
-        .join(Form, Question.form_id == Form.id)
-        .where(Form.participant_id == Participant.id, ~IS_ANSWERED)
-        .exists()
-    )
-    taking_part = session.scalar(
-        select(func.count(Participant.id)).where(
-            Participant.study_id == study.id,
-            Participant.enrolled_at.is_not(None),
-            Participant.status.not_in(DEPARTED_STATUSES),
-            ~(lease_expired(study, now) & unfinished),
-        )
-    )
-    if (taking_part or 0) >= cap:
+    if cap and count_taking_part(session, study, now) >= cap:
         raise NotOpen(f"study {study.name}: all {cap} places are taken")
+
+
+def has_free_place(session: Session, study: Study, now: datetime) -> bool:
+    """Whether somebody could enrol in an open study now."""
+    try:
+        require_free_place(session, study, now)
+    except NotOpen:
+        return False
+    closed = closed_categories(session, study, now)
+    return has_questions_to_assign(session, study, now, closed)
 
 
 def next_number(session: Session, study: Study) -> int:
@@ -196,6 +241,8 @@ def set_status(participant: Participant, status: str) -> None:
 def forget(session: Session, participant: Participant) -> int:
     """Delete a person's answers and checks, free their questions, and count the answers deleted.
 
+    Messages to this person alone are deleted, too.
+
     An empty row under the pseudonym remains, so that nobody else is ever given it.
     """
     lock_participant(session, participant)
@@ -208,9 +255,11 @@ def forget(session: Session, participant: Participant) -> int:
     )
     session.execute(delete(Response).where(Response.question_id.in_(own_questions)))
     session.execute(delete(CheckAnswer).where(CheckAnswer.check_id.in_(own_checks)))
+    session.execute(delete(StatusChange).where(StatusChange.participant_id == participant.id))
     session.execute(update(Question).where(Question.id.in_(own_questions)).values(served_at=None))
+    forget_messages(session, participant)
     participant.status = "returned"
-    participant.external_id = participant.platform_study_id = None
+    participant.external_id = participant.platform_study_id = participant.language = None
     participant.token = secrets.token_urlsafe(24)
     participant.consented_at = participant.practised_at = None
     participant.created_at = participant.enrolled_at = participant.seen_at = None

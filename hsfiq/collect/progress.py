@@ -21,17 +21,20 @@ from hsfiq.collect.leases import (
     abandoned_questions,
     lease_expired,
 )
+from hsfiq.collect.outcomes.status_changes import cause_of, latest_changes
 from hsfiq.db.tables import (
     Check,
     Form,
     Pair,
     Participant,
+    Query,
     Question,
     Response,
     RetrievedImage,
     Study,
 )
 from hsfiq.ids import question_id
+from hsfiq.kinds import KINDS
 
 _later = aliased(Response)
 IS_LATEST = (
@@ -46,7 +49,8 @@ class ParticipantRow:
     """A participant's progress.
 
     `platform_id` is the recruitment platform's id of the person, `platform_study_id` that of the
-    platform's study through which they came.
+    platform's study through which they came, `status_cause` the recorded cause of the status.
+    `language` is that of their page, None if unknown.
     """
 
     participant: str
@@ -55,12 +59,14 @@ class ParticipantRow:
     status: str
     source: str
     category: str | None
+    language: str | None
     answered: int
     questions: int
     checks: int
     failed_checks: int
     median_seconds: float | None
     seen_at: datetime | None
+    status_cause: str | None = None
 
     def facts(self) -> dict[str, Any]:
         seen = self.seen_at.isoformat() if self.seen_at else None
@@ -72,7 +78,7 @@ def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
     checks: dict[int, list[bool]] = defaultdict(list)
     for result in check_results(session, study):
         checks[result.participant_id].append(result.passed)
-    seconds = seconds_of(session, study)
+    seconds, changes = seconds_of(session, study), latest_changes(session, study)
     people = session.scalars(
         select(Participant).where(Participant.study_id == study.id).order_by(Participant.id)
     )
@@ -84,12 +90,14 @@ def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
             status=person.status,
             source=person.source,
             category=person.category,
+            language=person.language,
             answered=answered.get(person.id, 0),
             questions=questions.get(person.id, 0),
             checks=len(checks[person.id]),
             failed_checks=checks[person.id].count(False),
             median_seconds=median(seconds[person.id]) if seconds[person.id] else None,
             seen_at=person.seen_at,
+            status_cause=cause_of(changes.get(person.id), person.status),
         )
         for person in people
     ]
@@ -264,16 +272,18 @@ def headline_of(
 class AnswerRow:
     """The latest answer to one question, with the times of its first revision.
 
-    `position` sorts answers as in a release. `query` and the images of `sets` (as shown, best
+    `position` sorts answers as in a release. `triplet` and the images of `sets` (as shown, best
     image first) are database keys; `check` is the kind of check, if the question is one. `counts`
-    is false for answers of excluded participants.
+    is false for answers of excluded participants. Studies of other kinds than `pair` have no
+    scores, but `judgement`, the answer in words; of more than two sets, only two are here.
+    `confirmed` is that of the response.
     """
 
     question_id: str
     position: tuple[int, int, int]
     participant: str
-    query: int
-    sets: tuple[tuple[int, ...], tuple[int, ...]]
+    triplet: int
+    sets: tuple[tuple[int, ...], ...]
     scores: tuple[int, int] | None
     preferred: int | None
     irrelevant: bool
@@ -284,6 +294,8 @@ class AnswerRow:
     active_seconds: float | None
     check: str | None
     counts: bool
+    judgement: str | None = None
+    confirmed: bool | None = None
 
 
 def answers_of(session: Session, study: Study) -> list[AnswerRow]:
@@ -294,15 +306,17 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
             Question.id.label("key"), Question.place, Question.swapped, Question.reassigned,
             Form.name.label("form"), Form.position, Form.participant_id,
             Participant.name.label("participant"), Participant.status,
-            Pair.query_id, Pair.first_id, Pair.second_id,
+            Query.triplet_id, Pair.first_id, Pair.second_id,
             Check.kind.label("check"), Response.revision, Response.score_1, Response.score_2,
-            Response.preferred, Response.irrelevant, Response.skipped, Response.submitted_at,
-            Response.active_seconds, Response.images,
+            Response.preferred, Response.confirmed, Response.judgement, Response.irrelevant,
+            Response.skipped,
+            Response.submitted_at, Response.active_seconds, Response.images,
         )
         .join(Question, Response.question_id == Question.id)
         .join(Form, Question.form_id == Form.id)
         .join(Participant, Form.participant_id == Participant.id)
         .join(Pair, Question.pair_id == Pair.id)
+        .join(Query, Pair.query_id == Query.id)
         .outerjoin(Check, Check.question_id == Question.id)
         .where(Form.study_id == study.id)
         .order_by(Response.id)
@@ -312,15 +326,17 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
     answers: dict[int, AnswerRow] = {}
     for row in rows:
         times = firsts.setdefault(row.key, (row.submitted_at, row.active_seconds))
-        sets = (images[row.first_id], images[row.second_id])
+        sets = [images[key] for key in (row.first_id, row.second_id) if key is not None]
         answers[row.key] = AnswerRow(
             question_id=question_id(row.participant, row.form or "", row.place),
             position=(row.participant_id, row.position, row.place),
             participant=row.participant,
-            query=row.query_id,
-            sets=(sets[1], sets[0]) if row.swapped else sets,
+            triplet=row.triplet_id,
+            sets=tuple(reversed(sets)) if row.swapped else tuple(sets),
             scores=None if row.score_1 is None else (row.score_1, row.score_2),
             preferred=row.preferred,
+            confirmed=row.confirmed,
+            judgement=summary_of(study, row.judgement),
             irrelevant=row.irrelevant,
             skipped=row.skipped,
             are_painted=are_painted(row.images),
@@ -331,6 +347,12 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
             counts=row.status != "excluded" and not row.reassigned,
         )
     return list(answers.values())
+
+
+def summary_of(study: Study, judgement: dict[str, Any] | None) -> str | None:
+    """A judgement in words; None for a skipped question and for pairs."""
+    summary = KINDS[study.kind].summary
+    return None if judgement is None or summary is None else summary(judgement)
 
 
 def images_of_sets(session: Session, study: Study) -> dict[int, tuple[int, ...]]:

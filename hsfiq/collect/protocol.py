@@ -12,10 +12,17 @@ from typing import Any, Literal, NotRequired, final
 from typing_extensions import TypedDict
 
 from hsfiq.answer_rules import ImageState
+from hsfiq.study.instrument.extra_questions import ExtraType
 
 
 class EmptyPayload(TypedDict):
     """POST /practice: the practice question is finished."""
+
+
+class SeenPayload(TypedDict):
+    """POST /messages-seen: the ids of messages that the participant has closed."""
+
+    messages: list[int]
 
 
 class ConsentPayload(TypedDict):
@@ -24,22 +31,44 @@ class ConsentPayload(TypedDict):
     agrees: bool
 
 
+ExtraAnswer = int | float | str | list[int] | None
+"""To one of the owner's extra questions: an option's number, options', a number or a text."""
+
+
+@final
 class AnswerPayload(TypedDict):
-    """The answer within a submit. Times are durations in seconds: browser clocks may be wrong."""
+    """The answer within a submit. Times are durations in seconds: browser clocks may be wrong.
+
+    `confirmed`: the page asked whether the preference for the set scored much lower is meant.
+    """
 
     score_1: int
     score_2: int
     preferred: int
+    confirmed: bool
     irrelevant: bool
     reason: str | None
     active_seconds: float
     seconds_since_first_interaction: float | None
+    extra: NotRequired[dict[str, ExtraAnswer]]
+
+
+@final
+class JudgementPayload(TypedDict):
+    """The answer of another kind than `pair`: its kind reads `judgement`."""
+
+    judgement: dict[str, Any]
+    irrelevant: bool
+    reason: str | None
+    active_seconds: float
+    seconds_since_first_interaction: float | None
+    extra: NotRequired[dict[str, ExtraAnswer]]
 
 
 class ImagesPayload(TypedDict):
     """The state of each image when Next or Skip was pressed, in the order of the view."""
 
-    reference: ImageState
+    reference: ImageState | None
     sets: list[list[ImageState]]
 
 
@@ -50,6 +79,16 @@ class SubmitPayload(TypedDict):
     assignment: str
     submit_key: str
     answer: AnswerPayload
+    images: ImagesPayload
+
+
+@final
+class JudgedSubmitPayload(TypedDict):
+    """POST /submit of a study of another kind than `pair`."""
+
+    assignment: str
+    submit_key: str
+    answer: JudgementPayload
     images: ImagesPayload
 
 
@@ -70,13 +109,6 @@ class CheckPayload(TypedDict):
     given: str
 
 
-class TextBlock(TypedDict):
-    """A piece of guidelines or consent text: headings and paragraphs have one line."""
-
-    kind: Literal["heading", "paragraph", "list", "steps"]
-    lines: list[str]
-
-
 class ImageView(TypedDict):
     """An image under its opaque token; `missing` if its file is absent or cannot be decoded."""
 
@@ -85,33 +117,57 @@ class ImageView(TypedDict):
 
 
 class EarlierAnswer(TypedDict):
-    """The answer that counts so far; scores and preference are null for a skipped question."""
+    """The answer that counts so far.
+
+    Scores and preference are null for a skipped question and for other kinds than `pair`, and the
+    judgement for a skipped question and for `pair`. `confirmed` is true or null.
+    """
 
     score_1: int | None
     score_2: int | None
     preferred: int | None
+    confirmed: bool | None
+    judgement: dict[str, Any] | None
     irrelevant: bool
     reason: str
+    extra: dict[str, ExtraAnswer]
+
+
+class MessageView(TypedDict):
+    """A message from the study's owner that was not closed yet, as HTML of harmless tags."""
+
+    id: int
+    text: str
 
 
 class ViewBase(TypedDict):
-    """What every view has: progress, and the number of the question that Back leads to."""
+    """What every view has: progress, and the number of the question that Back leads to.
+
+    A page whose study has another `text_version` gets the new texts first.
+    """
 
     total: int
     answered: int
     back: int | None
+    text_version: int | None
+    messages: list[MessageView]
 
 
 class ConsentView(ViewBase):
+    """The text to agree to, as HTML of harmless tags."""
+
     step: Literal["consent"]
-    text: list[TextBlock]
+    text: str
 
 
 class JudgedView(ViewBase):
-    """What the practice question and a real question share."""
+    """What the practice question and a real question share.
+
+    If the query is a text alone, `reference` is null; if it is an image alone, `text` is empty.
+    """
 
     text: str
-    reference: ImageView
+    reference: ImageView | None
     sets: list[list[ImageView]]
     earlier: EarlierAnswer | None
     reason_asked: bool
@@ -120,10 +176,14 @@ class JudgedView(ViewBase):
 
 
 class PracticeView(JudgedView):
-    """The practice question; `better` is the set that matches the text."""
+    """The practice question.
+
+    `expected` is what is right, as its kind's page part reads it; `explanation` has paragraphs.
+    """
 
     step: Literal["practice"]
-    better: Literal[1, 2]
+    expected: dict[str, Any]
+    explanation: list[str]
 
 
 class QuestionView(JudgedView):
@@ -160,7 +220,9 @@ class DoneView(ViewBase, Completion):
     passed_on: bool
 
 
-FarewellKind = Literal["paused", "closed", "declined", "ended", "handed-on"]
+FarewellKind = Literal[
+    "paused", "closed", "declined", "ended", "handed-on", "checks-paused", "checks-excluded"
+]
 
 
 class FarewellView(ViewBase, Completion):
@@ -171,14 +233,39 @@ class FarewellView(ViewBase, Completion):
 View = ConsentView | PracticeView | QuestionView | CheckView | DoneView | FarewellView
 
 
+class ExtraQuestionView(TypedDict):
+    """One of the owner's extra questions; `options` is empty for numbers and texts."""
+
+    name: str
+    type: ExtraType
+    text: str
+    options: list[str]
+    required: bool
+
+
 class StudyInfo(TypedDict):
+    """What stays the same for all views.
+
+    `points` and `levels` are those of the scales for sets and for images; `guidelines` are HTML of
+    harmless tags. A preference for a set scored `confirm_difference` or more lower is confirmed;
+    null: none is. In a preview, the owner sees the study, and no answer is kept.
+    """
+
     title: str
+    kind: str
+    points: int
+    levels: int
     language: str
-    guidelines: list[TextBlock]
+    direction: Literal["ltr", "rtl"]
+    guidelines: str
     set_names: list[str]
+    extra_questions: list[ExtraQuestionView]
     ties_allowed: bool
+    confirm_difference: int | None
     shortest_reason: int
     longest_reason: int
+    is_preview: bool
+    text_version: int | None
 
 
 class Opening(TypedDict):

@@ -6,21 +6,36 @@ The caller's `Database.writing` block is the transaction.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 
 from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
-from hsfiq.answer_rules import LONGEST_REASON, Answer, ImageStates
+from hsfiq.answer_rules import (
+    CONFIRMED_DIFFERENCE,
+    LONGEST_REASON,
+    LOWEST_SCORE,
+    Answer,
+    ImageStates,
+    contradicts,
+    require_integer,
+)
 from hsfiq.collect.leases import extend_lease
+from hsfiq.collect.outcomes.check_rule import apply_check_rule
 from hsfiq.collect.participants import lock_participant, require_active
 from hsfiq.collect.steps import require_reached
 from hsfiq.db.tables import Participant, Question, Response, Study
 from hsfiq.errors import Conflict, Refused
+from hsfiq.kinds import Judgement
+from hsfiq.study.config import config_of
 from hsfiq.text import is_storable_text
 
-JUDGEMENT_COLUMNS = ("score_1", "score_2", "preferred", "irrelevant", "reason", "skipped")
+JUDGEMENT_COLUMNS = (
+    *("score_1", "score_2", "preferred", "confirmed", "judgement", "extra"),
+    *("irrelevant", "reason", "skipped"),
+)
 """Columns that must be the same when a submit is repeated; times and images may differ."""
 
 
@@ -45,21 +60,26 @@ def submit(
     session: Session,
     participant: Participant,
     question_id: int,
-    answer: Answer | Skip,
+    answer: Answer | Judgement | Skip,
     *,
     expected_revision: int,
     submit_key: str,
+    text_version: int | None = None,
+    language: str | None = None,
 ) -> Response:
     """Store an answer as the next revision, or return the row of the same submit made before.
 
     `expected_revision` is the revision that the page shows, 0 for an unanswered question;
-    `submit_key` is the browser's random key of this press of Next.
+    `submit_key` is the browser's random key of this press of Next; `text_version` is the version of
+    the study's texts that the page shows, None if it is unknown.
+    `language` is that of the page.
 
     Raises:
         Forbidden: the participant cannot answer the question now.
         NotOpen: the study takes no answers.
         Conflict: another tab has answered since the page was loaded, or the submit key was used
             for another answer.
+        InvalidRecord: a score is higher than the study's scale.
         Refused: the study allows no tie, or the reason is too long or cannot be stored.
     """
     lock_participant(session, participant)
@@ -85,11 +105,14 @@ def submit(
     response.question_id = question_id
     response.revision = revision + 1
     response.submit_key = submit_key
+    response.language = language
     response.images = images_seen(answer.images, latest)
+    response.text_version = text_version
     session.add(response)
     if response.submitted_at is not None:
         extend_lease(participant, response.submitted_at)
     session.flush()
+    apply_check_rule(session, participant, response.submitted_at or datetime.now(UTC))
     return response
 
 
@@ -107,16 +130,39 @@ def _latest_response() -> Select[Response]:
     )
 
 
-def require_storable(answer: Answer | Skip, study: Study) -> None:
+def require_storable(answer: Answer | Judgement | Skip, study: Study) -> None:
     if isinstance(answer, Skip):
         return
-    if answer.preferred == 0 and not study.ties_allowed:
+    if isinstance(answer, Answer) != (study.kind == "pair"):
+        raise Refused(f"questions of this study are of kind {study.kind}")
+    if isinstance(answer, Answer):
+        points = config_of(study).wording.points
+        for score in (answer.score_1, answer.score_2):
+            require_integer("a score", score, LOWEST_SCORE, points)
+    if isinstance(answer, Answer) and answer.preferred == 0 and not study.ties_allowed:
         raise Refused("this study does not allow ties: one of the two sets must be preferred")
+    if isinstance(answer, Answer):
+        require_confirmation(answer, study)
     reason = answer.reason or ""
     if len(reason) > LONGEST_REASON:
         raise Refused(f"the reason is longer than {LONGEST_REASON:,} characters")
     if not is_storable_text(reason):
         raise Refused("the reason has characters that cannot be stored")
+
+
+def require_confirmation(answer: Answer, study: Study) -> None:
+    """Refuse an answer that is confirmed without need, or needs to be and is not."""
+    is_asked = contradicts(
+        answer.preferred, answer.score_1, answer.score_2, by=CONFIRMED_DIFFERENCE
+    )
+    is_asked = is_asked and config_of(study).design.confirm_contradictions
+    if is_asked and not answer.confirmed:
+        raise Refused(
+            f"the preferred set has a score that is {CONFIRMED_DIFFERENCE} or more points lower: "
+            "confirm the answer or change it"
+        )
+    if answer.confirmed and not is_asked:
+        raise Refused("confirmed: this answer needs no confirmation")
 
 
 def images_seen(images: ImageStates | None, latest: Response | None) -> str | None:
@@ -133,7 +179,7 @@ def images_seen(images: ImageStates | None, latest: Response | None) -> str | No
     return images.including(ImageStates.from_letters(latest.images)).letters
 
 
-def response_of(answer: Answer | Skip) -> Response:
+def response_of(answer: Answer | Judgement | Skip) -> Response:
     """The row of an answer, not yet added to a session; its key and revision are not set."""
     letters = answer.images.letters if answer.images else None
     if isinstance(answer, Skip):
@@ -145,14 +191,25 @@ def response_of(answer: Answer | Skip) -> Response:
             images=letters,
         )
     return Response(
-        score_1=answer.score_1,
-        score_2=answer.score_2,
-        preferred=answer.preferred,
+        **given_values(answer),
         irrelevant=answer.irrelevant,
         reason=answer.reason or None,
+        extra=None if answer.extra is None else dict(answer.extra),
         served_at=answer.times.served_at,
         first_interaction_at=answer.times.first_interaction_at,
         submitted_at=answer.times.submitted_at,
         active_seconds=answer.times.active_seconds,
         images=letters,
     )
+
+
+def given_values(answer: Answer | Judgement) -> dict[str, Any]:
+    """What was judged, by its columns."""
+    if isinstance(answer, Judgement):
+        return {"judgement": dict(answer.values)}
+    return {
+        "score_1": answer.score_1,
+        "score_2": answer.score_2,
+        "preferred": answer.preferred,
+        "confirmed": answer.confirmed,
+    }

@@ -10,15 +10,21 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect import participants
+from hsfiq.collect.checks import question_checks
 from hsfiq.collect.leases import DEPARTED_STATUSES
+from hsfiq.collect.outcomes.status_changes import stopped_by_checks
 from hsfiq.collect.protocol import Completion, FarewellKind
 from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
 from hsfiq.db.tables import Participant, Question
 from hsfiq.errors import Conflict, Forbidden
+from hsfiq.study.completion import Outcome, completion_code, completion_url, has_failed
 from hsfiq.study.config import config_of
 
 Stage = Literal["consent", "practice", "asking", "done"] | FarewellKind
 """`asking` is a question or a check; a farewell explains why there is nothing to answer."""
+
+UNFINISHED_STAGES: tuple[Stage, ...] = ("consent", "practice", "asking", "paused", "checks-paused")
+"""The stages of participants who may still answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class Position:
 def current_position(session: Session, participant: Participant, now: datetime) -> Position:
     """The first step that is not done; a question is recorded as served."""
     progress = steps_of(session, participant)
-    stage = stage_of(participant, progress)
+    stage = stage_of(session, participant, progress)
     step = progress.current if stage == "asking" else None
     return served(session, Position(stage, progress, step), now)
 
@@ -48,7 +54,7 @@ def position_at(session: Session, participant: Participant, number: int, now: da
     `Forbidden` if there is no such question, or it comes after the current step.
     """
     progress = steps_of(session, participant)
-    position = Position(stage_of(participant, progress), progress)
+    position = Position(stage_of(session, participant, progress), progress)
     if position.stage not in ("asking", "done") or not may_answer(participant):
         return position
     step = position.question_step(number)
@@ -78,19 +84,31 @@ def served(session: Session, position: Position, now: datetime) -> Position:
     return position
 
 
-def stage_of(participant: Participant, progress: Steps) -> Stage:
+def stage_of(session: Session, participant: Participant, progress: Steps) -> Stage:
     if participant.status in DEPARTED_STATUSES:
-        has_declined = participant.status == "screened-out" and participant.consented_at is None
-        return "declined" if has_declined else "ended"
+        return departed_stage(session, participant)
     if progress.current is None:
         return "done" if progress.total else "handed-on"
     if not may_answer(participant):
-        return "closed" if participant.study.status == "closed" else "paused"
+        return waiting_stage(session, participant)
     if participant.consented_at is None:
         return "consent"
     if participant.practised_at is None and progress.answered == 0:
         return "practice"
     return "asking"
+
+
+def departed_stage(session: Session, participant: Participant) -> Stage:
+    if participant.status == "screened-out" and participant.consented_at is None:
+        return "declined"
+    return "checks-excluded" if stopped_by_checks(session, participant) else "ended"
+
+
+def waiting_stage(session: Session, participant: Participant) -> Stage:
+    """Of a participant who can answer nothing now, but may later."""
+    if participant.study.status == "closed":
+        return "closed"
+    return "checks-paused" if stopped_by_checks(session, participant) else "paused"
 
 
 def may_answer(participant: Participant) -> bool:
@@ -115,21 +133,39 @@ def decide(session: Session, participant: Participant, *, agrees: bool, now: dat
         raise Conflict("you have already agreed, in another window")
 
 
-def completion_of(participant: Participant, stage: Stage, answered: int) -> Completion:
-    """The study's completion code and address, at the stages at which they are due.
+def completion_of(
+    session: Session, participant: Participant, stage: Stage, answered: int
+) -> Completion:
+    """The completion code and address of the outcome, at the stages at which they are due.
 
     They are also due to participants whose questions were reassigned or who were excluded after
-    having answered: platforms require the code, and the work was done.
+    having answered: platforms require the code, and the work was done. Who is paused by the rule
+    about checks gets only a code of that outcome.
     """
     recruitment = config_of(participant.study).recruitment
+    is_out = participant.status == "screened-out"
     is_due = (
         stage in ("done", "closed")
         or (stage == "handed-on" and answered > 0)
-        or (stage == "ended" and answered > 0 and participant.status != "returned")
+        or (stage == "checks-paused" and bool(recruitment.failed_checks_code))
+        or (
+            stage in ("ended", "checks-excluded")
+            and answered > 0
+            and participant.status != "returned"
+        )
+        or (is_out and bool(recruitment.declined_code))
     )
     if not is_due:
         return {}
-    return {"code": recruitment.completion_code, "url": recruitment.completion_url}
+    outcome: Outcome = "declined" if is_out and recruitment.declined_code else "done"
+    if outcome == "done" and recruitment.max_failed_checks >= 0:
+        checks = question_checks(session, participant.study, participant)
+        if has_failed(recruitment, sum(not check.passed for check in checks)):
+            outcome = "failed-checks"
+    return {
+        "code": completion_code(recruitment, outcome),
+        "url": completion_url(recruitment, outcome),
+    }
 
 
 def asks_reason(question: Question, participant: Participant) -> bool:

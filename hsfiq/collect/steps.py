@@ -6,6 +6,7 @@ database again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -97,17 +98,32 @@ def load_question(session: Session, question_id: int) -> Question:
     return session.scalars(_question_as_shown(), {"question": question_id}).one()
 
 
-def shown_sets(question: Question) -> tuple[RetrievedSet, RetrievedSet]:
-    """The two retrieved sets as this question shows them: set 1, set 2."""
+def has_reference(session: Session, pair_id: int) -> bool:
+    return session.scalar(_reference_of_pair(), {"pair": pair_id}) is not None
+
+
+def shown_sets(question: Question) -> tuple[RetrievedSet, ...]:
+    """The retrieved sets as this question shows them: set 1, set 2, ..."""
     pair = question.pair
-    return (pair.second, pair.first) if question.swapped else (pair.first, pair.second)
+    sets = [retrieved for retrieved in (pair.first, pair.second) if retrieved is not None]
+    if question.set_order is not None:
+        sets += [further.retrieved for further in pair.further]
+        return tuple(sets[place] for place in question.set_order)
+    return tuple(reversed(sets)) if question.swapped else tuple(sets)
 
 
 def shown_images(question: Question, side: int) -> list[RetrievedImage]:
-    """The images of set 1 or 2 in the order in which this question shows them."""
+    """The images of set 1, 2, ... in the order in which this question shows them."""
     images = shown_sets(question)[side - 1].images
-    order = (question.order_1, question.order_2)[side - 1]
+    order = image_orders(question)[side - 1]
     return list(images) if order is None else [images[place] for place in order]
+
+
+def image_orders(question: Question) -> Sequence[list[int] | None]:
+    """For each set that may be shown, the order of its images; None for the ranked one."""
+    if question.set_order is None:
+        return question.order_1, question.order_2
+    return question.image_orders or [None] * len(question.set_order)
 
 
 def mark_served(session: Session, question_id: int, now: datetime) -> datetime:
@@ -142,6 +158,16 @@ def _own_questions() -> Select[int, bool, int | None, bool]:
         )
         .where(Form.participant_id == bindparam("participant"), Question.reassigned.is_(False))
         .order_by(Form.position, Question.place)
+    )
+
+
+@cache
+def _reference_of_pair() -> Select[int | None]:
+    return (
+        select(Triplet.reference_id)
+        .join(Query, Query.triplet_id == Triplet.id)
+        .join(Pair, Pair.query_id == Query.id)
+        .where(Pair.id == bindparam("pair"))
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED, split_query_id
 from hsfiq.images.folder import usual_folder
+from hsfiq.importing.datasets import CIRCO_DATASETS
 from hsfiq.readers.circo import canonical
 from hsfiq.readers.dataset_folder import dataset_of, read_folder
 from hsfiq.readers.runs import PlacedList
@@ -18,17 +19,18 @@ from hsfiq.readers.submissions import read_run
 from hsfiq.records import Triplet
 from hsfiq.text import joined
 
-CIRCO = "circo"
-
 
 @dataclass(frozen=True, slots=True)
 class SheetQuery:
-    """A query; `answers` are its target, if known, and CIRCO's other ground truths."""
+    """A query; `answers` are its target, if known, and CIRCO's other ground truths.
+
+    `reference` is None or `text` empty if the query has none.
+    """
 
     query_id: str
     dataset: str
     text: str
-    reference: str
+    reference: str | None
     answers: tuple[str, ...]
 
 
@@ -137,6 +139,6 @@ def row_of(system: str, lists: dict[str, PlacedList], query: SheetQuery, path: P
         return SheetRow(system, (), reason=f"no list for {query.query_id} in {path.name}{hint}")
     where, ranked = lists[query.query_id]
     images = ranked.images
-    if query.dataset == CIRCO:
+    if query.dataset in CIRCO_DATASETS.values():
         images = tuple(canonical(image, where) for image in images)
     return SheetRow(system, images, ranked.scores)

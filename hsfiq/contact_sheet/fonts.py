@@ -48,7 +48,7 @@ class Fonts:
 
     def __init__(self, file: Path | None = None) -> None:
         if file is not None and not is_font(str(file)):
-            raise UnreadableInput(str(file), "is no font", "name a TrueType or OpenType file")
+            raise UnreadableInput(str(file), "is not a font", "name a TrueType or OpenType file")
         self._names = (OWN if file is None else str(file), *FALLBACKS)
 
     def of(self, text: str, size: int) -> ImageFont.FreeTypeFont:

@@ -25,7 +25,7 @@ TEXT_COLUMNS = 3
 NAME_SIZE, STATUS_SIZE, TEXT_SIZE, TITLE_SIZE = 24, 17, 28, 16
 TEXT_LINE, ROW_HEAD, TITLE_HEAD = 38, 52, 36
 ROW_GAP = 22
-WITHHELD = "target withheld"
+NO_REFERENCE, NO_TEXT, NO_TARGET = "no reference", "no text", "target withheld"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +66,25 @@ class Layout:
         font = self.fonts.of(title, TITLE_SIZE)
         self._write(MARGIN, self.y + TITLE_SIZE, title, font, SOFT_INK)
         self.y += TITLE_HEAD
-        self._place(self.query.reference, 0, "reference")
+        if self.query.reference is None:
+            self._note(0, NO_REFERENCE)
+        else:
+            self._place(self.query.reference, 0, "reference")
         span = min(TEXT_COLUMNS, self.columns - 2)
         indent = 8
         width = self.left(1 + span) - self.left(1) - GUTTER - 2 * indent
-        text = shown(self.query.text)
+        text = shown(self.query.text) or NO_TEXT
+        ink = INK if self.query.text else SOFT_INK
         font = self.fonts.of(text, TEXT_SIZE)
         lines = wrapped(text, font, width)
         top = self.y + max(0, self.cell[1] - TEXT_LINE * len(lines)) // 2
         for number, line in enumerate(lines):
             baseline = top + TEXT_LINE * number + TEXT_SIZE
-            self._write(self.left(1) + indent, baseline, line, font, INK)
+            self._write(self.left(1) + indent, baseline, line, font, ink)
         if self.query.answers:
             self._place(self.query.answers[0], 1 + span, "target")
         else:
-            font = self.fonts.of(WITHHELD, STATUS_SIZE)
-            at = (self.left(1 + span), self.y + self.cell[1] // 2)
-            self._write(*at, WITHHELD, font, SOFT_INK)
+            self._note(1 + span, NO_TARGET)
         self.y += max(self.cell[1] + CAPTION, TEXT_LINE * len(lines)) + ROW_GAP
         if others := self.query.answers[1:]:
             self._head("other truths", f"{len(others)}, besides the target")
@@ -97,6 +99,11 @@ class Layout:
             for rank, (name, score) in enumerate(zip(row.images, scores, strict=False), start=1)
         ]
         self._grid(images, min(self.k, MOST_COLUMNS))
+
+    def _note(self, column: int, text: str) -> None:
+        """Write in place of an image that the query does not have."""
+        font = self.fonts.of(text, STATUS_SIZE)
+        self._write(self.left(column), self.y + self.cell[1] // 2, text, font, SOFT_INK)
 
     def _head(self, name: str, status: str) -> None:
         self.rules.append(self.y)

@@ -54,7 +54,8 @@ def draw_sheet(
     """
     fonts = Fonts(font)
     listed = [name for row in rows for name in row.images[:k]]
-    names = dict.fromkeys([query.reference, *query.answers, *listed])
+    references = [] if query.reference is None else [query.reference]
+    names = dict.fromkeys([*references, *query.answers, *listed])
     pictures, reasons = load_pictures(names, find, cell_width(k))
     ratios = [picture.height / picture.width for picture in pictures.values()]
     ratio = min(TALLEST, max([FLATTEST, *ratios]))

@@ -25,8 +25,10 @@ def content_from_database(session: Session, query_id: str, runs: Sequence[Path])
 
 def stored_query(session: Session, query_id: str) -> SheetQuery:
     """Return the query with this outside id; `UnreadableInput` unless just one dataset has it."""
-    triplet_id, suffix = split_query_id(query_id)
-    triplets = session.scalars(select(Triplet).where(Triplet.external_id == triplet_id)).all()
+    triplets, suffix = triplets_with_id(session, query_id), ""
+    if not triplets:
+        triplet_id, suffix = split_query_id(query_id)
+        triplets = triplets_with_id(session, triplet_id)
     if len(triplets) > 1:
         names = " and ".join(triplet.dataset.name for triplet in triplets)
         raise UnreadableInput(
@@ -39,14 +41,18 @@ def stored_query(session: Session, query_id: str) -> SheetQuery:
             "is not in the database",
             "name its dataset's folder with --data, or import it",
         )
-    target = triplets[0].target
+    reference, target = triplets[0].reference, triplets[0].target
     return SheetQuery(
         query_id=query_id,
         dataset=triplets[0].dataset.name,
         text=text,
-        reference=triplets[0].reference.name,
+        reference=None if reference is None else reference.name,
         answers=() if target is None else (target.name,),
     )
+
+
+def triplets_with_id(session: Session, triplet_id: str) -> Sequence[Triplet]:
+    return session.scalars(select(Triplet).where(Triplet.external_id == triplet_id)).all()
 
 
 def text_of(session: Session, triplet: Triplet, suffix: str) -> str | None:
@@ -63,7 +69,6 @@ def text_of(session: Session, triplet: Triplet, suffix: str) -> str | None:
 
 def stored_rows(session: Session, query: SheetQuery) -> list[SheetRow]:
     """Return the ranked lists of every system for a stored query, by the systems' names."""
-    triplet_id, suffix = split_query_id(query.query_id)
     lists = session.execute(
         select(System.name, RankedList.image_ids, RankedList.scores)
         .join(System, RankedList.system_id == System.id)
@@ -71,8 +76,7 @@ def stored_rows(session: Session, query: SheetQuery) -> list[SheetRow]:
         .join(Triplet, Query.triplet_id == Triplet.id)
         .join(Dataset, Triplet.dataset_id == Dataset.id)
         .where(
-            Triplet.external_id == triplet_id,
-            Query.suffix == suffix,
+            Triplet.external_id + Query.suffix == query.query_id,
             Dataset.name == query.dataset,
         )
         .order_by(System.name)

@@ -19,11 +19,14 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
+from hsfiq.db.error_messages import remove_data_from_errors
 from hsfiq.db.postgres import rewrite_tables
+from hsfiq.db.private_files import make_database_private
 from hsfiq.db.schema import require_current, upgrade
 from hsfiq.db.sqlite import (
     BUSY_SECONDS,
     checkpoint,
+    file_of,
     is_fresh_sqlite,
     keep_write_ahead_log,
     rewrite_file,
@@ -141,6 +144,8 @@ def open_database(url: str, *, create: bool = True) -> Database:
             require_current(engine, url)
             if engine.dialect.name == "sqlite":
                 keep_write_ahead_log(engine, url)
+                if (file := file_of(engine.url)) is not None:
+                    make_database_private(file)
     except BaseException:
         engine.dispose()
         raise
@@ -184,4 +189,6 @@ def connect(url: str) -> Engine:
         ) from error
     if engine.dialect.name == "sqlite":
         set_up_sqlite(engine)
+    else:
+        remove_data_from_errors(engine)
     return engine

@@ -66,7 +66,10 @@ corpus_images = Table(
 
 
 class Triplet(KeyedBase):
-    """A reference, a target (None if it is withheld) and the captions of the difference."""
+    """A reference, a target and the captions of the difference.
+
+    Own data may lack any of the three, but has a reference or captions.
+    """
 
     __tablename__ = "triplets"
     __table_args__ = (UniqueConstraint("dataset_id", "external_id"),)
@@ -75,17 +78,20 @@ class Triplet(KeyedBase):
     external_id: Mapped[str] = mapped_column(String(200))
     category: Mapped[str] = mapped_column(String(40))
     split: Mapped[str | None] = mapped_column(String(40))
-    reference_id: Mapped[int] = mapped_column(ForeignKey("images.id"), index=True)
+    reference_id: Mapped[int | None] = mapped_column(ForeignKey("images.id"), index=True)
     target_id: Mapped[int | None] = mapped_column(ForeignKey("images.id"), index=True)
     captions: Mapped[list[str]]
 
     dataset: Mapped[Dataset] = relationship()
-    reference: Mapped[Image] = relationship(foreign_keys=[reference_id])
+    reference: Mapped[Image | None] = relationship(foreign_keys=[reference_id])
     target: Mapped[Image | None] = relationship(foreign_keys=[target_id])
 
 
 class Query(KeyedBase):
-    """A triplet with the text as shown; its outside id is the triplet's id plus `suffix`."""
+    """A triplet with the text as shown, empty if it has none.
+
+    Its outside id is the triplet's id plus `suffix`.
+    """
 
     __tablename__ = "queries"
     __table_args__ = (UniqueConstraint("triplet_id", "suffix"),)

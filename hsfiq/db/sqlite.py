@@ -16,17 +16,23 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
+from hsfiq.db.private_files import make_file_private
 from hsfiq.db.urls import unusable
 
 BUSY_SECONDS = 10
 
 
 def set_up_sqlite(engine: Engine) -> None:
-    """Set SQLite's per-connection settings, and lock the database when a writing session begins.
+    """Keep the file private, set SQLite's settings, and lock the database when writing begins.
 
     A transaction that reads first and writes later can fail with "database is locked"; BEGIN
     IMMEDIATE waits instead.
     """
+
+    @event.listens_for(engine, "do_connect")
+    def keep_private(*_: object) -> None:
+        if (file := file_of(engine.url)) is not None:
+            make_file_private(file)
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: object) -> None:
@@ -107,7 +113,10 @@ def is_fresh_sqlite(url: URL) -> bool:
     """Whether `url` is a SQLite database that does not exist yet or is an empty file."""
     if url.get_backend_name() != "sqlite":
         return False
-    if url.database in (None, "", ":memory:"):
-        return True
-    path = Path(url.database)
-    return not path.exists() or path.stat().st_size == 0
+    file = file_of(url)
+    return file is None or not file.exists() or file.stat().st_size == 0
+
+
+def file_of(url: URL) -> Path | None:
+    """The file of a SQLite database, None if it is kept in memory."""
+    return None if url.database in (None, "", ":memory:") else Path(str(url.database))

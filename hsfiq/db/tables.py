@@ -10,9 +10,23 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, String, UniqueConstraint
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    ForeignKey,
+    ForeignKeyConstraint,
+    String,
+    UniqueConstraint,
+)
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from hsfiq.db.change_tables import (
+    Extension,
+    Message,
+    MessageRecipient,
+    StatusChange,
+    TextVersion,
+)
 from hsfiq.db.source_tables import (
     Corpus,
     Dataset,
@@ -32,10 +46,15 @@ __all__ = [
     "CheckAnswer",
     "Corpus",
     "Dataset",
+    "Extension",
     "Form",
+    "FurtherSet",
     "Image",
+    "Message",
+    "MessageRecipient",
     "Pair",
     "Participant",
+    "PracticeQuestion",
     "Query",
     "Question",
     "RankedList",
@@ -43,8 +62,10 @@ __all__ = [
     "RetrievedImage",
     "RetrievedSet",
     "Setting",
+    "StatusChange",
     "Study",
     "System",
+    "TextVersion",
     "Triplet",
     "UtcTime",
     "corpus_images",
@@ -54,10 +75,12 @@ __all__ = [
 class Study(KeyedBase):
     """Queries, pairs, guidelines and design under one name.
 
+    `kind` is what its questions ask (`hsfiq.kinds`).
     `design` is the config as `hsfiq.study.config` stores it; it is empty for imported studies.
     `image_path` is the pattern of image paths in the published layout; `source_sha256` identifies
     the file of an imported study. `platform_study_id` is Prolific's STUDY_ID, which the study is
-    bound to; None until the first participant arrives with one.
+    bound to; None until the first participant arrives with one. `text_version` is the number of the
+    version of its texts, None if versions are not recorded.
     """
 
     __tablename__ = "studies"
@@ -73,6 +96,7 @@ class Study(KeyedBase):
     consent: Mapped[str]
     status: Mapped[str] = mapped_column(String(10))
     origin: Mapped[str] = mapped_column(String(10))
+    kind: Mapped[str] = mapped_column(String(10), default="pair", server_default="pair")
     k: Mapped[int]
     ties_allowed: Mapped[bool]
     forms_per_participant: Mapped[int]
@@ -80,6 +104,7 @@ class Study(KeyedBase):
     image_path: Mapped[str]
     source_sha256: Mapped[str | None] = mapped_column(String(64))
     platform_study_id: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
+    text_version: Mapped[int | None]
 
 
 class RetrievedSet(KeyedBase):
@@ -109,7 +134,10 @@ class RetrievedImage(Base):
 
 
 class Pair(KeyedBase):
-    """Two retrieved sets of the same query, which the composite keys ensure."""
+    """What a question is about: two retrieved sets of one query, which the composite keys ensure.
+
+    Questions of other kinds than `pair` are about no set, the first only, or further ones, too.
+    """
 
     __tablename__ = "pairs"
     __table_args__ = (
@@ -123,17 +151,53 @@ class Pair(KeyedBase):
 
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), index=True)
     query_id: Mapped[int] = mapped_column(ForeignKey("queries.id"), index=True)
-    first_id: Mapped[int]
-    second_id: Mapped[int]
+    first_id: Mapped[int | None]
+    second_id: Mapped[int | None]
 
     study: Mapped[Study] = relationship()
     query: Mapped[Query] = relationship()
-    first: Mapped[RetrievedSet] = relationship(
+    first: Mapped[RetrievedSet | None] = relationship(
         primaryjoin="foreign(Pair.first_id) == RetrievedSet.id", viewonly=True
     )
-    second: Mapped[RetrievedSet] = relationship(
+    second: Mapped[RetrievedSet | None] = relationship(
         primaryjoin="foreign(Pair.second_id) == RetrievedSet.id", viewonly=True
     )
+    further: Mapped[list[FurtherSet]] = relationship(order_by="FurtherSet.place", viewonly=True)
+
+
+class FurtherSet(Base):
+    """The third or a later set of a question about more than two; `place` counts from 2."""
+
+    __tablename__ = "further_sets"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["set_id", "query_id"], ["retrieved_sets.id", "retrieved_sets.query_id"]
+        ),
+        CheckConstraint("place >= 2", name="place"),
+    )
+
+    pair_id: Mapped[int] = mapped_column(ForeignKey("pairs.id"), primary_key=True)
+    place: Mapped[int] = mapped_column(primary_key=True)
+    query_id: Mapped[int] = mapped_column(ForeignKey("queries.id"))
+    set_id: Mapped[int]
+
+    retrieved: Mapped[RetrievedSet] = relationship(
+        primaryjoin="foreign(FurtherSet.set_id) == RetrievedSet.id", viewonly=True
+    )
+
+
+class PracticeQuestion(Base):
+    """What a study's practice question shows, if its owner has marked one of the study's queries.
+
+    The sets are shown in the pair's order, their images best first.
+    """
+
+    __tablename__ = "practice_questions"
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), primary_key=True)
+    pair_id: Mapped[int] = mapped_column(ForeignKey("pairs.id"))
+
+    pair: Mapped[Pair] = relationship()
 
 
 class Participant(KeyedBase):
@@ -142,6 +206,7 @@ class Participant(KeyedBase):
     `name` is the pseudonym in releases. `seen_at` is the time of the last activity: the lease
     on unanswered questions runs from it. `external_id` is the platform's id of the person,
     `platform_study_id` that of the platform's study through which they came, if it is known.
+    `language` is the language chosen, None for the study's first one.
     """
 
     __tablename__ = "participants"
@@ -162,6 +227,7 @@ class Participant(KeyedBase):
         String(64), unique=True, default=lambda: secrets.token_urlsafe(24)
     )
     category: Mapped[str | None] = mapped_column(String(40))
+    language: Mapped[str | None] = mapped_column(String(35))
     status: Mapped[str] = mapped_column(String(20), default="active")
     source: Mapped[str] = mapped_column(String(20), default="open")
     external_id: Mapped[str | None] = mapped_column(String(200))
@@ -209,6 +275,8 @@ class Question(KeyedBase):
     """One pair at one place of one form, as drawn: `swapped` puts the pair's second set first.
 
     `order_1` and `order_2` are the orders in which the sets' images are shown, None if as ranked.
+    With more than two sets, `set_order` has the places of the pair's sets as they are shown, and
+    `image_orders` the orders of their images.
     `reassigned` marks a question that was reassigned to another participant. `text` is set only if
     the source of this question spells the query's text differently (double spaces, escapes):
     releases contain exactly the text that was shown.
@@ -226,6 +294,8 @@ class Question(KeyedBase):
     swapped: Mapped[bool]
     order_1: Mapped[list[int] | None]
     order_2: Mapped[list[int] | None]
+    set_order: Mapped[list[int] | None]
+    image_orders: Mapped[list[list[int]] | None]
     reassigned: Mapped[bool] = mapped_column("handed_on", default=False)
     text: Mapped[str | None]
     served_at: Mapped[datetime | None]
@@ -237,9 +307,14 @@ class Question(KeyedBase):
 class Response(KeyedBase):
     """One revision of the answer to a question; a skipped question has a reason and no scores.
 
+    `judgement` has the answer to a question of another kind than `pair`, `extra` the answers to the
+    owner's extra questions. `confirmed` is true if the participant kept a preference for the set
+    scored much lower when asked whether it is meant; None if not asked, or unknown.
+
     `submit_key` identifies one press of Next in the browser: a repeated request is stored once.
     `images` holds the letters of `hsfiq.answer_rules.ImageStates`, with what was seen for earlier
-    revisions; None if unknown.
+    revisions; None if unknown. `text_version` is the version of the study's texts that the page
+    showed; None if unknown. `language` is that of the page; None if unknown.
     """
 
     __tablename__ = "responses"
@@ -247,14 +322,15 @@ class Response(KeyedBase):
         UniqueConstraint("question_id", "revision"),
         UniqueConstraint("question_id", "submit_key"),
         CheckConstraint("revision >= 1", name="revision"),
-        CheckConstraint("score_1 between 1 and 5", name="score_1"),
-        CheckConstraint("score_2 between 1 and 5", name="score_2"),
+        CheckConstraint("score_1 between 1 and 7", name="score_1"),
+        CheckConstraint("score_2 between 1 and 7", name="score_2"),
         CheckConstraint("preferred between 0 and 2", name="preferred"),
         CheckConstraint("active_seconds >= 0", name="active_seconds"),
         CheckConstraint(
-            "(skipped is null and score_1 is not null and score_2 is not null "
-            "and preferred is not null) or "
-            "(skipped is not null and score_1 is null and score_2 is null and preferred is null)",
+            "(skipped is null and judgement is null and score_1 is not null "
+            "and score_2 is not null and preferred is not null) or "
+            "((skipped is null) = (judgement is not null) "
+            "and score_1 is null and score_2 is null and preferred is null)",
             name="whole",
         ),
     )
@@ -265,6 +341,9 @@ class Response(KeyedBase):
     score_1: Mapped[int | None]
     score_2: Mapped[int | None]
     preferred: Mapped[int | None]
+    confirmed: Mapped[bool | None]
+    judgement: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    extra: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     irrelevant: Mapped[bool]
     reason: Mapped[str | None]
     skipped: Mapped[str | None] = mapped_column(String(40))
@@ -273,6 +352,8 @@ class Response(KeyedBase):
     submitted_at: Mapped[datetime | None]
     active_seconds: Mapped[float | None]
     images: Mapped[str | None]
+    text_version: Mapped[int | None]
+    language: Mapped[str | None] = mapped_column(String(35))
 
     question: Mapped[Question] = relationship()
 
@@ -280,9 +361,9 @@ class Response(KeyedBase):
 class Check(KeyedBase):
     """An attention check, drawn with the form.
 
-    `arithmetic` is a sum before a place. `gold` and `repeat` are questions of the form: a pair with
-    a planted winner (`expected` is its side), and the pair of another question of the form with the
-    sides swapped.
+    `arithmetic` is a sum before a place. `gold` and `repeat` are questions of the form: a planted
+    one with an obvious answer (`expected`, as the question kind reads it; of a pair, the winner's
+    side), and another question of the form asked again, with its sets in another order.
     """
 
     __tablename__ = "checks"

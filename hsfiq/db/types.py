@@ -47,6 +47,7 @@ class Base(DeclarativeBase):
         list[str]: JSON(),
         list[int]: JSON(none_as_null=True),
         list[float]: JSON(none_as_null=True),
+        list[list[int]]: JSON(none_as_null=True),
         str: Text(),
     }
 

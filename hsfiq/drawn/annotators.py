@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE, Answer, Times
@@ -29,7 +30,7 @@ SLOPE = 8.0
 """Logits per unit of set utility, at noise 1."""
 
 CUTS = (3.1, 4.55, 5.7, 7.05)
-"""The impressions at which the score becomes 2, 3, 4 and 5."""
+"""The impressions at which a score on the standard scale becomes 2, 3, 4 and 5."""
 
 TIE_WIDTH = 0.35
 """Impressions that differ by at most this are a tie, if the study allows ties."""
@@ -80,25 +81,43 @@ class SimulatedAnnotator:
         *,
         ties_allowed: bool = False,
         progress: float = 0.0,
+        points: int = HIGHEST_SCORE,
     ) -> Answer:
-        """Answer one question; of its times, only the active seconds are set.
+        """Answer a question about a pair; of its times, only the active seconds are set.
 
-        `progress` is 0 at the first question and 1 at the last.
+        `progress` is 0 at the first question and 1 at the last; `points` are those of the scale.
         """
-        seconds = self.median_seconds * rng.lognormvariate(0, _SECONDS_SPREAD)
+        seconds = self.seconds(rng)
         if rng.random() < self.lapse_rate:
-            return _lapse(rng, seconds * _LAPSE_TIME_SHARE)
+            return _lapse(rng, seconds * _LAPSE_TIME_SHARE, points)
         impression_1 = SLOPE * utility_1 + self.noise * _gumbel(rng)
         impression_2 = SLOPE * utility_2 + self.noise * _gumbel(rng)
         margin = impression_1 + self.side_bias - impression_2
         offset = self.offset + self.drift * progress
         return Answer(
-            score_1=_score(impression_1 + offset),
-            score_2=_score(impression_2 + offset),
+            score_1=_score(impression_1 + offset, points),
+            score_2=_score(impression_2 + offset, points),
             preferred=_preferred(rng, margin, ties_allowed=ties_allowed),
             irrelevant=_flagged(rng, max(utility_1, utility_2)),
             times=Times(active_seconds=round(seconds, 3)),
         )
+
+    def seconds(self, rng: Random) -> float:
+        """Draw the active seconds of an answer."""
+        return self.median_seconds * rng.lognormvariate(0, _SECONDS_SPREAD)
+
+    def impression(self, rng: Random, utility: float) -> float:
+        """Draw the impression of something with this utility; of a lapse, anything."""
+        if rng.random() < self.lapse_rate:
+            return rng.uniform(CUTS[0] - 1, CUTS[-1] + 1)
+        return SLOPE * utility + self.noise * _gumbel(rng)
+
+    def score(
+        self, rng: Random, utility: float, *, progress: float = 0.0, points: int = HIGHEST_SCORE
+    ) -> int:
+        """Score one set that is shown alone."""
+        impression = self.impression(rng, utility) + self.offset + self.drift * progress
+        return _score(impression, points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +173,21 @@ def _gumbel(rng: Random) -> float:
     return -math.log(rng.expovariate(1))
 
 
-def _score(impression: float) -> int:
-    return LOWEST_SCORE + bisect_right(CUTS, impression)
+def _score(impression: float, points: int) -> int:
+    return LOWEST_SCORE + bisect_right(cuts_of(points), impression)
+
+
+@cache
+def cuts_of(points: int) -> tuple[float, ...]:
+    """The thresholds of a scale: `CUTS` for the standard one, otherwise between and beyond them."""
+    places = (point * HIGHEST_SCORE / points - 1 for point in range(1, points))
+    return tuple(_cut_at(place) for place in places)
+
+
+def _cut_at(place: float) -> float:
+    """The value at a place among `CUTS`, from 0, on the line through the two nearest."""
+    below = min(max(int(place), 0), len(CUTS) - 2)
+    return CUTS[below] + (place - below) * (CUTS[below + 1] - CUTS[below])
 
 
 def _preferred(rng: Random, margin: float, *, ties_allowed: bool) -> int:
@@ -171,11 +203,11 @@ def _flagged(rng: Random, better: float) -> bool:
     return rng.random() < (_FLAG_RATE_IF_IRRELEVANT if better < IRRELEVANT_BELOW else _FLAG_RATE)
 
 
-def _lapse(rng: Random, seconds: float) -> Answer:
+def _lapse(rng: Random, seconds: float, points: int) -> Answer:
     """Draw an inattentive answer, which may contradict itself."""
     return Answer(
-        score_1=rng.randint(LOWEST_SCORE, HIGHEST_SCORE),
-        score_2=rng.randint(LOWEST_SCORE, HIGHEST_SCORE),
+        score_1=rng.randint(LOWEST_SCORE, points),
+        score_2=rng.randint(LOWEST_SCORE, points),
         preferred=rng.choice((1, 2)),
         irrelevant=rng.random() < _FLAG_RATE,
         times=Times(active_seconds=round(seconds, 3)),

@@ -116,7 +116,7 @@ def garment_of(image_id: str) -> Garment:
     """Return the garment of an image id, without a catalogue; `InvalidRecord` if there is none."""
     number = int(image_id[1:]) if re.fullmatch("g[0-9]{4}", image_id) else _N_GARMENTS
     if number >= _N_GARMENTS:
-        raise InvalidRecord(f"{image_id!r} is no image of the drawn catalogue")
+        raise InvalidRecord(f"{image_id!r} is not an image of the drawn catalogue")
     place = (number - _SHIFT) * _INVERSE_STRIDE % _N_GARMENTS
     values: dict[str, str] = {}
     for attribute in reversed(ATTRIBUTES):

@@ -44,7 +44,7 @@ def read(text: str, reference: Garment) -> tuple[DrawnTriplet, ...]:
         wanted[attribute] = wanted.get(attribute, values) & values
     if not wanted or not all(wanted.values()) or len(wanted) == len(ATTRIBUTES):
         raise UnreadableInput(
-            f"the text {text!r}", "is none of the drawn catalogue's captions for its reference"
+            f"the text {text!r}", "is not a caption of the drawn catalogue for its reference"
         )
     return tuple(
         DrawnTriplet("as read", "val", reference, target, (text, ""), frozenset(wanted))

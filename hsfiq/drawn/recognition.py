@@ -53,7 +53,7 @@ def recognise(content: bytes, where: str) -> Garment:
         with Image.open(io.BytesIO(content)) as opened:
             picture = _small(opened)
     except (UnidentifiedImageError, OSError) as error:
-        raise UnreadableInput(where, "is no image that can be read") from error
+        raise UnreadableInput(where, "is not an image that can be read") from error
     distances = {garment: _distance(picture, _drawn_small(garment)) for garment in _START}
     nearest = [(distance, garment) for garment, distance in distances.items()]
     heapify(nearest)

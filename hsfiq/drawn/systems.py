@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hsfiq.drawn.garments import generator
-from hsfiq.drawn.utility import kept_utility, reference_similarity, text_utility
+from hsfiq.drawn.utility import kept_metric, reference_metric, text_metric
 from hsfiq.records import RankedList
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from hsfiq.drawn.garments import Garment
     from hsfiq.drawn.triplets import DrawnTriplet
@@ -54,8 +54,9 @@ class DrawnSystem:
         query_id = query_id or triplet.external_id
         rng = generator(seed, self.name, query_id)
         images = sorted((garment.image_id, garment) for garment in corpus)
+        score = self._score(triplet)
         scored = [
-            (-self._score(triplet, garment) - rng.gauss(0, self.noise), image_id)
+            (-score(garment) - rng.gauss(0, self.noise), image_id)
             for image_id, garment in images
             if garment != triplet.reference
         ]
@@ -64,16 +65,17 @@ class DrawnSystem:
             query_id=query_id,
             system=self.name,
             images=tuple(image_id for _, image_id in best),
-            scores=tuple(round(-score, 6) for score, _ in best),
+            scores=tuple(round(-negative, 6) for negative, _ in best),
         )
 
-    def _score(self, triplet: DrawnTriplet, garment: Garment) -> float:
+    def _score(self, triplet: DrawnTriplet) -> Callable[[Garment], float]:
         parts = (
-            (self.text, text_utility),
-            (self.kept, kept_utility),
-            (self.near, reference_similarity),
+            (self.text, text_metric),
+            (self.kept, kept_metric),
+            (self.near, reference_metric),
         )
-        return sum(weight * part(triplet, garment) for weight, part in parts if weight)
+        weighted = [(weight, part(triplet)) for weight, part in parts if weight]
+        return lambda garment: sum([weight * part(garment) for weight, part in weighted])
 
 
 SYSTEMS = (

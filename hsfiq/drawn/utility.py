@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 from hsfiq.drawn.garments import ATTRIBUTES, VALUES, Attribute, Garment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from hsfiq.drawn.triplets import DrawnTriplet
+
+    Metric = Callable[[Garment], float]
 
 TEXT_SHARE = 0.5
 """The weight of the mentioned attributes; the rest is that of the others."""
@@ -50,26 +52,45 @@ def set_utility(triplet: DrawnTriplet, garments: Sequence[Garment]) -> float:
 
 def text_utility(triplet: DrawnTriplet, garment: Garment) -> float:
     """Return how well an image follows the text, 0 to 1: as a metric, text-only."""
-    return _mean_similarity(triplet.target, garment, triplet.mentioned)
+    return text_metric(triplet)(garment)
 
 
 def kept_utility(triplet: DrawnTriplet, garment: Garment) -> float:
     """Return how well an image keeps the attributes that the text does not mention, 0 to 1."""
-    others = [name for name in ATTRIBUTES if name not in triplet.mentioned]
-    return _mean_similarity(triplet.reference, garment, others)
+    return kept_metric(triplet)(garment)
 
 
 def reference_similarity(triplet: DrawnTriplet, garment: Garment) -> float:
     """Return an image's similarity to the reference, 0 to 1: as a metric, image-only."""
-    return _mean_similarity(triplet.reference, garment, ATTRIBUTES)
+    return reference_metric(triplet)(garment)
 
 
-def _mean_similarity(wanted: Garment, garment: Garment, names: Collection[Attribute]) -> float:
+def text_metric(triplet: DrawnTriplet) -> Metric:
+    """Return `text_utility` for one triplet and many images."""
+    return _mean_similarity(triplet.target, triplet.mentioned)
+
+
+def kept_metric(triplet: DrawnTriplet) -> Metric:
+    """Return `kept_utility` for one triplet and many images."""
+    others = [name for name in ATTRIBUTES if name not in triplet.mentioned]
+    return _mean_similarity(triplet.reference, others)
+
+
+def reference_metric(triplet: DrawnTriplet) -> Metric:
+    """Return `reference_similarity` for one triplet and many images."""
+    return _mean_similarity(triplet.reference, ATTRIBUTES)
+
+
+def _mean_similarity(wanted: Garment, names: Collection[Attribute]) -> Metric:
     # The order of a set, and so the last bit of a sum over it, differs between processes.
     ordered = [name for name in ATTRIBUTES if name in names]
     total = sum(WEIGHTS[name] for name in ordered)
-    weighted = (_WEIGHTED[name, wanted.value(name), garment.value(name)] for name in ordered)
-    return sum(weighted) / total
+    weighted = [(name, _WEIGHTED[name][wanted.value(name)]) for name in ordered]
+
+    def mean(garment: Garment) -> float:
+        return sum([of_value[getattr(garment, name)] for name, of_value in weighted]) / total
+
+    return mean
 
 
 def _similarity(attribute: Attribute, value: str, other: str) -> float:
@@ -85,9 +106,10 @@ def _similarity(attribute: Attribute, value: str, other: str) -> float:
 
 
 _WEIGHTED = {
-    (name, value, other): WEIGHTS[name] * _similarity(name, value, other)
+    name: {
+        value: {other: WEIGHTS[name] * _similarity(name, value, other) for other in VALUES[name]}
+        for value in VALUES[name]
+    }
     for name in ATTRIBUTES
-    for value in VALUES[name]
-    for other in VALUES[name]
 }
 """All weighted similarities, since a study's ranked lists need millions of them."""

@@ -15,14 +15,8 @@ from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
 
-from hsfiq.images.decoding_memory import PixelBudget
+from hsfiq.images.decoding_memory import BUDGET, MAX_PIXELS
 from hsfiq.images.faults import Fault
-
-MAX_PIXELS = 8192 * 8192
-"""The largest image that is accepted: 256 MiB in memory, because Pillow pads RGB to four bytes."""
-
-BUDGET = PixelBudget(MAX_PIXELS)
-"""Of this process: one image of the largest size, or as many smaller ones as fit."""
 
 Image.init()
 FORMATS = tuple(

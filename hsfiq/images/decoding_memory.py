@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Condition, Lock
 
+MAX_PIXELS = 8192 * 8192
+"""The largest image that is accepted: 256 MiB in memory, because Pillow pads RGB to four bytes."""
+
 
 class PixelBudget:
     """Threads reserve the pixels of an image before they decode it, and wait while there are none.
@@ -31,3 +34,7 @@ class PixelBudget:
             with self._released:
                 self._reserved -= pixels
                 self._released.notify()
+
+
+BUDGET = PixelBudget(MAX_PIXELS)
+"""Of this process: one image of the largest size, or as many smaller ones as fit."""

@@ -29,7 +29,7 @@ class Listing:
 
 
 class ImageFolder:
-    """The image files below a folder, by image id (the name without extension).
+    """The image files below a folder, by image id: name without extension, or path below it.
 
     FashionIQ's images exist as .png and .jpg, with and without category folders; CIRR's are in
     numbered folders. The folder is listed once, and images are looked up by id in this list, so
@@ -41,9 +41,12 @@ class ImageFolder:
         self._lock = Lock()
         self._listings: Mapping[Path, Listing] = {}
         self._files: Mapping[str, Path] = {}
+        self._paths: Mapping[str, Path] = {}
         self.refresh()
 
     def find(self, name: str) -> Path | None:
+        if (path := self._paths.get(name)) is not None:
+            return path
         return next(filter(None, map(self._files.get, stems(name))), None)
 
     def refresh(self) -> bool:
@@ -53,7 +56,9 @@ class ImageFolder:
             if listings == self._listings:
                 return False
             self._listings = listings
-            self._files = {path.stem: path for path in files_in(listings)}
+            files = files_in(listings)
+            self._paths = {path.relative_to(self.root).as_posix(): path for path in files}
+            self._files = {path.stem: path for path in files}
             return True
 
     def __len__(self) -> int:
@@ -108,5 +113,5 @@ def stems(name: str) -> tuple[str, ...]:
 
 def usual_folder(folder: Path) -> Path | None:
     """The usual image folder within a dataset's folder, None if there is none."""
-    names = ("images", "image_data", "img_raw", "cirr/img_raw")
+    names = ("images", "image_data", "img_raw", "cirr/img_raw", "COCO2017_unlabeled/unlabeled2017")
     return next((folder / name for name in names if (folder / name).is_dir()), None)

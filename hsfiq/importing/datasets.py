@@ -20,6 +20,9 @@ from hsfiq.records import Triplet as TripletRecord
 
 T = TypeVar("T")
 
+CIRCO_DATASETS = {"val": "circo", "test": "circo-test"}
+"""CIRCO's splits both number their queries from 0, so each is a dataset of its own."""
+
 CHUNK = 500
 """Rows of one statement: below every database's limit of parameters."""
 
@@ -109,7 +112,7 @@ def import_source(session: Session, dataset: Dataset, source: Source) -> Importe
     return Imported(len(added) + completed, already)
 
 
-def triplet_images(triplet: Triplet) -> tuple[str, int, int | None]:
+def triplet_images(triplet: Triplet) -> tuple[str, int | None, int | None]:
     """What identifies a triplet of a published study: category, reference, target."""
     return triplet.category, triplet.reference_id, triplet.target_id
 

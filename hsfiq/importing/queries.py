@@ -28,7 +28,9 @@ class QueryFinder:
 
     def by_id(self, query_id: str, where: str) -> int:
         """The key of the query with this outside id; `UnreadableInput` if there is none."""
-        triplet_id, suffix = split_query_id(query_id)
+        # Own data may have ids that end like a suffix.
+        parted = (query_id, "") if query_id in self.triplets else split_query_id(query_id)
+        triplet_id, suffix = parted
         triplet = self.triplets.get(triplet_id)
         if triplet is None:
             raise UnreadableInput(where, f"query {query_id!r} is unknown", self._known_ids())

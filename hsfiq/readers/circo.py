@@ -52,7 +52,7 @@ def read(folder: Path, split: str) -> Annotations:
     for place in open_place(path).list():
         query = read_query(place)
         if query.query_id in queries:
-            raise place.wrong(f"the id {query.query_id} comes twice")
+            raise place.wrong(f"the id {query.query_id} occurs twice")
         queries[query.query_id] = query
     index = min(folder.rglob(INDEX), default=None)
     return Annotations(path, tuple(queries.values()), None if index is None else read_index(index))

@@ -51,7 +51,7 @@ def read_split(root: Path, split: str, captions: Path) -> Source:
     for place in open_place(captions).list():
         triplet = read_triplet(place, split, known)
         if triplet.external_id in triplets:
-            raise place.wrong(f"the pairid {triplet.external_id} comes twice")
+            raise place.wrong(f"the pairid {triplet.external_id} occurs twice")
         triplets[triplet.external_id] = triplet
         if "img_set" in place.value:
             members = place.key("img_set").key("members").list()

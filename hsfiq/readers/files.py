@@ -55,7 +55,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {repeated!r} comes twice")
+        raise ValueError(f"the key {repeated!r} occurs twice")
     return members
 
 
@@ -102,7 +102,7 @@ class Place:
     def only(self, *names: str) -> None:
         unknown = [key for key, _ in self.items() if key not in names]
         if unknown:
-            raise self.wrong(f"unknown key {unknown[0]!r}", f"known are {', '.join(names)}")
+            raise self.wrong(f"unknown key {unknown[0]!r}", f"known keys: {', '.join(names)}")
 
     def list(self) -> list[Place]:
         if not isinstance(self.value, list):

@@ -1,8 +1,9 @@
-"""Systems' ranked lists: JSONL, TREC run, or one JSON object {query id: [image ids]}.
+"""Systems' ranked lists: JSONL, CSV, TREC run, or one JSON object {query id: [image ids]}.
 
 JSONL: one {"query_id", "images", optional "scores", optional "system"} a line.
-TREC: `query Q0 image rank score system`, blank-separated; the rank decides the order.
-In JSON an id may be an integer, as COCO's are.
+CSV: one image a line: `query_id`, `rank`, `image_id`, optional `system` and `score`.
+TREC: `query Q0 image rank score system`, blank-separated.
+In CSV and TREC the rank decides the order. In JSON an id may be an integer, as COCO's are.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from typing import NamedTuple
 
 from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.readers.files import Place, kind, numbered_lines, parse_json, read_text
+from hsfiq.readers.tables import cell, csv_rows, has_header, outside_name, required
 from hsfiq.records import RankedList
 
 JSONL_KEYS = ("query_id", "images", "scores", "system")
+CSV_COLUMNS = ("query_id", "system", "rank", "image_id", "score")
 TREC_FIELDS = 6
 
 
@@ -28,8 +31,21 @@ class PlacedList(NamedTuple):
     ranked: RankedList
 
 
+class RankedImage(NamedTuple):
+    """A line of a run with one image."""
+
+    rank: int
+    image: str
+    score: float | None
+    where: str
+
+
+Rows = defaultdict[tuple[str, str], list[RankedImage]]
+"""By query and system."""
+
+
 def read(path: Path, system: str | None = None) -> list[PlacedList]:
-    """Read a run in any of the three formats.
+    """Read a run in any of the formats.
 
     `system` replaces the system's name in the file; it is needed if the file has none.
     """
@@ -51,8 +67,12 @@ def lists_in(text: str, path: Path, system: str | None = None) -> list[PlacedLis
     if is_object(text):
         lists = read_object(Place(parse_json(text, str(path)), f"{path}: ").items(), system)
         return not_empty(lists, path)
-    read_lines = read_jsonl if text.lstrip().startswith("{") else read_trec
-    lists = read_lines(text, path, system)
+    if text.lstrip().startswith("{"):
+        lists = read_jsonl(text, path, system)
+    elif has_header(text, "query_id"):
+        lists = read_csv(text, path, system)
+    else:
+        lists = read_trec(text, path, system)
     refuse_repeated(lists)
     return lists
 
@@ -113,7 +133,7 @@ def read_jsonl(text: str, path: Path, system: str | None) -> list[PlacedList]:
 
 def read_trec(text: str, path: Path, system: str | None) -> list[PlacedList]:
     """Read six columns per line and sort each query's lines by rank."""
-    rows: dict[tuple[str, str], list[tuple[int, str, float, str]]] = defaultdict(list)
+    rows = Rows(list)
     for number, line in numbered_lines(text):
         where = f"{path}: line {number}"
         fields = line.split()
@@ -121,26 +141,61 @@ def read_trec(text: str, path: Path, system: str | None) -> list[PlacedList]:
             raise UnreadableInput(
                 where,
                 f"{len(fields)} columns, a TREC run has {TREC_FIELDS}",
-                "use a TREC run, JSONL or {query id: [image ids]}",
+                "use a TREC run, JSONL, CSV with column names or {query id: [image ids]}",
             )
         query_id, _, image, rank, score, tag = fields
         name = system or Place(tag, where).name()
-        try:
-            row = (int(rank), image, Place(float(score), where).number(), where)
-        except ValueError as error:
-            raise UnreadableInput(
-                where, f"rank {kind(rank)} or score {kind(score)} is not a number"
-            ) from error
-        rows[query_id, name].append(row)
+        rows[query_id, name].append(
+            RankedImage(rank_of(rank, where), image, number_of(score, where), where)
+        )
+    return ranked_lists(rows)
+
+
+def read_csv(text: str, path: Path, system: str | None) -> list[PlacedList]:
+    """Read one image per line and sort each query's lines by rank."""
+    rows = Rows(list)
+    for place in csv_rows(text, path, "query_id"):
+        place.only(*CSV_COLUMNS)
+        query_id, image = (outside_name(required(place, key)) for key in ("query_id", "image_id"))
+        own = outside_name(cell(place, "system")) if "system" in place.value else ""
+        rank = rank_of(required(place, "rank").text().strip(), place.where)
+        score = place.value.get("score")
+        rows[query_id, system or own].append(
+            RankedImage(
+                rank, image, None if score is None else number_of(score, place.where), place.where
+            )
+        )
+    return ranked_lists(rows)
+
+
+def rank_of(rank: str, where: str) -> int:
+    try:
+        return int(rank)
+    except ValueError as error:
+        raise UnreadableInput(where, f"rank {kind(rank)} is not a whole number") from error
+
+
+def number_of(score: str, where: str) -> float:
+    try:
+        return Place(float(score), where).number()
+    except ValueError as error:
+        raise UnreadableInput(where, f"score {kind(score)} is not a number") from error
+
+
+def ranked_lists(rows: Rows) -> list[PlacedList]:
+    """The lists of images by query and system, best first."""
     lists = []
     for (query_id, name), members in rows.items():
-        members.sort(key=lambda member: member[0])
-        for (place, *_), (following, *_, where) in pairwise(members):
-            if place == following:
-                raise UnreadableInput(where, f"query {query_id} has rank {place} twice")
-        images = tuple(image for _, image, _, _ in members)
-        scores = tuple(score for _, _, score, _ in members)
-        lists.append(make(members[0][3], query_id, name, images, scores))
+        members.sort(key=lambda member: member.rank)
+        for before, after in pairwise(members):
+            if before.rank == after.rank:
+                raise UnreadableInput(after.where, f"query {query_id} has rank {after.rank} twice")
+        images = tuple(member.image for member in members)
+        scores = tuple(member.score for member in members if member.score is not None)
+        if 0 < len(scores) < len(members):
+            where = next(member.where for member in members if member.score is None)
+            raise UnreadableInput(where, f"has no score, but query {query_id} has others")
+        lists.append(make(members[0].where, query_id, name, images, scores or None))
     return lists
 
 
@@ -163,5 +218,5 @@ def refuse_repeated(lists: list[PlacedList]) -> None:
         key = (ranked.system, ranked.query_id)
         if key in seen:
             whose = f" for {ranked.system}" if ranked.system else ""
-            raise UnreadableInput(where, f"query {ranked.query_id} comes twice{whose}")
+            raise UnreadableInput(where, f"query {ranked.query_id} occurs twice{whose}")
         seen.add(key)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hsfiq.releases.schemas import COLUMN_DESCRIPTIONS, DESCRIPTIONS
+from hsfiq.releases.instrument.words import instrument_section
+from hsfiq.releases.kinds import ReleaseKind
 from hsfiq.study.config import CHOSEN_BY
 
 SPLIT_RULES = {
@@ -18,7 +19,7 @@ SPLIT_RULES = {
 }
 
 
-def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str:
+def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema], kind: ReleaseKind) -> str:
     """Return the card as Markdown; its front matter tells `datasets` where the tables are."""
     counts, funnel = manifest["counts"], manifest["funnel"]
     # `datasets` cannot load a table without rows; only `exclusions` can be empty.
@@ -27,16 +28,16 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str:
     ]
     configs = "".join(
         f"- config_name: {table}\n  data_files: {table}.parquet\n"
-        + ("  default: true\n" if table == "preferences" else "")
+        + ("  default: true\n" if table == kind.main else "")
         for table in loadable
     )
     steps = "".join(
         f"| {step['rule']} | {step['dropped']:,} | {step['left']:,} |\n" for step in funnel["steps"]
     )
     tables = "\n".join(
-        f"### {table}\n\n{DESCRIPTIONS[table][0].upper()}{DESCRIPTIONS[table][1:]}.\n\n"
+        f"### {table}\n\n{capitalised(kind.description(table))}.\n\n"
         f"Columns: {', '.join(f'`{column.name}`' for column in schema)}.\n"
-        f"{column_list(table)}"
+        f"{column_list(kind.described_columns(table))}"
         for table, schema in schemas.items()
     )
     simulated = (
@@ -44,13 +45,15 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str:
         if manifest["simulated"]
         else ""
     )
+    sets = f"{counts['sets']:,} {kind.sets_are}, " if kind.sets_are else ""
     notes = "".join(f"- {note}\n" for note in manifest["notes"])
     return (
         f"---\npretty_name: {manifest['name']} {manifest['version']}\nconfigs:\n{configs}---\n\n"
         f"# {manifest['name']} {manifest['version']}\n\n{simulated}"
-        f"{manifest['title']}: human judgements of paired retrieved sets for composed image "
-        f"retrieval. {counts['questions']:,} questions about {counts['queries']:,} queries, "
-        f"{counts['sets']:,} scored sets, {counts['participants']:,} participants.\n\n"
+        f"{manifest['title']}: {kind.about} for composed image retrieval. "
+        f"{counts['questions']:,} questions about {counts['queries']:,} queries, "
+        f"{sets}{counts['participants']:,} participants.\n\n"
+        f"{instrument_section(manifest)}"
         f"## What was dropped\n\n| rule | dropped | left |\n|---|---|---|\n"
         f"| (assigned) | | {funnel['assigned']:,} |\n{steps}\n{notes}"
         f"{choice_section(manifest[CHOSEN_BY]) if CHOSEN_BY in manifest else ''}"
@@ -61,12 +64,13 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> str:
     )
 
 
-def column_list(table: str) -> str:
+def capitalised(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def column_list(descriptions: Mapping[str, str]) -> str:
     """Describe the columns whose names do not say all."""
-    lines = "".join(
-        f"- `{name}`: {description}\n"
-        for name, description in COLUMN_DESCRIPTIONS.get(table, {}).items()
-    )
+    lines = "".join(f"- `{name}`: {text}\n" for name, text in descriptions.items())
     return f"\n{lines}" if lines else ""
 
 

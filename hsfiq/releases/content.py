@@ -19,18 +19,23 @@ from sqlalchemy.orm import Session
 import hsfiq
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
-from hsfiq.ids import set_id
 from hsfiq.releases.card import card
 from hsfiq.releases.croissant import croissant
 from hsfiq.releases.filters import FilteredQuestions, Filters, Kind, filter_questions
-from hsfiq.releases.layouts.hpfiq import layout_obstacle, to_hpfiq
+from hsfiq.releases.instrument.extra_answers import extra_tables
+from hsfiq.releases.instrument.words import instrument_of
+from hsfiq.releases.kinds import RELEASE_KINDS, ReleaseKind
 from hsfiq.releases.manifest import MANIFEST
-from hsfiq.releases.rows import QuestionRow, read_questions
-from hsfiq.releases.schemas import SCHEMAS
+from hsfiq.releases.rows import read_questions
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
-from hsfiq.study.config import CHOSEN_BY
+from hsfiq.study.config import CHOSEN_BY, config_of
+from hsfiq.study.editing.text_versions import published_versions
+from hsfiq.study.extensions.extension import extensions_of
 
 FIRST_VERSION = "1.0.0"
+
+TEXT_VERSIONS = "text_versions.json"
+"""The texts that participants read, by version; studies without recorded versions have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ def build(
     Raises:
         NothingToDo: no answered question is kept, or too few to split.
     """
+    release_kind = RELEASE_KINDS[kind]
     questions = filter_questions(read_questions(session, study), kind, filters)
     kept = questions.kept
     if not kept:
@@ -75,19 +81,17 @@ def build(
             where=f"study {study.name}",
         )
     drawn = draw_split(kept, split) if split else None
-    tables = make_tables(questions) | ({"splits": drawn.rows()} if drawn else {})
-    schemas = {table: schema for table, schema in SCHEMAS.items() if table in tables}
+    tables = make_tables(questions, release_kind) | ({"splits": drawn.rows()} if drawn else {})
+    tables |= extra_tables(config_of(study).questionnaire, kept)
+    schemas = {table: schema for table, schema in release_kind.schemas().items() if table in tables}
     files = {}
     for table, rows in tables.items():
         files[f"{table}.parquet"] = parquet(rows, schemas[table])
         files[f"{table}.jsonl"] = jsonl(rows)
-    notes = []
-    if kind == "hp":
-        obstacle = layout_obstacle(study, kept)
-        if obstacle:
-            notes.append(f"no hpfiq.json: {obstacle}")
-        else:
-            files["hpfiq.json"] = to_hpfiq(session, study, kept)
+    further, notes = release_kind.files(session, study, kept)
+    files |= further
+    if versions := published_versions(session, study):
+        files[TEXT_VERSIONS] = indented_json(versions)
     name = f"{study.name}-{kind}"
     content_sha256 = digest_content(files, name, filters, split)
     manifest: dict[str, Any] = {
@@ -97,6 +101,7 @@ def build(
         "study": study.name,
         "title": study.title,
         "origin": study.origin,
+        **instrument_of(study),
         "simulated": study.origin == "simulated",
         "filters": asdict(filters),
         "funnel": {
@@ -106,19 +111,20 @@ def build(
         },
         "counts": {
             "questions": len(kept),
-            "sets": 2 * len(kept),
+            "sets": len(tables.get("sets", ())),
             "queries": len(tables["queries"]),
             "participants": len({question.participant_id for question in kept}),
         },
         **({"split": drawn.summary()} if drawn else {}),
         **({CHOSEN_BY: study.design[CHOSEN_BY]} if CHOSEN_BY in study.design else {}),
+        **({"extensions": extensions} if (extensions := extensions_of(session, study)) else {}),
         "notes": notes,
         "content_sha256": content_sha256,
         "tool": {"name": "hsfiq", "version": hsfiq.__version__},
         "schema_revision": schema_revision,
     }
-    files["croissant.json"] = indented_json(croissant(manifest, files, schemas))
-    files["README.md"] = card(manifest, schemas).encode()
+    files["croissant.json"] = indented_json(croissant(manifest, files, schemas, release_kind))
+    files["README.md"] = card(manifest, schemas, release_kind).encode()
     manifest["files"] = {
         path: {"sha256": sha256(data), "bytes": len(data)} for path, data in sorted(files.items())
     }
@@ -129,36 +135,16 @@ def build(
 # ------------------------------------------------------------------------------------------ tables
 
 
-def make_tables(questions: FilteredQuestions) -> dict[str, list[dict[str, Any]]]:
+def make_tables(questions: FilteredQuestions, kind: ReleaseKind) -> dict[str, list[dict[str, Any]]]:
     queries = {question.query_id: question.query for question in questions.kept}
     return {
         "queries": [
             {name: value for name, value in asdict(query).items() if name != "key"}
             for query in sorted(queries.values(), key=lambda query: query.key)
         ],
-        "sets": [row for question in questions.kept for row in set_rows(question)],
-        "preferences": [
-            {name: getattr(question, name) for name in SCHEMAS["preferences"].names}
-            for question in questions.kept
-        ],
+        **kind.tables(questions.kept),
         "exclusions": [exclusion.row() for exclusion in questions.excluded],
     }
-
-
-def set_rows(question: QuestionRow) -> Iterable[dict[str, Any]]:
-    for side, score in enumerate((question.score_1, question.score_2), start=1):
-        yield {
-            "set_id": set_id(question.question_id, side),
-            "question_id": question.question_id,
-            "side": side,
-            "participant_id": question.participant_id,
-            "query_id": question.query_id,
-            "system": question.sets[side - 1].system,
-            "image_ids": question.sets[side - 1].image_ids,
-            "shown_order": question.orders[side - 1],
-            "image_states": question.image_states(side),
-            "score": score,
-        }
 
 
 # ------------------------------------------------------------------------------------------- bytes

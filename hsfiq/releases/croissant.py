@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hsfiq.releases.schemas import COLUMN_DESCRIPTIONS, DESCRIPTIONS
+from hsfiq.releases.kinds import ReleaseKind
 
 DATA_TYPES = {
     pa.string(): "sc:Text",
@@ -63,7 +63,10 @@ CONTEXT = {
 
 
 def croissant(
-    manifest: Mapping[str, Any], files: Mapping[str, bytes], schemas: Mapping[str, pa.Schema]
+    manifest: Mapping[str, Any],
+    files: Mapping[str, bytes],
+    schemas: Mapping[str, pa.Schema],
+    kind: ReleaseKind,
 ) -> dict[str, Any]:
     return {
         "@context": CONTEXT,
@@ -88,16 +91,21 @@ def croissant(
                 "@type": "cr:RecordSet",
                 "@id": table,
                 "name": table,
-                "description": DESCRIPTIONS[table],
-                "field": [describe_column(table, column) for column in schema],
+                "description": kind.description(table),
+                "field": [
+                    describe_column(table, column, kind.described_columns(table))
+                    for column in schema
+                ],
             }
             for table, schema in schemas.items()
         ],
     }
 
 
-def describe_column(table: str, column: pa.Field[Any]) -> dict[str, Any]:
-    description = COLUMN_DESCRIPTIONS.get(table, {}).get(column.name)
+def describe_column(
+    table: str, column: pa.Field[Any], descriptions: Mapping[str, str]
+) -> dict[str, Any]:
+    description = descriptions.get(column.name)
     return {
         "@type": "cr:Field",
         "@id": f"{table}/{column.name}",

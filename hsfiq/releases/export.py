@@ -13,13 +13,14 @@ from hsfiq.db.tables import Study
 from hsfiq.releases.content import FIRST_VERSION, Release, build
 from hsfiq.releases.filters import Filters, Kind
 from hsfiq.releases.folder import Outcome, require_version, write_next_version, write_release
+from hsfiq.releases.kinds import release_kinds_of, require_release_kind
 from hsfiq.releases.splits import Split
 
 
 def export_releases(
     session: Session,
     study: Study,
-    kinds: Sequence[Kind],
+    kinds: Sequence[Kind] | None,
     filters: Filters,
     split: Split | None = None,
     *,
@@ -28,7 +29,7 @@ def export_releases(
     version: str | None = None,
     force: bool = False,
 ) -> list[Outcome]:
-    """Write a release of each kind; unchanged content writes nothing.
+    """Write a release of each kind (None: all that the study has); unchanged content writes none.
 
     A `folder` is the release folder itself, for a single kind; without it, each kind has
     `<parent>/<study>-<kind>-<version>`. If the content has changed, a `version` is required.
@@ -38,6 +39,9 @@ def export_releases(
         UnreadableInput: the version or the folder cannot be used.
     """
     require_version(version)
+    kinds = kinds or release_kinds_of(study.kind)
+    for kind in kinds:
+        require_release_kind(kind, study.kind, study.name)
 
     def make(kind: Kind, version: str) -> Release:
         return build(

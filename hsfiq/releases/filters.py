@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from hsfiq import answer_rules
 from hsfiq.releases.rows import QuestionRow
 
-Kind = Literal["hs", "hp"]
+Kind = str
+"""A name in `hsfiq.releases.kinds`."""
+
 Rule = Callable[[QuestionRow], str | None]
 """Returns the value for which it drops a question; None to keep the question."""
 
@@ -120,13 +122,15 @@ def reassigned(question: QuestionRow) -> str | None:
 
 
 def attention_check(question: QuestionRow) -> str | None:
-    """A gold pair or a repeated pair."""
+    """A gold question or a repeated one."""
     return question.check
 
 
 def excluded_participant(question: QuestionRow) -> str | None:
-    """Answered by a participant whom the study's owner has excluded."""
-    return "participant excluded" if question.participant_status == "excluded" else None
+    """Answered by a participant whom the owner, or the rule about checks, has excluded."""
+    if question.participant_status != "excluded":
+        return None
+    return ": ".join(filter(None, ("participant excluded", question.excluded_by_rule)))
 
 
 def unanswered(question: QuestionRow) -> str | None:
@@ -153,7 +157,7 @@ def contradicts(question: QuestionRow) -> str | None:
 
 
 def failed_checks(question: QuestionRow) -> str | None:
-    """A check of its form failed: a wrong sum, a missed gold pair, a contradicted repeat."""
+    """A check of its form failed: a sum, a gold question or a repeated one."""
     return f"{question.failed_checks} failed" if question.failed_checks else None
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from hsfiq.atomic_files import write_folder
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases.content import FIRST_VERSION, Release, sha256
+from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.manifest import MANIFEST, read_manifest
-from hsfiq.releases.reader import PREFERENCES, read_exclusions, read_rows
+from hsfiq.releases.reader import read_exclusions, read_rows
 
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"
 _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
@@ -136,15 +137,16 @@ def releases_holding(parent: Path, study: str, participant: str) -> list[Path]:
         for folder in sorted(parent.iterdir() if parent.is_dir() else ())
         if (manifest := read_manifest(folder)) is not None
         and manifest.get("study") == study
-        and participant in participants_in(folder)
+        and participant in participants_in(folder, manifest["kind"])
     ]
 
 
-def participants_in(release: Path) -> set[str]:
+def participants_in(release: Path, kind: str) -> set[str]:
     """Return the participants with answers kept or dropped; an unreadable table counts as empty."""
     participants: set[str] = set()
+    main = RELEASE_KINDS[kind].main if kind in RELEASE_KINDS else "preferences"
     with suppress(UnreadableInput):
-        rows = read_rows(release / PREFERENCES, ("participant_id",))
+        rows = read_rows(release / f"{main}.parquet", ("participant_id",))
         participants |= {row["participant_id"] for row in rows}
     with suppress(UnreadableInput):
         dropped = read_exclusions(release)

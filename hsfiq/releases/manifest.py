@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hsfiq.answer_rules import HIGHEST_SCORE
+
 MANIFEST = "manifest.json"
 
 
@@ -22,3 +24,10 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     if isinstance(manifest, dict) and all(isinstance(manifest.get(key), str) for key in texts):
         return manifest
     return None
+
+
+def points_of(folder: Path) -> int:
+    """The points of the scale for sets; releases older than other scales have the standard one."""
+    scale = (read_manifest(folder) or {}).get("scale")
+    points = scale.get("points") if isinstance(scale, dict) else None
+    return points if isinstance(points, int) else HIGHEST_SCORE

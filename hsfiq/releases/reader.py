@@ -14,8 +14,9 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE, SCORES
+from hsfiq.answer_rules import LOWEST_SCORE
 from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.releases.manifest import points_of
 
 Part = Literal["train", "test", "unused"]
 
@@ -30,12 +31,15 @@ EXPORT_WITH_SPLIT = "export the release again, with --split"
 
 @dataclass(frozen=True, slots=True)
 class ReleasedQuery:
-    """A query with its triplet. `target` is None if the dataset withholds it."""
+    """A query with its triplet. `reference` is None or `text` empty if the query has none.
+
+    `target` is None if it is unknown.
+    """
 
     query_id: str
     triplet_id: str
     dataset: str
-    reference: str
+    reference: str | None
     target: str | None
     text: str
 
@@ -75,12 +79,15 @@ class ReleasedExclusion:
 
 def read_queries(release: Path) -> dict[str, ReleasedQuery]:
     columns = ("query_id", "triplet_id", "dataset", "reference_id", "target_id", "text")
-    rows = read_rows(release / QUERIES, columns, nullable=("target_id",))
+    rows = read_rows(release / QUERIES, columns, nullable=("reference_id", "target_id"))
     return {row["query_id"]: ReleasedQuery(*(row[name] for name in columns)) for row in rows}
 
 
 def read_sets(release: Path) -> list[ReleasedSet]:
-    """Read the retrieved sets of a release; `NothingToDo` if it has none."""
+    """Read the retrieved sets of a release, for a scorer; `NothingToDo` if it has none.
+
+    `UnreadableInput` if a query has no reference or no text: scorers need both.
+    """
     queries = read_queries(release)
     path = release / SETS
     sets = []
@@ -89,9 +96,16 @@ def read_sets(release: Path) -> list[ReleasedSet]:
         if query is None:
             what = f"set {row['set_id']} is of query {row['query_id']}, which {QUERIES} lacks"
             raise UnreadableInput(str(path), what, EXPORT_AGAIN)
+        reference = query.reference
+        if reference is None or not query.text:
+            raise UnreadableInput(
+                f"{release / QUERIES}: query {query.query_id}",
+                f"has no {'text' if reference else 'reference image'}",
+                "a scorer needs both for every query of the release",
+            )
         sets.append(
             ReleasedSet(
-                row["set_id"], query.query_id, query.reference, query.text, tuple(row["image_ids"])
+                row["set_id"], query.query_id, reference, query.text, tuple(row["image_ids"])
             )
         )
     if not sets:
@@ -100,7 +114,7 @@ def read_sets(release: Path) -> list[ReleasedSet]:
 
 
 def read_preferences(release: Path) -> list[ReleasedPreference]:
-    path = release / PREFERENCES
+    path, points = release / PREFERENCES, points_of(release)
     columns = (
         *("question_id", "participant_id", "query_id", "set_1", "set_2"),
         *("score_1", "score_2", "preferred"),
@@ -113,8 +127,8 @@ def read_preferences(release: Path) -> list[ReleasedPreference]:
                 where, f"preferred is {row['preferred']}, not 1, 2 or 0", EXPORT_AGAIN
             )
         for name in ("score_1", "score_2"):
-            if row[name] not in SCORES:
-                what = f"{name} is {row[name]}, not from {LOWEST_SCORE} to {HIGHEST_SCORE}"
+            if not LOWEST_SCORE <= row[name] <= points:
+                what = f"{name} is {row[name]}, not from {LOWEST_SCORE} to {points}"
                 raise UnreadableInput(where, what, EXPORT_AGAIN)
         preferences.append(ReleasedPreference(*(row[name] for name in columns)))
     return preferences

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, aliased
 
 from hsfiq.answer_rules import ImageState, ImageStates
 from hsfiq.collect.checks import check_results
+from hsfiq.collect.outcomes.status_changes import latest_changes, rule_text
+from hsfiq.collect.steps import image_orders
 from hsfiq.db.tables import (
     Check,
     Dataset,
     Form,
+    FurtherSet,
     Image,
     Pair,
     Participant,
@@ -45,7 +49,7 @@ class QueryRow:
     dataset: str
     category: str
     split: str | None
-    reference_id: str
+    reference_id: str | None
     target_id: str | None
     text: str
     text_shown: str
@@ -65,18 +69,25 @@ class QuestionRow:
     """A participant's question with its latest answer: the columns of `preferences`, and more.
 
     Attributes:
-        pair_id: the same for all questions about the same two retrieved sets.
+        pair_id: the same for all questions about the same retrieved sets, or the same query.
         text: exactly as in its source.
-        sets: set 1 and set 2, as shown.
+        sets: set 1, set 2, ..., as shown.
         orders: for each set, the order in which its images were shown; None for the ranked order.
         reassigned: whether the question was left and is now in another participant's form.
         check: the kind of attention check that the question is, if any.
         skipped: why the question was skipped, if it was.
-        score_1: of set 1, 1 to 5; like `score_2` and `preferred`, None without an answer.
+        score_1: of set 1, from 1; like `score_2` and `preferred`, None without an answer.
+        confirmed: whether the preference for the set scored much lower was confirmed; None if that
+            was not asked, or is unknown.
         revision: of the answer; 0 without any response.
         active_seconds: of all revisions together.
         failed_checks: how many checks of its form were failed; None if none was answered.
         images: the states of its images; None if unknown.
+        text_version: the version of the study's texts that the page showed; None if unknown.
+        language: of the page on which the answer was given; None if unknown.
+        judgement: the answer of another kind than `pair`, as `hsfiq.kinds` reads it.
+        excluded_by_rule: what the study's rule about checks counted when it last acted.
+        extra: the answers to the owner's extra questions by name; None if none was asked.
     """
 
     question_id: str
@@ -88,8 +99,8 @@ class QuestionRow:
     swapped: bool
     query: QueryRow
     text: str
-    sets: tuple[RetrievedSetRow, RetrievedSetRow]
-    orders: tuple[list[int] | None, list[int] | None]
+    sets: tuple[RetrievedSetRow, ...]
+    orders: tuple[list[int] | None, ...]
     participant_status: str
     reassigned: bool
     check: str | None
@@ -106,6 +117,20 @@ class QuestionRow:
     active_seconds: float | None
     failed_checks: int | None
     images: ImageStates | None
+    text_version: int | None
+    judgement: Mapping[str, Any] | None = None
+    excluded_by_rule: str | None = None
+    confirmed: bool | None = None
+    language: str | None = None
+    extra: Mapping[str, Any] | None = None
+
+    def judged(self, name: str) -> Any:
+        """A value of the judgement; None without an answer."""
+        return None if self.judgement is None else self.judgement[name]
+
+    @property
+    def item_id(self) -> str:
+        return self.pair_id
 
     @property
     def images_painted(self) -> bool | None:
@@ -163,6 +188,7 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
     """Read all assigned questions, by participant, form and place."""
     queries = read_queries(session, study)
     sets = read_sets(session, study)
+    further = read_further_sets(session, study)
     pair_ids = read_pair_ids(session, study, queries)
     checks = read_checks(session, study)
     failed_checks = read_failed_checks(session, study)
@@ -192,12 +218,12 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
         .where(Form.study_id == study.id)
         .order_by(Participant.id, Form.position, Question.place)
     )  # fmt: skip
+    changes = latest_changes(session, study)
     unanswered = Response(irrelevant=False, revision=0)  # its other columns are None
     questions = []
     for question, pair, form, participant, status, response, active_seconds in rows:
         query = queries[pair.query_id]
         form_name = cast("str", form.name)  # the schema requires one of every assigned form
-        first, second = sets[pair.first_id], sets[pair.second_id]
         answer = response or unanswered
         questions.append(
             QuestionRow(
@@ -210,8 +236,8 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
                 swapped=question.swapped,
                 query=query,
                 text=query.text if question.text is None else question.text,
-                sets=(second, first) if question.swapped else (first, second),
-                orders=(question.order_1, question.order_2),
+                sets=tuple(sets[key] for key in shown_keys(question, pair, further)),
+                orders=tuple(image_orders(question)),
                 participant_status=status,
                 reassigned=question.reassigned,
                 check=checks.get(question.id),
@@ -228,9 +254,38 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
                 submitted_at=answer.submitted_at,
                 active_seconds=active_seconds,
                 images=None if answer.images is None else ImageStates.from_letters(answer.images),
+                text_version=answer.text_version,
+                judgement=answer.judgement,
+                excluded_by_rule=rule_text(changes.get(form.participant_id or 0)),
+                confirmed=answer.confirmed,
+                language=answer.language,
+                extra=answer.extra,
             )
         )
     return questions
+
+
+def shown_keys(question: Question, pair: Pair, further: Mapping[int, Sequence[int]]) -> list[int]:
+    """The database keys of the sets as the question shows them."""
+    keys = [key for key in (pair.first_id, pair.second_id) if key is not None]
+    if question.set_order is not None:
+        keys += further[pair.id]
+        return [keys[place] for place in question.set_order]
+    return keys[::-1] if question.swapped else keys
+
+
+def read_further_sets(session: Session, study: Study) -> dict[int, list[int]]:
+    """Read the sets of questions about more than two, from the third on, by the pair's key."""
+    keys: dict[int, list[int]] = defaultdict(list)
+    rows = session.execute(
+        select(FurtherSet.pair_id, FurtherSet.set_id)
+        .join(Pair, FurtherSet.pair_id == Pair.id)
+        .where(Pair.study_id == study.id)
+        .order_by(FurtherSet.pair_id, FurtherSet.place)
+    )
+    for pair, retrieved in rows:
+        keys[pair].append(retrieved)
+    return keys
 
 
 def read_forms(session: Session, study: Study) -> list[FormRow]:
@@ -257,7 +312,7 @@ def read_queries(session: Session, study: Study) -> dict[int, QueryRow]:
         select(Query, Triplet, Dataset.name, reference.name, target.name)
         .join(Triplet, Query.triplet_id == Triplet.id)
         .join(Dataset, Triplet.dataset_id == Dataset.id)
-        .join(reference, Triplet.reference_id == reference.id)
+        .outerjoin(reference, Triplet.reference_id == reference.id)
         .outerjoin(target, Triplet.target_id == target.id)
         .where(Query.id.in_(queries_of(study)))
     )

@@ -1,8 +1,10 @@
-"""The tables of a release: their columns and their descriptions."""
+"""The tables of pairs and those of all releases: their columns and their descriptions."""
 
 from __future__ import annotations
 
 import pyarrow as pa
+
+from hsfiq.answer_rules import CONFIRMED_DIFFERENCE
 
 TEXT, TEXTS = pa.string(), pa.list_(pa.string())
 TIME = pa.timestamp("us", tz="UTC")
@@ -24,6 +26,7 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
         "score_1": pa.int8(),
         "score_2": pa.int8(),
         "preferred": pa.int8(),
+        "confirmed": pa.bool_(),
         "irrelevant": pa.bool_(),
         "reason": TEXT,
         "revision": pa.int32(),
@@ -35,6 +38,8 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
         "images_painted": pa.bool_(),
         "images_enlarged": pa.int32(),
         "reference_state": TEXT,
+        "text_version": pa.int32(),
+        "language": TEXT,
     },
     "sets": {
         "set_id": TEXT,
@@ -68,31 +73,77 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
         "value": TEXT,
     },
     "splits": {"question_id": TEXT, "part": TEXT},
+    "fields": {
+        "field": TEXT,
+        "asked": TEXT,
+        "type": TEXT,
+        "wording": TEXT,
+        "options": TEXTS,
+        "required": pa.bool_(),
+    },
+    "extra_answers": {
+        "question_id": TEXT,
+        "participant_id": TEXT,
+        "field": TEXT,
+        "number": pa.float64(),
+        "value": TEXT,
+    },
 }
-SCHEMAS = {table: pa.schema(columns) for table, columns in COLUMNS.items()}
-"""In the order of the dataset card and of the Croissant metadata."""
+SHARED = ("queries", "exclusions", "splits", "fields", "extra_answers")
+"""The tables that releases of every kind have.
+
+`splits` only if asked for, `fields` and `extra_answers` only if the owner has extra questions.
+"""
 
 DESCRIPTIONS = {
     "preferences": "one row a question: both scores, the preferred set (0 = tie), flags and times",
-    "sets": "one row a retrieved set as judged: its images, best first, and its score from 1 to 5",
-    "queries": "one row a query: reference, target and text",
+    "sets": "one row a retrieved set as judged: its images, best first, and its score, from 1",
+    "queries": "one row a query: reference, target and text; each may be absent",
     "exclusions": "one row a dropped question, with the rule and the value that dropped it",
     "splits": "one row a question: its part, train, test or unused (in neither)",
+    "fields": "one row an extra question of the study's owner: its type, wording and options",
+    "extra_answers": "one row an answer to an extra question: each chosen option has its row, and "
+    "without an answer number and value are null",
 }
 
 _STATES = (
     "missing (no file), unloaded, loaded (but never in view), shown (its middle was in view) or "
     "enlarged; null if unknown"
 )
+TEXT_VERSION = (
+    "the version of the study's texts that the page showed, as in text_versions.json; null if "
+    "unknown"
+)
 COLUMN_DESCRIPTIONS = {
+    "queries": {
+        "reference_id": "null if the query is a text alone",
+        "target_id": "null if it is unknown",
+        "text": "exactly as in its source; empty if the query is an image alone",
+    },
     "preferences": {
+        "confirmed": "true if the participant was asked whether the preference for the set scored "
+        f"{CONFIRMED_DIFFERENCE} or more points lower is meant, and kept it; null if not asked, or "
+        "unknown",
         "active_seconds": "of all revisions together",
         "failed_checks": "of the question's form",
         "images_painted": "whether every image was shown or enlarged before the answer; null if "
         "unknown",
         "images_enlarged": "how many images were enlarged before the answer, the reference "
         "included; null if unknown",
-        "reference_state": f"how the reference image stood when the answer was given: {_STATES}",
+        "reference_state": "how the reference image, if there is one, stood when the answer was "
+        f"given: {_STATES}",
+    },
+    "fields": {
+        "field": "the name of the question, as in the tables of answers",
+        "asked": "after each question",
+        "type": "choice (one option), choices (any options), scale (ordered options), number or "
+        "text",
+        "wording": "as annotators read it",
+        "options": "in the order shown; null for numbers and texts",
+    },
+    "extra_answers": {
+        "number": "the number itself, or that of the option, from 1; null for texts",
+        "value": "the option's wording, or the text; null for numbers",
     },
     "sets": {
         "shown_order": "the places of the images in image_ids, in the order in which they were "

@@ -7,7 +7,7 @@ the other order, belong to the same triplet.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.ids import split_query_id
+from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.manifest import MANIFEST, read_manifest
 from hsfiq.releases.reader import (
     EXPORT_AGAIN,
@@ -25,8 +26,8 @@ from hsfiq.releases.reader import (
     SPLITS,
     Part,
     read_parts,
-    read_preferences,
     read_queries,
+    read_rows,
 )
 from hsfiq.releases.rows import QuestionRow
 
@@ -84,18 +85,19 @@ def draw_split(questions: Sequence[QuestionRow], split: Split) -> DrawnSplit:
     Raises:
         NothingToDo: there are fewer than two triplets or participants, or a part would be empty.
     """
+    known = {question.query.triplet_id for question in questions}
+    triplet_ids = {id_: triplet_of(id_, known) for id_ in known}
     triplets: frozenset[str] = frozenset()
     participants: frozenset[str] = frozenset()
     if split.by != "participant":
-        ids = (triplet_of(question.query.triplet_id) for question in questions)
-        triplets = held_out(ids, "triplet", split)
+        triplets = held_out(triplet_ids.values(), "triplet", split)
     if split.by != "triplet":
         ids = (question.participant_id for question in questions)
         participants = held_out(ids, "participant", split)
     parts: dict[str, Part] = {}
     for question in questions:
         is_held_out = {
-            triplet_of(question.query.triplet_id) in triplets,
+            triplet_ids[question.query.triplet_id] in triplets,
             question.participant_id in participants,
         }
         if split.by == "both" and len(is_held_out) == 2:
@@ -137,13 +139,15 @@ def held_out(ids: Iterable[str], noun: str, split: Split) -> frozenset[str]:
     return frozenset(sorted(known, key=ranks.__getitem__)[:n_held_out])
 
 
-def triplet_of(id_: str) -> str:
+def triplet_of(id_: str, known: Collection[str]) -> str:
     """Return the id of the triplet with this id, or of the query with this id.
 
-    >>> triplet_of("shirt.val.12~"), triplet_of("shirt.val.12#3"), triplet_of("shirt.val.12")
-    ('shirt.val.12', 'shirt.val.12', 'shirt.val.12')
+    What ends like a query's suffix belongs to the id itself unless the rest is a known id.
+
+    >>> triplet_of("shirt.val.12~", {"shirt.val.12"}), triplet_of("item#3", {"item#2", "item#3"})
+    ('shirt.val.12', 'item#3')
     """
-    while (parted := split_query_id(id_))[1] and parted[0]:
+    while (parted := split_query_id(id_))[1] and parted[0] in known:
         id_ = parted[0]
     return id_
 
@@ -164,25 +168,33 @@ def verify_no_leak(release: Path) -> dict[str, Part]:
     by = split_by(release)
     parts = read_parts(release)
     queries = read_queries(release)
-    answers = read_preferences(release)
+    answers = read_answers(release)
     where = str(release / SPLITS)
-    require_same({answer.question_id for answer in answers}, parts.keys(), where)
+    require_same({answer["question_id"] for answer in answers}, parts.keys(), where)
+    known = {*queries, *(query.triplet_id for query in queries.values())}
     triplets: list[tuple[str, str]] = []
     participants: list[tuple[str, str]] = []
     for answer in answers:
-        query = queries.get(answer.query_id)
+        question, query = answer["question_id"], queries.get(answer["query_id"])
         if query is None:
             raise UnreadableInput(
-                str(release / QUERIES), f"lacks query {answer.query_id}", EXPORT_AGAIN
+                str(release / QUERIES), f"lacks query {answer['query_id']}", EXPORT_AGAIN
             )
-        ids = sorted({triplet_of(query.query_id), triplet_of(query.triplet_id)})
-        triplets += [(triplet, answer.question_id) for triplet in ids]
-        participants.append((answer.participant_id, answer.question_id))
+        ids = sorted({triplet_of(query.query_id, known), triplet_of(query.triplet_id, known)})
+        triplets += [(triplet, question) for triplet in ids]
+        participants.append((answer["participant_id"], question))
     if by != "participant":
         require_one_part("triplet", triplets, parts, where)
     if by != "triplet":
         require_one_part("participant", participants, parts, where)
     return parts
+
+
+def read_answers(release: Path) -> list[dict[str, Any]]:
+    """Read each answer's question, participant and query, of a release of any kind."""
+    kind = (read_manifest(release) or {}).get("kind", "")
+    main = RELEASE_KINDS[kind].main if kind in RELEASE_KINDS else "preferences"
+    return read_rows(release / f"{main}.parquet", ("question_id", "participant_id", "query_id"))
 
 
 def split_by(release: Path) -> SplitBy:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field
-from typing import Literal
+from itertools import chain
+from random import Random
+from typing import Any, Literal
 
-from hsfiq.answer_rules import Answer, ImageState
+from hsfiq.answer_rules import Answer, ImageState, contradicts
 from hsfiq.collect.protocol import (
-    AnswerPayload,
     CheckView,
     ImagesPayload,
     ImageView,
     QuestionView,
+    StudyInfo,
     View,
 )
 from hsfiq.drawn import Garment, SimulatedAnnotator, generator
-from hsfiq.drawn.reading import read, set_utility_as_read
+from hsfiq.drawn.reading import read
 from hsfiq.drawn.recognition import recognise
+from hsfiq.errors import UnreadableInput
 from hsfiq.simulate.client import CannotContinue, RefusedRequest, StudyClient
 from hsfiq.simulate.entry import Destination, require_simulated
+from hsfiq.simulate.extra_questions import answer_extra
+from hsfiq.simulate.kinds import JUDGES, JudgedQuestion
 
 State = Literal["finished", "turned away", "failed"]
 
@@ -41,6 +46,14 @@ _SUM = re.compile(r"(\d+) \+ (\d+)")
 def sum_of(prompt: str) -> str:
     match = _SUM.search(prompt)
     return str(int(match[1]) + int(match[2])) if match else ""
+
+
+def needs_confirmation(answer: Answer, study: StudyInfo) -> bool:
+    """Whether the page asks about the answer; simulated annotators keep it."""
+    difference = study["confirm_difference"]
+    if difference is None:
+        return False
+    return contradicts(answer.preferred, answer.score_1, answer.score_2, by=difference)
 
 
 @dataclass(slots=True)
@@ -93,7 +106,7 @@ class SimulatedParticipant:
         self._annotator = annotator
         self._images = images
         self._seed = seed
-        self._ties_allowed = False
+        self._study: StudyInfo | None = None
         self._seen: dict[str, Garment] = {}
 
     def enter(self, destination: Destination, study: str) -> None:
@@ -113,7 +126,7 @@ class SimulatedParticipant:
         """
         require_simulated(self.client.get("/"), destination.address)
         opening = self.client.open()
-        self._ties_allowed = opening["study"]["ties_allowed"]
+        self._study = opening["study"]
         view = opening["view"]
         refusals = 0
         while view["step"] != "done" and view["step"] != "farewell":
@@ -158,11 +171,13 @@ class SimulatedParticipant:
         begun = time.monotonic()
         rng = generator(self._seed, "answers", self._annotator.name, str(view["number"]))
         assignment, submit_key = view["assignment"], rng.randbytes(16).hex()
+        reference = view["reference"]
         images: ImagesPayload = {
-            "reference": self._look(view["reference"]),
+            "reference": self._look(reference) if reference else None,
             "sets": [[self._look(image) for image in shown] for shown in view["sets"]],
         }
-        if {images["reference"], *images["sets"][0], *images["sets"][1]} != {"shown"}:
+        states = {images["reference"], *chain.from_iterable(images["sets"])}
+        if states - {"shown", None}:
             reply = self.client.submit(
                 {
                     "assignment": assignment,
@@ -173,17 +188,18 @@ class SimulatedParticipant:
             )
             self.outcome.skipped += 1
             return reply["view"]
-        answer = self._annotator.answer(
-            rng,
-            *self._utilities(view),
-            ties_allowed=self._ties_allowed,
-            progress=(view["number"] - 1) / max(1, view["total"] - 1),
-        )
-        seconds = answer.times.active_seconds or 0.0
+        given, seconds = self._answer(rng, view)
         self.client.wait(begun + seconds / 2 - time.monotonic())
         first_interaction = time.monotonic()
         self.client.wait(begun + seconds - time.monotonic())
-        payload = _payload(answer, begun, first_interaction, is_reason_asked=view["reason_asked"])
+        now = time.monotonic()
+        payload: Any = {
+            **given,
+            **self._extra(view),
+            "reason": REASON if view["reason_asked"] else None,
+            "active_seconds": now - begun,  # the seconds that have really passed
+            "seconds_since_first_interaction": now - first_interaction,
+        }
         reply = self.client.submit(
             {
                 "assignment": assignment,
@@ -194,6 +210,54 @@ class SimulatedParticipant:
         )
         self.outcome.answered += 1
         return reply["view"]
+
+    def _extra(self, view: QuestionView) -> dict[str, Any]:
+        """The answers to the owner's extra questions; nothing if there are none."""
+        questions = self._opened()["extra_questions"]
+        if not questions:
+            return {}
+        rng = generator(self._seed, "extra", self._annotator.name, str(view["number"]))
+        return {"extra": answer_extra(rng, questions)}
+
+    def _opened(self) -> StudyInfo:
+        if self._study is None:
+            raise CannotContinue("the study's page has not been opened")
+        return self._study
+
+    def _answer(self, rng: Random, view: QuestionView) -> tuple[dict[str, Any], float]:
+        """What is answered, as the page sends it, and the seconds that it takes."""
+        question = self._question(view)
+        judge = JUDGES.get(question.study["kind"])
+        if judge is not None:
+            judgement = judge(self._annotator, rng, question)
+            given = {"judgement": judgement, "irrelevant": False}
+            return given, self._annotator.seconds(rng)
+        answer = self._annotator.answer(
+            rng,
+            *question.utilities(),
+            ties_allowed=question.study["ties_allowed"],
+            progress=question.progress,
+            points=question.study["points"],
+        )
+        names = ("score_1", "score_2", "preferred", "irrelevant")
+        given = {name: getattr(answer, name) for name in names}
+        given["confirmed"] = needs_confirmation(answer, question.study)
+        return given, answer.times.active_seconds or 0.0
+
+    def _question(self, view: QuestionView) -> JudgedQuestion:
+        reference = view["reference"]
+        if reference is None or not view["text"]:
+            raise UnreadableInput(
+                f"question {view['number']}",
+                f"has no {'text' if reference else 'reference image'}",
+                "simulated annotators judge only queries of the drawn catalogue, with both",
+            )
+        return JudgedQuestion(
+            study=self._opened(),
+            readings=read(view["text"], self._seen[reference["token"]]),
+            sets=[[self._seen[image["token"]] for image in images] for images in view["sets"]],
+            progress=(view["number"] - 1) / max(1, view["total"] - 1),
+        )
 
     def _look(self, image: ImageView) -> ImageState:
         """Fetch an image, once, and recognise the garment in it."""
@@ -209,27 +273,3 @@ class SimulatedParticipant:
                 return "unloaded"
             self._seen[token] = self._images.garment(token, content)
         return "shown"
-
-    def _utilities(self, view: QuestionView) -> tuple[float, float]:
-        readings = read(view["text"], self._seen[view["reference"]["token"]])
-        first, second = (
-            set_utility_as_read(readings, [self._seen[image["token"]] for image in images])
-            for images in view["sets"]
-        )
-        return first, second
-
-
-def _payload(
-    answer: Answer, begun: float, first_interaction: float, *, is_reason_asked: bool
-) -> AnswerPayload:
-    """An answer as the page sends it, with the seconds that have really passed."""
-    now = time.monotonic()
-    return {
-        "score_1": answer.score_1,
-        "score_2": answer.score_2,
-        "preferred": answer.preferred,
-        "irrelevant": answer.irrelevant,
-        "reason": REASON if is_reason_asked else None,
-        "active_seconds": now - begun,
-        "seconds_since_first_interaction": now - first_interaction,
-    }

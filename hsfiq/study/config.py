@@ -9,15 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from hsfiq.db.tables import Study
 from hsfiq.errors import UnreadableInput
+from hsfiq.kinds import KINDS, KindName, KindOptions, Rules
+from hsfiq.study.instrument.questionnaire import Questionnaire
+from hsfiq.study.instrument.wording import Wording
 
 T = TypeVar("T")
 
 PLATFORM_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 """The form of the platforms' ids; nothing else is accepted."""
+
+SET_NAMES = ("Shopping Mall 1", "Shopping Mall 2")
+"""The names of a pair's sets; other kinds have others, unless the owner gives some."""
 
 Mode = Literal["open", "invitation", "prolific", "mturk"]
 
@@ -26,19 +32,43 @@ CHOSEN_BY = "chosen_by"
 
 
 @dataclass(frozen=True, slots=True)
+class Translation:
+    """`[study.de]`: a study's own texts in one of its languages after the first.
+
+    What is not given is as in `[study]`. `texts` are the short texts of `de.json` beside the file;
+    the first language has these only.
+    """
+
+    title: str = ""
+    guidelines: str = ""
+    consent: str = ""
+    set_names: tuple[str, ...] = ()
+    texts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Presentation:
     """`[study]`: its name, and what annotators see.
 
     `guidelines` and `consent` are Markdown, or name a file beside this one (`guidelines.md`); by
-    default, the app shows its own text in the study's language.
+    default, the app shows its own text in the study's language. `minutes` is how long participants
+    are told that it takes (0: measured, or estimated). `language = "de"` in the file is short for
+    `languages = ["de"]`; the tables `[study.de]` are the `translations`.
     """
 
     name: str
     title: str
     guidelines: str = ""
     consent: str = ""
-    language: Literal["en", "ko"] = "en"
-    set_names: tuple[str, ...] = ("Shopping Mall 1", "Shopping Mall 2")
+    minutes: int = 0
+    languages: tuple[str, ...] = ("en",)
+    set_names: tuple[str, ...] = SET_NAMES
+    translations: Mapping[str, Translation] = field(default_factory=dict)
+
+    @property
+    def language(self) -> str:
+        """The study's first language, in which its own texts are."""
+        return self.languages[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +76,26 @@ class Design:
     """`[design]`: how questions are drawn and asked.
 
     Attributes:
+        kind: what a question asks.
+        levels: of the scale on which each image is judged, for `images`.
+        sets: how many are put in order, for `ranking`.
+        show_target: whether the labelled target is shown, for `query`.
         k: images in a retrieved set.
         questions_per_form: without checks.
         annotators_per_query: the number of participants who judge an overlapping query.
         overlap_share: the share of overlapping queries; each of the others is judged once.
         categories: whether a participant judges `one` category, as in the papers, or `mixed` ones.
+        confirm_contradictions: whether participants are asked, once for a question, whether they
+            mean a preference for the set that they scored three or more points lower.
         reason_every: a reason is asked for at every n-th question; 0 is never.
         lease_minutes: how long a participant's questions stay reserved after the last activity.
         seed: of all random draws.
     """
 
+    kind: KindName = "pair"
+    levels: int = 2
+    sets: int = 3
+    show_target: bool = True
     k: int = 5
     questions_per_form: int = 25
     forms_per_participant: int = 2
@@ -64,6 +104,7 @@ class Design:
     categories: Literal["one", "mixed"] = "one"
     image_order: Literal["ranked", "shuffled"] = "ranked"
     preference_ties: bool = False
+    confirm_contradictions: bool = False
     reason_every: int = 0
     lease_minutes: int = 120
     seed: int = 0
@@ -75,13 +116,34 @@ class Checks:
 
     Attributes:
         arithmetic: a sum before each form but the first, which must be solved to go on.
-        gold: the number of pairs per form with a planted obvious winner.
-        repeated: the number of pairs per form that are shown again with the sides swapped.
+        gold: the number of questions per form with an obvious answer, for most kinds.
+        repeated: the number of questions per form that are asked again, with their sets in another
+            order.
+        on_failure: what happens to who fails more gold and repeated questions than
+            `recruitment.max_failed_checks`; participants are told before they agree to take part.
     """
 
     arithmetic: bool = True
     gold: int = 0
     repeated: int = 0
+    on_failure: Literal["none", "pause", "exclude"] = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Practice:
+    """`[practice]`: a practice question from the study's own data; without it, drawn garments.
+
+    Attributes:
+        query: its id; no question of the study is about its triplet. "" is none.
+        systems: whose sets are shown, in this order; none for kinds without systems.
+        expected: the right answer, in the form that the question kind reads (`hsfiq.kinds`).
+        explanation: shown after an answer, right or wrong; "" is a standard one.
+    """
+
+    query: str = ""
+    systems: tuple[str, ...] = ()
+    expected: str = ""
+    explanation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +166,25 @@ class Recruitment:
 
     `participants` limits the enrolments (0: as many as there are forms). `platform_study_id` is the
     STUDY_ID of the study on Prolific ("": that of the first participant who arrives).
+
+    `quotas` limits the participants who get forms of a category; without one, there are as many as
+    there are forms.
+
+    Other outcomes may have codes of their own. Who fails more than `max_failed_checks` gold and
+    repeated questions (-1: no limit) gets `failed_checks_code`, who arrives too late `full_code`
+    (both "": the usual code), and who declines or is screened out `declined_code` ("": none).
     """
 
     mode: Mode = "open"
     participants: int = 0
+    quotas: Mapping[str, int] = field(default_factory=dict)
     platform_study_id: str = ""
     completion_code: str = ""
     completion_url: str = ""
+    max_failed_checks: int = -1
+    failed_checks_code: str = ""
+    full_code: str = ""
+    declined_code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +192,45 @@ class StudyConfig:
     study: Presentation
     design: Design = field(default_factory=Design)
     checks: Checks = field(default_factory=Checks)
+    practice: Practice = field(default_factory=Practice)
     queries: Queries = field(default_factory=Queries)
     recruitment: Recruitment = field(default_factory=Recruitment)
+    wording: Wording = field(default_factory=Wording)
+    questionnaire: Questionnaire = field(default_factory=Questionnaire)
+
+
+def n_sets_of(design: Design) -> int:
+    """How many retrieved sets a question shows."""
+    return KINDS[design.kind].n_sets(KindOptions(design.sets, design.show_target))
+
+
+def k_of(design: Design) -> int:
+    """How many images a set has; the labelled target is a set of one."""
+    return design.k if KINDS[design.kind].needs_lists else 1
+
+
+def rules_of(config: StudyConfig) -> Rules:
+    """What answers of the study may hold."""
+    design = config.design
+    return Rules(
+        points=config.wording.points,
+        k=k_of(design),
+        n_sets=n_sets_of(design),
+        ties=design.preference_ties,
+        levels=design.levels,
+    )
 
 
 def stored_config(config: StudyConfig) -> dict[str, object]:
     """The config as JSON, without what has its own column: two texts and the platform's study."""
     values = asdict(config)
     del values["study"]["guidelines"], values["study"]["consent"]
-    del values["recruitment"]["platform_study_id"]
+    return values | {"recruitment": stored_recruitment(config.recruitment)}
+
+
+def stored_recruitment(recruitment: Recruitment) -> dict[str, object]:
+    values = asdict(recruitment)
+    del values["platform_study_id"]
     return values
 
 
@@ -134,7 +238,10 @@ def config_of(row: Study) -> StudyConfig:
     """The config of a stored study; an imported one has only its name and title."""
     tables = get_type_hints(StudyConfig)
     stored: dict[str, Any] = {"study": {"name": row.name, "title": row.title}} | row.design
-    stored["study"] = stored["study"] | {"guidelines": row.guidelines, "consent": row.consent}
+    stored["study"] = stored_presentation(stored["study"]) | {
+        "guidelines": row.guidelines,
+        "consent": row.consent,
+    }
     bound = {"platform_study_id": row.platform_study_id or ""}
     stored["recruitment"] = stored.get("recruitment", {}) | bound
     values: dict[str, Any] = {
@@ -143,8 +250,33 @@ def config_of(row: Study) -> StudyConfig:
     return StudyConfig(**values)
 
 
+def stored_presentation(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored values of `Presentation`; studies of earlier versions have a single `language`."""
+    values = dict(values)
+    if language := values.pop("language", None):
+        values.setdefault("languages", [language])
+    translations = values.get("translations", {})
+    values["translations"] = {
+        tag: _from_json(Translation, each) for tag, each in translations.items()
+    }
+    return values
+
+
 def _from_json(table: type[T], values: Mapping[str, Any]) -> T:
-    return table(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    """A table of the stored config; its lists are of texts or of tables."""
+    hints = get_type_hints(table)
+    return table(
+        **{
+            key: tuple(_part_from_json(get_args(hints[key])[0], part) for part in value)
+            if isinstance(value, list)
+            else value
+            for key, value in values.items()
+        }
+    )
+
+
+def _part_from_json(hint: Any, part: Any) -> Any:
+    return _from_json(hint, part) if isinstance(part, dict) else part
 
 
 def is_study_name(name: str) -> bool:

@@ -4,20 +4,42 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
+from hsfiq.errors import ConfigError, ConfigErrors, Refused, UnreadableInput
+from hsfiq.kinds import KINDS
 from hsfiq.readers.files import read_text
-from hsfiq.study.config import PLATFORM_ID, StudyConfig, is_study_name
+from hsfiq.readers.toml_lines import enclosing, lines_of_keys
+from hsfiq.study.config import (
+    PLATFORM_ID,
+    SET_NAMES,
+    Practice,
+    Presentation,
+    StudyConfig,
+    Translation,
+    is_study_name,
+    n_sets_of,
+    rules_of,
+)
+from hsfiq.study.instrument.extra_questions import question_errors
+from hsfiq.study.instrument.wording import Wording, wording_errors
+from hsfiq.study.languages.files import read_language_file
+from hsfiq.study.languages.standard import LANGUAGES
+from hsfiq.study.languages.tags import is_tag
 
 T = TypeVar("T")
+TextsT = TypeVar("TextsT", Presentation, Translation)
 
 RANGES: dict[str, tuple[int, float]] = {
+    "study.minutes": (0, 10_000),
     "design.k": (1, 100),
+    "design.levels": (2, 5),
+    "design.sets": (3, 5),
     "design.questions_per_form": (1, 10_000),
     "design.forms_per_participant": (1, 1_000),
     "design.annotators_per_query": (1, 1_000),
@@ -28,17 +50,24 @@ RANGES: dict[str, tuple[int, float]] = {
     "checks.repeated": (0, 1_000),
     "queries.sample": (0, math.inf),
     "recruitment.participants": (0, math.inf),
+    "recruitment.max_failed_checks": (-1, math.inf),
 }
 """The smallest and the largest value of each number."""
 
+OPTIONS = frozenset().union(*(kind.options for kind in KINDS.values()))
+"""The keys that only some kinds have."""
+
+FROM_FILES = {"translations", "texts"}
+"""The fields that are no keys."""
+
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-_TABLE = re.compile(r"\s*\[+\s*([\w.-]+)\s*\]+")
-_KEY = re.compile(r"\s*([\w-]+(?:\s*\.\s*[\w-]+)*)\s*=")
-_TEXT = re.compile(r"""\"{3}|'{3}|"(?:\\.|[^"\\])*"|'[^']*'|#.*""")
 
 
-def read_config(path: Path) -> StudyConfig:
-    """Read and validate a study's file and the text files that it names."""
+def read_config(path: Path, *, needs_language_files: bool = True) -> StudyConfig:
+    """Read and validate a study's file, the texts that it names, and its language files.
+
+    Without `needs_language_files`, the study's languages may lack theirs.
+    """
     text = read_text(path)
     try:
         content = tomllib.loads(text)
@@ -49,33 +78,36 @@ def read_config(path: Path) -> StudyConfig:
         raise ConfigErrors([f"{path}: {where}: broken TOML ({what})"]) from error
     except RecursionError as error:
         raise ConfigErrors([f"{path}: the TOML is nested too deeply"]) from error
-    reader = _Reader(path, text)
+    reader = _Reader(path, text, needs_language_files=needs_language_files)
     config = reader.config(content)
     if reader.errors:
         raise ConfigErrors([line for _, line in sorted(reader.errors.values())])
     return config
 
 
-def located(path: Path, error: ConfigError) -> ConfigErrors:
-    """The error with the line of the file that causes it."""
+def located(path: Path, *errors: ConfigError) -> ConfigErrors:
+    """The errors with the lines of the file that cause them."""
     reader = _Reader(path, read_text(path))
-    reader.wrong(error.where, str(error).removeprefix(f"{error.where}: "))
-    return ConfigErrors([line for _, line in reader.errors.values()])
+    for error in errors:
+        reader.wrong(error.where, str(error).removeprefix(f"{error.where}: "))
+    return ConfigErrors([line for _, line in sorted(reader.errors.values())])
 
 
 class _Reader:
     """Converts the file's tables to dataclasses and collects the errors."""
 
-    def __init__(self, path: Path, text: str) -> None:
+    def __init__(self, path: Path, text: str, *, needs_language_files: bool = True) -> None:
         self.path = path
-        self.lines = dict(_lines_of_keys(text))
+        self.needs_language_files = needs_language_files
+        self.lines = dict(lines_of_keys(text))
         self.errors: dict[str, tuple[int, str]] = {}
 
     def wrong(self, key: str, what: str) -> None:
         """Record an error of a key; only the first one of a key, or of its table, is kept."""
-        if key.partition(".")[0] in self.errors:
+        _, *tables = enclosing(key)
+        if not self.errors.keys().isdisjoint(tables):
             return
-        line = self.lines.get(key) or self.lines.get(key.partition(".")[0]) or 1
+        line = next((self.lines[name] for name in enclosing(key) if name in self.lines), 1)
         self.errors.setdefault(key, (line, f"{self.path}: line {line}: {key}: {what}"))
 
     def config(self, content: Mapping[str, Any]) -> StudyConfig:
@@ -83,20 +115,42 @@ class _Reader:
         for name in content:
             if name not in tables:
                 self.wrong(name, f"is not a table; there are {', '.join(tables)}")
+        own, by_language = self.split_study(content.get("study", {}))
+        content = {**content, "study": own}
         values: dict[str, Any] = {
             name: self.table(name, kind, content.get(name, {})) for name, kind in tables.items()
         }
+        values["study"] = self.with_languages(values["study"], by_language, values["wording"])
         config = StudyConfig(**values)
         self.check_study(config)
+        if "design.kind" not in self.errors:
+            self.check_kind(config)
+            self.check_practice(config)
         self.check_rest(config)
-        return self.with_texts(config)
+        self.check_instrument(config)
+        return config
+
+    def split_study(self, values: Any) -> tuple[Any, dict[str, Any]]:
+        """The keys of `[study]`, with `languages` for `language`, and its tables by language."""
+        if not isinstance(values, dict):
+            return values, {}
+        keys = get_type_hints(Presentation).keys() - FROM_FILES
+        tables = {k: v for k, v in values.items() if isinstance(v, dict) and k not in keys}
+        own = {key: value for key, value in values.items() if key not in tables}
+        if "language" in own:
+            language = self.value("study.language", own.pop("language"), str)
+            if "languages" in own:
+                self.wrong("study.language", "leave it out: `languages` names them all")
+            elif "study.language" not in self.errors:
+                own["languages"] = [language]
+        return own, tables
 
     def table(self, name: str, kind: type[T], values: Any) -> T:
         if not isinstance(values, dict):
             self.wrong(name, "must be a table")
             values = {}
-        hints = get_type_hints(kind)
-        required = {f.name for f in fields(kind) if f.default is MISSING}  # type: ignore[arg-type]
+        hints = {k: hint for k, hint in get_type_hints(kind).items() if k not in FROM_FILES}
+        required = {f.name for f in fields(kind) if f.default is f.default_factory is MISSING}  # type: ignore[arg-type]
         for key in values:
             if key not in hints:
                 self.wrong(f"{name}.{key}", f"is not a key here; there are {', '.join(hints)}")
@@ -110,18 +164,26 @@ class _Reader:
         sound = {key: value for key, value in taken.items() if f"{name}.{key}" not in self.errors}
         return kind(**(dict.fromkeys(required, "") | sound))
 
+    def tables(self, key: str, kind: type[T], values: Any) -> tuple[T, ...]:
+        """An array of tables; the keys of each have its number, from 1."""
+        if not isinstance(values, list):
+            self.wrong(key, f"must be tables, each under [[{key}]]")
+            return ()
+        return tuple(
+            self.table(f"{key}.{number}", kind, value)
+            for number, value in enumerate(values, start=1)
+        )
+
     def value(self, key: str, value: Any, hint: Any) -> Any:
         if get_origin(hint) is Literal:
             if value not in get_args(hint):
                 self.wrong(key, f"{value!r} is not one of {', '.join(map(repr, get_args(hint)))}")
             return value
         if get_origin(hint) is tuple:
-            if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-                self.wrong(key, f"{value!r} is not a list of texts")
-                return value
-            if any("\0" in part for part in value):
-                self.wrong(key, "contains a NUL, which cannot be stored")
-            return tuple(value)
+            part: Any = get_args(hint)[0]
+            return self.list_of_texts(key, value) if part is str else self.tables(key, part, value)
+        if get_origin(hint) is Mapping:
+            return self.numbers(key, value)
         allowed = (int, float) if hint is float else (hint,)
         if not isinstance(value, allowed) or (isinstance(value, bool) and hint is not bool):
             self.wrong(key, f"{value!r} is not {_NAMES[hint]}")
@@ -134,6 +196,26 @@ class _Reader:
                 self.wrong(key, f"{value} is not {bounds}")
         return value
 
+    def list_of_texts(self, key: str, values: Any) -> Any:
+        if not isinstance(values, list) or not all(isinstance(part, str) for part in values):
+            self.wrong(key, f"{values!r} is not a list of texts")
+            return values
+        if any("\0" in part for part in values):
+            self.wrong(key, "contains a NUL, which cannot be stored")
+        return tuple(values)
+
+    def numbers(self, key: str, values: Any) -> dict[str, int]:
+        """A table of whole numbers."""
+        if not isinstance(values, dict):
+            self.wrong(key, "must be a table")
+            return {}
+        for name, value in values.items():
+            if not isinstance(value, int) or isinstance(value, bool):
+                self.wrong(f"{key}.{name}", f"{value!r} is not a whole number")
+            elif value < 0:
+                self.wrong(f"{key}.{name}", f"{value} is not 0 or more")
+        return {name: value for name, value in values.items() if f"{key}.{name}" not in self.errors}
+
     def check_study(self, config: StudyConfig) -> None:
         study = config.study
         if not is_study_name(study.name):
@@ -142,22 +224,80 @@ class _Reader:
             )
         if not study.title.strip():
             self.wrong("study.title", "is empty")
-        names = {name.strip() for name in study.set_names}
-        if len(study.set_names) != 2 or len(names) != 2 or "" in names:
-            self.wrong("study.set_names", "must be two different names")
+
+    def check_instrument(self, config: StudyConfig) -> None:
+        for key, what in wording_errors(config.wording, config.design.levels):
+            self.wrong(key, what)
+        questionnaire = config.questionnaire
+        for key, what in question_errors({"questionnaire.after_each": questionnaire.after_each}):
+            self.wrong(key, what)
+
+    def check_kind(self, config: StudyConfig) -> None:
+        """What cannot go together with the question kind."""
+        kind, n_sets = KINDS[config.design.kind], n_sets_of(config.design)
+        if config.study.set_names != SET_NAMES:
+            self.check_set_names("study.set_names", config.study.set_names, n_sets)
+        for tag, translation in config.study.translations.items():
+            if translation.set_names:
+                self.check_set_names(f"study.{tag}.set_names", translation.set_names, n_sets)
+        for key in sorted(OPTIONS - kind.options):
+            table, _, name = key.partition(".")
+            values = getattr(config, table)
+            if getattr(values, name) != getattr(type(values)(), name):
+                kinds = " or ".join(k.name for k in KINDS.values() if key in k.options)
+                self.wrong(key, f'cannot be used with kind = "{kind.name}"; it is for {kinds}')
+        systems = config.queries.systems
+        if systems and len(set(systems)) < n_sets:
+            self.wrong(
+                "queries.systems",
+                f"a question needs {n_sets} systems; name as many, or leave it out",
+            )
+
+    def check_practice(self, config: StudyConfig) -> None:
+        practice, kind = config.practice, KINDS[config.design.kind]
+        if not practice.query:
+            if practice != Practice():
+                self.wrong("practice.query", "is missing")
+            return
+        try:
+            kind.expected(practice.expected, rules_of(config))
+        except Refused as error:
+            self.wrong("practice.expected", str(error))
+        n_wanted = n_sets_of(config.design) if kind.needs_lists else 0
+        if len(practice.systems) != n_wanted or len(set(practice.systems)) != n_wanted:
+            names = "system" if n_wanted == 1 else "different systems"
+            self.wrong(
+                "practice.systems",
+                f"must name {n_wanted} {names}: those whose sets are shown"
+                if n_wanted
+                else f'cannot be used with kind = "{kind.name}", which shows no system\'s set',
+            )
+
+    def check_set_names(self, key: str, given: Sequence[str], n_sets: int) -> None:
+        names = {name.strip() for name in given}
+        if len(given) != n_sets or len(names) != n_sets or "" in names:
+            wanted = ("no name", "one name", "two different names")
+            named = wanted[n_sets] if n_sets < len(wanted) else f"{n_sets} different names"
+            self.wrong(key, f"must be {named}")
 
     def check_rest(self, config: StudyConfig) -> None:
         design, checks, recruitment = config.design, config.checks, config.recruitment
         if checks.repeated > design.questions_per_form:
             self.wrong("checks.repeated", "is more than the questions of a form")
-        systems = config.queries.systems
-        if systems and len(set(systems)) < 2:
-            self.wrong("queries.systems", "a pair needs two systems; name two or leave it out")
+        if checks.on_failure != "none" and recruitment.max_failed_checks < 0:
+            self.wrong("checks.on_failure", "needs recruitment.max_failed_checks")
+        elif checks.on_failure != "none" and not (checks.gold or checks.repeated):
+            self.wrong("checks.on_failure", "needs gold or repeated questions")
         url = recruitment.completion_url
         if url and not re.fullmatch(r"https?://[^\s/]+\S*", url):
             self.wrong("recruitment.completion_url", f"{url!r} is not an http(s) address")
         if recruitment.mode in ("prolific", "mturk") and not (url or recruitment.completion_code):
             self.wrong("recruitment.completion_code", f"is missing; {recruitment.mode} needs it")
+        if recruitment.quotas and design.categories == "mixed":
+            what = "cannot be used with design.categories"
+            self.wrong("recruitment.quotas", f'{what} = "mixed": its forms have no category')
+        if recruitment.failed_checks_code and recruitment.max_failed_checks < 0:
+            self.wrong("recruitment.failed_checks_code", "needs max_failed_checks")
 
         platform_study = recruitment.platform_study_id
         if platform_study and recruitment.mode != "prolific":
@@ -167,13 +307,67 @@ class _Reader:
                 "recruitment.platform_study_id", f"{platform_study!r} is not an id of Prolific"
             )
 
-    def with_texts(self, config: StudyConfig) -> StudyConfig:
-        study = replace(
-            config.study,
-            guidelines=self.text_or_file("study.guidelines", config.study.guidelines),
-            consent=self.text_or_file("study.consent", config.study.consent),
+    def with_languages(
+        self, study: Presentation, tables: Mapping[str, Any], wording: Wording
+    ) -> Presentation:
+        """The presentation with the texts that its files and its tables have in each language."""
+        languages = study.languages
+        key = "study.languages" if "study.languages" in self.lines else "study.language"
+        wrong = next((tag for tag in languages if not is_tag(tag)), None)
+        if wrong is not None:
+            self.wrong(key, f"{wrong!r} is not a language tag such as de, pt-BR or zh-Hant")
+        if not languages or len(set(languages)) < len(languages):
+            self.wrong(key, "must name each language once, the main one first")
+        for tag in tables:
+            if tag not in languages[1:]:
+                where = "write this in [study]" if tag in languages else "name it in languages"
+                self.wrong(f"study.{tag}", f"is not one of the study's further languages; {where}")
+        if key in self.errors:
+            return study
+        first = self.translated("study", study, languages[0])
+        translations = {
+            tag: self.translated(
+                f"study.{tag}", self.table(f"study.{tag}", Translation, tables.get(tag, {})), tag
+            )
+            for tag in languages[1:]
+        }
+        texts = {tag: self.texts_in(key, tag, wording) for tag in languages}
+        translations = {languages[0]: Translation(), **translations}
+        return replace(
+            first,
+            translations={
+                tag: replace(each, texts=texts[tag])
+                for tag, each in translations.items()
+                if texts[tag] or each != Translation()
+            },
         )
-        return replace(config, study=study)
+
+    def translated(self, table: str, given: TextsT, language: str) -> TextsT:
+        """With the guidelines and the consent that are given or lie in files of the language."""
+        return replace(
+            given,
+            guidelines=self.long_text(table, "guidelines", given.guidelines, language),
+            consent=self.long_text(table, "consent", given.consent, language),
+        )
+
+    def long_text(self, table: str, name: str, value: str, language: str) -> str:
+        """The text of a key, or of `guidelines.de.md` beside the file if the key is absent."""
+        beside = f"{name}.{language}.md"
+        if not value and (self.path.parent / beside).is_file():
+            value = beside
+        return self.text_or_file(f"{table}.{name}", value)
+
+    def texts_in(self, key: str, language: str, wording: Wording) -> dict[str, Any]:
+        """The texts of a language file; a language without standard texts needs one."""
+        path = self.path.parent / f"{language}.json"
+        if path.is_file():
+            texts, errors = read_language_file(path, wording)
+            self.errors |= {line: (sys.maxsize, line) for line in errors}
+            return texts
+        if language not in LANGUAGES and self.needs_language_files:
+            command = f"hsfiq study texts {self.path} --language {language} > {path}"
+            self.wrong(key, f"{path.name} is missing beside this file; `{command}` writes it")
+        return {}
 
     def text_or_file(self, key: str, value: str) -> str:
         if not value.endswith(".md") or "\n" in value:
@@ -186,34 +380,3 @@ class _Reader:
         if "\0" in text:
             self.wrong(key, f"{value} contains a NUL, which cannot be stored")
         return text
-
-
-def _lines_of_keys(text: str) -> Iterator[tuple[str, int]]:
-    """The lines of each table and each `table.key`; multi-line texts are skipped."""
-    table, quotes = "", ""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not quotes:
-            if match := _TABLE.match(line):
-                table = match[1]
-                yield table, number
-            elif match := _KEY.match(line):
-                key = re.sub(r"\s", "", match[1])
-                yield (f"{table}.{key}" if table else key), number
-        quotes = _open_at_the_end(line, quotes)
-
-
-def _open_at_the_end(line: str, quotes: str) -> str:
-    """The quotes of a multi-line text that continues after this line; "" if there is none."""
-    rest = line
-    while True:
-        if quotes:
-            _, closing, rest = rest.partition(quotes)
-            if not closing:
-                return quotes
-            quotes = ""
-        match = _TEXT.search(rest)
-        if match is None:
-            return ""
-        rest = rest[match.end() :]
-        if match[0] in ('"""', "'''"):
-            quotes = match[0]

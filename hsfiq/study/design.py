@@ -1,4 +1,4 @@
-"""Study design: the two systems of each query's pair, and which participants judge it.
+"""Study design: the systems whose sets each query's questions show, and who judges them.
 
 Everything is drawn once, from a seeded generator, and stored. A batch is the questions of one
 participant (all their forms), with no triplet twice. A query that several participants judge is in
@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from random import Random
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import (
+    FurtherSet,
     Pair,
     Query,
     RankedList,
@@ -27,8 +28,12 @@ from hsfiq.db.tables import (
     Triplet,
 )
 from hsfiq.errors import ConfigError
-from hsfiq.study.config import CHOSEN_BY, StudyConfig, stored_config
-from hsfiq.study.forms import FormWriter, QueryFacts
+from hsfiq.kinds import KINDS
+from hsfiq.study.config import CHOSEN_BY, StudyConfig, k_of, n_sets_of, stored_config
+from hsfiq.study.drawing.questions import QueryFacts
+from hsfiq.study.editing.text_versions import record_first_version
+from hsfiq.study.forms import FormWriter
+from hsfiq.study.practice import store_practice
 
 PUBLISHED_IMAGE_PATH = "/-/image_data/{category}/{name}.jpg"
 """The pattern of image paths in the published HP-FashionIQ file."""
@@ -60,7 +65,7 @@ def draw_study(
     Args:
         session: of a writing transaction.
         config: the study's config; `ConfigError` if it does not suit the database.
-        query_ids: each needs ranked lists of two systems or more.
+        query_ids: each needs ranked lists of as many systems as a question shows sets.
         pairs: (query, system, system) of each question's pair; if None, drawn in equal numbers.
         chosen_by: how the pairs were chosen; the study's releases contain it.
         origin: whose answers it will have.
@@ -72,7 +77,11 @@ def draw_study(
     rng = Random(f"study:{design.seed}")  # noqa: S311 (a seeded draw, not a secret)
     if not query_ids:
         raise ConfigError("queries", "there is no query", "import runs first")
-    lists = ranked_lists(session, query_ids, design.k, config.queries.systems)
+    n_sets = n_sets_of(design)
+    needs_lists = KINDS[design.kind].needs_lists
+    lists: Lists = {}
+    if needs_lists:
+        lists = ranked_lists(session, query_ids, design.k, config.queries.systems, n_sets)
     study = Study(
         name=config.study.name,
         title=config.study.title,
@@ -80,7 +89,8 @@ def draw_study(
         consent=config.study.consent,
         status=status,
         origin=origin,
-        k=design.k,
+        kind=design.kind,
+        k=k_of(design),
         ties_allowed=design.preference_ties,
         forms_per_participant=design.forms_per_participant,
         design=stored_config(config) | ({CHOSEN_BY: dict(chosen_by)} if chosen_by else {}),
@@ -90,14 +100,36 @@ def draw_study(
     )
     session.add(study)
     session.flush()
+    store_practice(session, study, config)
+    record_first_version(session, study, config)
     facts = query_facts(session, query_ids)
-    asked = draw_pairs(rng, lists) if pairs is None else pairs
-    stored = store_pairs(session, study, asked, lists, facts)
+    stored = store_items(session, study, config, query_ids, lists, facts, rng, pairs=pairs)
     writer = FormWriter(session, study, config, facts, lists, rng)
     for number, batch in enumerate(batches(stored, config, rng)):
         category = "" if design.categories == "mixed" else batch[0].category
         writer.write(number, category, [(pair.pair_id, pair.triplet_id) for pair in batch])
     return study
+
+
+def store_items(
+    session: Session,
+    study: Study,
+    config: StudyConfig,
+    query_ids: Sequence[int],
+    lists: Lists,
+    facts: Mapping[int, QueryFacts],
+    rng: Random,
+    *,
+    pairs: Sequence[tuple[int, ...]] | None = None,
+    drawn: Mapping[tuple[int, ...], int] | None = None,
+) -> list[DrawnPair]:
+    """Store what the questions about these queries show; see `draw_study` and `draw_systems`."""
+    n_sets = n_sets_of(config.design)
+    if not KINDS[config.design.kind].needs_lists:
+        return store_queries(session, study, query_ids, facts, n_sets)
+    asked = draw_systems(rng, lists, n_sets, drawn) if pairs is None else pairs
+    sets_of = store_sets(session, asked, lists)
+    return store_pairs(session, study, [query for query, *_ in asked], sets_of, facts)
 
 
 def require_new_name(session: Session, config: StudyConfig) -> None:
@@ -127,9 +159,13 @@ def query_facts(session: Session, query_ids: Sequence[int]) -> dict[int, QueryFa
 
 
 def ranked_lists(
-    session: Session, query_ids: Sequence[int], k: int, systems: Sequence[str] = ()
+    session: Session,
+    query_ids: Sequence[int],
+    k: int,
+    systems: Sequence[str] = (),
+    n_systems: int = 2,
 ) -> dict[int, dict[int, list[int]]]:
-    """The keys of each system's top-k images, {query: {system: [image]}}; two systems at least."""
+    """The keys of each system's top-k images, {query: {system: [image]}}, of so many or more."""
     lists: dict[int, dict[int, list[int]]] = {query: {} for query in query_ids}
     rows = select(RankedList.query_id, RankedList.system_id, RankedList.image_ids).order_by(
         RankedList.query_id, RankedList.system_id
@@ -139,65 +175,123 @@ def ranked_lists(
     for query_id, system_id, image_ids in session.execute(rows):
         if query_id in lists and len(image_ids) >= k:
             lists[query_id][system_id] = image_ids[:k]
-    n_lacking = sum(len(by_system) < 2 for by_system in lists.values())
+    n_lacking = sum(len(by_system) < n_systems for by_system in lists.values())
     if n_lacking:
         raise ConfigError(
             "queries",
-            f"{n_lacking} queries have lists of at least {k} images from fewer than two systems",
-            "import the runs of two systems or more with `hsfiq import runs`",
+            f"{n_lacking} queries have lists of at least {k} images from fewer than "
+            f"{n_systems} systems",
+            "import the runs of more systems with `hsfiq import runs`",
         )
     return lists
 
 
-def draw_pairs(rng: Random, lists: Lists) -> list[tuple[int, int, int]]:
-    """Draw two systems for each query, (query, first, second), each pair of systems equally often.
+def draw_systems(
+    rng: Random, lists: Lists, n_sets: int, earlier: Mapping[tuple[int, ...], int] | None = None
+) -> list[tuple[int, ...]]:
+    """Draw systems for each query, (query, system, ...), each combination equally often.
 
-    Of a query's pairs of systems one of those drawn least often so far is taken at random.
+    Of a query's combinations of systems one of those drawn least often so far is taken at random.
+    `earlier` counts the combinations that the study has already.
     """
-    drawn: dict[tuple[int, int], int] = defaultdict(int)
-    pairs = []
+    drawn: dict[tuple[int, ...], int] = defaultdict(int, earlier or {})
+    asked: list[tuple[int, ...]] = []
     for query, systems in lists.items():
-        choices = list(combinations(sorted(systems), 2))
+        choices = list(combinations(sorted(systems), n_sets))
         fewest = min(drawn[choice] for choice in choices)
         choice = rng.choice([choice for choice in choices if drawn[choice] == fewest])
         drawn[choice] += 1
-        pairs.append((query, *choice))
-    return pairs
+        asked.append((query, *choice))
+    return asked
 
 
 def store_pairs(
     session: Session,
     study: Study,
-    pairs: Sequence[tuple[int, int, int]],
-    lists: Lists,
+    queries: Sequence[int],
+    sets_of: Sequence[Sequence[int]],
     facts: Mapping[int, QueryFacts],
 ) -> list[DrawnPair]:
-    if not pairs:
+    """Store what the questions are about: of each, the query and its sets, in their order."""
+    if not queries:
         return []
-    sides = [(query, system) for query, *systems in pairs for system in systems]
+    pair_ids = session.scalars(
+        insert(Pair).returning(Pair.id, sort_by_parameter_order=True),
+        [
+            {
+                "study_id": study.id,
+                "query_id": query,
+                "first_id": next(iter(set_ids), None),
+                "second_id": next(iter(set_ids[1:]), None),
+            }
+            for query, set_ids in zip(queries, sets_of, strict=True)
+        ],
+    ).all()
+    further = [
+        {"pair_id": pair_id, "place": place, "query_id": query, "set_id": set_id}
+        for pair_id, query, set_ids in zip(pair_ids, queries, sets_of, strict=True)
+        for place, set_id in enumerate(set_ids[2:], start=2)
+    ]
+    if further:
+        session.execute(insert(FurtherSet), further)
+    return [
+        DrawnPair(pair_id, query, facts[query].triplet_id, facts[query].category)
+        for pair_id, query in zip(pair_ids, queries, strict=True)
+    ]
+
+
+def store_queries(
+    session: Session,
+    study: Study,
+    queries: Sequence[int],
+    facts: Mapping[int, QueryFacts],
+    n_sets: int,
+) -> list[DrawnPair]:
+    """Store questions about queries alone, or about their labelled targets, a set of one each."""
+    targets = {query: facts[query].target_id for query in queries}
+    n_lacking = sum(target is None for target in targets.values())
+    if n_sets and n_lacking:
+        raise ConfigError(
+            "design.show_target",
+            f"{n_lacking:,} queries have no labelled target",
+            "set it to false",
+        )
+    sets_of: list[list[int]] = [[] for _ in queries]
+    if n_sets:
+        set_ids = session.scalars(
+            insert(RetrievedSet).returning(RetrievedSet.id, sort_by_parameter_order=True),
+            [{"query_id": query, "system_id": None} for query in queries],
+        ).all()
+        session.execute(
+            insert(RetrievedImage),
+            [
+                {"set_id": set_id, "rank": 0, "image_id": targets[query]}
+                for set_id, query in zip(set_ids, queries, strict=True)
+            ],
+        )
+        sets_of = [[set_id] for set_id in set_ids]
+    return store_pairs(session, study, queries, sets_of, facts)
+
+
+def store_sets(session: Session, asked: Sequence[tuple[int, ...]], lists: Lists) -> list[list[int]]:
+    """Store the retrieved sets; for each question the keys of its sets, in their order."""
+    wanted = [(query, system) for query, *systems in asked for system in systems]
+    if not wanted:
+        return [[] for _ in asked]
     set_ids = session.scalars(
         insert(RetrievedSet).returning(RetrievedSet.id, sort_by_parameter_order=True),
-        [{"query_id": query, "system_id": system} for query, system in sides],
+        [{"query_id": query, "system_id": system} for query, system in wanted],
     ).all()
     session.execute(
         insert(RetrievedImage),
         [
             {"set_id": set_id, "rank": rank, "image_id": image}
-            for set_id, (query, system) in zip(set_ids, sides, strict=True)
+            for set_id, (query, system) in zip(set_ids, wanted, strict=True)
             for rank, image in enumerate(lists[query][system])
         ],
     )
-    pair_ids = session.scalars(
-        insert(Pair).returning(Pair.id, sort_by_parameter_order=True),
-        [
-            {"study_id": study.id, "query_id": query, "first_id": first, "second_id": second}
-            for (query, _, _), first, second in zip(pairs, set_ids[::2], set_ids[1::2], strict=True)
-        ],
-    ).all()
-    return [
-        DrawnPair(pair_id, query, facts[query].triplet_id, facts[query].category)
-        for pair_id, (query, _, _) in zip(pair_ids, pairs, strict=True)
-    ]
+    keys = iter(set_ids)
+    return [list(islice(keys, len(systems))) for _, *systems in asked]
 
 
 def batches(pairs: Sequence[DrawnPair], config: StudyConfig, rng: Random) -> list[list[DrawnPair]]:

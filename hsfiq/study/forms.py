@@ -4,54 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from random import Random
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from hsfiq.db.engine import added
-from hsfiq.db.tables import (
-    Check,
-    Form,
-    Pair,
-    Question,
-    RankedList,
-    RetrievedImage,
-    RetrievedSet,
-    Study,
-)
-from hsfiq.errors import ConfigError
-from hsfiq.study.config import StudyConfig
+from hsfiq.db.tables import Check, Form, Question, Study
+from hsfiq.study.config import StudyConfig, n_sets_of
+from hsfiq.study.drawing.gold import GoldQuestions
+from hsfiq.study.drawing.questions import DrawnQuestion, QueryFacts
+from hsfiq.study.drawing.repeats import asked_again
 
 REPEAT_DISTANCE = 3
-"""The fewest questions between a pair and its repetition, if the form is long enough."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryFacts:
-    """The properties of a query that drawing a study needs; ids are database keys."""
-
-    query_id: int
-    triplet_id: int
-    category: str
-    reference_id: int
-    target_id: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnQuestion:
-    """A question before it is stored: its pair as shown, and which check it is, if any.
-
-    `gold` is the winning side of a gold pair; `repeats` is the question that is repeated.
-    """
-
-    pair_id: int
-    swapped: bool
-    order_1: list[int] | None
-    order_2: list[int] | None
-    gold: int | None = None
-    repeats: DrawnQuestion | None = None
+"""The fewest questions between a question and its repetition, if the form is long enough."""
 
 
 class FormWriter:
@@ -65,16 +30,19 @@ class FormWriter:
         facts: Mapping[int, QueryFacts],
         lists: Mapping[int, Mapping[int, list[int]]],
         rng: Random,
+        first_number: int = 0,
     ) -> None:
         self.session, self.study, self.config = session, study, config
-        self.lists, self.rng = lists, rng
-        self._next_number = 0
+        self.rng = rng
+        self._next_number = first_number
         self._by_category: dict[str, list[QueryFacts]] = defaultdict(list)
         for query in facts.values():
             self._by_category[query.category].append(query)
             if query.category:
                 self._by_category[""].append(query)
-        self._pools: dict[str, list[int]] = {}
+        self._gold = GoldQuestions(
+            session, study, config, self._by_category, lists, rng, self._order
+        )
 
     def write(self, batch: int, category: str, pairs: Sequence[tuple[int, int]]) -> None:
         """Write one participant's forms of these (pair, triplet) keys."""
@@ -92,7 +60,21 @@ class FormWriter:
             self._store(form, asked)
 
     def _plain(self, pair_ids: Sequence[int]) -> list[DrawnQuestion]:
-        """The form's own questions, half of them swapped at random (of an odd number, one more)."""
+        """The form's own questions, with the sets and their images in the order drawn."""
+        n_sets = n_sets_of(self.config.design)
+        if n_sets == 2:
+            return self._pairs(pair_ids)
+        return [self._question(pair_id, n_sets) for pair_id in pair_ids]
+
+    def _question(self, pair_id: int, n_sets: int) -> DrawnQuestion:
+        if n_sets < 2:
+            return DrawnQuestion(pair_id, order_1=self._order() if n_sets else None)
+        orders = [order for _ in range(n_sets) if (order := self._order()) is not None]
+        set_order = self.rng.sample(range(n_sets), n_sets)
+        return DrawnQuestion(pair_id, set_order=set_order, image_orders=orders or None)
+
+    def _pairs(self, pair_ids: Sequence[int]) -> list[DrawnQuestion]:
+        """Pairs, half of them swapped at random (of an odd number, one more)."""
         remainder = self.rng.randrange(2)
         sides = [index % 2 == remainder for index in range(len(pair_ids))]
         self.rng.shuffle(sides)
@@ -111,95 +93,17 @@ class FormWriter:
     ) -> list[DrawnQuestion]:
         asked = list(asked)
         for _ in range(self.config.checks.gold):
-            query = self._gold_query(category, triplets)
-            triplets.add(query.triplet_id)
-            swapped = self.rng.random() < 0.5
-            gold = DrawnQuestion(
-                self._gold_pair(query),
-                swapped,
-                self._order(),
-                self._order(),
-                gold=2 if swapped else 1,
-            )
+            gold = self._gold.draw(category, triplets)
             asked.insert(self.rng.randint(0, len(asked)), gold)
         return asked
 
-    def _gold_query(self, category: str, triplets: set[int]) -> QueryFacts:
-        """A random query of the category whose triplet this participant does not otherwise see."""
-        free = [q for q in self._by_category[category] if q.triplet_id not in triplets]
-        if not free:
-            raise ConfigError(
-                "checks.gold",
-                f"no query of {category or 'any category'} is left for a gold pair",
-                "use more queries, smaller forms or fewer gold pairs",
-            )
-        return self.rng.choice(free)
-
-    def _gold_pair(self, query: QueryFacts) -> int:
-        """Store a pair whose first set, the target and a system's best images, should win."""
-        best = next(iter(self.lists[query.query_id].values()))
-        wanted = [] if query.target_id is None else [query.target_id]
-        winner = [*wanted, *(image for image in best if image not in wanted)][: self.study.k]
-        sets = [self._store_set(query, winner), self._store_set(query, self._far_images(query))]
-        pair = added(
-            self.session,
-            Pair(
-                study_id=self.study.id, query_id=query.query_id, first_id=sets[0], second_id=sets[1]
-            ),
-        )
-        return pair.id
-
-    def _far_images(self, query: QueryFacts) -> list[int]:
-        """Random images that no system returned for the query, of other categories if possible."""
-        near = {query.reference_id, query.target_id}
-        lists = select(RankedList.image_ids).where(RankedList.query_id == query.query_id)
-        for images in self.session.scalars(lists):
-            near.update(images)
-        pool = [image for image in self._images_outside(query.category) if image not in near]
-        if len(pool) < self.study.k:
-            raise ConfigError(
-                "checks.gold", "there are too few other images for the losing set of a gold pair"
-            )
-        return self.rng.sample(pool, self.study.k)
-
-    def _images_outside(self, category: str) -> list[int]:
-        """The images in the other categories' sets; in all sets if there is only one category."""
-        if category not in self._pools:
-            everything = self._by_category[""]
-            others = [facts for facts in everything if facts.category != category]
-            images = {
-                image
-                for facts in others or everything
-                for retrieved in self.lists[facts.query_id].values()
-                for image in retrieved
-            }
-            self._pools[category] = sorted(images)
-        return self._pools[category]
-
-    def _store_set(self, query: QueryFacts, images: Sequence[int]) -> int:
-        planted = added(self.session, RetrievedSet(query_id=query.query_id, system_id=None))
-        self.session.execute(
-            insert(RetrievedImage),
-            [
-                {"set_id": planted.id, "rank": rank, "image_id": image}
-                for rank, image in enumerate(images)
-            ],
-        )
-        return planted.id
-
     def _with_repeats(self, asked: list[DrawnQuestion]) -> list[DrawnQuestion]:
-        """Repeat some of the form's own questions later with the sides swapped."""
+        """Repeat some of the form's own questions later with their sets in another order."""
         asked = list(asked)
-        plain = [question for question in asked if question.gold is None]
+        plain = [question for question in asked if question.expected is None]
         early = plain[: max(self.config.checks.repeated, len(plain) // 2)]
         for first in self.rng.sample(early, min(self.config.checks.repeated, len(early))):
-            again = replace(
-                first,
-                swapped=not first.swapped,
-                order_1=first.order_2,
-                order_2=first.order_1,
-                repeats=first,
-            )
+            again = asked_again(first, n_sets_of(self.config.design), self.rng)
             earliest = min(asked.index(first) + 1 + REPEAT_DISTANCE, len(asked))
             asked.insert(self.rng.randint(earliest, len(asked)), again)
         return asked
@@ -215,6 +119,8 @@ class FormWriter:
                     "swapped": question.swapped,
                     "order_1": question.order_1,
                     "order_2": question.order_2,
+                    "set_order": question.set_order,
+                    "image_orders": question.image_orders,
                 }
                 for place, question in enumerate(asked)
             ],
@@ -223,8 +129,8 @@ class FormWriter:
             self.session.add(sum_before(form.id, self.rng))
         for place, (key, question) in enumerate(zip(keys, asked, strict=True)):
             check = Check(form_id=form.id, place=place, question_id=key)
-            if question.gold is not None:
-                check.kind, check.expected = "gold", str(question.gold)
+            if question.expected is not None:
+                check.kind, check.expected = "gold", question.expected
                 self.session.add(check)
             elif question.repeats is not None:
                 check.kind, check.repeats_id = "repeat", keys[asked.index(question.repeats)]

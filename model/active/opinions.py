@@ -44,13 +44,13 @@ def opinions(
     `dropout` draws the masks of J = SAMPLES opinions; None for no dropout, J = 1.
     """
     column = indexed(image for possible in sets for image in possible.images)
-    row = indexed((possible.reference, possible.text) for possible in sets)
+    row = indexed(possible.scorer_query for possible in sets)
     gallery = inference.gallery(list(column))  # [N, L, D]
     queries = inference.queries(
         [reference for reference, _ in row], [normalise(text) for _, text in row]
     )  # [Q, D]
     images = torch.tensor([[column[image] for image in entry.images] for entry in sets])  # [S, k]
-    query_of = torch.tensor([row[entry.reference, entry.text] for entry in sets])  # [S]
+    query_of = torch.tensor([row[entry.scorer_query] for entry in sets])  # [S]
     variants = [queries]
     if dropout is not None:
         masks = dropout_masks(queries.shape[1], dropout)

@@ -59,7 +59,9 @@ def uncertainty(
     priors = [prior_of(loaded) for loaded in scorers]
     require_same_source(scorers, priors)
     wanted = {
-        image for possible in candidates.sets for image in (possible.reference, *possible.images)
+        image
+        for possible in candidates.sets
+        for image in (possible.scorer_query[0], *possible.images)
     }
     unknown = ("images", "the database does not record their folder")
     with find_images(paths.images, wanted, unknown) as files:
@@ -130,7 +132,7 @@ def with_images(
     place: dict[int, int] = {}
     sets: list[PossibleSet] = []
     for i, possible in enumerate(candidates.sets):
-        if {possible.reference, *possible.images}.issubset(available):
+        if {possible.scorer_query[0], *possible.images}.issubset(available):
             place[i] = len(sets)
             sets.append(possible)
     pairs = [

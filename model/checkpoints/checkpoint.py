@@ -148,9 +148,9 @@ def read(path: Path) -> Checkpoint:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UnreadableInput(str(path), "is no checkpoint's JSON file", remedy) from error
+        raise UnreadableInput(str(path), "is not the JSON file of a checkpoint", remedy) from error
     if not is_checkpoint(about):
-        raise UnreadableInput(str(path), f"is no checkpoint of format {FORMAT}", remedy)
+        raise UnreadableInput(str(path), f"is not a checkpoint of format {FORMAT}", remedy)
     return Checkpoint(path, about)
 
 

@@ -85,7 +85,9 @@ def read_tensors(file: Path, key: str | None = None) -> dict[str, Tensor]:
         content = torch.load(file, map_location="cpu", weights_only=True)
     except DAMAGES as error:
         raise UnreadableInput(
-            str(file), f"is no complete PyTorch file ({type(error).__name__})", "download it again"
+            str(file),
+            f"is not a complete PyTorch file ({type(error).__name__})",
+            "download it again",
         ) from error
     if key is not None:
         content = content.get(key) if isinstance(content, dict) else None

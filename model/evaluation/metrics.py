@@ -212,7 +212,7 @@ def mean_over(
 
 
 def too_short(benchmark: Benchmark, part: Part) -> str:
-    problem = "end too early to tell"
+    problem = "are too short"
     if part.corpus.left_out:
         return f"{problem}, after the cut to the union; give longer ones, or rank the union alone"
     if not benchmark.keeps_reference:

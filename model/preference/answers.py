@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from hsfiq.answer_rules import contradicts
+from hsfiq.answer_rules import HIGHEST_SCORE, contradicts
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import sha256_of
 from hsfiq.model.preference.response_model import AnswerTensors
-from hsfiq.releases.manifest import MANIFEST, read_manifest
+from hsfiq.releases.manifest import MANIFEST, points_of, read_manifest
 from hsfiq.releases.reader import (
     EXPORT_AGAIN,
     NAME_A_RELEASE,
@@ -58,7 +58,7 @@ class ReleaseAnswers:
     about: Mapping[str, Any]  # what a checkpoint records about the release
     questions: tuple[Question, ...]
     has_splits: bool
-    held_out: frozenset[tuple[str, str | None]]  # triplets without a training question
+    held_out: frozenset[tuple[str | None, str | None]]  # triplets without a training question
 
     def part(self, name: Part) -> list[Question]:
         return [question for question in self.questions if question.part == name]
@@ -67,9 +67,10 @@ class ReleaseAnswers:
 def read_answers(release: Path) -> ReleaseAnswers:
     """Read a release, and its split if it has one; without a split, all is for training.
 
-    UnreadableInput if an answer is invalid, or a triplet or a participant is in both parts;
-    NothingToDo without questions.
+    UnreadableInput if an answer is invalid, the scale has another number of points than the answer
+    model, or a triplet or a participant is in both parts; NothingToDo without questions.
     """
+    require_standard_scale(release)
     sets = {released.set_id: released for released in read_sets(release)}
     about = about_release(release)
     has_splits = "split" in about or (release / SPLITS).is_file()
@@ -100,6 +101,16 @@ def read_answers(release: Path) -> ReleaseAnswers:
     held_out = frozenset(triplets[query] for query in queries)
     held_out -= {triplets[query] for query in training_queries}
     return ReleaseAnswers(about, tuple(questions), has_splits, held_out)
+
+
+def require_standard_scale(release: Path) -> None:
+    points = points_of(release)
+    if points != HIGHEST_SCORE:
+        raise UnreadableInput(
+            str(release / MANIFEST),
+            f"the scale has {points} points, and the answer model is for {HIGHEST_SCORE}",
+            "retrain on releases of studies with the standard number of points",
+        )
 
 
 def about_release(release: Path) -> dict[str, Any]:

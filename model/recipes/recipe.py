@@ -123,7 +123,9 @@ class Recipe:
             keys = set(value) if isinstance(value, dict) else set()
             differing = sorted(set(kinds) ^ keys)
             raise UnreadableInput(
-                where, "is no recipe of this version", f"lacking or unknown: {', '.join(differing)}"
+                where,
+                "is not a recipe of this version",
+                f"lacking or unknown: {', '.join(differing)}",
             )
         read = {}
         for key, kind in kinds.items():

@@ -108,7 +108,7 @@ def parsed(text: str, kind: Any) -> Any:
     origin, inside = get_origin(kind), get_args(kind)
     if origin is Literal:
         if text not in inside:
-            raise ValueError(f"is none of {', '.join(inside)}")
+            raise ValueError(f"is not one of {', '.join(inside)}")
         return text
     if origin is tuple:
         return _parsed_tuple(text, inside)

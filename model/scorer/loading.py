@@ -52,7 +52,9 @@ def load_scorer(path: Path, weights: Path | None, device: torch.device) -> Loade
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
     if not all(isinstance(checkpoint.about.get(key), dict) for key in ("encoder", "data")):
         raise UnreadableInput(
-            str(checkpoint.path), "does not say what it was trained on", "copy the checkpoint again"
+            str(checkpoint.path),
+            "does not record what it was trained on",
+            "copy the checkpoint again",
         )
     scorer = new_scorer(recipe, weights)
     if checkpoint.about["encoder"].get("frozen_sha256") != scorer.encoder.frozen_id():

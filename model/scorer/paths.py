@@ -29,5 +29,5 @@ class ScorerPaths:
     def required(self, name: Literal["checkpoint", "images"]) -> Path:
         path: Path | None = getattr(self, name)
         if path is None:
-            raise UnreadableInput(name, "is needed and was not named")
+            raise UnreadableInput(name, "is required")
         return path

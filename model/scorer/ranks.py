@@ -54,5 +54,5 @@ def require_finite(scores: Tensor) -> None:
         raise UnreadableInput(
             "scorer",
             "gives scores that are infinite or not a number: it has diverged",
-            "go back to a sound checkpoint and lower the learning rate",
+            "use an earlier checkpoint and a lower learning rate",
         )

@@ -274,6 +274,6 @@ class Trainer:
             place = f"epoch {self.progress.epoch}, step {self.progress.step}"
             kept = "no checkpoint was written"
             if self.folder.last() is not None:
-                kept = "the last checkpoint is sound"
+                kept = "the last checkpoint is intact"
             advice = "try a lower lr, clip_norm=1, or precision=fp32"
             raise Diverged(f"{place}: {error}; {kept}; {advice}") from error

@@ -13,10 +13,12 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from hsfiq.annotate.app import build_app
-from hsfiq.db.engine import Database, open_database
+from hsfiq.db.engine import Database, connect, open_database
+from hsfiq.db.schema import upgrade
 from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import (
     Place,
+    PlaceOfKind,
     Server,
     ThreadServer,
     browser_of,
@@ -24,9 +26,9 @@ from tests.annotate.served_studies import (
     make_study,
     newcomer,
 )
+from tests.browser import TIMEOUT_MS, new_context_of
 
-# A machine under load takes seconds to open a Gradio page.
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture(scope="session")
@@ -119,6 +121,20 @@ def process_server(copied: Place) -> Iterator[Server]:
     server.kill()
 
 
+@pytest.fixture
+def server_of_kind(empty_url: str, tmp_path: Path) -> Iterator[Server]:
+    """A study on each kind of database, served by a process that can be killed."""
+    engine = connect(empty_url)
+    upgrade(engine)
+    engine.dispose()
+    place = PlaceOfKind(tmp_path / "study", empty_url)
+    make_study(place).close()
+    server = Server(place)
+    server.start()
+    yield server
+    server.kill()
+
+
 def requests_to_other_hosts(home: str, address: str) -> list[str]:
     """The address as a list if it belongs to another host, else an empty list."""
     return [] if address.startswith((f"{home}/", "data:", "blob:")) else [address]
@@ -146,7 +162,7 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
         **options: Any,
     ) -> Page:
         viewport: ViewportSize = {"width": width, "height": height}
-        context = chromium.new_context(viewport=viewport, **options)
+        context = new_context_of(chromium, viewport=viewport, **options)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))

@@ -30,6 +30,7 @@ def answer_body(question: dict[str, Any], key: str = KEY, **changes: object) -> 
         "score_1": 4,
         "score_2": 2,
         "preferred": 1,
+        "confirmed": False,
         "irrelevant": False,
         "reason": None,
         "active_seconds": 0.0,
@@ -58,8 +59,9 @@ def images_body(question: dict[str, Any]) -> dict[str, Any]:
     def state(image: dict[str, Any]) -> str:
         return "missing" if image["missing"] else "shown"
 
+    reference = question["reference"]
     return {
-        "reference": state(question["reference"]),
+        "reference": state(reference) if reference else None,
         "sets": [[state(image) for image in images] for images in question["sets"]],
     }
 

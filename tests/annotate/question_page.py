@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from hsfiq.annotate.texts import texts
+from hsfiq.study.languages.standard import standard_texts
 from tests.annotate.page_requests import expected_sum
 
 OpenPage = Callable[..., Page]
 
-TEXT = texts("en")["page"]
+TEXT = standard_texts("en")["page"]
 
 
 def expect_step(page: Page, step: str, count: str) -> None:
@@ -23,13 +23,22 @@ def expect_step(page: Page, step: str, count: str) -> None:
 
 
 def press(page: Page, *keys: str) -> None:
+    """Press the keys; Enter only once all images have loaded, because Next waits for them."""
     for key in keys:
+        if key == "Enter":
+            expect(page.locator(".next.waiting")).to_have_count(0)
         page.keyboard.press(key)
 
 
 def answer(page: Page) -> None:
     """Give a complete answer by keyboard: scores 4 and 2, set 1 preferred."""
     press(page, "4", "Shift+Digit2", "q", "Enter")
+
+
+def press_next_when_ready(page: Page) -> None:
+    """Press Enter once the question is complete and its images have loaded."""
+    page.locator('.next[aria-disabled="false"]').wait_for()
+    press(page, "Enter")
 
 
 def type_sum(page: Page) -> None:

@@ -6,8 +6,6 @@ import colorsys
 import secrets
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -32,9 +30,18 @@ from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Dataset, Image, Query, RankedList, System, Triplet
-from hsfiq.study.config import Design, Presentation, Recruitment, StudyConfig
+from hsfiq.study.config import (
+    Checks,
+    Design,
+    Practice,
+    Presentation,
+    Queries,
+    Recruitment,
+    StudyConfig,
+)
 from hsfiq.study.design import draw_study
-from tests.studies import DEFAULT_SIGNALS, own_environment
+from hsfiq.study.instrument.questionnaire import Questionnaire
+from tests.processes import Fork, start_command
 
 STOP_SECONDS = 300
 """A server that has not stopped by then never will."""
@@ -69,6 +76,17 @@ class Place:
         return self.folder / "images"
 
 
+@dataclass(frozen=True)
+class PlaceOfKind(Place):
+    """The folder of a study whose database may be PostgreSQL's."""
+
+    database_url: str
+
+    @property
+    def url(self) -> str:
+        return self.database_url
+
+
 @cache
 def garment(number: int) -> bytes:
     """The PNG of a plain garment whose colour and stripes depend on its number."""
@@ -94,6 +112,9 @@ def make_study(
     texts: Sequence[str] = TEXTS,
     presentation: Mapping[str, Any] | None = None,
     recruitment: Mapping[str, Any] | None = None,
+    practice: Practice | None = None,
+    checks: Checks | None = None,
+    questionnaire: Questionnaire | None = None,
     **design: Any,
 ) -> Database:
     """Twelve queries, three systems, one open study, and image files but for some.
@@ -151,7 +172,11 @@ def make_study(
                 design=Design(
                     **({"k": K, "questions_per_form": 3, "forms_per_participant": 2} | design)
                 ),
+                practice=practice or Practice(),
+                queries=Queries(dataset=dataset.name),
+                checks=checks or Checks(),
                 recruitment=Recruitment(**dict(recruitment or {})),
+                questionnaire=questionnaire or Questionnaire(),
             ),
             [query.id for query in asked],
         )
@@ -238,24 +263,17 @@ class Server:
             self.port: int = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.words = (*(words or ("serve", "--database", place.url)), "--port", str(self.port))
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Fork | None = None
 
     def start(self) -> None:
-        code = f"{DEFAULT_SIGNALS}\nfrom hsfiq.cli import main; main()"
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", code, *self.words],
-                env=own_environment(),
-                stdout=log,
-                stderr=log,
-            )
+        self.process = start_command(*self.words, log=self.log)
         while self.process.poll() is None:
             try:
                 with urllib.request.urlopen(f"{self.url}/healthz", timeout=1):
                     return
             except OSError:
                 time.sleep(0.1)
-        raise RuntimeError(f"the server ended with {self.process.returncode}")
+        raise RuntimeError(f"the server ended with {self.process.poll()}")
 
     def stop(self, number: signal.Signals) -> int:
         """Send it a signal, and return its exit code."""
@@ -264,7 +282,7 @@ class Server:
         try:
             return self.process.wait(STOP_SECONDS)
         finally:
-            self.process.kill()
+            self.process.send_signal(signal.SIGKILL)
             self.process.wait()
             self.process = None
 

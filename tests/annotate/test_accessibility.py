@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from importlib.resources import files
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.annotate.axe import faults
 from tests.annotate.question_page import OpenPage, press, type_sum
 from tests.annotate.served_studies import Place, ThreadServer, make_study, newcomer
 
 pytestmark = pytest.mark.browser
 
-WIDE, NARROW = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
-LOOKS = [(WIDE, "light"), (NARROW, "dark"), (WIDE, "dark"), (NARROW, "light")]
-
-
-@pytest.fixture(scope="session")
-def axe() -> str:
-    """The script of axe-core."""
-    return (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
-
-
-def faults(page: Page, axe: str) -> Iterator[str]:
-    """The violations in each viewport and colour scheme; the scheme changes only the contrast."""
-    if not page.evaluate("typeof axe === 'object'"):
-        page.evaluate(axe)
-    for number, (size, scheme) in enumerate(LOOKS):
-        page.set_viewport_size(size)  # type: ignore[arg-type]
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
-        options: dict[str, Any] = {"resultTypes": ["violations"]}
-        if number > 1:
-            options["runOnly"] = {"type": "rule", "values": ["color-contrast"]}
-        result = page.evaluate("(options) => axe.run(document, options)", options)
-        for violation in result["violations"]:
-            for node in violation["nodes"]:
-                yield f"{scheme} {size['width']}: {violation['id']}: {node['html'][:160]}"
-    page.set_viewport_size(WIDE)  # type: ignore[arg-type]
-
 
 @pytest.fixture
-def sound(axe: str) -> Callable[[Page, str], None]:
+def sound() -> Callable[[Page, str], None]:
     def check(page: Page, name: str) -> None:
-        violations = list(faults(page, axe))
+        violations = list(faults(page))
         assert violations == [], f"{name}:\n" + "\n".join(violations)
 
     return check
@@ -71,6 +44,7 @@ def test_the_pages_of_the_study(
         missing=frozenset(range(14, 30)),
         reason_every=1,
         preference_ties=True,
+        confirm_contradictions=True,
         questions_per_form=1,
         recruitment={"completion_code": "C1", "completion_url": "https://app.example.org/c"},
     ).close()
@@ -78,8 +52,10 @@ def test_the_pages_of_the_study(
     page = open_page(server, is_ready=False)
     sound(page, "consent")
     page.locator(".agree").click()
+    page.locator(".guidelines").wait_for()
     sound(page, "guidelines")
     press(page, "Enter", "5", "Shift+Digit1", "q", "Enter")
+    page.locator(".feedback").wait_for()
     sound(page, "feedback")
     press(page, "Enter")
     expect(page.locator(".count")).to_have_text("1 / 2")
@@ -97,9 +73,12 @@ def test_the_pages_of_the_study(
     type_sum(page)
     press(page, "Enter")
     expect(page.locator(".count")).to_have_text("2 / 2")
-    press(page, "1", "Shift+Digit1", "q", "r")
+    press(page, "1", "Shift+Digit5", "q", "r")
     page.keyboard.type("why not")
     press(page, "Escape", "Enter")
+    page.locator(".confirmation[open]").wait_for()
+    sound(page, "confirmation")
+    press(page, "Tab", "Enter")
     expect(page.locator(".code strong")).to_have_text("C1")
     sound(page, "done")
     page.goto(f"{server.url}/start/{newcomer(place, is_ready=False)}")

@@ -8,7 +8,6 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from hsfiq.annotate.texts import blocks
 from tests.annotate.page_requests import answer_body, check_body, view
 
 TELLTALE = re.compile(r"telltale|image_root")
@@ -51,7 +50,8 @@ def test_a_view_has_no_other_keys(annotator: TestClient) -> None:
     current_view = view(annotator)
     assert set(current_view) == {
         "step", "number", "total", "answered", "back", "text", "reference", "sets", "earlier",
-        "standing_at", "assignment", "next_images", "minutes_left", "reason_asked",
+        "standing_at", "assignment", "next_images", "minutes_left", "reason_asked", "text_version",
+        "messages",
     }  # fmt: skip
     assert {key for image_set in current_view["sets"] for image in image_set for key in image} == {
         "token",
@@ -72,17 +72,7 @@ def test_the_initial_data_name_no_participant(annotator: TestClient) -> None:
     assert config.get("username", "participant") == "participant"
     study = opening(annotator)["study"]
     assert set(study) == {
-        "title", "language", "guidelines", "set_names", "ties_allowed", "shortest_reason",
-        "longest_reason",
+        "title", "kind", "points", "levels", "language", "direction", "guidelines", "set_names",
+        "extra_questions", "ties_allowed", "confirm_difference", "shortest_reason",
+        "longest_reason", "is_preview", "text_version",
     }  # fmt: skip
-
-
-def test_guidelines_are_blocks_of_text() -> None:
-    markdown = "# A **title**\n\nOne\ntwo <script>\n\n- a\n  more\n- `b`\n1. c\n2) d\n\nEnd"
-    assert blocks(markdown) == [
-        {"kind": "heading", "lines": ["A title"]},
-        {"kind": "paragraph", "lines": ["One two <script>"]},
-        {"kind": "list", "lines": ["a more", "b"]},
-        {"kind": "steps", "lines": ["c", "d"]},
-        {"kind": "paragraph", "lines": ["End"]},
-    ]

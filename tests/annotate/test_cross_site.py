@@ -21,6 +21,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
 from tests.annotate.page_requests import answer_body, stored, view
 from tests.annotate.served_studies import ThreadServer, newcomer
+from tests.browser import new_context_of
 
 NOT_TRUSTWORTHY = "study.test"
 """A name for 127.0.0.1. Over plain HTTP, browsers send no Sec-Fetch-Site to such names."""
@@ -175,7 +176,7 @@ def foreign_site() -> Iterator[ForeignSite]:
 
 @pytest.fixture
 def context(chromium: Browser) -> Iterator[BrowserContext]:
-    context = chromium.new_context()
+    context = new_context_of(chromium)
     yield context
     context.close()
 

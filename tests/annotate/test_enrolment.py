@@ -13,17 +13,20 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select
+from sqlalchemy.orm.attributes import flag_modified
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.texts import LANGUAGES, entry_texts, preferred_language, texts
+from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import participants
 from hsfiq.collect.steps import steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Query, Question, Study
 from hsfiq.study.config import config_of
 from hsfiq.study.design import draw_study
+from hsfiq.study.languages.standard import LANGUAGES, leaves, standard_texts
+from hsfiq.study.languages.tags import preferred
 from tests.annotate.page_requests import KEY, answer_body, answer_until, check_body, stored, view
 from tests.annotate.served_studies import (
     TITLE,
@@ -210,8 +213,9 @@ def test_the_first_arrival_binds_the_study_to_the_platforms_study(visit: Visit) 
         korean = client.get("/start", params=other_study, headers={"Accept-Language": "ko"})
         assert entry_texts("ko")["other_platform_study"] in korean.text
     assert (count(database), bound_to(database)) == (2, PROLIFIC["STUDY_ID"])
-    assert client.get("/start", params=PROLIFIC | {"PROLIFIC_PID": "another"}).status_code == 303
-    assert client.get("/start", params=without).status_code == 303
+    for parameters in (PROLIFIC | {"PROLIFIC_PID": "another"}, without):
+        client.cookies.clear()
+        assert client.get("/start", params=parameters).status_code == 303
     with database.reading() as session:
         stored_ids = session.scalars(
             select(Participant.platform_study_id).order_by(Participant.id)
@@ -276,6 +280,31 @@ def test_a_late_platform_participant_gets_the_code(visit: Visit) -> None:
     assert count(database) == 1
 
 
+def test_each_outcome_has_its_code_and_address(visit: Visit) -> None:
+    codes = {"full_code": "FU11", "declined_code": "N0", "participants": 1}
+    client, _ = visit(recruitment={"mode": "prolific", **CODE, **codes})
+    assert client.get("/start", params=PROLIFIC).status_code == 303
+    client.cookies.clear()
+    late = client.get("/start", params=PROLIFIC | {"PROLIFIC_PID": "another"})
+    assert (late.status_code, "FU11" in late.text, "C1&lt;2" in late.text) == (410, True, False)
+    assert "example.org" not in late.text  # the address does not name the usual code
+    client.get("/start", params=PROLIFIC)
+    declined = client.post("/consent", json={"agrees": False}).json()
+    assert (declined["kind"], declined["code"], declined["url"]) == ("declined", "N0", "")
+
+
+def test_a_full_study_that_is_open_to_all_shows_only_its_own_code(visit: Visit) -> None:
+    client, database = visit(recruitment={"participants": 1, **CODE})
+    begin(client, database)
+    client.cookies.clear()
+    assert "C1&lt;2" not in client.post("/enrol", data={"study": 1}).text
+    with database.writing() as session:
+        study = session.scalars(select(Study)).one()
+        study.design["recruitment"]["full_code"] = "FU11"
+        flag_modified(study, "design")
+    assert "FU11" in client.post("/enrol", data={"study": 1}).text
+
+
 # ------------------------------------------------------------------------------- consent, practice
 
 
@@ -288,7 +317,7 @@ def test_from_the_welcome_page_to_the_first_question(
     assert "voluntary" in json.dumps(current_view["text"])
     assert new_browser.get("/question/1").json()["step"] == "consent"
     current_view = new_browser.post("/consent", json={"agrees": True}).json()
-    assert (current_view["step"], current_view["better"]) == ("practice", 1)
+    assert (current_view["step"], current_view["expected"]) == ("practice", {"better": 1})
     assert new_browser.post("/consent", json={"agrees": True}).json()["step"] == "practice"
     for image in [current_view["reference"], *current_view["sets"][0], *current_view["sets"][1]]:
         assert new_browser.get(f"/image/{image['token']}").status_code == 200
@@ -343,14 +372,37 @@ def test_a_bad_consent_is_refused(
 
 
 def test_the_studys_own_texts(visit: Visit) -> None:
-    client, database = visit(presentation={"consent": "# Ours\n\n<b>bold</b>", "language": "ko"})
+    client, database = visit(
+        presentation={"consent": "# Ours\n\n<b>bold</b>", "languages": ("ko",)}
+    )
     begin(client, database)
-    assert view(client)["text"] == [
-        {"kind": "heading", "lines": ["Ours"]},
-        {"kind": "paragraph", "lines": ["<b>bold</b>"]},
-    ]
-    assert '<html lang="ko">' in client.get("/").text
+    shown = view(client)["text"]
+    assert "Ours</h" in shown
+    assert "<b>" not in shown
+    assert '<html lang="ko" dir="ltr">' in client.get("/").text
     assert entry_texts("ko")["continue"] in client.get("/").text
+
+
+@pytest.mark.parametrize("consent", ["", "Do you agree?"])
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_everybody_reads_before_they_agree_what_is_asked_and_kept(
+    visit: Visit, consent: str, language: str
+) -> None:
+    presentation = {"consent": consent, "languages": (language,), "minutes": 42}
+    client, _ = visit(presentation=presentation, recruitment={"mode": "prolific", **CODE})
+    client.get("/start", params=PROLIFIC)
+    shown, text = view(client)["text"], entry_texts(language)
+    assert text["questions"].format(questions=6) in shown
+    assert text["minutes_set"].format(minutes=42) in shown
+    assert (text["data_stored"] in shown) == (consent != "")  # the standard text says it, too
+    assert (text["platform_id_stored"] in shown) == (consent != "")
+
+
+def test_the_welcome_page_says_how_long_it_takes(new_browser: TestClient) -> None:
+    page, text = new_browser.get("/").text, entry_texts("en")
+    assert text["questions"].format(questions=6) in page
+    assert text["minutes_estimated"].format(minutes=6) in page
+    assert text["data_stored"] in page
 
 
 # ---------------------------------------------------------------------------------------- early end
@@ -513,8 +565,10 @@ def test_every_other_route_refuses_an_unknown_browser(
     closed = [(method, path) for method, path in routes if path not in public]
     assert {path for _, path in closed} == {
         "/image/{token}", "/image/{token}/full", "/question", "/question/{number}", "/submit",
-        "/check", "/consent", "/practice",
+        "/check", "/consent", "/practice", "/continue", "/opening", "/messages-seen",
     }  # fmt: skip
+    assert new_browser.post("/continue", data={"participant": 1}).status_code == 401
+    closed.remove(("POST", "/continue"))
     bodies: dict[str, Any] = {
         "/submit": {
             "assignment": "x",
@@ -525,6 +579,7 @@ def test_every_other_route_refuses_an_unknown_browser(
         "/check": {"assignment": "x", "given": "1"},
         "/consent": {"agrees": True},
         "/practice": {},
+        "/messages-seen": {"messages": [1]},
     }
     for method, path in closed:
         address = path.replace("{number}", "1")
@@ -549,13 +604,13 @@ def gaps(value: object) -> object:
 
 def test_every_language_has_every_text() -> None:
     assert LANGUAGES == ("en", "ko")
-    assert gaps(texts("ko")) == gaps(texts("en"))
+    assert gaps(standard_texts("ko")) == gaps(standard_texts("en"))
     for language in LANGUAGES:
-        assert all(str(text).strip() for part in texts(language).values() for text in part.values())
+        assert all(str(text).strip() for _, text in leaves(standard_texts(language)))
 
 
 def test_the_anchors_are_those_of_the_papers() -> None:
-    assert texts("en")["page"]["anchors"] == [
+    assert standard_texts("en")["page"]["anchors"] == [
         "Does not match at all",
         "Does not match",
         "Matches to an average degree",
@@ -568,4 +623,4 @@ def test_the_anchors_are_those_of_the_papers() -> None:
     ("", "en"), ("ko-KR,ko;q=0.9,en;q=0.8", "ko"), ("de, EN-gb;q=0.5, ko;q=0.1", "en"), ("*", "en"),
 ])  # fmt: skip
 def test_an_unknown_browser_gets_its_own_language(accepted: str, language: str) -> None:
-    assert preferred_language(accepted) == language
+    assert preferred(accepted, LANGUAGES) == language

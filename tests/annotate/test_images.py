@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +49,12 @@ def test_a_thumbnail_is_small_and_the_full_image_complete(tmp_path: Path, folder
     assert (small.format, small.size) == ("WEBP", (384, LONGEST_SIDE["thumbnail"]))
     assert full.convert("RGB").tobytes() == picture.tobytes()
     assert not any(SECRET in path.read_bytes() for path in folder.iterdir())
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+
+
+def test_only_the_owner_can_enter_the_folder_of_the_copies(tmp_path: Path) -> None:
+    WebCopies(tmp_path / "new" / "cache")
+    assert stat.S_IMODE((tmp_path / "new" / "cache").stat().st_mode) == 0o700
 
 
 def test_metadata_is_removed_and_the_orientation_applied(tmp_path: Path, folder: Path) -> None:

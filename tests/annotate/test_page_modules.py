@@ -8,8 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from hsfiq.annotate.gradio_page import HEAD, MODULES, STATIC, VERSION
-from hsfiq.annotate.texts import LANGUAGES, texts
-from hsfiq.answer_rules import SCORES
+from hsfiq.answer_rules import HIGHEST_SCORE
+from hsfiq.study.languages.standard import LANGUAGES, standard_texts
 
 HTML = (STATIC / "question.html").read_text("utf-8")
 CODE = "\n".join(content.decode() for content in MODULES.values())
@@ -36,16 +36,16 @@ def test_nothing_else_is_served(new_browser: TestClient, path: str) -> None:
 
 def test_every_text_is_used_and_every_text_named_exists() -> None:
     in_html = set(re.findall(r'data-(?:text|label|title|alt)="(\w+)"', HTML))
-    keys = set(texts("en")["page"])
+    keys = set(standard_texts("en")["page"])
     assert in_html <= keys
-    # The practice question's text is part of its view.
+    # The practice question's texts are part of its view.
     unused = {key for key in keys - in_html if not re.search(rf'["\.]{key}\b', CODE)}
-    assert unused == {"practice_text"}
+    assert unused == {"practice_text", "practice_explanation", "practice_expected"}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_each_score_has_an_anchor(language: str) -> None:
-    assert list(SCORES) == list(range(1, len(texts(language)["page"]["anchors"]) + 1))
+    assert len(standard_texts(language)["page"]["anchors"]) == HIGHEST_SCORE
 
 
 def test_every_element_that_the_code_looks_for_is_on_the_page() -> None:

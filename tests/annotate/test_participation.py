@@ -20,6 +20,7 @@ from tests.annotate.question_page import (
     answer,
     expect_step,
     press,
+    press_next_when_ready,
     tab_to,
     type_sum,
 )
@@ -136,6 +137,7 @@ def test_holding_a_key_counts_as_one_press(server: ThreadServer, open_page: Open
     page.keyboard.up("Enter")
     expect(guidelines).to_be_visible()
     press(page, "Enter", "5", "Shift+Digit1", "q")
+    page.locator('.next[aria-disabled="false"]').wait_for()
     feedback = page.get_by_role("dialog", name=TEXT["practice_correct"])
     page.keyboard.down("Enter")
     feedback.wait_for()
@@ -229,12 +231,13 @@ def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: 
         },
     ).close()
     page = open_page(serve(place), is_ready=False)
-    expect(page.locator(".consent-text")).to_have_text(hostile)
+    expect(page.locator(".consent-text")).to_contain_text(hostile)
     expect(page.locator(".title")).to_have_text(hostile)
     page.locator(".agree").click()
     page.locator(".guidelines").wait_for()
     expect(page.locator(".guidelines-text h3")).to_have_text(hostile)
-    press(page, "Enter", "5", "Shift+Digit1", "q", "Enter")
+    press(page, "Enter", "5", "Shift+Digit1", "q")
+    press_next_when_ready(page)
     expect(page.locator(".feedback-text")).to_contain_text(hostile)
     press(page, "Enter")
     texts = set()
@@ -260,7 +263,7 @@ def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: 
 
 
 def test_a_korean_study_is_shown_in_korean(place: Place, serve: Serve, open_page: OpenPage) -> None:
-    make_study(place, presentation={"language": "ko"}).close()
+    make_study(place, presentation={"languages": ("ko",)}).close()
     page = open_page(serve(place))
     expect(page.locator(".set").nth(0)).to_contain_text("보통 정도로 일치함")
     assert page.evaluate("document.documentElement.lang") == "ko"
@@ -309,3 +312,26 @@ def test_a_study_can_be_completed_on_a_phone(server: ThreadServer, open_page: Op
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.locator(".set").nth(1).locator(".frame").nth(0).tap()
     expect(page.get_by_role("dialog", name=TEXT["zoom"])).to_be_visible()
+
+
+def test_a_wrong_practice_answer_is_explained_and_tried_again(
+    server: ThreadServer, open_page: OpenPage
+) -> None:
+    page = open_page(server, is_ready=False)
+    page.locator(".agree").click()
+    expect(page.get_by_role("dialog", name=TEXT["guidelines"])).to_be_visible()
+    press(page, "Enter")
+    expect_step(page, "question", "Practice")
+    press(page, "1", "Shift+Digit5", "w")
+    feedback = page.get_by_role("dialog", name=TEXT["practice_incorrect"])
+    begin = page.get_by_role("button", name=TEXT["practice_begin"])
+    for _ in range(2):
+        press(page, "Enter")
+        expect(feedback).to_contain_text(TEXT["practice_try_again"])
+        expect(begin).to_be_hidden()
+        press(page, "Enter")
+        expect(feedback).to_be_hidden()
+        expect_step(page, "question", "Practice")
+    press(page, "Enter")
+    begin.click()  # nobody has to give up
+    expect_step(page, "question", "1 / 6")

@@ -53,6 +53,11 @@ def states(server: ThreadServer) -> list[ImageStates | None]:
     ]
 
 
+def answer_without_waiting(page: Page) -> None:
+    for key in ("4", "Shift+Digit2", "q", "Enter"):
+        page.keyboard.press(key)
+
+
 def expect_choices_kept(page: Page) -> None:
     expect(page.locator(".set").nth(0).get_by_role("radio").nth(3)).to_be_checked()
     expect(page.locator(".set").nth(1).get_by_role("radio").nth(1)).to_be_checked()
@@ -69,7 +74,7 @@ def test_an_answer_waits_until_all_images_have_loaded(
     loading = TEXT["next_waiting"].format(loaded=0, total=N_IMAGES)
     expect(page.locator(".next-label")).to_have_text(loading)
     expect(page.locator(".frame.loading")).to_have_count(N_IMAGES)
-    answer(page)
+    answer_without_waiting(page)
     waiting = TEXT["images_waiting"].format(loaded=0, total=N_IMAGES)
     expect(page.locator(".notice-text")).to_have_text(waiting)
     page.locator(".next").click(force=True)
@@ -93,12 +98,12 @@ def test_images_that_do_not_load_can_be_loaded_again(
     expect(page.locator(".notice-text")).to_have_text(failed)
     expect(page.locator(".live")).to_have_text(failed)
     expect(page.locator(".next-label")).to_have_text(TEXT["next_failed"])
-    answer(page)
+    answer_without_waiting(page)
     page.locator(".next").click(force=True)
     expect(page.locator(".notice-text")).to_have_text(failed)
     assert stored(server.database) == []
     tab_to(page, ".notice-action")
-    press(page, "Enter")  # still blocked
+    page.keyboard.press("Enter")  # still blocked
     expect(page.locator(".notice-text")).to_have_text(failed)
     page.unroute("**/image/*")
     page.get_by_role("button", name=TEXT["retry_images"]).click()
@@ -168,7 +173,8 @@ def test_an_answer_that_is_stored_needs_no_images(
     expect(page.locator(".skip")).to_be_hidden()  # a skip would replace the answer
     press(page, "1")
     expect(page.locator(".next-label")).to_have_text(TEXT["next_failed"])
-    press(page, "4", "Enter")
+    press(page, "4")
+    page.keyboard.press("Enter")
     expect(page.locator(".count")).to_have_text("2 / 6")
     assert len(stored(server.database)) == 1
 
@@ -180,7 +186,7 @@ def test_the_practice_question_waits_for_its_images(
     page.locator(".agree").click()
     page.locator(".guidelines .close").click()
     expect(page.locator(".count")).to_have_text(TEXT["practice"])
-    answer(page)
+    answer_without_waiting(page)
     expect(page.locator(".feedback")).to_be_hidden()
     failed = TEXT["images_failed"].format(failed=N_IMAGES, total=N_IMAGES)
     expect(page.locator(".notice-text")).to_have_text(failed)
@@ -228,6 +234,20 @@ def test_enlarged_images_are_recorded(server: ThreadServer, open_page: OpenPage)
     assert found == ImageStates("enlarged", (SEEN.sets[0], second))
 
 
+AT_THE_END = "scrollY + innerHeight >= document.documentElement.scrollHeight - 1"
+
+
+def scroll_to_the_end(page: Page) -> None:
+    """Scroll with the wheel, each step only after the page has moved by the one before."""
+    while not page.evaluate(AT_THE_END):
+        before = page.evaluate("scrollY")
+        page.mouse.wheel(0, 200)
+        page.wait_for_function(f"(before) => scrollY > before || {AT_THE_END}", arg=before)
+    page.evaluate(
+        "() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))"
+    )
+
+
 def test_on_a_phone_images_count_once_they_have_been_scrolled_to(
     server: ThreadServer, open_page: OpenPage
 ) -> None:
@@ -239,9 +259,7 @@ def test_on_a_phone_images_count_once_they_have_been_scrolled_to(
     assert unscrolled.reference == "shown"
     assert unscrolled.sets[0] == SEEN.sets[0]
     assert unscrolled.sets[1][-1] == "loaded"
-    for _ in range(20):
-        page.mouse.wheel(0, 200)
-        page.wait_for_timeout(20)
+    scroll_to_the_end(page)
     answer(page)
     expect_step(page, "question", "3 / 6")
     assert states(server)[1] == SEEN

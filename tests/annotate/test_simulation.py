@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hsfiq import cli
-from hsfiq.annotate.texts import LANGUAGES, entry_texts
+from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import participants
 from hsfiq.collect.responses import latest_response
 from hsfiq.collect.steps import load_question, shown_sets
@@ -34,6 +34,7 @@ from hsfiq.drawn.reading import read
 from hsfiq.releases import Filters, build
 from hsfiq.simulate import Sessions, Simulation, destination_of
 from hsfiq.simulate.client import StudyClient
+from hsfiq.study.languages.standard import LANGUAGES
 from tests.annotate.conftest import running
 from tests.annotate.page_requests import stored
 from tests.annotate.reused_study import ReusedStudy
@@ -370,7 +371,7 @@ def test_the_welcome_page_says_that_a_study_is_simulated(
     notice = entry_texts(language)["simulated"]
     with study.writing() as session:
         row = list_studies(session)[0]
-        row.design = row.design | {"study": row.design["study"] | {"language": language}}
+        row.design = row.design | {"study": row.design["study"] | {"languages": [language]}}
     client = StudyClient(address, threading.Event())
     assert notice in client.get("/").decode()
     client.enrol("1")

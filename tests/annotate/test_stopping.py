@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +83,9 @@ def test_other_signals_stop_the_server_too(tmp_path: Path) -> None:
     server = Server(Place(tmp_path), "demo", "--dir", str(folder))
     for number in (signal.SIGINT, signal.SIGHUP):
         server.start()
+        modes = {path.name: f"{stat.S_IMODE(path.stat().st_mode):o}" for path in folder.iterdir()}
+        assert {modes[f"{DATABASE_FILE}{suffix}"] for suffix in ("", "-wal", "-shm")} == {"600"}
+        assert modes[f"{DATABASE_FILE}.thumbnails"] == "700"
         assert server.stop(number) == 0
         assert beside(folder / DATABASE_FILE) == {DATABASE_FILE}
         assert answers_in(folder / DATABASE_FILE) == 0

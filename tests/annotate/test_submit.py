@@ -12,8 +12,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
+from hsfiq.annotate.body_limit import LARGEST_BODY
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.payloads import LARGEST_BODY
 from hsfiq.answer_rules import LONGEST_REASON
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Question
@@ -90,7 +90,8 @@ def test_back_and_revise_is_a_new_revision(annotator: TestClient, database: Data
     annotator.post("/submit", json=answer_body(view(annotator)))
     earlier_view = view(annotator, 1)
     assert earlier_view["earlier"] == {
-        "score_1": 4, "score_2": 2, "preferred": 1, "irrelevant": False, "reason": "first",
+        "score_1": 4, "score_2": 2, "preferred": 1, "confirmed": None, "judgement": None,
+        "irrelevant": False, "reason": "first", "extra": {},
     }  # fmt: skip
     assert earlier_view["standing_at"] == 3
     body = answer_body(earlier_view, "another-key-12345", score_1=1, preferred=2)

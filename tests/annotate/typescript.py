@@ -49,7 +49,7 @@ def expression(hint: Any) -> str:
     if origin is Literal:
         return " | ".join(literal(value) for value in arguments)
     if origin in (UnionType, Union):
-        return " | ".join(map(expression, arguments))
+        return " | ".join(dict.fromkeys(map(expression, arguments)))
     if origin is list:
         element = expression(arguments[0])
         is_union = get_origin(arguments[0]) in (UnionType, Union, Literal)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import re
+import shlex
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.studies import ROOT, own_environment
+from benchmarks.browsing import free_port
+from tests.processes import Fork
+from tests.studies import ROOT
 
 PACKAGES = ("hsfiq", "annotate", "analysis", "model", "migrations")
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -33,9 +42,54 @@ def test_every_promised_recipe_exists() -> None:
     }
 
 
+def run_script() -> None:
+    """Run a script of commands with the code of a folder, until one fails.
+
+    Only the libraries stay imported. Lines of `hsfiq` are run here, others by bash. A server, which
+    a line that ends with `&` starts, is stopped at the end.
+    """
+    code, script, port = sys.argv[1:]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "hsfiq"]:
+        del sys.modules[name]
+    sys.path.insert(0, code)
+    cli = importlib.import_module("hsfiq.cli")
+    assert Path(str(cli.__file__)).is_relative_to(code)
+    servers: list[int] = []
+    try:
+        for line in script.replace("\\\n", " ").splitlines():
+            command, *words = shlex.split(line)
+            if words[-1] == "&":
+                servers.append(start_server(cli.run, [*words[:-1], "--port", port], int(port)))
+                continue
+            exit_code = cli.run(words) if command == "hsfiq" else run_bash(line)
+            if exit_code:
+                sys.exit(f"exit code {exit_code}: {line}")
+    finally:
+        for server in servers:
+            os.kill(server, signal.SIGKILL)
+
+
+def start_server(run: Callable[[list[str]], int], words: list[str], port: int) -> int:
+    """Start a server in a process of its own; its id, as soon as it answers."""
+    process = os.fork()
+    if process == 0:
+        os._exit(run(words))
+    while True:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            sys.exit(f"exit code {os.waitstatus_to_exitcode(status)}: hsfiq {shlex.join(words)}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return process
+        time.sleep(0.1)
+
+
+def run_bash(line: str) -> int:
+    return subprocess.run(["bash", "-euo", "pipefail", "-c", line], check=False).returncode
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [name for name in RECIPES if blocks(name, "diff")])
-def test_the_recipe_works(recipe: str, tmp_path: Path) -> None:
+def test_the_recipe_works(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in PACKAGES:
         shutil.copytree(
             ROOT / package,
@@ -49,16 +103,9 @@ def test_the_recipe_works(recipe: str, tmp_path: Path) -> None:
         )
     commands = tmp_path / "commands"
     commands.mkdir()
-    (script,) = blocks(recipe, "bash")
-    process = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=commands,
-        env=own_environment(
-            PYTHONPATH=str(tmp_path / "code"),
-            PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        ),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
+    monkeypatch.chdir(commands)
+    port = str(free_port())
+    script = "".join(blocks(recipe, "bash")).replace("7860", port)
+    log = tmp_path / "log.txt"
+    process = Fork(run_script, [tmp_path / "code", script, port], log)
+    assert process.wait() == 0, log.read_text()

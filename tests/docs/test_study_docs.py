@@ -17,7 +17,7 @@ from hsfiq.collect import participants
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Participant
 from hsfiq.study.config import Presentation, StudyConfig
-from hsfiq.study.config_file import read_config
+from hsfiq.study.config_file import FROM_FILES, read_config
 from tests.hsfiq.samples import hsfiq
 from tests.studies import NOW, ROOT, Seat
 
@@ -47,11 +47,14 @@ def test_the_reference_has_every_key_and_marks_changed_defaults(
     content = tomllib.loads(CONFIG)
     for table in fields(StudyConfig):
         kind = get_type_hints(StudyConfig)[table.name]
-        assert list(content[table.name]) == [key.name for key in fields(kind)]
+        keys = [key.name for key in fields(kind) if key.name not in FROM_FILES]
+        assert list(content[table.name]) == keys
         required = {"name": "autumn", "title": content["study"]["title"]}
         default = asdict(kind(**required) if kind is Presentation else kind())
-        for key, value in asdict(getattr(config, table.name)).items():
-            (line,) = (line for line in table_of(table.name) if re.match(rf"{key} *=", line))
+        values = asdict(getattr(config, table.name))
+        for key, value in ((key, values[key]) for key in keys):
+            begins = rf"{key} *=|\[\[{table.name}\.{key}\]\]"
+            (line,) = (line for line in table_of(table.name) if re.match(begins, line))
             comment = line.partition("  #")[2]
             assert comment
             assert ("<-" in comment) == (value != default[key]), line
@@ -59,7 +62,8 @@ def test_the_reference_has_every_key_and_marks_changed_defaults(
 
 def table_of(name: str) -> list[str]:
     """The lines of one table of the file."""
-    return CONFIG.partition(f"[{name}]")[2].partition("\n[")[0].splitlines()
+    after = re.split(rf"(?m)^(?=\[{{1,2}}{name}[].])", CONFIG, maxsplit=1)[1]
+    return re.split(rf"\n(?=\[{{1,2}}(?!{name}[].]))", after)[0].splitlines()
 
 
 def test_the_commands_run_in_the_order_of_the_pages(

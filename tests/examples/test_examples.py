@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
+import runpy
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-from tests.studies import ROOT, own_environment
+from tests.processes import Fork
+from tests.studies import ROOT
 
 EXAMPLES = ROOT / "examples"
 PRINTED = {
@@ -25,16 +27,17 @@ def test_every_script_is_tested_and_listed() -> None:
     assert all(f"({name}.py)" in readme for name in names)
 
 
+def run_example() -> None:
+    """Run a script as `python -W error SCRIPT` does."""
+    warnings.simplefilter("error")
+    runpy.run_path(sys.argv[1], run_name="__main__")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRINTED)
-def test_the_script_runs(name: str, tmp_path: Path) -> None:
-    process = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py"],
-        cwd=tmp_path,
-        env=own_environment(MPLBACKEND="agg"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
-    assert PRINTED[name] in process.stdout
+def test_the_script_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "log.txt"
+    process = Fork(run_example, [EXAMPLES / f"{name}.py"], log, MPLBACKEND="agg")
+    assert process.wait() == 0, log.read_text()
+    assert PRINTED[name] in log.read_text()

@@ -86,6 +86,15 @@ def test_roles_are_shown_by_frames_and_words_not_only_by_colour(images: Path) ->
     assert reference_images == ["ref", "tgt", "also"]
 
 
+def test_a_sheet_of_a_query_without_reference_or_text(images: Path) -> None:
+    row = SheetRow("s", ("a", "tgt"))
+    texts_alone = SheetQuery("7", "shop", "a red shirt", None, ("tgt",))
+    sheet = drawn(images, row, query=texts_alone)
+    assert [cell.role for cell in sheet.cells] == ["target", None, "target"]
+    image_alone = SheetQuery("7", "shop", "", "ref", ())
+    assert drawn(images, row, query=image_alone).cells[0].role == "reference"
+
+
 def test_frames_never_cover_the_picture(images: Path) -> None:
     sheet = drawn(images, SheetRow("s", ("tgt",)))
     left, top, right, bottom = listed(sheet)[0].box
@@ -166,7 +175,7 @@ def test_letters_missing_from_the_font_are_named() -> None:
     assert Fonts().lacking(f"a {private}") == private
     query = SheetQuery("q", "d", f"is {private}", "ref", ())
     assert draw_sheet(query, [], 5, lambda _: None).lacking == private
-    with pytest.raises(UnreadableInput, match="is no font"):
+    with pytest.raises(UnreadableInput, match="is not a font"):
         Fonts(Path(__file__))
 
 
@@ -297,7 +306,7 @@ def test_from_a_database_without_an_image_folder() -> None:
         (("7", "--data", CIRR, "--run", "absent.json"), "absent.json: there is no such file"),
         (("7", "--data", CIRR, "--out", "it.jpg"), "a sheet is a PNG"),
         (("7", "--data", CIRR, "--out", "absent/it.png"), "absent: there is no such folder"),
-        (("7", "--data", CIRR, "--font", RUNS / "sprc.json"), "is no font"),
+        (("7", "--data", CIRR, "--font", RUNS / "sprc.json"), "is not a font"),
         (("7", "--data", CIRR, "--k", "0"), "--k"),
         (("7", "--split", "val"), "--split: is for a dataset's folder; name it with --data"),
     ],

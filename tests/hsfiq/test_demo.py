@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import stat
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -154,6 +155,7 @@ def test_the_database_is_in_the_folder_for_any_folder_name(
         url = command.out.partition(": 1 answers")[0]
         assert "drawn" in hsfiq("study", "list", "--database", url).out
         assert (tmp_path / name / DATABASE_FILE).stat().st_size > 0
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
     assert {path.name for path in tmp_path.iterdir()} == set(names)
 
 
@@ -177,7 +179,7 @@ def test_an_existing_study_keeps_its_size(tmp_path: Path) -> None:
     [
         (
             ("--participants", "5", "--answers", "3"),
-            "--participants: does not go with --answers; leave one out",
+            "--participants: cannot be used with --answers; leave one out",
         ),
         (("--no-open",), "--no-open: needs --full; leave it out, or give --full"),
     ],

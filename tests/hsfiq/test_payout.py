@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
+from hsfiq.db.tables import Study
 from hsfiq.study.config import Checks
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
 from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries
@@ -77,7 +79,7 @@ def test_the_lists(paid_study: Database) -> None:
         "1 in no list: they did not come from Prolific",
         "1 in no list: they have not answered all their questions",
         "1 in no list: they gave up",
-        "1 in no list: they were excluded by the owner",
+        "1 in no list: they were excluded",
     ]
     files = contents()
     assert list(files) == FILES
@@ -135,3 +137,14 @@ def test_a_bonus_is_an_amount_of_money(paid_study: Database, amount: str) -> Non
     assert refused.code == 2
     assert "is not an amount; write one like 0.05" in refused.err
     assert not Path("out").exists()
+
+
+@on_sqlite
+def test_the_limit_of_the_studys_file_is_the_default(paid_study: Database) -> None:
+    with paid_study.writing() as session:
+        row = session.scalars(select(Study)).one()
+        row.design = row.design | {"recruitment": {"mode": "prolific", "max_failed_checks": 1}}
+    assert payout("--out", "stated").code == 0
+    assert Path("stated/reject.csv").read_text().splitlines()[1].startswith("careless,")
+    assert payout("--out", "given", "--max-failed-checks", "9").code == 0
+    assert "careless" in Path("given/approve.csv").read_text()

@@ -29,7 +29,8 @@ def test_lavis_computes_the_stored_outputs(reference: Reference, lavis: Blip2) -
     assert outputs.keys() == reference.outputs.keys()
     for name, kept in reference.outputs.items():
         assert outputs[name].shape == kept.shape
-        assert torch.allclose(outputs[name], kept, atol=1e-6), name
+        # Processors add floats in different orders; values of `tokens` reach 6.
+        assert torch.allclose(outputs[name], kept, atol=1e-5), name
     assert reference.about["texts"] == TEXTS
     assert len(reference.pixels) == N_IMAGES
 

@@ -65,7 +65,7 @@ def test_a_truncated_file(
     content = file.read_bytes()
     file.write_bytes(content[: int(share * len(content))])
     line = complaint(architecture, weights)
-    assert line.startswith(f"{file}: is no complete PyTorch file")
+    assert line.startswith(f"{file}: is not a complete PyTorch file")
     assert "download it again" in line
 
 
@@ -75,7 +75,7 @@ def test_files_that_are_not_pytorch_files(
 ) -> None:
     file = tmp_path_factory.mktemp("anything") / "weights.pth"
     file.write_bytes(content)
-    with pytest.raises(UnreadableInput, match=r"is no complete PyTorch file|holds no tensors"):
+    with pytest.raises(UnreadableInput, match=r"is not a complete PyTorch file|holds no tensors"):
         read_tensors(file)
 
 

@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, NoReturn
+from unittest.mock import patch
 
 import pytest
 import typer
@@ -24,9 +27,7 @@ from hsfiq.demo.processes import Server, run_to_end
 from hsfiq.demo.steps import Sizes, Step, address_of, loop_steps
 from hsfiq.demo.study import make_study, served_design
 from hsfiq.signals import Signals
-from tests.studies import DEFAULT_SIGNALS
-
-ROOT = Path(__file__).parents[2]
+from tests.processes import Fork, become_command, run_command_line
 
 SEED = 1
 PARTICIPANTS, QUESTIONS = 3, 8
@@ -100,30 +101,50 @@ def run_slow_processes() -> None:
 
 
 def run_small_loop() -> None:
-    """Run the small loop; with the argument `slowly`, only until its endless third step."""
+    """Run the small loop; with the argument `slowly`, only until its endless third step.
+
+    The steps' processes fork from this one.
+    """
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
     steps = small_loop(folder, port)
     if sys.argv[3:] == ["slowly"]:
         served, answered = steps[1:3]
         steps = [served, replace(answered, words=(*answered.words, "--speed", "600"))]
-    run_loop(steps, folder, port, write, warn)
+    forking = SimpleNamespace(Popen=fork_step, TimeoutExpired=subprocess.TimeoutExpired)
+    with patch.object(processes, "subprocess", forking):
+        run_loop(steps, folder, port, write, warn)
 
 
-def start_process(log: Path, function: str, *arguments: str | Path) -> subprocess.Popen[bytes]:
-    """Start a function above as a process in a group of its own, with default signal handlers."""
-    code = f"{DEFAULT_SIGNALS}\nfrom tests.whole_loop import small_loop\nsmall_loop.{function}()"
-    with log.open("wb") as out:
-        return subprocess.Popen(
-            [sys.executable, "-c", code, *arguments],
-            cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-        )
+def fork_step(
+    command: Sequence[str], stdout: IO[bytes] | None = None, stderr: IO[bytes] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start `python -m hsfiq WORDS` as a process that forks from this one."""
+    assert command[:3] == [sys.executable, "-m", "hsfiq"]
+    return subprocess.Popen(
+        command,
+        stdout=stdout,
+        stderr=stderr,
+        preexec_fn=partial(run_step, command),  # noqa: PLW1509
+    )
 
 
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+def run_step(command: Sequence[str]) -> NoReturn:
+    """Run the command in the new process, in place of the program that `Popen` would start."""
+    os.closerange(3, 4096)  # with the pipe on which `Popen` waits for the program's start
+    become_command()
+    sys.argv = ["hsfiq", *command[3:]]
+    code = 1
+    try:
+        run_command_line()
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def wait_until(condition: Callable[[], bool], process: Fork | subprocess.Popen[bytes]) -> None:
     """Wait until the condition is met or the process has ended."""
     while not condition() and process.poll() is None:
         time.sleep(0.05)

@@ -19,13 +19,15 @@ from hsfiq.demo.loop import StepFailed, run_step, run_steps, start_server
 from hsfiq.demo.processes import Server
 from hsfiq.demo.steps import address_of, loop_steps
 from hsfiq.signals import Signals
+from tests.processes import Fork
 from tests.whole_loop.small_loop import (
     SEED,
     TINY,
     count,
     is_alive,
     make_small_study,
-    start_process,
+    run_slow_processes,
+    run_small_loop,
     wait_until,
     warn,
     write,
@@ -79,9 +81,9 @@ def test_another_program_at_the_address_is_detected(
 def test_a_terminated_loop_leaves_no_server(tmp_path: Path) -> None:
     folder, log = tmp_path / "demo", tmp_path / "out.txt"
     make_small_study(folder)
-    process = start_process(log, "run_small_loop", folder, str(free_port()), "slowly")
+    process = Fork(run_small_loop, [folder, str(free_port()), "slowly"], log)
     wait_until(lambda: count(folder, Participant) > 0, process)
-    process.terminate()
+    process.send_signal(signal.SIGTERM)
     assert process.wait() == -signal.SIGINT, log.read_text()
     assert "the demo is at" in (folder / "server.log").read_text()
     assert not is_alive(process.pid)
@@ -92,7 +94,7 @@ def test_further_signals_do_not_interrupt_the_shutdown(
     first: signal.Signals, tmp_path: Path
 ) -> None:
     log = tmp_path / "out.txt"
-    process = start_process(log, "run_slow_processes", tmp_path, str(free_port()))
+    process = Fork(run_slow_processes, [tmp_path, str(free_port())], log)
     wait_until((tmp_path / "command.began").exists, process)
     if first is signal.SIGINT:
         os.killpg(process.pid, first)  # as Ctrl-C does

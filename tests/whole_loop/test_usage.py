@@ -20,7 +20,7 @@ def test_incompatible_options_are_refused(
 ) -> None:
     assert_refused(
         ["--dir", str(tmp_path / "demo"), *words],
-        f"{words[0]}: does not go with --full; leave one out",
+        f"{words[0]}: cannot be used with --full; leave one out",
         capsys,
     )
     assert not (tmp_path / "demo").exists()
@@ -46,8 +46,7 @@ def test_a_taken_port_is_reported_before_any_step(
         port = listener.getsockname()[1]
         assert_refused(
             ["--dir", str(tmp_path / "demo"), "--port", str(port)],
-            f"127.0.0.1:{port}: cannot be listened on (Address already in use); "
-            "choose another --port",
+            f"127.0.0.1:{port}: cannot be used (Address already in use); choose another --port",
             capsys,
         )
     assert not (tmp_path / "demo").exists()

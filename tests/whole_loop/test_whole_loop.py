@@ -22,6 +22,7 @@ from hsfiq.demo.processes import Server
 from hsfiq.demo.steps import METRICS, address_of, loop_steps
 from hsfiq.releases.splits import verify_no_leak
 from hsfiq.signals import Signals
+from tests.processes import Fork
 from tests.whole_loop.small_loop import (
     PARTICIPANTS,
     QUESTIONS,
@@ -30,8 +31,8 @@ from tests.whole_loop.small_loop import (
     count,
     is_alive,
     make_small_study,
+    run_small_loop,
     small_loop,
-    start_process,
     warn,
     write,
 )
@@ -70,7 +71,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     folder, port = tmp_path_factory.mktemp("loop") / FOLDER, free_port()
     make_small_study(folder)
     log = folder.parent / "out.txt"
-    process = start_process(log, "run_small_loop", folder, str(port))
+    process = Fork(run_small_loop, [folder, str(port)], log)
     code = process.wait()
     out = log.read_text()
     assert code == 0, out

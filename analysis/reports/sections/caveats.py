@@ -82,8 +82,7 @@ def _data(release: Release, analysis: Analysis) -> Iterator[Caveat]:
     if summary.taken is not None:
         text = f"{sentence(summary.taken)} {text}"
     if "triplet_id" in release.queries:
-        answered = release.queries["query_id"].isin(release.preferences["query_id"])
-        n = int(release.queries.loc[answered, "triplet_id"].nunique())
+        n = int(release.preferences["query_id"].map(release.triplets).nunique())
         if n < summary.n_questions:
             text += f" The questions cover {n:,} triplets, so some triplets appear repeatedly."
     yield "The data", text
@@ -204,7 +203,7 @@ def _dependent_evidence(release: Release) -> Iterator[Caveat]:
         text = (
             f"Of {n:,} pairs with a preference and two different scores, {agree} prefer the "
             "higher score: the same person gave both. A metric that agrees with the scores "
-            "will also agree with the preferences, which is no further evidence for it."
+            "will also agree with the preferences, which adds no evidence for it."
         )
         yield "Preferences and scores are not independent evidence", text
 

@@ -9,6 +9,7 @@ from hsfiq.analysis.analyze import Details
 from hsfiq.analysis.reports.text.format import estimate_text, interval_text, line
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS
 from hsfiq.analysis.sensitivity.sensitivity import Sensitivity
+from hsfiq.analysis.statistics.agreement import Agreement
 from hsfiq.analysis.statistics.categories import Categories
 from hsfiq.analysis.statistics.ceiling import Ceiling
 from hsfiq.analysis.statistics.participants import Participants
@@ -84,11 +85,21 @@ def _ceiling(ceiling: Ceiling) -> Iterator[str]:
     yield line("human ceiling", f"{ceiling.n_sets:,} sets scored by more than one participant")
     if not ceiling.n_sets:
         return
+    for name, alpha in (("scores", ceiling.scores), ("preferences", ceiling.preferences)):
+        yield f"  {f'alpha of {name}':<24}{alpha_text(alpha)}"
     for name, figures in (("other annotators", ceiling.people), *ceiling.metrics.items()):
         yield (
             f"  {name:<24}{estimate_text(figures.spearman):>28}"
             f"{estimate_text(figures.tie_half):>28}"
         )
+
+
+def alpha_text(agreement: Agreement) -> str:
+    """Krippendorff's alpha with its interval and its units, or why it is undefined."""
+    if isnan(agreement.alpha):
+        return f"undefined: {agreement.reason}"
+    low, high = agreement.ci
+    return f"{agreement.alpha:.4f} [{low:.4f}, {high:.4f}] ({agreement.n_units:,} units)"
 
 
 def _sensitivity(sensitivity: Sensitivity) -> Iterator[str]:

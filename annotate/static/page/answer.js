@@ -1,31 +1,35 @@
 // The answer being given: what is chosen, what is missing, and the time taken.
 import { find, findAll, root } from "./dom.js";
 import { readDraft, writeDraft } from "./draft.js";
+import { answersOf, entriesOf, extraField, fillExtraQuestions, missingExtra } from "./extra_questions.js";
 import { imageProgress, restoreSeen, seenImages } from "./images.js";
+import { currentKind } from "./kinds.js";
 import { clearNotice } from "./notice.js";
 import { isWaiting } from "./server.js";
 import { currentStudy, judgedView } from "./state.js";
 import { t } from "./text.js";
 
-/** @typedef {import("../protocol").EarlierAnswer} Values */
-/** @typedef {import("../protocol").AnswerPayload} AnswerPayload */
+/** @typedef {import("../protocol").SubmitPayload["answer"]} AnswerPayload */
+/** @typedef {import("../protocol").JudgedSubmitPayload["answer"]} JudgementPayload */
+/** @typedef {import("./extra_questions.js").Entries} Entries */
+/** @typedef {import("./kinds.js").Choices} Choices */
 /** @typedef {import("./state.js").JudgedView} JudgedView */
-/** @typedef {keyof Values} Field */
+
+/** What every kind's answer has. @typedef {{ irrelevant: boolean, reason: string }} Values */
 
 /**
  * @typedef {object} Answer
  * @property {JudgedView} view the question
- * @property {Values} values what is chosen
- * @property {Values} saved what the server has stored
+ * @property {Choices} chosen what is chosen
+ * @property {Values} values
+ * @property {Entries} extra what is entered for the extra questions
+ * @property {Record<string, unknown>} saved what the server has stored
+ * @property {boolean} wasAsked whether the page has asked if a contradicting preference is meant
  * @property {string} submitKey the same for every attempt to send the same values
  * @property {number} active seconds on this question before `visibleSince`
  * @property {number | null} firstChoiceAt ms since the epoch
  * @property {number | null} visibleSince ms since the epoch; null while the page is hidden
  */
-
-/** @type {Values} */
-const EMPTY = { score_1: null, score_2: null, preferred: null, irrelevant: false, reason: "" };
-const RADIO_FIELDS = /** @type {const} */ (["score_1", "score_2", "preferred"]);
 
 /** @type {Answer | null} */
 let answer = null;
@@ -43,11 +47,14 @@ export function currentAnswer() {
 /** @param {JudgedView} view */
 export function startAnswer(view) {
   const draft = readDraft(view.assignment) ?? {};
-  const saved = { ...EMPTY, ...view.earlier };
+  const { chosen, values, extra, wasAsked } = storedAnswer(view);
   answer = {
     view,
-    values: { ...saved, ...draft.values },
-    saved,
+    chosen: { ...chosen, ...draft.chosen },
+    values: { ...values, ...draft.values },
+    extra: { ...extra, ...draft.extra },
+    saved: { ...chosen, ...values, extra: inJson(extra) },
+    wasAsked: draft.wasAsked ?? wasAsked,
     submitKey: draft.submitKey ?? newKey(),
     active: draft.active ?? 0,
     firstChoiceAt: draft.first ?? null,
@@ -59,6 +66,18 @@ export function startAnswer(view) {
   fillInputs();
 }
 
+/**
+ * @param {JudgedView} view
+ * @returns {{ chosen: Choices, values: Values, extra: Entries, wasAsked: boolean }}
+ */
+function storedAnswer({ earlier }) {
+  const extra = entriesOf(currentStudy().extra_questions, earlier?.extra ?? {});
+  if (!earlier) return { chosen: {}, values: { irrelevant: false, reason: "" }, extra, wasAsked: false };
+  const { irrelevant, reason, confirmed } = earlier;
+  const values = { irrelevant, reason };
+  return { chosen: currentKind().choices(earlier), values, extra, wasAsked: confirmed ?? false };
+}
+
 /** A random key; `crypto.randomUUID` does not exist on plain http. */
 function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -66,28 +85,56 @@ function newKey() {
 }
 
 function fillInputs() {
-  const { values } = currentAnswer();
-  for (const field of RADIO_FIELDS) {
+  const { view, chosen, values, extra } = currentAnswer();
+  for (const field of currentKind().fields(view)) {
     for (const input of root.querySelectorAll(`input[name="${field}"]`)) {
-      if (input instanceof HTMLInputElement) input.checked = input.value === String(values[field]);
+      if (input instanceof HTMLInputElement) input.checked = input.value === String(chosen[field]);
     }
   }
   find(".irrelevant", HTMLInputElement).checked = values.irrelevant;
+  fillExtraQuestions(find(".extra-questions"), currentStudy().extra_questions, extra);
   const reason = find("#hsfiq-reason", HTMLTextAreaElement);
   if (reason.value !== values.reason) reason.value = values.reason;
   refreshButtons();
 }
 
 /**
- * @template {Field} F
+ * @param {string} field
+ * @param {number} value
+ */
+export function choose(field, value) {
+  edit(field, ({ chosen }) => {
+    chosen[field] = value;
+    currentKind().settle?.(chosen, field);
+  });
+}
+
+/**
+ * @template {keyof Values} F
  * @param {F} field
  * @param {Values[F]} value
  */
-export function choose(field, value) {
+export function change(field, value) {
+  edit(field, ({ values }) => (values[field] = value));
+}
+
+/**
+ * @param {string} name of an extra question
+ * @param {Entries[string]} entry
+ */
+export function enterExtra(name, entry) {
+  edit(extraField(name), ({ extra }) => (extra[name] = entry));
+}
+
+/**
+ * @param {string} field
+ * @param {(answer: Answer) => void} assign
+ */
+function edit(field, assign) {
   if (!judgedView()) return;
   if (isWaiting()) return fillInputs(); // the values being sent stay as they are
   const current = currentAnswer();
-  current.values[field] = value;
+  assign(current);
   current.firstChoiceAt ??= Date.now();
   root.querySelector(`[data-field="${field}"]`)?.classList.remove("unanswered");
   // The values differ from those of a failed attempt, so they get a new key.
@@ -127,11 +174,13 @@ function waitingLabel() {
   return t(progress.failed ? "next_failed" : "next_waiting", progress);
 }
 
-/** @returns {Field[]} the fields without which the answer cannot be sent */
+/** The fields without which the answer cannot be sent. */
 export function missingFields() {
-  const { values } = currentAnswer();
-  /** @type {Field[]} */
-  const fields = RADIO_FIELDS.filter((field) => values[field] === null);
+  const { view, chosen, extra } = currentAnswer();
+  const fields = [
+    ...currentKind().fields(view).filter((field) => (chosen[field] ?? null) === null),
+    ...missingExtra(currentStudy().extra_questions, extra),
+  ];
   return isReasonTooShort() || isReasonTooLong() ? [...fields, "reason"] : fields;
 }
 
@@ -143,24 +192,26 @@ export const isReasonTooLong = () => reasonLength() > currentStudy().longest_rea
 /** The reason's characters, as the server counts them: `length` would count most emoji as two. */
 const reasonLength = () => [...currentAnswer().values.reason.trim()].length;
 
-/** @param {Field[]} fields */
+/** @param {string[]} fields */
 export function markMissing(fields) {
   for (const field of fields) find(`[data-field="${field}"]`).classList.add("unanswered");
   isMissingShown = true;
 }
 
+/** @param {Entries} entries of the extra questions */
+const inJson = (entries) => JSON.stringify(answersOf(currentStudy().extra_questions, entries));
+
 export function isChanged() {
-  const { values, saved } = currentAnswer();
-  return [...RADIO_FIELDS, /** @type {const} */ ("irrelevant"), /** @type {const} */ ("reason")].some(
-    (field) => saved[field] !== values[field],
-  );
+  const { chosen, values, extra, saved } = currentAnswer();
+  const current = { ...chosen, ...values, extra: inJson(extra) };
+  return Object.entries(current).some(([field, value]) => saved[field] !== value);
 }
 
 export function saveDraft() {
   if (!answer || !judgedView()) return;
-  const { view, values, submitKey, firstChoiceAt } = answer;
-  const draft = { values, submitKey, active: activeSeconds(), first: firstChoiceAt, images: seenImages() };
-  writeDraft(view.assignment, draft);
+  const { view, chosen, values, extra, wasAsked, submitKey, firstChoiceAt } = answer;
+  const rest = { active: activeSeconds(), first: firstChoiceAt, images: seenImages() };
+  writeDraft(view.assignment, { chosen, values, extra, wasAsked, submitKey, ...rest });
 }
 
 /** Seconds on this question while the page was visible. */
@@ -180,16 +231,16 @@ export function countTime() {
   if (document.hidden) saveDraft();
 }
 
-/** @returns {AnswerPayload} */
+/** @returns {AnswerPayload | JudgementPayload} */
 export function answerPayload() {
-  const { values, firstChoiceAt } = currentAnswer();
-  return {
-    score_1: Number(values.score_1),
-    score_2: Number(values.score_2),
-    preferred: Number(values.preferred),
+  const { chosen, values, extra, wasAsked, firstChoiceAt } = currentAnswer();
+  const questions = currentStudy().extra_questions;
+  return /** @type {AnswerPayload | JudgementPayload} */ ({
+    ...currentKind().answer(chosen, wasAsked),
     irrelevant: values.irrelevant,
     reason: values.reason.trim() || null,
     active_seconds: activeSeconds(),
     seconds_since_first_interaction: firstChoiceAt === null ? null : secondsSince(firstChoiceAt),
-  };
+    ...(questions.length && { extra: answersOf(questions, extra) }),
+  });
 }

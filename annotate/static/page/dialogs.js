@@ -1,37 +1,40 @@
 // The guidelines and the box for the reason.
 import { find, focusPage, make } from "./dom.js";
 import { readDraft, writeDraft } from "./draft.js";
-import { KEYS, scoreKeys } from "./keys.js";
+import { KEYS } from "./keys.js";
+import { currentKind } from "./kinds.js";
 import { currentStudy, judgedView } from "./state.js";
 import { texts } from "./text.js";
 
-/** @typedef {import("../protocol").TextBlock} TextBlock */
-
-const TAGS = /** @type {const} */ ({ heading: "h3", paragraph: "p", list: "ul", steps: "ol" });
 const GUIDELINES_READ = "guidelines";
 
-/** @param {TextBlock[]} blocks */
-export function textElements(blocks) {
-  return blocks.map(({ kind, lines }) => {
-    const element = make(TAGS[kind]);
-    element.dir = "auto";
-    const isList = kind === "list" || kind === "steps";
-    element.append(...lines.map((line) => (isList ? make("li", "", line) : line)));
-    return element;
-  });
+/**
+ * Fill an element with guidelines or consent. The only HTML on this page: the server has reduced it
+ * to harmless tags.
+ * @param {HTMLElement} element
+ * @param {string} html
+ */
+export function fillReading(element, html) {
+  element.innerHTML = html;
+  for (const part of element.querySelectorAll("h3, h4, h5, h6, p, li, th, td")) {
+    if (part instanceof HTMLElement) part.dir = "auto";
+  }
+  for (const table of element.querySelectorAll("table")) {
+    const box = make("div", "table-box");
+    box.tabIndex = 0; // so that the keyboard can scroll a wide table
+    table.replaceWith(box);
+    box.append(table);
+  }
 }
 
 export function fillGuidelines() {
-  const { guidelines, ties_allowed } = currentStudy();
-  find(".guidelines-text").replaceChildren(...textElements(guidelines));
+  fillReading(find(".guidelines-text"), currentStudy().guidelines);
   const keys = {
-    score_1: scoreKeys(1),
-    score_2: scoreKeys(2),
-    prefer: `${KEYS.prefer_1}   ${KEYS.prefer_2}`,
-    ...(ties_allowed && { tie: KEYS.tie }),
+    ...currentKind().shortcuts(),
     irrelevant: KEYS.irrelevant,
     reason: KEYS.reason,
     zoom: KEYS.zoom,
+    full_size: KEYS.full_size,
     next: KEYS.next,
     back: KEYS.back,
     guidelines: KEYS.guidelines,
@@ -40,7 +43,7 @@ export function fillGuidelines() {
     ...Object.entries(keys).flatMap(([name, label]) => {
       const term = make("dt");
       term.append(make("kbd", "", label));
-      const meaning = texts.shortcuts[/** @type {keyof typeof keys & keyof typeof texts.shortcuts} */ (name)];
+      const meaning = texts.shortcuts[/** @type {keyof typeof texts.shortcuts} */ (name)];
       return [term, make("dd", "", meaning)];
     }),
   );

@@ -1,4 +1,4 @@
-// Finding and making elements. All text from data is set as text, never as HTML.
+// Finding and making elements. Text from data is set as text, never as HTML.
 
 /** The page's outermost element. @type {HTMLElement} */
 export let root;

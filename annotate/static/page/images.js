@@ -36,9 +36,15 @@ export const onImagesChange = (callback) => (onChange = callback);
 /** @param {string} token */
 export const imageAddress = (token) => `../image/${token}`;
 
+/**
+ * The reference as a list; empty if the query is a text alone.
+ * @param {JudgedView} view
+ */
+export const referencesOf = (view) => (view.reference ? [view.reference] : []);
+
 /** @param {JudgedView} view */
 export function startImages(view) {
-  images = [[view.reference], ...view.sets].map((side) => side.map(newImage));
+  images = [referencesOf(view), ...view.sets].map((side) => side.map(newImage));
   startTimer();
 }
 
@@ -145,7 +151,7 @@ export function markEnlarged(side, index) {
 export function imagesPayload() {
   markShown();
   const [reference = [], ...sets] = images.map((side) => side.map(stateOf));
-  return { reference: reference[0] ?? "missing", sets };
+  return { reference: reference[0] ?? null, sets };
 }
 
 /**

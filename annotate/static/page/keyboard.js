@@ -1,12 +1,15 @@
 // Keyboard shortcuts.
-import { choose, currentAnswer } from "./answer.js";
+import { change, choose, currentAnswer } from "./answer.js";
 import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
 import { find, root } from "./dom.js";
-import { highestScore, KEYS } from "./keys.js";
-import { currentStudy, isOpen, judgedView } from "./state.js";
+import { digitOf, KEYS, letterOf } from "./keys.js";
+import { currentKind } from "./kinds.js";
+import { isOpen, judgedView } from "./state.js";
 import { back } from "./submit.js";
 import { next } from "./views.js";
 import { openZoom, pageZoom, switchSet } from "./zoom.js";
+import { refreshZoomScores } from "./zoom_scores.js";
+import { toggleSize } from "./zoom_size.js";
 
 /** @typedef {Record<string, () => void>} Actions */
 
@@ -70,8 +73,8 @@ function onGuidelinesKey(event) {
 
 /** @param {KeyboardEvent} event */
 function onQuestionKey(event) {
-  const score = Number(/^Digit([1-9])$/.exec(event.code)?.[1]);
-  if (score <= highestScore()) return run(event, () => choose(event.shiftKey ? "score_2" : "score_1", score));
+  const choice = currentKind().choiceOfKey(event, currentAnswer().chosen);
+  if (choice) return run(event, () => choose(...choice));
   if (event.key === KEYS.next) {
     const isOnControl = event.target instanceof Element && event.target.closest("button, a");
     if (!isOnControl) run(event, next);
@@ -84,21 +87,11 @@ function onQuestionKey(event) {
 
 /** @type {Actions} */
 const QUESTION_ACTIONS = {
-  [KEYS.prefer_1]: () => choose("preferred", 1),
-  [KEYS.prefer_2]: () => choose("preferred", 2),
-  [KEYS.tie]: () => currentStudy().ties_allowed && choose("preferred", 0),
-  [KEYS.irrelevant]: () => choose("irrelevant", !currentAnswer().values.irrelevant),
+  [KEYS.irrelevant]: () => find(".flag").hidden || change("irrelevant", !currentAnswer().values.irrelevant),
   [KEYS.reason]: toggleReason,
   [KEYS.zoom]: () => openZoom(1, 0),
   [KEYS.back]: back,
 };
-
-/**
- * The letter printed on the key, also under a keyboard layout without Latin letters.
- * @param {KeyboardEvent} event
- */
-const letterOf = (event) =>
-  (/^[a-z]$/i.test(event.key) ? event.key : event.code.replace(/^Key/, "")).toUpperCase();
 
 /** @type {Actions} */
 const ZOOM_ACTIONS = {
@@ -107,10 +100,24 @@ const ZOOM_ACTIONS = {
   ArrowUp: switchSet,
   ArrowDown: switchSet,
   [KEYS.zoom]: () => find(".zoom", HTMLDialogElement).close(),
+  [KEYS.full_size]: toggleSize,
 };
 
 /** @param {KeyboardEvent} event */
 function onZoomKey(event) {
+  const score = digitOf(event) && currentKind().choiceOfKey(event, currentAnswer().chosen);
+  if (score && find(".zoom-scores").childElementCount) return run(event, () => scoreEnlarged(...score));
+  const isScrolling = event.target instanceof Element && event.target.matches(".full-size .zoom-view");
+  if (isScrolling && event.key.startsWith("Arrow")) return;
   const action = ZOOM_ACTIONS[event.key] ?? ZOOM_ACTIONS[letterOf(event)];
   if (action) run(event, action);
+}
+
+/**
+ * @param {string} field
+ * @param {number} score
+ */
+function scoreEnlarged(field, score) {
+  choose(field, score);
+  refreshZoomScores();
 }

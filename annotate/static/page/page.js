@@ -1,16 +1,21 @@
 // The question page: `start` sets up the Gradio component.
-import { choose, countTime, resetAnswer, saveDraft } from "./answer.js";
+import { change, choose, countTime, resetAnswer, saveDraft } from "./answer.js";
+import { keepAnswer } from "./confirmation.js";
 import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
 import { find, findAll, focusPage, root, setRoot } from "./dom.js";
+import { onMove, startHistory } from "./history.js";
 import { markShown, onImagesChange } from "./images.js";
 import { isTextField, onKeyDown } from "./keyboard.js";
 import { showImageProgress } from "./question.js";
 import { onView } from "./server.js";
 import { finishPractice, sendConsent, sendSum } from "./stages.js";
+import { messagesClosed } from "./messages.js";
+import { nextStep, restart } from "./preview.js";
 import { resetState } from "./state.js";
 import { back, goTo } from "./submit.js";
-import { next, open, show, skipQuestion } from "./views.js";
+import { next, open, show, skipQuestion, withCurrentTexts } from "./views.js";
 import { pageZoom } from "./zoom.js";
+import { onImageClick, toggleSize } from "./zoom_size.js";
 
 /** @typedef {import("../protocol").Opening | import("../protocol").FailedOpening | null} OpeningValue */
 
@@ -27,7 +32,8 @@ export function start(element, props, watch) {
   setRoot(element);
   resetState();
   resetAnswer();
-  onView(show);
+  startHistory();
+  onView(show, withCurrentTexts);
   onImagesChange(showImageProgress);
   listenToButtons();
   listenToDialogs();
@@ -40,6 +46,7 @@ export function start(element, props, watch) {
   document.addEventListener("scroll", markShown, { signal, capture: true, passive: true });
   window.addEventListener("resize", markShown, { signal });
   window.addEventListener("pagehide", saveDraft, { signal });
+  window.addEventListener("popstate", onMove, { signal });
   watch("value", () => open(props.value));
   open(props.value);
 }
@@ -55,15 +62,20 @@ function listenToButtons() {
   onPress(".agree", () => sendConsent(true));
   onPress(".decline", () => sendConsent(false));
   onPress(".begin", finishPractice);
+  onPress(".keep", () => keepAnswer(next));
   onPress(".open-guidelines", openGuidelines);
   onPress(".zoom .earlier", () => pageZoom(-1));
   onPress(".zoom .later", () => pageZoom(1));
+  onPress(".full-size-button", toggleSize);
+  onPress(".next-step", nextStep);
+  onPress(".restart", restart);
+  find(".zoom-stage").addEventListener("click", onImageClick, { signal: listeners.signal });
   find(".check", HTMLFormElement).onsubmit = (event) => {
     event.preventDefault();
     sendSum();
   };
   const reason = find("#hsfiq-reason", HTMLTextAreaElement);
-  reason.oninput = () => choose("reason", reason.value);
+  reason.oninput = () => change("reason", reason.value);
 }
 
 /**
@@ -75,6 +87,7 @@ function onPress(selector, action) {
 }
 
 function listenToDialogs() {
+  find(".message").addEventListener("close", messagesClosed, { signal: listeners.signal });
   for (const dialog of findAll("dialog")) {
     if (!(dialog instanceof HTMLDialogElement)) continue;
     dialog.querySelector(".close")?.addEventListener("click", () => dialog.close());
@@ -90,11 +103,11 @@ function listenToDialogs() {
 /** @param {Event} event */
 function onChange(event) {
   const input = event.target;
-  if (!(input instanceof HTMLInputElement)) return;
+  if (!(input instanceof HTMLInputElement) || input.closest(".extra")) return;
   if (input.type === "radio") {
-    choose(/** @type {"score_1" | "score_2" | "preferred"} */ (input.name), Number(input.value));
+    choose(input.name, Number(input.value));
   } else if (input.matches(".irrelevant")) {
-    choose("irrelevant", input.checked);
+    change("irrelevant", input.checked);
   }
 }
 

@@ -1,12 +1,13 @@
 // Showing a question: the reference, the user text, two sets and the controls to judge them.
-import { refreshButtons, startAnswer } from "./answer.js";
-import { find, focusIfScrolling, focusPage, make, makeButton } from "./dom.js";
-import { imageAddress, imageProgress, loadImage, retryImages, startImages } from "./images.js";
-import { KEYS, scoreKeys } from "./keys.js";
+import { enterExtra, refreshButtons, startAnswer } from "./answer.js";
+import { find, focusIfScrolling, focusPage, make, makeButton, root } from "./dom.js";
+import { buildExtraQuestions } from "./extra_questions.js";
+import { imageAddress, imageProgress, loadImage, referencesOf, retryImages, startImages } from "./images.js";
+import { currentKind } from "./kinds.js";
 import { announce, notify } from "./notice.js";
-import { currentStudy, judgedView, setName } from "./state.js";
+import { currentStudy, judgedView } from "./state.js";
 import { goTo } from "./submit.js";
-import { t, texts } from "./text.js";
+import { t } from "./text.js";
 import { imageName, openZoom } from "./zoom.js";
 
 /** @typedef {import("../protocol").ImageView} ImageView */
@@ -82,7 +83,7 @@ export function showJudged(view, position) {
   userText.textContent = view.text;
   userText.classList.toggle("long", view.text.length > LONG_TEXT);
   userText.scrollTop = 0;
-  find(".reference").replaceChildren(frame(view.reference, t("original"), 0, 0));
+  showQueryParts(view);
   view.sets.forEach((images, index) => fillSet(images, index + 1));
   startAnswer(view);
   showNotice(view);
@@ -91,8 +92,20 @@ export function showJudged(view, position) {
   prefetch(view.next_images);
 }
 
+/**
+ * Show the reference, the text, or both: a query may have only one of them.
+ * @param {JudgedView} view
+ */
+function showQueryParts(view) {
+  const references = referencesOf(view);
+  find(".reference").replaceChildren(...references.map((image) => frame(image, t("original"), 0, 0)));
+  for (const selector of [".reference", ".reference-label"]) find(selector).hidden = !references.length;
+  for (const selector of [".user-text", ".user-text-label"]) find(selector).hidden = !view.text;
+}
+
 /** @param {JudgedView} view */
-const isImageMissing = (view) => [view.reference, ...view.sets.flat()].some((image) => image.missing);
+const isImageMissing = (view) =>
+  [...referencesOf(view), ...view.sets.flat()].some((image) => image.missing);
 
 /**
  * The heading that screen readers announce.
@@ -110,11 +123,31 @@ export function showPosition(text) {
  */
 function fillSet(images, side) {
   const row = find(`.set[data-side="${side}"] .row`);
-  row.style.setProperty("--k", String(images.length));
-  row.scrollLeft = 0;
+  for (const [name, value] of Object.entries(columns(images.length))) {
+    row.style.setProperty(name, String(value));
+  }
+  row.classList.toggle("many", images.length > 5);
+  row.classList.toggle("crowd", images.length > 10);
   row.replaceChildren(
-    ...images.map((image, index) => frame(image, imageName(index, images.length, side), side, index)),
+    ...images.map((image, index) => {
+      const name = imageName(index, images.length, side);
+      const box = frame(image, name, side, index);
+      const controls = currentKind().imageControls?.(index, name);
+      if (!controls) return box;
+      const judged = make("div", "judged-image");
+      judged.append(box, controls);
+      return judged;
+    }),
   );
+}
+
+/**
+ * The number of columns of a row's images: as the style sheet needs it.
+ * @param {number} k
+ */
+function columns(k) {
+  const half = k > 3 ? Math.ceil(k / 2) : k;
+  return { "--k": k, "--half": half, "--low": k > 5 ? half : k, "--few": k === 4 ? 2 : Math.min(k, 3) };
 }
 
 /**
@@ -163,62 +196,14 @@ function prefetch(tokens) {
   }
 }
 
-/** Build what stays the same for every question: the two sets and the preference. */
+/** Build what stays the same for every question. */
 export function buildQuestion() {
-  find(".sets").replaceChildren(buildSet(1), buildSet(2));
-  const choices = [
-    { value: 1, name: setName(1), key: KEYS.prefer_1 },
-    { value: 2, name: setName(2), key: KEYS.prefer_2 },
-  ];
-  if (currentStudy().ties_allowed) choices.push({ value: 0, name: t("tie"), key: KEYS.tie });
-  find(".picks").replaceChildren(
-    ...choices.map(({ value, name, key }) => {
-      const option = radioOption("preferred", value);
-      option.title = name;
-      option.append(make("span", "", name), make("kbd", "", key));
-      return option;
-    }),
-  );
-}
-
-/** @param {number} side */
-function buildSet(side) {
-  const card = make("article", "set");
-  card.dataset.side = String(side);
-  card.setAttribute("aria-label", setName(side));
-  const heading = make("h3");
-  heading.append(
-    make("span", "", setName(side)),
-    make("span", "label", t("any_order")),
-    make("kbd", "", scoreKeys(side)),
-  );
-  card.append(heading, make("div", "row"), buildLikert(side));
-  return card;
-}
-
-/** @param {number} side */
-function buildLikert(side) {
-  const fieldset = make("fieldset", "likert");
-  fieldset.dataset.field = `score_${side}`;
-  const legend = make("legend", "", t("how_well"));
-  legend.append(make("span", "sr", ` ${setName(side)}`));
-  const options = texts.anchors.map((anchor, index) => {
-    const option = radioOption(`score_${side}`, index + 1);
-    option.append(make("b", "", String(index + 1)), make("span", "", anchor));
-    return option;
-  });
-  fieldset.append(legend, ...options);
-  return fieldset;
-}
-
-/**
- * @param {string} name
- * @param {number} value
- */
-function radioOption(name, value) {
-  const option = make("label", "option");
-  const input = make("input", "sr");
-  Object.assign(input, { type: "radio", name, value: String(value) });
-  option.append(input);
-  return option;
+  const kind = currentStudy().kind;
+  root.dataset.kind = kind;
+  find(".preference").hidden = kind !== "pair";
+  find(".flag").hidden = kind === "query";
+  currentKind().build();
+  const extra = currentStudy().extra_questions;
+  root.dataset.extra = String(extra.length > 0);
+  buildExtraQuestions(find(".extra-questions"), extra, enterExtra);
 }

@@ -26,10 +26,16 @@ class Refusal extends Error {
 let isBusy = false;
 /** @type {(view: View) => void} */
 let showView;
+/** @type {(view: View) => Promise<View>} */
+let withTexts;
 
-/** @param {(view: View) => void} show */
-export function onView(show) {
+/**
+ * @param {(view: View) => void} show
+ * @param {(view: View) => Promise<View>} update gets the texts that a view needs; the view to show
+ */
+export function onView(show, update) {
   showView = show;
+  withTexts = update;
   isBusy = false;
 }
 
@@ -65,7 +71,7 @@ export async function showReply(request, retry) {
   setBusy(true);
   try {
     const view = await request();
-    if (view) showView(view);
+    if (view) showView(await withTexts(view));
   } catch (error) {
     await explain(error, retry);
   } finally {
@@ -89,7 +95,7 @@ async function explain(error, retry) {
   if (![403, 409, 410].includes(error.status)) return explainRefusal(error, again);
   // The page is out of date: load the current view; never write the answer to another question.
   try {
-    showView(await ask("question"));
+    showView(await withTexts(await ask("question")));
     if (error.isReassigned) notify(t("question_reassigned"));
     else if (error.status !== 410) notify(t(error.status === 409 ? "answered_elsewhere" : "out_of_date"));
   } catch (second) {

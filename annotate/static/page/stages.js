@@ -1,21 +1,26 @@
 // The steps around the questions: consent, practice, arithmetic checks, thanks.
 import { currentAnswer } from "./answer.js";
-import { openGuidelinesOnce, textElements } from "./dialogs.js";
+import { fillReading, openGuidelinesOnce } from "./dialogs.js";
 import { find, make, makeButton } from "./dom.js";
 import { removeDraft } from "./draft.js";
+import { currentKind } from "./kinds.js";
 import { announce } from "./notice.js";
 import { showJudged, showPosition } from "./question.js";
 import { ask, showReply } from "./server.js";
-import { currentView, setName } from "./state.js";
-import { fill, t, texts } from "./text.js";
+import { currentView } from "./state.js";
+import { t, texts } from "./text.js";
 
 /** @typedef {import("../protocol").Completion} Completion */
+
+/** After so many answers to the practice question, the others can be started in any case. */
+const MOST_ATTEMPTS = 3;
+let attempts = 0;
 
 /** @param {import("../protocol").ConsentView} view */
 export function showConsent(view) {
   showHeader("", "");
   announce(t("consent_title"));
-  find(".consent-text").replaceChildren(...textElements(view.text));
+  fillReading(find(".consent-text"), view.text);
 }
 
 /** @param {boolean} agrees */
@@ -25,6 +30,7 @@ export function sendConsent(agrees) {
 
 /** @param {import("../protocol").PracticeView} view */
 export function showPractice(view) {
+  attempts = 0;
   find(".count").textContent = t("practice");
   showJudged(view, t("practice_position"));
   announce(t("practice_position"));
@@ -36,16 +42,16 @@ export function showPractice(view) {
  * @param {import("../protocol").PracticeView} view
  */
 export function showFeedback(view) {
-  const { score_1, score_2, preferred } = currentAnswer().values;
-  const difference = Number(score_1) - Number(score_2);
-  const isExpected = preferred === view.better && (view.better === 1 ? difference > 0 : difference < 0);
-  const names = { set_1: setName(1), set_2: setName(2) };
+  const isExpected = currentKind().isExpected(currentAnswer().chosen, view.expected);
   find(".feedback-title").textContent = t(isExpected ? "practice_correct" : "practice_incorrect");
-  find(".feedback-text").replaceChildren(
-    ...texts.practice_explanation.map((text) => make("p", "", fill(text, names))),
-  );
+  attempts += 1;
+  const mayBegin = isExpected || attempts >= MOST_ATTEMPTS;
+  const explanation = [...view.explanation, ...(mayBegin ? [] : [t("practice_try_again")])];
+  find(".feedback-text").replaceChildren(...explanation.map((text) => make("p", "", text)));
+  find(".feedback .begin").hidden = !mayBegin;
+  find(".feedback .close").classList.toggle("primary", !mayBegin);
   find(".feedback", HTMLDialogElement).showModal();
-  find(".feedback .begin").focus();
+  find(mayBegin ? ".feedback .begin" : ".feedback .close").focus();
 }
 
 export function finishPractice() {
@@ -106,7 +112,7 @@ export function showFarewell(view) {
   showHeader("", view.answered ? t("finished", view) : "");
   find(".farewell-title").textContent = title;
   find(".farewell-text").textContent = text;
-  find(".try-again").hidden = view.kind !== "paused";
+  find(".try-again").hidden = !["paused", "checks-paused"].includes(view.kind);
   fillCompletion(find(".farewell .completion"), view);
   announce(`${title} ${text}`);
 }

@@ -6,13 +6,16 @@ import { ask, showReply } from "./server.js";
 import { currentView } from "./state.js";
 
 /** @typedef {import("../protocol").SubmitPayload} SubmitPayload */
+/** @typedef {import("../protocol").JudgedSubmitPayload} JudgedSubmitPayload */
 /** @typedef {import("../protocol").SkipPayload} SkipPayload */
 
 /** @param {() => void} retry */
 export function submitAnswer(retry) {
   const { view, submitKey } = currentAnswer();
   const { assignment } = view;
-  send({ assignment, submit_key: submitKey, answer: answerPayload(), images: imagesPayload() }, retry);
+  const answer = answerPayload();
+  const payload = { assignment, submit_key: submitKey, answer, images: imagesPayload() };
+  send(/** @type {SubmitPayload | JudgedSubmitPayload} */ (payload), retry);
 }
 
 export function skip() {
@@ -24,7 +27,7 @@ export function skip() {
 
 /**
  * The page moves on only once the server has stored the answer.
- * @param {SubmitPayload | SkipPayload} payload
+ * @param {SubmitPayload | JudgedSubmitPayload | SkipPayload} payload
  * @param {() => void} retry
  */
 function send(payload, retry) {
@@ -44,6 +47,14 @@ function send(payload, retry) {
 export function goTo(number) {
   saveDraft();
   showReply(() => ask(number === null ? "question" : `question/${number}`), () => goTo(number));
+}
+
+/**
+ * The number of the question after an earlier one; null for the current step.
+ * @param {import("../protocol").QuestionView} view
+ */
+export function following({ number, total, standing_at }) {
+  return number === total || number + 1 === standing_at ? null : number + 1;
 }
 
 export function back() {

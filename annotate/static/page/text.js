@@ -20,17 +20,19 @@ export const t = (name, values = {}) => fill(texts[name], values);
  */
 export function fill(text, values) {
   const byName = new Map(Object.entries(values));
-  return text.replace(/\{(\w+)\}/g, (_placeholder, name) => String(byName.get(name)));
+  return text.replace(/\{(\w+)\}/g, (placeholder, name) => String(byName.get(name) ?? placeholder));
 }
 
 /**
  * @param {string} language
+ * @param {"ltr" | "rtl"} direction
  * @param {Texts} given
  */
-export function setTexts(language, given) {
+export function setTexts(language, direction, given) {
   texts = given;
   document.documentElement.lang = language;
   root.lang = language;
+  root.dir = direction;
   fillAll("text", (element, text) => (element.textContent = text));
   fillAll("label", (element, text) => element.setAttribute("aria-label", text));
   fillAll("title", (element, text) => (element.title = text));

@@ -1,12 +1,18 @@
 // Opening the page and showing each view that the server sends.
 import { isChanged, isReasonTooLong, markMissing, missingFields, waitsForImages } from "./answer.js";
-import { closeReason, fillGuidelines, openReason } from "./dialogs.js";
+import { askConfirmation, needsConfirmation } from "./confirmation.js";
+import { closeReason, fillGuidelines, openGuidelines, openReason } from "./dialogs.js";
 import { find, focusPage, root } from "./dom.js";
+import { questionOf } from "./extra_questions.js";
+import { addEntry } from "./history.js";
 import { fillKeys } from "./keys.js";
+import { currentKind } from "./kinds.js";
+import { showMessages } from "./messages.js";
 import { clearNotice, notify } from "./notice.js";
+import { showPreview } from "./preview.js";
 import { buildQuestion, explainImages, showQuestion } from "./question.js";
-import { isWaiting, showNoAccess } from "./server.js";
-import { currentStudy, isOpen, judgedView, setName, setStudy, setView } from "./state.js";
+import { ask, isWaiting, showNoAccess } from "./server.js";
+import { currentStudy, isOpen, judgedView, setStudy, setView } from "./state.js";
 import {
   finishPractice,
   showCheck,
@@ -16,8 +22,9 @@ import {
   showFeedback,
   showPractice,
 } from "./stages.js";
-import { goTo, skip, submitAnswer } from "./submit.js";
+import { following, goTo, skip, submitAnswer } from "./submit.js";
 import { setTexts, t } from "./text.js";
+import { buildZoomScores } from "./zoom_scores.js";
 
 /** @typedef {import("../protocol").Opening} Opening */
 /** @typedef {import("../protocol").FailedOpening} FailedOpening */
@@ -27,22 +34,44 @@ import { setTexts, t } from "./text.js";
 /** @param {Opening | FailedOpening | null} opening */
 export function open(opening) {
   if (!opening || isOpen()) return;
-  const texts = /** @type {Texts} */ (opening.texts);
   fillKeys();
   if ("error" in opening) {
-    setTexts(opening.language, texts);
+    setTexts(opening.language, "ltr", /** @type {Texts} */ (opening.texts));
     showNoAccess();
     return;
   }
-  const { study, view } = opening;
+  setUp(opening);
+  show(opening.view);
+}
+
+/** @param {Opening} opening */
+function setUp({ study, texts }) {
   setStudy(study);
-  setTexts(study.language, texts);
+  setTexts(study.language, study.direction, /** @type {Texts} */ (texts));
   document.title = study.title;
   find(".title").textContent = study.title;
+  showPreview();
   fillGuidelines();
   buildQuestion();
-  show(view);
+  buildZoomScores();
 }
+
+/**
+ * The view, once the page has the texts that belong to it: the owner may have corrected them.
+ * @param {View} view
+ * @returns {Promise<View>}
+ */
+export async function withCurrentTexts(view) {
+  if (view.text_version === currentStudy().text_version) return view;
+  const earlier = currentStudy().guidelines;
+  /** @type {Opening} */
+  const opening = await ask("opening");
+  setUp(opening);
+  areGuidelinesNew ||= opening.study.guidelines !== earlier;
+  return opening.study.text_version === view.text_version ? view : opening.view;
+}
+
+let areGuidelinesNew = false;
 
 /** @param {View} view */
 export function show(view) {
@@ -59,7 +88,15 @@ export function show(view) {
   if (view.step !== "check") focusPage();
   showStep(view);
   find(".back", HTMLButtonElement).disabled = !view.back;
+  addEntry(view);
   window.scrollTo(0, 0);
+  if (areGuidelinesNew) announceGuidelines();
+  showMessages(view.messages);
+}
+
+function announceGuidelines() {
+  areGuidelinesNew = false;
+  notify(t("guidelines_changed"), { label: t("guidelines"), action: openGuidelines, isInfo: true });
 }
 
 /** @param {View} view */
@@ -89,6 +126,7 @@ export function next() {
   else if (missing.length) showMissing(missing);
   else if (view.step === "practice") showFeedback(view);
   else if (view.earlier && !isChanged()) goTo(following(view));
+  else if (needsConfirmation()) askConfirmation();
   else submitAnswer(next);
 }
 
@@ -98,29 +136,20 @@ export function skipQuestion() {
   else skip();
 }
 
-/**
- * The number of the question after an earlier one; null for the current step.
- * @param {import("../protocol").QuestionView} view
- */
-function following({ number, total, standing_at }) {
-  return number === total || number + 1 === standing_at ? null : number + 1;
-}
-
-/** @param {ReturnType<typeof missingFields>} fields */
+/** @param {string[]} fields */
 function showMissing(fields) {
-  const { shortest_reason, longest_reason } = currentStudy();
-  const names = {
-    score_1: t("score_for", { set: setName(1) }),
-    score_2: t("score_for", { set: setName(2) }),
-    preferred: t("preference"),
-    irrelevant: t("irrelevant"),
-    reason: t(isReasonTooLong() ? "a_shorter_reason" : "a_reason", {
-      shortest: shortest_reason,
-      longest: longest_reason,
-    }),
-  };
   markMissing(fields);
   if (fields[0] === "reason") openReason();
-  notify(t("still_missing", { items: fields.map((field) => names[field]).join(", ") }));
+  notify(t("still_missing", { items: fields.map(nameOf).join(", ") }));
   if (fields[0] !== "reason") find(".unanswered").scrollIntoView({ block: "nearest" });
+}
+
+/** @param {string} field */
+function nameOf(field) {
+  const extra = questionOf(currentStudy().extra_questions, field);
+  if (extra) return t(extra.type === "number" ? "a_number" : "extra_answer", extra);
+  if (field !== "reason") return currentKind().fieldName(field);
+  const { shortest_reason, longest_reason } = currentStudy();
+  const limits = { shortest: shortest_reason, longest: longest_reason };
+  return t(isReasonTooLong() ? "a_shorter_reason" : "a_reason", limits);
 }

@@ -1,8 +1,10 @@
 // The viewer of enlarged images: one set beside the reference, or the reference alone.
-import { find, focusIfScrolling, make, makeButton } from "./dom.js";
-import { imageAddress, markEnlarged } from "./images.js";
+import { find, findAll, focusIfScrolling, make, makeButton } from "./dom.js";
+import { imageAddress, markEnlarged, referencesOf } from "./images.js";
 import { judgedView, setName } from "./state.js";
 import { t } from "./text.js";
+import { refreshZoomScores } from "./zoom_scores.js";
+import { refreshSize, setFullSize } from "./zoom_size.js";
 
 const REFERENCE = 0;
 
@@ -21,7 +23,7 @@ export const imageName = (index, total, side) =>
 function zoomImages() {
   const view = judgedView();
   if (!view) return [];
-  return shown.side === REFERENCE ? [view.reference] : (view.sets[shown.side - 1] ?? []);
+  return shown.side === REFERENCE ? referencesOf(view) : (view.sets[shown.side - 1] ?? []);
 }
 
 /**
@@ -33,11 +35,15 @@ export function openZoom(side, index) {
   if (!view) return;
   Object.assign(shown, { side, index });
   const reference = find(".zoom-reference");
-  reference.hidden = side === REFERENCE;
-  if (side !== REFERENCE && !view.reference.missing) {
+  reference.hidden = side === REFERENCE || !view.reference;
+  if (side !== REFERENCE && view.reference && !view.reference.missing) {
     showFull(find(".zoom-reference img", HTMLImageElement), view.reference.token, REFERENCE, 0);
   }
   fillStrip();
+  refreshZoomScores();
+  for (const scores of findAll(".zoom-score")) {
+    scores.classList.toggle("current", scores.dataset.side === String(side));
+  }
   pageZoom(0);
   const title = find(".zoom-title");
   title.textContent = view.text;
@@ -58,7 +64,11 @@ export function openZoom(side, index) {
  */
 function showFull(picture, token, side, index) {
   picture.dataset.token = token;
-  picture.onload = () => find(".zoom", HTMLDialogElement).open && markEnlarged(side, index);
+  picture.onload = () => {
+    if (!find(".zoom", HTMLDialogElement).open) return;
+    markEnlarged(side, index);
+    refreshSize();
+  };
   picture.src = imageAddress(token);
   const full = new Image();
   full.addEventListener("load", () => {
@@ -101,6 +111,7 @@ export function pageZoom(step) {
   shown.index = (shown.index + step + images.length) % images.length;
   const image = images[shown.index];
   if (!image) return;
+  setFullSize(false);
   const name = imageName(shown.index, images.length, shown.side);
   const picture = find(".zoom-image img", HTMLImageElement);
   picture.hidden = image.missing;
@@ -112,7 +123,8 @@ export function pageZoom(step) {
   );
 }
 
-/** Show the other set's image at the same index. */
+/** Show the next set's image at the same index. */
 export function switchSet() {
-  if (shown.side !== REFERENCE) openZoom(3 - shown.side, shown.index);
+  const n_sets = judgedView()?.sets.length ?? 0;
+  if (shown.side !== REFERENCE && n_sets > 1) openZoom((shown.side % n_sets) + 1, shown.index);
 }

@@ -32,7 +32,7 @@ def convert(source: Path, out: Path) -> Checkpoint:
     checkpoint = checkpoints.read(source)
     encoder, recipe = (checkpoint.about.get(key) for key in ("encoder", "recipe"))
     if not isinstance(encoder, dict) or not isinstance(recipe, dict):
-        raise UnreadableInput(str(checkpoint.path), "does not say what it was trained with")
+        raise UnreadableInput(str(checkpoint.path), "does not record what it was trained with")
     old = encoder.get("name")
     if old not in (LAVIS, HF):
         raise UnreadableInput(

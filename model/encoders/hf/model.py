@@ -70,9 +70,9 @@ def read_config(folder: Path) -> Blip2Config:
         config: Blip2Config = Blip2Config.from_dict({**values, "qformer_config": qformer})
     except (StrictDataclassError, LookupError, ValueError, TypeError, AttributeError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise UnreadableInput(str(file), f"is no config of BLIP-2 ({reason})") from error
+        raise UnreadableInput(str(file), f"is not a config of BLIP-2 ({reason})") from error
     if not takes_text:
-        raise UnreadableInput(str(file), "is of a BLIP-2 whose Q-Former reads no texts")
+        raise UnreadableInput(str(file), "is of a BLIP-2 whose Q-Former takes no text")
     vision: Any = config.vision_config
     if vision.patch_size != PATCH or not isinstance(vision.image_size, int):
         raise UnreadableInput(str(file), f"has image patches that are not {PATCH} pixels wide")
@@ -118,7 +118,7 @@ def meta_model(config: Blip2Config, where: str) -> Blip2ForImageTextRetrieval:
             model = Blip2ForImageTextRetrieval(config)
     except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
-        raise UnreadableInput(where, f"is no config of BLIP-2 ({reason})") from error
+        raise UnreadableInput(where, f"is not a config of BLIP-2 ({reason})") from error
     nn.Module.to(model, torch.float32)  # a config may request parts in fp16
     return model
 

@@ -78,7 +78,7 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
         return load_file(file)
     except (SafetensorError, OSError, ValueError) as error:
         raise UnreadableInput(
-            str(file), f"is no complete safetensors file ({type(error).__name__})", AGAIN
+            str(file), f"is not a complete safetensors file ({type(error).__name__})", AGAIN
         ) from error
 
 
@@ -98,7 +98,7 @@ def read_json(file: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UnreadableInput(str(file), "is no JSON file", AGAIN) from error
+        raise UnreadableInput(str(file), "is not a JSON file", AGAIN) from error
     if not isinstance(content, dict):
         raise UnreadableInput(str(file), "holds no JSON object", AGAIN)
     return content

@@ -89,7 +89,7 @@ def build(vit: Vit, config: Path, vocabulary: Path) -> LocalBlip2Qformer:
         settings = BertConfig.from_dict(json.loads(config.read_text(encoding="utf-8")))
         return LocalBlip2Qformer(vit, settings, vocabulary)
     except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
-        problem = f"is no BERT config ({str(error).splitlines()[0]})"
+        problem = f"is not a BERT config ({str(error).splitlines()[0]})"
         raise UnreadableInput(str(config), problem, "download it again") from error
 
 

@@ -7,11 +7,12 @@ from itertools import product
 import pandas as pd
 
 from hsfiq.analysis.data.answers import contradicts
-from hsfiq.answer_rules import SCORES, Answer
+from hsfiq.answer_rules import MOST_POINTS, Answer
 
 
 def test_both_packages_agree_on_every_possible_answer() -> None:
-    answers = [Answer(*values) for values in product(SCORES, SCORES, (0, 1, 2))]
+    scores = range(1, MOST_POINTS + 1)
+    answers = [Answer(*values) for values in product(scores, scores, (0, 1, 2))]
     table = pd.DataFrame(
         {
             "score_1": [answer.score_1 for answer in answers],
@@ -20,7 +21,7 @@ def test_both_packages_agree_on_every_possible_answer() -> None:
         }
     )
     assert list(contradicts(table)) == [answer.contradicts for answer in answers]
-    assert sum(answer.contradicts for answer in answers) == 20
+    assert sum(answer.contradicts for answer in answers) == MOST_POINTS * (MOST_POINTS - 1)
 
 
 def test_contradiction_of_hand_made_answers() -> None:

@@ -83,7 +83,7 @@ def test_recall_beyond_the_size_of_the_sets_is_an_error() -> None:
     with pytest.raises(AnalysisError) as error_info:
         Recall(7).values(make_release([Question(1)]))
     assert str(error_info.value) == (
-        "recall@7: needs 7 images, but release small has sets of 5; ask for recall@5 or below"
+        "recall@7: needs 7 images, but release small has sets of 5; use recall@5 or a smaller k"
     )
 
 
@@ -98,8 +98,8 @@ def test_an_unknown_name_lists_what_is_known() -> None:
     with pytest.raises(AnalysisError) as error_info:
         ScoreColumn("yours").values(release)
     assert str(error_info.value) == (
-        "yours: no such metric for release small; known are recall@1, recall@2, recall@3, "
-        "recall@4, recall@5, mine; a scores file of your own is named with --scores FILE"
+        "yours: no such metric for release small; use one of recall@1, recall@2, recall@3, "
+        "recall@4, recall@5, mine, or name a scores file with --scores FILE"
     )
 
 
@@ -108,5 +108,5 @@ def test_a_scorer_without_scores_names_the_command() -> None:
     with pytest.raises(AnalysisError) as error_info:
         ScoreColumn("cirqrs").values(release)
     assert str(error_info.value).endswith(
-        "`hsfiq score 'my releases/small' --scorer CKPT --name cirqrs` makes them"
+        "`hsfiq score 'my releases/small' --scorer CKPT --name cirqrs` writes them"
     )

@@ -243,8 +243,8 @@ def test_a_missing_or_unreadable_split_is_an_error(folder: Path, tmp_path: Path)
     release = replace(read_release(folder), folder=tmp_path)
     assert_told(release, "no such file: the release has no split; export the release again, with -")
     (tmp_path / "splits.parquet").write_bytes(b"PAR1 no")
-    assert_told(release, "is no readable Parquet file")
-    with pytest.raises(AnalysisError, match="no such part: dev; known are train, test, unused"):
+    assert_told(release, "is not a readable Parquet file")
+    with pytest.raises(AnalysisError, match="no such part: dev; use one of train, test, unused"):
         take_part(release, "dev")
 
 

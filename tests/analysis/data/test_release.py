@@ -89,7 +89,7 @@ def test_is_chosen_follows_the_manifest(folder: Path, chosen_by: object, is_chos
 
 def test_a_manifest_must_be_an_object(folder: Path) -> None:
     (folder / "manifest.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(AnalysisError, match="is no JSON object"):
+    with pytest.raises(AnalysisError, match="is not a JSON object"):
         read_release(folder)
 
 

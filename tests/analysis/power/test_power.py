@@ -165,7 +165,7 @@ def test_impossible_populations_are_errors() -> None:
         replace(PUBLISHED, participant=0.9, query=0.2)
     with pytest.raises(AnalysisError, match="impossible correlations"):
         replace(PUBLISHED, rho=1.0)
-    with pytest.raises(AnalysisError, match="out of reach"):
+    with pytest.raises(AnalysisError, match="cannot be reached"):
         calibrate(replace(PUBLISHED, participant=0.5, rho=0.9), 0)
 
 
@@ -176,7 +176,7 @@ def test_impossible_populations_are_errors() -> None:
 )
 def test_releases_without_variances_are_errors(study: list[Question]) -> None:
     release = make_release(study)
-    with pytest.raises(AnalysisError, match="gives no variances"):
+    with pytest.raises(AnalysisError, match="does not determine the variances"):
         estimate_population(release, values_of(study))
 
 

@@ -72,7 +72,7 @@ def test_doubtful_intervals_have_a_note() -> None:
     assert interval(values, n_clusters=10, expand=True).note is None
     constant = interval([0.5] * 100)
     assert (constant.low, constant.high) == (0.5, 0.5)
-    assert "nothing is learnt" in str(constant.to_json())
+    assert "the spread is unknown" in str(constant.to_json())
 
 
 def test_few_clusters_widen_the_interval_as_students_t_does() -> None:

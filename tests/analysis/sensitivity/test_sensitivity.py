@@ -126,7 +126,7 @@ def test_too_few_answers_give_reasons(study: list[Question]) -> None:
     for statistic in STATISTICS:
         bounds = result.jackknife.ranges[statistic]["m"]
         assert np.isnan(bounds.low)
-        assert bounds.to_json()["reason"] == "undefined whoever is left out"
+        assert bounds.to_json()["reason"] == "undefined in every jackknife sample"
     reasons = [row.reason for row in result.rows if row.conclusions is None]
     assert "no times were recorded" in reasons
-    assert "the release does not say how checks went" in reasons
+    assert "the release has no results of attention checks" in reasons

@@ -64,6 +64,15 @@ def slow_alpha(units: list[list[float]], level: Level) -> float:
     return 1 - (observed / n) / (expected / (n * (n - 1)))
 
 
+def tenfold(rows: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
+    """The same judgements of ten times as many units: agreement is defined from 10 units on."""
+    return {
+        (rater, unit + 100 * copy): value
+        for copy in range(10)
+        for (rater, unit), value in rows.items()
+    }
+
+
 def units_of(table: pd.DataFrame) -> dict[int, list[list[float]]]:
     """The judgements of each unit, by cluster."""
     actual: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -78,7 +87,7 @@ def units_of(table: pd.DataFrame) -> dict[int, list[list[float]]]:
 def test_equals_the_definition_and_another_package(
     level: Level, rows: dict[tuple[int, int], int]
 ) -> None:
-    table = frame(rows)
+    table = frame(tenfold(rows))
     result = agreement(table, level, resamples=5)
     units = [unit for cluster in units_of(table).values() for unit in cluster]
     pairable = [unit for unit in units if len(unit) > 1]
@@ -133,20 +142,28 @@ def test_full_agreement_is_one_and_chance_is_near_zero() -> None:
 @pytest.mark.parametrize(("rows", "reason"), [
     ({}, "nothing has been judged by two people"),
     ({(0, 0): 3, (0, 1): 4, (1, 2): 4}, "nothing has been judged by two people"),
-    ({(0, 0): 3, (1, 0): 3, (0, 3): 3, (1, 3): 3}, "all judgements are the same, so chance"),
-    ({(0, 0): 3, (1, 0): 4, (0, 1): 4, (1, 1): 4}, "one query alone gives no interval"),
+    (tenfold({(0, 0): 3, (1, 0): 3, (0, 3): 3, (1, 3): 3}), "all judgements are the same"),
+    ({(0, 0): 3, (1, 0): 3, (0, 3): 3, (1, 3): 4}, "only 2 things have been judged by two people"),
 ])  # fmt: skip
 def test_undefined_is_nan_with_its_reason(rows: dict[tuple[int, int], int], reason: str) -> None:
     result = agreement(frame(rows), "nominal")
     assert all(map(math.isnan, result.ci))
     assert result.reason is not None
     assert result.reason.startswith(reason)
-    assert math.isnan(result.alpha) is not reason.startswith("one query")
+    assert math.isnan(result.alpha)
     assert result.to_json()["ci"] == [None, None]
 
 
+def test_one_triplet_alone_gives_no_interval() -> None:
+    rows = tenfold({(0, 0): 3, (1, 0): 4, (0, 1): 4, (1, 1): 4})
+    result = agreement(frame(rows).assign(cluster=0), "nominal")
+    assert result.alpha < 1
+    assert all(map(math.isnan, result.ci))
+    assert result.reason == "one triplet alone gives no interval"
+
+
 def test_a_second_judgement_by_the_same_participant_does_not_count() -> None:
-    rows = frame({(0, 0): 1, (1, 0): 1, (0, 2): 2, (1, 2): 3})
+    rows = frame(tenfold({(0, 0): 1, (1, 0): 1, (0, 2): 2, (1, 2): 3}))
     repeated = pd.concat([rows, pd.DataFrame([("p0", 0, 0, 5)], columns=COLUMNS)])
     assert agreement(repeated, "nominal") == agreement(rows, "nominal")
     single_rater = pd.DataFrame([("p0", 0, 0, 5), ("p0", 0, 0, 4)], columns=COLUMNS)
@@ -172,4 +189,4 @@ def test_the_exact_interval_at_0_and_1() -> None:
     assert exact_proportion(5, 5).ci[1] == 1
     empty = exact_proportion(0, 0)
     assert math.isnan(empty.rate)
-    assert empty.reason == "there is nothing to count"
+    assert empty.reason == "no observation to count"

@@ -31,7 +31,7 @@ def test_the_mean_of_the_others_excludes_the_participant(rows: list[tuple[str, s
             "score": np.array([score for _, _, score in rows], dtype=np.int64),
         }
     )
-    result = others_mean(sets, set_units(sets))
+    result = others_mean(sets, set_units(sets, pd.Series({"q": "t"})))
     for place, (person, images, _) in enumerate(rows):
         other_scores = [
             score
@@ -62,11 +62,15 @@ def test_people_beat_an_uninformative_metric_but_not_the_truth(
 
 def test_alphas_are_krippendorffs(overlapping: tuple[Release, pd.Series]) -> None:
     release, _ = overlapping
-    units = set_units(release.sets)
+    units, triplets = set_units(release.sets, release.triplets), release.triplets
     result = ceiling(release, {}, bootstrap_of(release, 5))
     for ratings, level, alpha in (
-        (score_ratings(release.sets, units), "ordinal", result.scores.alpha),
-        (preference_ratings(release.preferences, units), "nominal", result.preferences.alpha),
+        (score_ratings(release.sets, units, triplets), "ordinal", result.scores.alpha),
+        (
+            preference_ratings(release.preferences, units, triplets),
+            "nominal",
+            result.preferences.alpha,
+        ),
     ):
         table = ratings.pivot_table(index="rater", columns="unit", values="value").to_numpy()
         theirs = krippendorff.alpha(table, level_of_measurement=level)
@@ -75,14 +79,57 @@ def test_alphas_are_krippendorffs(overlapping: tuple[Release, pd.Series]) -> Non
 
 def test_metrics_are_measured_on_the_same_sets_only() -> None:
     repeated = Question(1, (5, 1), ("abc", "def"))
-    study = [repeated, replace(repeated, participant="p2"), Question(2, (1, 5), ("fed", "cba"))]
-    release = make_release(study)
-    release.sets["query_id"] = release.preferences["query_id"] = "query p1.form_1.0"
-    values = pd.Series([1.0, 0.0, 1.0, 0.0, 1.0, 0.0], index=release.sets["set_id"].to_numpy())
+    other = Question(2, (1, 5), ("fed", "cba"))
+    release = of_triplets([repeated, replace(repeated, participant="p2"), other], n_triplets=5)
+    values = pd.Series([1.0, 0.0] * 15, index=release.sets["set_id"].to_numpy())
     result = ceiling(release, {"m": values}, bootstrap_of(release, 5))
-    assert result.n_sets == 4
+    assert result.n_sets == 20
     assert result.people.tie_half.rate == result.metrics["m"].tie_half.rate == 1
-    assert (result.people.tie_half.n, result.metrics["m"].tie_half.n) == (2, 2)
+    assert (result.people.tie_half.n, result.metrics["m"].tie_half.n) == (10, 10)
+
+
+def test_the_captions_in_the_other_order_ask_about_the_same_set() -> None:
+    """As in the published answers: two queries of one triplet, and the same images."""
+    question = Question(1, (5, 1), ("abc", "def"))
+    release = of_triplets([question, replace(question, participant="p2")], n_triplets=5)
+    joined_otherwise = release.queries.assign(query_id=release.queries["query_id"] + "~")
+    queries = pd.concat([release.queries, joined_otherwise])
+    tables = {
+        name: table.assign(
+            query_id=table["query_id"] + np.where(table["participant_id"] == "p2", "~", "")
+        )
+        for name, table in (("sets", release.sets), ("preferences", release.preferences))
+    }
+    result = ceiling(replace(release, queries=queries, **tables), {}, bootstrap_of(release, 5))
+    assert (result.scores.n_units, result.scores.n_ratings, result.scores.n_clusters) == (10, 20, 5)
+    assert result.people.tie_half.rate == 1
+
+
+def test_fewer_than_ten_shared_sets_give_no_figure() -> None:
+    question = Question(1, (5, 1), ("abc", "def"))
+    release = of_triplets([question, replace(question, participant="p2")], n_triplets=4)
+    values = pd.Series([1.0, 0.0] * 8, index=release.sets["set_id"].to_numpy())
+    result = ceiling(release, {"m": values}, bootstrap_of(release, 5))
+    reason = "only 8 things have been judged by two people; at least 10 are needed"
+    for prediction in (result.people, result.metrics["m"]):
+        for figure in (prediction.spearman, prediction.tie_half):
+            assert (figure.reason, figure.ci) == (reason, None)
+    assert result.scores.reason == reason
+    assert np.isnan(result.scores.alpha)
+
+
+def of_triplets(study: list[Question], n_triplets: int) -> Release:
+    """The same questions about each of several triplets, with one query each."""
+    release = make_release(study * n_triplets)
+    triplets = [f"t{n}" for n in range(n_triplets)]
+    queries = pd.DataFrame({"query_id": triplets, "triplet_id": triplets, "target_id": None})
+    by_question = np.repeat(triplets, len(study))
+    return replace(
+        release,
+        preferences=release.preferences.assign(query_id=by_question),
+        sets=release.sets.assign(query_id=np.repeat(by_question, 2)),
+        queries=queries,
+    )
 
 
 def test_swapped_sides_are_the_same_pair() -> None:
@@ -93,7 +140,9 @@ def test_swapped_sides_are_the_same_pair() -> None:
     ]
     release = make_release(study)
     release.sets["query_id"] = "q"
-    ratings = preference_ratings(release.preferences, set_units(release.sets))
+    triplets = pd.Series({"q": "t"})
+    units = set_units(release.sets, triplets)
+    ratings = preference_ratings(release.preferences, units, triplets)
     assert ratings["unit"].nunique() == 1
     assert ratings["value"].tolist() == [1, 1, 0]
 

@@ -220,4 +220,4 @@ def test_what_is_undefined_has_a_reason() -> None:
     assert single.bins[0].ci.reason is not None
     assert single.trend.reason == "all margins are equal"
     right = margins_of([Question(1, values=(2, 1)), Question(1, values=(3, 1))]).by_metric
-    assert right.trend.reason == "the metric is right of every pair"
+    assert right.trend.reason == "the metric is correct on every pair"

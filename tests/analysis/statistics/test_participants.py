@@ -57,7 +57,7 @@ def test_missing_columns_have_a_reason() -> None:
     )
     assert written["seconds"] is written["failed_checks"] is written["set_1"] is None
     assert "no times were recorded" in written["reason"]
-    assert "does not say how checks went" in written["reason"]
+    assert "has no results of attention checks" in written["reason"]
     assert "fewer than 3 sets" in written["metrics"]["m"]["reason"]
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import select
 
 from hsfiq.annotate.owner.actions import PERSON, STUDY, from_json, perform, to_json
 from hsfiq.annotate.owner.identity import COOKIE, NotOwner
-from hsfiq.collect.owner_actions import OwnerAction
+from hsfiq.collect.owner_actions import OwnerAction, change_quotas
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
@@ -90,6 +90,18 @@ def test_the_dashboard_shows_the_study(owner: TestClient) -> None:
     assert people.count("<tr>") == 5
     assert "p1.form_2.2" in latest
     assert 'href="../export/1/hs"' in about_study
+
+
+def test_the_dashboard_shows_how_far_quotas_are_reached(
+    owner: TestClient, watched: Database
+) -> None:
+    with watched.writing() as session:
+        change_quotas(session, list_studies(session)[0], {"shirt": 2})
+    events = Events(owner)
+    (load,) = [d["id"] for d in events.config["dependencies"] if d["targets"][0][1] == "load"]
+    body = {"data": [], "fn_index": load, "session_hash": "s"}
+    about_study = owner.post("/owner/board/gradio_api/run/predict", json=body).json()["data"][-1]
+    assert "Participants by category: shirt 2 of 2 (reached)." in about_study
 
 
 def test_without_a_login_no_event_returns_or_changes_anything(
@@ -252,7 +264,7 @@ def test_the_history_through_the_event(owner: TestClient) -> None:
     event = {"event_data": {"name": "p1.form_1.0"}}
     question, history = events.call("owner.latest", "select", NAME, **event)
     assert question == "p1.form_1.0"
-    assert "<h4>p1.form_1.0</h4>" in history
+    assert '<h3 class="id">p1.form_1.0</h3>' in history
     assert "<td>11 of 11 painted</td>" in history
     assert events.call("owner.people", "select", event_data={"name": "p3"}) == ["p3"]
 
@@ -279,7 +291,7 @@ def test_the_live_export_is_the_current_release(owner: TestClient, kind: str) ->
 def test_an_export_needs_the_owner_and_a_study(owner: TestClient, watched: Database) -> None:
     for path in ("/owner/export/9/hs", f"/owner/export/{10**30}/hs"):
         assert owner.get(path).status_code == 404
-    assert owner.get("/owner/export/1/xx").status_code == 422
+    assert owner.get("/owner/export/1/xx").status_code == 404
     cross_site_headers = {"Sec-Fetch-Site": "cross-site"}
     assert owner.get("/owner/export/1/hs", headers=cross_site_headers).status_code == 403
     owner.cookies.clear()

@@ -10,10 +10,12 @@ from sqlalchemy import select
 
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Participant
+from tests.annotate.axe import faults
 from tests.annotate.conftest import running
 from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner, watched_study
 from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import Place, ThreadServer
+from tests.browser import new_context_of
 
 pytestmark = pytest.mark.browser
 
@@ -43,7 +45,7 @@ def server(reused_watched: ReusedStudy) -> Iterator[ThreadServer]:
 def page(chromium: Browser, server: ThreadServer) -> Iterator[Page]:
     """A page before the login; checks that no script fails and no other host is requested."""
     errors: list[str] = []
-    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    context = new_context_of(chromium, viewport={"width": 1440, "height": 900})
     page = context.new_page()
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("request", lambda request: errors.extend(
@@ -134,7 +136,7 @@ def test_a_history_shows_text_as_text(page: Page) -> None:
     expect(cell).to_contain_text("<script>alert(1)</script> ${1+1} {{constructor}} <b>")
     assert page.locator(".history script, .history b").count() == 0
     page.locator(".latest .pick", has_text="p1.form_2.2").click()
-    expect(page.locator(".history h4")).to_have_text("p1.form_2.2")
+    expect(page.locator(".history .id")).to_have_text("p1.form_2.2")
 
 
 def test_an_export_is_downloaded(page: Page) -> None:
@@ -190,3 +192,23 @@ def test_the_page_fits_and_follows_the_colour_scheme(page: Page, width: int, sch
     assert page.evaluate("document.documentElement.scrollWidth") == width
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == {"light": "rgb(246, 245, 242)", "dark": "rgb(23, 23, 22)"}[scheme]
+
+
+def test_axe_finds_nothing_at_any_width(page: Page) -> None:
+    log_in(page)
+    page.get_by_label("Click an id").fill("p2.form_1.0")
+    page.keyboard.press("Enter")
+    expect(page.locator(".history td.long").nth(1)).to_be_visible()
+    page.locator(".people .pick", has_text="p1").first.click()
+    page.get_by_role("button", name="Pause").first.click()
+    expect(page.locator(".asking .ask")).to_be_visible()
+    sizes = [{"width": width, "height": 900} for width in (1440, 390, 768, 1024, 1920)]
+    looks = [(size, scheme) for scheme in ("light", "dark") for size in sizes]
+    violations = list(faults(page, looks))
+    page.get_by_role("link", name="pictures, and all answers").click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    violations += faults(page, looks[::3])
+    page.get_by_role("link", name="p2", exact=True).first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("p2")
+    violations += faults(page, looks[::3])
+    assert violations == [], "\n".join(violations)

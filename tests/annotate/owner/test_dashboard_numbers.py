@@ -110,6 +110,14 @@ def test_answers_by_the_hour(counting: tuple[AnswerRow, ...]) -> None:
     assert figures.rate_of((), NOW) == figures.Rate("hour", (), (), 0)
 
 
+def test_the_projected_end(counting: tuple[AnswerRow, ...]) -> None:
+    # 15 answers in the three hours since 9:30: five an hour.
+    assert figures.projected_end(counting, 10, NOW) == NOW + timedelta(hours=2)
+    assert figures.projected_end(counting, 0, NOW) is None
+    assert figures.projected_end(counting[:4], 10, NOW) is None
+    assert figures.projected_end(counting, 10, NOW + timedelta(days=2)) is None
+
+
 def test_answers_by_the_day_in_a_longer_study(counting: tuple[AnswerRow, ...]) -> None:
     earlier_answers = [later_by(answer, -timedelta(days=5)) for answer in counting[:2]]
     rate = figures.rate_of([*earlier_answers, *counting], NOW)
@@ -137,14 +145,14 @@ def test_times_beyond_the_last_bin_are_counted_in_it() -> None:
 
 def times_row(value: float) -> AnswerRow:
     return AnswerRow(
-        question_id="p.f.0", position=(1, 0, 0), participant="p", query=1, sets=((1,), (2,)),
+        question_id="p.f.0", position=(1, 0, 0), participant="p", triplet=1, sets=((1,), (2,)),
         scores=(1, 1), preferred=1, irrelevant=False, skipped=None, are_painted=None, revisions=1,
         submitted_at=None, active_seconds=value, check=None, counts=True,
     )  # fmt: skip
 
 
 def test_scores_and_sides(counting: tuple[AnswerRow, ...]) -> None:
-    assert figures.scores_of(counting) == ((0, 0, 5, 8, 1), (0, 6, 1, 2, 5))
+    assert figures.scores_of(counting, 5) == ((0, 0, 5, 8, 1), (0, 6, 1, 2, 5))
     share, ties = figures.side_share(counting)
     assert share == exact_proportion(9, 14)
     assert ties == 0
@@ -157,9 +165,9 @@ def test_checks(watched: Database) -> None:
 
 
 def test_agreement_equals_that_of_the_release(place: Place, tmp_path: Path) -> None:
-    """Half of the queries have two identical sets; the second participant answers first."""
+    """Two of the queries have two identical sets; the second participant answers first."""
     rng = Random(5)
-    database = make_study(place, n_identical=6, annotators_per_query=2, questions_per_form=6)
+    database = make_study(place, n_identical=2, annotators_per_query=2, questions_per_form=6)
     with database.writing() as session:
         study = list_studies(session)[0]
         people = [newcomer(session, NOW) for _ in range(2)]
@@ -183,9 +191,9 @@ def test_agreement_equals_that_of_the_release(place: Place, tmp_path: Path) -> N
         assert (own.n_units, own.n_ratings, own.n_clusters) == (
             released.n_units, released.n_ratings, released.n_clusters,
         )  # fmt: skip
-    assert (agreements.scores.n_units, agreements.preferences.n_units) == (18, 6)
-    assert agreements.n_identical == expected.n_identical == 12
-    note = "Preferences: without 12 answers about two identical sets"
+    assert (agreements.scores.n_units, agreements.preferences.n_units) == (22, 10)
+    assert agreements.n_identical == expected.n_identical == 4
+    note = "Preferences: without 4 answers about two identical sets"
     assert note in cards.cards(list(counting), [], NOW)
     assert figures.agreements_of(counting) is agreements  # nothing new, nothing drawn again
 

@@ -264,6 +264,38 @@ def test_the_study_may_be_configured_in_a_file(study_database: Database) -> None
     assert repeated.err.startswith("hsfiq: new.toml: line 2: study.name: a study called 'new'")
 
 
+def test_a_file_cannot_ask_for_more_participants_than_there_are_forms(
+    study_database: Database,
+) -> None:
+    Path("new.toml").write_text(
+        '[study]\nname = "new"\ntitle = "And these?"\n'
+        "[design]\nk = 2\nquestions_per_form = 2\n"
+        '[queries]\ndataset = "small"\n[recruitment]\nparticipants = 3\n',
+        encoding="utf-8",
+    )
+    command = hsfiq("study", "next", "new.toml", "--n", "4", "--strategy", "random")
+    assert (command.code, command.out) == (2, "")
+    assert command.err.startswith(
+        "hsfiq: new.toml: line 10: recruitment.participants: 3 participants, but there are "
+        "questions for 2; "
+    )
+    with study_database.reading() as session:
+        assert len(session.scalars(select(Study)).all()) == 1
+
+
+@pytest.mark.parametrize(("n", "participants"), [(4, 2), (12, 3)])
+def test_the_predecessors_cap_is_no_more_than_the_new_forms_allow(
+    study_database: Database, n: int, participants: int
+) -> None:
+    with study_database.writing() as session:
+        study = session.scalars(select(Study)).one()
+        recruitment = study.design["recruitment"] | {"participants": 3}
+        study.design = study.design | {"recruitment": recruitment}
+    assert hsfiq("study", "next", "--n", str(n), "--strategy", "random").code == 0
+    new = study_of(study_database, "small-2")
+    assert new.design["recruitment"]["participants"] == participants
+
+
 def test_the_new_study_has_the_same_kind_of_annotators(study_database: Database) -> None:
     with study_database.writing() as session:
         session.scalars(select(Study)).one().origin = "simulated"
@@ -286,9 +318,9 @@ def test_the_new_study_has_the_same_kind_of_annotators(study_database: Database)
         (("--n", "2", "--strategy", "random", "--release", "nowhere"), "no such folder"),
         (("--n", "2", "--strategy", "random", "--study", "x"), "no study is called 'x'"),
         (("nowhere.toml", "--n", "2", "--strategy", "random"), "nowhere.toml"),
-        (("new.toml", "--n", "2", "--strategy", "random", "--study", "small"), "--study: does no"),
-        (("new.toml", "--n", "2", "--strategy", "random"), "line 6: queries.sample: does not go"),
-        (("--n", "2", "--strategy", "random", "--simulated"), "--simulated: goes with CONFIG"),
+        (("new.toml", "--n", "2", "--strategy", "random", "--study", "small"), "--study: cannot"),
+        (("new.toml", "--n", "2", "--strategy", "random"), "line 6: queries.sample: cannot"),
+        (("--n", "2", "--strategy", "random", "--simulated"), "--simulated: can only"),
     ],
 )
 def test_invalid_options_change_nothing(

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import typer
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import CheckAnswer, Form, Participant, Question, Response, Study
+from hsfiq.db.tables import CheckAnswer, Dataset, Form, Participant, Question, Response, Study
 from tests.hsfiq.samples import HPFIQ, CommandResult, hsfiq, on_sqlite
 from tests.studies import GOOD, NOW, SHOWN, SKIP, SMALL, Seat, make_queries
 
@@ -39,12 +39,17 @@ dataset = "small"
 def owners_folder(
     database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder with a study's file and a database with queries."""
+    """A folder with a study's file, a database with queries, and images that are not empty."""
     folder = tmp_path / "owner"
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
     make_queries(database)
+    (tmp_path / "images").mkdir()
+    for number in range(8):
+        (tmp_path / "images" / f"image-{number}.png").write_bytes(b"not decoded here")
+    with database.writing() as session:
+        session.execute(update(Dataset).values(image_root=str(tmp_path / "images")))
     Path("study.toml").write_text(CONFIG, encoding="utf-8")
     Path("guidelines.md").write_text("# Look twice", encoding="utf-8")
 
@@ -79,7 +84,7 @@ def count(database: Database, table: type) -> int:
 
 def test_a_study_is_drawn_from_its_file(database: Database) -> None:
     assert output_of("study", "create", "study.toml") == (
-        "study autumn: 8 questions about 8 queries in 4 forms; it is open\n"
+        "study autumn: 8 questions about 8 queries in 4 forms for 2 participants; it is open\n"
     )
     study = the_study(database)
     assert (study.title, study.guidelines) == ("Which shop understood you?", "# Look twice")
@@ -89,13 +94,18 @@ def test_a_study_is_drawn_from_its_file(database: Database) -> None:
 @on_sqlite
 def test_a_study_as_json_and_as_a_draft(database: Database) -> None:
     created = json.loads(output_of("study", "create", "study.toml", "--draft", "--json"))
+    assert (created.pop("places"), created.pop("warnings")) == (2, [])
+    assert created["fallbacks"] == {"en": []}
     assert created == {
         "study": "autumn", "title": "Which shop understood you?", "status": "draft",
         "origin": "collected", "forms": 4, "forms_taken": 0, "participants": 0, "questions": 8,
         "answered": 0, "images_painted": 0, "images_not_painted": 0, "images_unknown": 0,
-        "skipped": 0, "platform_study_id": None,
+        "skipped": 0, "platform_study_id": None, "fallbacks": {"en": []},
     }  # fmt: skip
-    assert json.loads(output_of("study", "status", "--json")) == created
+    status = json.loads(output_of("study", "status", "--json"))
+    assert [version["number"] for version in status.pop("text_versions")] == [1]
+    assert status.pop("quotas") == []
+    assert status == created
 
 
 IMAGE_COUNTS = ("answered", "images_painted", "images_not_painted", "images_unknown", "skipped")
@@ -157,6 +167,49 @@ def test_missing_database_entries_are_named_with_their_line(
     line = complaint(hsfiq("study", "create", "study.toml"))
     assert line.startswith(f"study.toml: {message}")
     assert (count(database, Study), count(database, Form)) == (0, 0)
+
+
+@on_sqlite
+def test_a_cap_beyond_the_forms_is_refused(database: Database) -> None:
+    Path("study.toml").write_text(CONFIG + "[recruitment]\nparticipants = 3\n")
+    assert complaint(hsfiq("study", "create", "study.toml")).startswith(
+        "study.toml: line 13: recruitment.participants: 3 participants, but there are questions "
+        "for 2; set it to 2 or less"
+    )
+    assert (count(database, Study), count(database, Form)) == (0, 0)
+    Path("study.toml").write_text(CONFIG + "[recruitment]\nparticipants = 2\n")
+    output_of("study", "create", "study.toml")
+
+
+@on_sqlite
+def test_unequal_numbers_of_questions_are_said() -> None:
+    Path("study.toml").write_text(CONFIG.replace("form = 2", "form = 3"))
+    created = hsfiq("study", "create", "study.toml", "--json")
+    (warning,) = created.result["warnings"]
+    assert "(1 of 6, 1 of 2)" in warning
+    assert created.err == f"hsfiq: warning: {warning}\n"
+    assert (created.code, created.result["places"]) == (0, 2)
+
+
+def test_a_dry_run_says_what_a_study_needs_and_stores_nothing(database: Database) -> None:
+    Path("study.toml").write_text(
+        CONFIG.replace("[queries]", "annotators_per_query = 2\n[queries]")
+    )
+    dry_run = ("study", "create", "study.toml", "--dry-run")
+    budget = json.loads(output_of(*dry_run, "--pay-per-hour", "12", "--json"))
+    assert set(budget.pop("interval_widths")) == {"rho", "tie_half"}
+    assert budget == {
+        "study": "autumn", "participants": 4, "questions_each": 4, "minutes_each": 5,
+        "minutes_are": "estimated", "overlap": 2.0, "cost": 4.0, "interval_widths_reason": None,
+        "fallbacks": {"en": []}, "warnings": [],
+    }  # fmt: skip
+    assert "cost" not in output_of(*dry_run)
+    assert (count(database, Study), count(database, Form), count(database, Question)) == (0, 0, 0)
+    output_of("study", "create", "study.toml")
+    assert complaint(hsfiq(*dry_run)).endswith("already exists; choose another")
+    assert "needs --dry-run" in complaint(
+        hsfiq("study", "create", "study.toml", "--pay-per-hour", "12")
+    )
 
 
 @on_sqlite
@@ -231,8 +284,9 @@ def test_only_a_study_on_prolific_is_bound() -> None:
 
 def test_invitations_are_links_that_only_their_owner_can_read(database: Database) -> None:
     output_of("study", "create", "study.toml")
-    output = output_of("study", "invite", "--count", "3", "--url", "https://study.example.org/")
-    assert output == "study autumn: 3 invitations in invitations.csv\n"
+    invited = hsfiq("study", "invite", "--count", "3", "--url", "https://study.example.org/")
+    assert "has places for 2 more participants, and 3 invitations wait" in invited.err
+    assert invited.out == "study autumn: 3 invitations in invitations.csv\n"
     path = Path("invitations.csv")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with path.open(newline="") as file:
@@ -251,7 +305,9 @@ def test_invitations_are_links_that_only_their_owner_can_read(database: Database
 def test_more_invitations_go_to_another_file() -> None:
     output_of("study", "create", "study.toml")
     result = json.loads(output_of("study", "invite", "--count", "1", "--json"))
-    assert result == {"study": "autumn", "invitations": 1, "file": "invitations.csv"}
+    assert result == {
+        "study": "autumn", "invitations": 1, "file": "invitations.csv", "free_places": 2,
+    }  # fmt: skip
     before = Path("invitations.csv").read_bytes()
     assert complaint(hsfiq("study", "invite", "--count", "1")) == (
         "invitations.csv: already exists; name another file with --out"
@@ -490,3 +546,15 @@ def test_forgetting_asks_for_confirmation(
 
 def test_the_file_has_the_design_of_small_studies() -> None:
     assert (SMALL.k, SMALL.questions_per_form, SMALL.forms_per_participant) == (2, 2, 2)
+
+
+def test_study_preview_prints_a_link_and_stores_nothing(database: Database) -> None:
+    output_of("study", "create", "study.toml", "--draft")
+    printed = hsfiq("study", "preview", "autumn", "--url", "https://study.example.org/", "--json")
+    assert printed.code == 0, printed.err
+    assert printed.result["link"].startswith("https://study.example.org/preview/open/")
+    with database.reading() as session:
+        assert session.scalar(select(func.count(Participant.id))) == 0
+        assert session.scalars(select(Study.status)).one() == "draft"
+    unknown = hsfiq("study", "preview", "spring")
+    assert (unknown.code, "spring" in unknown.err) == (2, True)

@@ -26,11 +26,13 @@ def test_no_personal_data_are_stored() -> None:
     assert columns[Participant] == {
         "id", "study_id", "name", "token", "category", "status", "source", "external_id",
         "platform_study_id", "created_at", "consented_at", "practised_at", "enrolled_at", "seen_at",
+        "language",
     }  # fmt: skip
     assert columns[Response] == {
         "id", "question_id", "revision", "submit_key", "score_1", "score_2", "preferred",
-        "irrelevant", "reason", "skipped", "served_at", "first_interaction_at", "submitted_at",
-        "active_seconds", "images",
+        "confirmed", "irrelevant", "reason", "skipped", "served_at", "first_interaction_at",
+        "submitted_at", "active_seconds", "images", "judgement", "text_version", "language",
+        "extra",
     }  # fmt: skip
     assert set(CheckAnswer.__table__.columns.keys()) == {
         "id", "check_id", "given", "passed", "answered_at",

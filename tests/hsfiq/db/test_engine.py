@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, inspect, select, text
+from sqlalchemy import func, insert, inspect, select, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from hsfiq.db.engine import BUSY_SECONDS, Database, connect, open_database
 from hsfiq.db.schema import current_revision, differences, head_revision, upgrade
 from hsfiq.db.tables import Setting
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
+from tests.processes import Fork
 from tests.studies import own_environment
 
 
@@ -344,35 +348,25 @@ def test_many_threads_lose_no_update(database: Database) -> None:
         assert session.get_one(Setting, "count").value == "60"
 
 
-WRITER = """
-import sys
-from hsfiq.db.engine import open_database
-from hsfiq.db.tables import Setting
-url, name = sys.argv[1:]
-database = open_database(url)
-for number in range(25):
-    with database.writing() as session:
-        session.get(Setting, "nothing")
-        session.add(Setting(key=f"{name}-{number}", value=""))
-database.close()
-"""
+def keep_25() -> None:
+    """Write 25 settings with this prefix to this database, each after a read."""
+    url, prefix = sys.argv[1:]
+    with opened(url) as database:
+        for number in range(25):
+            with database.writing() as session:
+                session.get(Setting, "nothing")
+                session.add(Setting(key=f"{prefix}-{number}", value=""))
 
 
-def test_processes_wait_for_each_other(database: Database, database_url: str) -> None:
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, database_url, name],
-            env=own_environment(),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("first", "second", "third")
-    ]
+def test_processes_wait_for_each_other(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.txt"
+    writers = [Fork(keep_25, [database_url, name], log) for name in ("first", "second", "third")]
     for number in range(25):
         keep(database, f"own-{number}")
-    for writer in writers:
-        assert writer.communicate(timeout=60)[1] == ""
-        assert writer.returncode == 0
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    assert log.read_text() == ""
     assert len(kept(database)) == 4 * 25
 
 
@@ -382,3 +376,46 @@ def test_a_reader_does_not_wait_for_a_writer(database: Database) -> None:
         session.add(Setting(key="b", value=""))
         session.flush()
         assert kept(database) == {"a"}
+
+
+# ---------------------------------------------------------------------------------- error messages
+
+
+def printed(error: BaseException) -> str:
+    """An error as a log shows it, with those that it comes from."""
+    return "".join(traceback.format_exception(error))
+
+
+def test_an_error_names_the_constraint_but_quotes_no_row(database: Database) -> None:
+    row = {"key": secrets.token_hex(8), "value": secrets.token_hex(8)}
+    keep(database, **row)
+    with pytest.raises(IntegrityError) as error_info, database.writing() as session:
+        session.execute(insert(Setting), row)
+    shown = printed(error_info.value)
+    assert "settings" in shown
+    assert [value for value in row.values() if value in shown] == []
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+def test_a_value_of_the_wrong_form_is_not_quoted(database: Database) -> None:
+    statement = text("SELECT CAST(key AS integer) FROM settings")
+    keep(database, "telltale-key")
+    with pytest.raises(DBAPIError) as error_info, database.reading() as session:
+        session.execute(statement)
+    shown = printed(error_info.value)
+    assert "a value was refused (SQLSTATE 22P02)" in shown
+    assert "telltale" not in shown
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+def test_a_fault_at_the_end_of_a_transaction_quotes_no_row(database: Database) -> None:
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("CREATE TEMP TABLE t (key text UNIQUE DEFERRABLE)")
+        connection.exec_driver_sql("SET CONSTRAINTS ALL DEFERRED")
+        connection.exec_driver_sql("INSERT INTO t VALUES ('telltale'), ('telltale')")
+        with pytest.raises(IntegrityError) as error_info:
+            connection.commit()
+    assert "duplicate key" in printed(error_info.value)
+    assert "telltale" not in printed(error_info.value)

@@ -6,6 +6,7 @@ import ast
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, delete, inspect, select, update
 from sqlalchemy.engine import Inspector
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from hsfiq.db.engine import Database, connect
 from hsfiq.db.schema import (
@@ -26,7 +27,7 @@ from hsfiq.db.schema import (
     migrations_folder,
     upgrade,
 )
-from hsfiq.db.tables import Base, Question, Response
+from hsfiq.db.tables import Base, Question, Response, Study, TextVersion
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import Checks
 from tests.studies import Seat, draw, make_queries
@@ -43,8 +44,11 @@ def engine(empty_url: str) -> Iterator[Engine]:
 
 
 def downgrade(engine: Engine, revision: str = "base") -> None:
-    with engine.execution_options(hsfiq_writes=True).begin() as connection:
-        command.downgrade(alembic_config(connection), revision)
+    with engine.execution_options(hsfiq_writes=True).connect() as connection:
+        on_sqlite = engine.dialect.name == "sqlite"
+        keys_off = foreign_keys_off(connection) if on_sqlite else nullcontext()
+        with keys_off, connection.begin():
+            command.downgrade(alembic_config(connection), revision)
 
 
 def schema(engine: Engine) -> dict[str, Any]:
@@ -253,6 +257,21 @@ def test_answers_from_before_the_states_of_images_are_kept_and_unknown(database:
     assert all_rows(database.engine)["responses"] == [
         (*row[:position], None, *row[position + 1 :]) for row in with_states
     ]
+
+
+def test_studies_from_before_other_kinds_ask_about_pairs(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:  # a downgrade deletes them
+        session.execute(delete(TextVersion))
+        session.execute(update(Study).values(text_version=None))
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0004")
+    with pytest.raises(DBAPIError), database.engine.connect() as connection:
+        connection.exec_driver_sql("SELECT kind FROM studies")
+    upgrade(database.engine)
+    assert all_rows(database.engine) == before
+    with database.reading() as session:
+        assert session.scalars(select(Study.kind)).all() == ["pair"]
 
 
 def test_a_revision_may_alter_tables_that_others_refer_to(

@@ -127,7 +127,7 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
         # scores and preferences
         ("a score of 9", "ck_responses_score_1"): response(k, score_1=9),
         ("a score of 0", "ck_responses_score_2"): response(k, score_2=0),
-        ("a score of 6", "ck_responses_score_2"): response(k, score_2=6),
+        ("a score of 8", "ck_responses_score_2"): response(k, score_2=8),
         ("preferred set 3", "ck_responses_preferred"): response(k, preferred=3),
         ("preferred set -1", "ck_responses_preferred"): response(k, preferred=-1),
         ("only the first score", "ck_responses_whole"): response(k, score_2=None),
@@ -286,8 +286,12 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
             reference_id=k.image,
             captions=[],
         ),
-        ("a triplet without a reference", "reference_id"): Triplet(
-            dataset_id=k.dataset, external_id="shirt.val.99", category="shirt", captions=[]
+        ("a reference that is not there", "fk_triplets_reference_id"): Triplet(
+            dataset_id=k.dataset,
+            external_id="shirt.val.99",
+            category="shirt",
+            reference_id=999,
+            captions=[],
         ),
         ("a target that is not there", "fk_triplets_target_id"): Triplet(
             dataset_id=k.dataset,

@@ -33,7 +33,7 @@ def test_image_ids_are_unique_and_reversible() -> None:
 
 @pytest.mark.parametrize("name", ["g5760", "g12", "0012", "x0012", "g-001", "g00012", "", "g²²²²"])
 def test_a_foreign_image_id_is_refused(name: str) -> None:
-    with pytest.raises(InvalidRecord, match="no image of the drawn catalogue"):
+    with pytest.raises(InvalidRecord, match="not an image of the drawn catalogue"):
         garment_of(name)
 
 

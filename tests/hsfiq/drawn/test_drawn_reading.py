@@ -106,5 +106,5 @@ def test_the_meaning_of_phrases(text: str, expected: dict[str, set[str]]) -> Non
     ],
 )  # fmt: skip
 def test_a_text_that_is_not_a_caption_of_this_reference(text: str) -> None:
-    with pytest.raises(UnreadableInput, match="captions for its reference"):
+    with pytest.raises(UnreadableInput, match="not a caption of the drawn catalogue"):
         read(text, REFERENCE)

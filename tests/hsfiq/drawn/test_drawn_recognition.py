@@ -40,5 +40,5 @@ def test_a_picture_of_something_else_is_not_recognised() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"RIFF\0\0\0\0WEBPVP8 "], ids=repr)
 def test_a_file_that_is_not_a_picture(content: bytes) -> None:
-    with pytest.raises(UnreadableInput, match="no image that can be read"):
+    with pytest.raises(UnreadableInput, match="not an image that can be read"):
         recognise(content, "image 5")

@@ -154,7 +154,7 @@ IMPORTS = [
     Broken("deep", file(DEEP), HP, "it.json: the JSON is nested too deeply"),
     Broken("nan", file('{"user_1": NaN}'), HP, "it.json: NaN is not a JSON value"),
     Broken("digits", file("9" * 5000), HP, "it.json: Exceeds the limit"),
-    Broken("twins", file('{"a": {}, "a": {}}'), HP, "it.json: the key 'a' comes twice"),
+    Broken("twins", file('{"a": {}, "a": {}}'), HP, "it.json: the key 'a' occurs twice"),
     # the published layout
     Broken("user", file('{"user_1": []}'), HP, "it.json: user_1: expected an object"),
     Broken("long-user", file(json.dumps({"u" * 99: {}})), HP, "1 to 80 characters, not 99"),
@@ -273,7 +273,7 @@ NEED_DATA = [
     Broken("argument", no_setup, "export it", "unexpected extra argument"),
     Broken("command", no_setup, "exprot", "No such command 'exprot'"),
     # analyze
-    Broken("metric", no_setup, "analyze release", "Missing option '--metric'"),
+    Broken("metric", no_setup, "analyze release", "--metric: is missing"),
     Broken("metric-name", no_setup, "analyze release --metric clip", "clip: no such metric"),
     Broken("recall@9", no_setup, "analyze release --metric recall@9", "recall@9"),
     Broken("recall@0", no_setup, "analyze release --metric recall@0", "recall@0"),
@@ -301,7 +301,7 @@ NEED_DATA = [
         "table",
         lambda folder: (folder / "release" / "sets.parquet").write_bytes(b"PAR1"),
         "analyze release --metric recall@5",
-        "release/sets.parquet: is no readable Parquet file",
+        "release/sets.parquet: is not a readable Parquet file",
     ),
     Broken(
         "no-table",

@@ -48,7 +48,7 @@ def test_the_list_of_images(tmp_path: Path, place: str) -> None:
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ([VAL, VAL], r"val.json: \[1\]: the id 0 comes twice"),
+        ([VAL, VAL], r"val.json: \[1\]: the id 0 occurs twice"),
         ([VAL | {"gt_img_ids": [8]}], r"\[0\].gt_img_ids: must be the target and other images"),
         ([VAL | {"gt_img_ids": [7, 7]}], r"\[0\].gt_img_ids: must be the target and other images"),
         ([VAL | {"target_img_id": "7"}], r"target_img_id: expected an integer, found '7'"),

@@ -54,7 +54,7 @@ ENTRY = {"pairid": 1, "reference": "dev-1-0-img0", "caption": "a", "target_hard"
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ([ENTRY, ENTRY], r"\[1\]: the pairid 1 comes twice"),
+        ([ENTRY, ENTRY], r"\[1\]: the pairid 1 occurs twice"),
         ([ENTRY | {"pairid": "1"}], r"\[0\].pairid: expected an integer, found '1'"),
         ([ENTRY | {"pairid": 10**300}], r"\[0\].pairid: an id here has 1 to 200 characters"),
         ([ENTRY | {"reference": "dev-9"}], r"\[0\].reference: image 'dev-9' is not in the split"),

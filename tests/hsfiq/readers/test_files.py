@@ -17,7 +17,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
     [
         ('{"a": 1,\n "b": }', "line 2, column 7: broken JSON"),
         ("", "line 1, column 1: broken JSON"),
-        ('{"a": 1, "a": 2}', "the key 'a' comes twice"),
+        ('{"a": 1, "a": 2}', "the key 'a' occurs twice"),
         ('{"a": NaN}', "NaN is not a JSON value"),
         ("[-Infinity]", "-Infinity is not a JSON value"),
         (f"[{'9' * 5000}]", "4300 digits"),
@@ -35,7 +35,7 @@ def test_invalid_json_is_refused(text: str, message: str) -> None:
 def test_line_numbers_count_from_the_start_of_the_file() -> None:
     with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 7, column 2"):
         parse_json("{,}", "it.jsonl", line=7)
-    with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 7: the key 'a' comes twice"):
+    with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 7: the key 'a' occurs twice"):
         parse_json('{"a": 1, "a": 2}', "it.jsonl", line=7)
     with pytest.raises(UnreadableInput, match=r"it\.jsonl: line 1: NaN is not a JSON value"):
         parse_json("[NaN]", "it.jsonl", line=1)
@@ -91,7 +91,7 @@ def test_locations_are_named_by_keys_and_indexes() -> None:
         (lambda place: list(place.items()), [], "expected an object, found a list"),
         (lambda place: place.key("b"), "text", "expected an object, found 'text'"),
         (lambda place: place.key("b"), {"a": 1}, "the key 'b' is missing"),
-        (lambda place: place.only("a"), {"a": 1, "c": 2}, "unknown key 'c'; known are a"),
+        (lambda place: place.only("a"), {"a": 1, "c": 2}, "unknown key 'c'; known keys: a"),
     ],
 )
 def test_values_of_the_wrong_kind(read_value, value: object, message: str) -> None:  # type: ignore[no-untyped-def]

@@ -23,7 +23,7 @@ from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.releases import Filters, Release
 from hsfiq.releases.content import make_tables
-from hsfiq.releases.schemas import SCHEMAS
+from hsfiq.releases.kinds.pair import HP
 from hsfiq.study.config import Design
 from tests.hsfiq.samples import (
     HPFIQ,
@@ -209,9 +209,9 @@ def test_parquet_and_jsonl_hold_the_same_rows(study: Database) -> None:
 
 @on_sqlite
 def test_rows_have_the_columns_of_their_schema_in_order(study: Database) -> None:
-    tables = make_tables(release_of(study, "hp").questions)
+    tables = make_tables(release_of(study, "hp").questions, HP)
     assert {name: {tuple(row) for row in rows} for name, rows in tables.items()} == {
-        name: {tuple(SCHEMAS[name].names)} for name in tables
+        name: {tuple(HP.schemas()[name].names)} for name in tables
     }
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from hsfiq import cli
 from hsfiq.releases.folder import content_of, newest_release
 from tests.hsfiq.samples import HPFIQ, hsfiq, published
-from tests.studies import own_environment
+from tests.processes import Fork
 
 
 @pytest.fixture(autouse=True)
@@ -216,27 +217,23 @@ def test_a_full_disk_leaves_nothing(broken: str, monkeypatch: pytest.MonkeyPatch
 
 # ----------------------------------------------------------------------------------- kill -9
 
-KILLED_EXPORT = """
-import os, signal, sys
-from hsfiq.cli import run
-fsync, left = os.fsync, int(sys.argv[1])
-def fsync_or_die(handle):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    fsync(handle)
-os.fsync = fsync_or_die
-sys.exit(run(["export", "--release", "hp", *sys.argv[2:]]))
-"""
+
+def export_and_die() -> None:
+    """Export with the options after the first word, and end by SIGKILL after so many flushes."""
+    left, fsync = iter(range(int(sys.argv[1]))), os.fsync
+
+    def fsync_or_die(handle: int) -> None:
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(handle)
+
+    os.fsync = fsync_or_die  # type: ignore[assignment]
+    sys.exit(cli.run(["export", "--release", "hp", *sys.argv[2:]]))
 
 
 def export_killed_after(n_flushes: int, *arguments: str) -> int:
     """Export in another process, which kills itself after n flushes; its exit code."""
-    command = [sys.executable, "-c", KILLED_EXPORT, str(n_flushes), *arguments]
-    return subprocess.run(
-        command, env=own_environment(), stdout=subprocess.DEVNULL, check=False
-    ).returncode
+    return Fork(export_and_die, [str(n_flushes), *arguments], Path("log.txt")).wait()
 
 
 def test_an_export_killed_at_any_moment_leaves_a_complete_release_or_none() -> None:

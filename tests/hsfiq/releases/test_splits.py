@@ -86,7 +86,7 @@ def question(participant: str, triplet: str, suffix: str, number: int) -> Questi
         participant_status="active", reassigned=False, check=None, skipped=None,
         score_1=None, score_2=None, preferred=None, irrelevant=False, reason=None, revision=0,
         served_at=None, first_interaction_at=None, submitted_at=None, active_seconds=None,
-        failed_checks=None, images=None,
+        failed_checks=None, images=None, text_version=None,
     )  # fmt: skip
 
 

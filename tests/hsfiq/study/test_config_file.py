@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -22,13 +24,20 @@ from hsfiq.study.config import (
     Queries,
     Recruitment,
     StudyConfig,
+    Translation,
     config_of,
 )
-from hsfiq.study.config_file import RANGES, read_config
+from hsfiq.study.config_file import FROM_FILES, RANGES, read_config
 from hsfiq.study.design import draw_study
 from tests.studies import make_queries
 
 SHORTEST = '[study]\nname = "autumn"\ntitle = "Which shop?"\n'
+
+OF_OTHER_KINDS = (
+    *("design.kind", "design.levels", "design.sets", "design.show_target"),
+    *("wording.levels", "wording.image", "wording.rank", "wording.query"),
+)
+"""Keys with their defaults below, because other values cannot be used with what is for pairs."""
 
 EVERY_KEY = """
 [study]
@@ -42,10 +51,15 @@ k = 9
 name = "no table, no key: this is text"
 '''
 consent = "I take part."
-language = "ko"
+minutes = 20
+languages = ["ko", "en"]
 set_names = ["Set A", "Set B"]
 
 [design]
+kind = "pair"
+levels = 2
+sets = 3
+show_target = true
 k = 3
 questions_per_form = 10
 forms_per_participant = 4
@@ -54,6 +68,7 @@ overlap_share = 0.25
 categories = "mixed"
 image_order = "shuffled"
 preference_ties = true
+confirm_contradictions = true
 reason_every = 5
 lease_minutes = 45
 seed = 17
@@ -62,6 +77,13 @@ seed = 17
 arithmetic = false
 gold = 2
 repeated = 1
+on_failure = "pause"
+
+[practice]
+query = "12"
+systems = ["SPRC", "CLIP4CIR"]
+expected = "2"
+explanation = "The second set shows what the text asks for."
 
 [queries]
 dataset = "cirr"
@@ -73,9 +95,35 @@ sample = 400
 [recruitment]
 mode = "prolific"
 participants = 61
+quotas = {}
 completion_code = "C0DE"
 platform_study_id = "64ab0c1d"
 completion_url = "https://app.prolific.com/submissions/complete?cc=C0DE"
+max_failed_checks = 2
+failed_checks_code = "FA1L"
+full_code = "FU11"
+declined_code = "N0"
+
+[wording]
+anchors = ["none", "", "all"]
+levels = []
+score = "How much of it?"
+image = ""
+rank = ""
+query = ""
+preference = "Which one?"
+tie = "None"
+reference = "Before"
+text = "After"
+irrelevant = "Useless"
+reason = "Why?"
+
+[[questionnaire.after_each]]
+name = "style"
+type = "choice"
+text = "Which style?"
+options = ["Old", "New"]
+required = true
 """
 
 
@@ -116,12 +164,13 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     content = tomllib.loads(EVERY_KEY)
     for table in fields(StudyConfig):
         kind = get_type_hints(StudyConfig)[table.name]
-        assert set(content[table.name]) == {key.name for key in fields(kind)}
+        assert set(content[table.name]) == {key.name for key in fields(kind)} - FROM_FILES
         default = asdict(kind(name="", title="") if kind is Presentation else kind())
         read = asdict(getattr(config, table.name))
         for key, value in content[table.name].items():
-            assert read[key] == (tuple(value) if isinstance(value, list) else value)
-            assert read[key] != default[key], f"{table.name}.{key} shows nothing"
+            assert json.loads(json.dumps(read[key])) == value
+            if f"{table.name}.{key}" not in (*OF_OTHER_KINDS, "recruitment.quotas"):
+                assert read[key] != default[key], f"{table.name}.{key} shows nothing"
 
 
 def test_texts_may_be_in_files_beside_the_config(
@@ -196,7 +245,9 @@ participants = -2
 
 
 def test_all_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
-    study, design = ", ".join(f.name for f in fields(Presentation)), "'one', 'mixed'"
+    study, design = ", ".join(f.name for f in fields(Presentation)[:-1]), "'one', 'mixed'"
+    checks = ", ".join(f.name for f in fields(Checks))
+    tables = ", ".join(table.name for table in fields(StudyConfig))
     assert mistakes(tmp_path, ALL_WRONG) == [
         f"line {line}"
         for line in (
@@ -204,7 +255,7 @@ def test_all_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
             "2: study.name: '../up' is not 1 to 80 letters, digits, '.', '_', '-'",
             "7: study.set_names: must be two different names",
             f"8: study.titel: is not a key here; there are {study}",
-            "10: desing: is not a table; there are study, design, checks, queries, recruitment",
+            f"10: desing: is not a table; there are {tables}",
             "14: design.k: 0 is not from 1 to 100",
             "15: design.overlap_share: 1.5 is not from 0 to 1",
             "16: design.questions_per_form: '25' is not a whole number",
@@ -213,9 +264,9 @@ def test_all_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
             f"19: design.categories: 'two' is not one of {design}",
             "22: checks.gold: -1 is not from 0 to 1,000",
             "23: checks.repeated: 9000 is not from 0 to 1,000",
-            "24: checks.systems: is not a key here; there are arithmetic, gold, repeated",
+            f"24: checks.systems: is not a key here; there are {checks}",
             "27: queries.categories: 'shirt' is not a list of texts",
-            "28: queries.systems: a pair needs two systems; name two or leave it out",
+            "28: queries.systems: a question needs 2 systems; name as many, or leave it out",
             "29: queries.sample: 1.5 is not a whole number",
             "33: recruitment.completion_url: 'javascript:alert(1)' is not an http(s) address",
             "34: recruitment.participants: -2 is not 0 or more",
@@ -231,7 +282,7 @@ def test_all_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
         (f"{SHORTEST}[design]\noverlap_share = nan", ["line 5: design.overlap_share: nan is n"]),
         (f"{SHORTEST}[design]\nlease_minutes = 999999", ["line 5: design.lease_minutes: 9"]),
         (f"{SHORTEST}[design]\nquestions_per_form = 2\n[checks]\nrepeated = 3", ["line 7: check"]),
-        (f"{SHORTEST}[queries]\nsystems = ['a', 'a']", ["line 5: queries.systems: a pair needs"]),
+        (f"{SHORTEST}[queries]\nsystems = ['a', 'a']", ["line 5: queries.systems: a question"]),
         (f"{SHORTEST}[queries]\nsplits = [1]", ["line 5: queries.splits: [1] is not a list"]),
         (
             f"{SHORTEST}[recruitment]\nmode = 'prolific'",
@@ -294,8 +345,18 @@ configs = st.builds(
         title=texts,
         guidelines=texts,
         consent=texts,
-        language=st.sampled_from(["en", "ko"]),
+        languages=st.sampled_from([("en",), ("ko",), ("ko", "en")]),
         set_names=st.tuples(texts, texts),
+        translations=st.dictionaries(
+            st.sampled_from(["de", "pt-BR"]),
+            st.builds(
+                Translation,
+                title=texts,
+                consent=texts,
+                set_names=st.tuples(texts, texts),
+                texts=st.fixed_dictionaries({"page": st.fixed_dictionaries({"next": texts})}),
+            ),
+        ),
     ),
     design=st.builds(
         Design,
@@ -307,6 +368,7 @@ configs = st.builds(
         categories=st.sampled_from(["one", "mixed"]),
         image_order=st.sampled_from(["ranked", "shuffled"]),
         preference_ties=st.booleans(),
+        confirm_contradictions=st.booleans(),
         reason_every=st.integers(0, 9),
         lease_minutes=st.integers(1, 525_600),
         seed=st.integers(-(2**70), 2**70),
@@ -362,22 +424,63 @@ def as_toml(value: Any) -> str:
     return repr(value)
 
 
+def keys_as_toml(values: dict[str, Any]) -> Iterator[str]:
+    return (f"{key} = {as_toml(v)}\n" for key, v in values.items() if key not in FROM_FILES)
+
+
 def test_a_config_round_trips_through_a_file(tmp_path: Path) -> None:
     @settings(max_examples=30, deadline=None)
     @given(config=configs)
     def comes_back(config: StudyConfig) -> None:
         sound = replace(
             config,
-            study=replace(config.study, title="t", set_names=("a", "b")),
+            study=replace(config.study, title="t", set_names=("a", "b"), translations={}),
             recruitment=replace(config.recruitment, completion_url="", completion_code="x"),
         )
         tables = asdict(sound).items()
-        text = "".join(
-            f"[{table}]\n" + "".join(f"{key} = {as_toml(value)}\n" for key, value in values.items())
-            for table, values in tables
-        )
+        text = "".join(f"[{table}]\n{''.join(keys_as_toml(values))}" for table, values in tables)
         if sound.study.guidelines.endswith(".md") or sound.study.consent.endswith(".md"):
             return
         assert read_config(written(tmp_path, text)) == sound
 
     comes_back()
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        (
+            "[design]\nkind = 'single'\npreference_ties = true",
+            "line 6: design.preference_ties",
+        ),
+        ("[design]\nkind = 'query'\n[checks]\ngold = 1", "line 7: checks.gold: cannot be used"),
+        ("[design]\nlevels = 3", 'line 5: design.levels: cannot be used with kind = "pair"'),
+        ("[design]\nkind = 'images'\nlevels = 6", "line 6: design.levels: 6 is not from 2 to 5"),
+        ("[practice]\nexpected = '1'", "line 4: practice.query: is missing"),
+        (
+            "[practice]\nquery = 'q'\nsystems = ['A', 'B']\nexpected = '3'",
+            "line 7: practice.expected: '3' is not 1 or 2",
+        ),
+        (
+            "[practice]\nquery = 'q'\nsystems = ['A', 'A']\nexpected = '1'",
+            "line 6: practice.systems: must name 2 different systems",
+        ),
+        (
+            "[design]\nkind='query'\n[practice]\nquery='q'\nsystems=['A']\nexpected='VALIDATED'",
+            'line 8: practice.systems: cannot be used with kind = "query"',
+        ),
+        (
+            "[practice]\nquery = 'q'\nsystems = ['A']\nexpected = '5-4'\n[design]\nkind = 'single'",
+            "line 7: practice.expected: '5-4' begins with the higher score",
+        ),
+        (
+            "[practice]\nquery = 'q'\nsystems = ['A']\nexpected = '6'\n[design]\nkind = 'images'",
+            "line 7: practice.expected: '6' is not one or more different numbers from 1 to 5",
+        ),
+        ("[design]\nkind = 'both'", "line 5: design.kind: 'both' is not one of"),
+    ],
+)
+def test_what_cannot_go_with_the_kind_is_refused(table: str, line: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigErrors) as refused:
+        read_config(written(tmp_path, f"{SHORTEST}{table}"))
+    assert [each.partition(": ")[2][: len(line)] for each in refused.value.lines] == [line]

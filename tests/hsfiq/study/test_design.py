@@ -188,7 +188,7 @@ def refusal(
 
 def test_one_system_is_not_enough(database: Database) -> None:
     queries = make_queries(database, systems=("alone",))
-    assert "8 queries have lists of at least 2 images from fewer than two systems" in refusal(
+    assert "8 queries have lists of at least 2 images from fewer than 2 systems" in refusal(
         database, queries
     )
 
@@ -217,7 +217,7 @@ def test_an_existing_study_name_is_refused(database: Database) -> None:
 def test_gold_pairs_need_unused_queries(database: Database) -> None:
     queries = make_queries(database, {"shirt": 4})
     line = refusal(database, queries, checks=Checks(gold=1))
-    assert "checks.gold: no query of shirt is left for a gold pair" in line
+    assert "checks.gold: no query of shirt is left for a gold one" in line
 
 
 def test_gold_pairs_need_images_for_the_losing_set(database: Database) -> None:

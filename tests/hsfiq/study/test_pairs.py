@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Pair, RankedList
-from hsfiq.study.design import draw_pairs
+from hsfiq.study.design import draw_systems
 from tests.hsfiq.study.drawn_studies import drawn, systems_of
 from tests.studies import SMALL, SYSTEMS, draw, make_queries
 
@@ -29,7 +29,7 @@ from tests.studies import SMALL, SYSTEMS, draw, make_queries
 @settings(deadline=None)
 def test_pairs_of_systems_are_balanced(seed: int, n_queries: int, systems: set[int]) -> None:
     lists = {query: {system: [1] for system in systems} for query in range(n_queries)}
-    pairs = draw_pairs(Random(seed), lists)
+    pairs = draw_systems(Random(seed), lists, 2)
     assert [query for query, _, _ in pairs] == list(range(n_queries))
     counts = Counter((first, second) for _, first, second in pairs)
     assert all(
@@ -47,7 +47,7 @@ def test_pairs_of_systems_are_balanced(seed: int, n_queries: int, systems: set[i
 def test_each_query_gets_two_of_its_systems(seed: int, have: list[set[str]]) -> None:
     codes = {name: number for number, name in enumerate("abcd")}
     lists = {query: {codes[name]: [1] for name in systems} for query, systems in enumerate(have)}
-    for query, first, second in draw_pairs(Random(seed), lists):
+    for query, first, second in draw_systems(Random(seed), lists, 2):
         assert first != second
         assert {first, second} <= set(lists[query])
 

@@ -83,5 +83,5 @@ def test_impossible_choices_are_named(
 @pytest.mark.parametrize("systems", [(), ("alone",)])
 def test_a_choice_needs_two_systems(database: Database, systems: tuple[str, ...]) -> None:
     make_queries(database, systems=systems)
-    with pytest.raises(ConfigError, match=r"queries\.systems: a pair needs the ranked lists"):
+    with pytest.raises(ConfigError, match=r"queries\.systems: a question needs the ranked lists"):
         chosen(database)

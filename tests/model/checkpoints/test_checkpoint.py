@@ -21,7 +21,8 @@ from safetensors.torch import save_file
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import read, save
 from hsfiq.model.training.run_folder import Progress, RunFolder
-from tests.model.training.helpers import Drawn, files_below, forkserver_context, hsfiq, options
+from tests.model.training.helpers import Drawn, files_below, hsfiq, options
+from tests.processes import forkserver_context
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -192,22 +193,28 @@ BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
     "changed": (change_a_byte, "is not the file that last.json names: cut or changed"),
     "missing": (remove_tensors, "is missing, and last.json needs it"),
     "rubbish": (write_an_invalid_name, "holds no tensors"),
-    "no JSON": (lambda folder: rewrite(folder, '{"format": 1'), "is no checkpoint's JSON file"),
+    "no JSON": (
+        lambda folder: rewrite(folder, '{"format": 1'),
+        "is not the JSON file of a checkpoint",
+    ),
     "no text": (
         lambda folder: (folder / "last.json").write_bytes(b"\xff\xfe\0"),
-        "is no checkpoint's JS",
+        "is not the JSON file",
     ),
-    "a list": (lambda folder: rewrite(folder, "[1]"), "is no checkpoint of format 1"),
-    "nothing": (lambda folder: rewrite(folder, "{}"), "is no checkpoint of format 1"),
-    "another format": (lambda folder: replaced(folder, format=2), "is no checkpoint of format 1"),
-    "no files": (lambda folder: replaced(folder, files={}), "is no checkpoint of format 1"),
+    "a list": (lambda folder: rewrite(folder, "[1]"), "is not a checkpoint of format 1"),
+    "nothing": (lambda folder: rewrite(folder, "{}"), "is not a checkpoint of format 1"),
+    "another format": (
+        lambda folder: replaced(folder, format=2),
+        "is not a checkpoint of format 1",
+    ),
+    "no files": (lambda folder: replaced(folder, files={}), "is not a checkpoint of format 1"),
     "odd files": (
         lambda folder: replaced(folder, files={"scorer": 1}),
-        "is no checkpoint of format 1",
+        "is not a checkpoint of format 1",
     ),
     "half a file": (
         lambda folder: replaced(folder, files={"scorer": {"file": "x"}}),
-        "is no checkpoint of format 1",
+        "is not a checkpoint of format 1",
     ),
     "no JSON file": (
         lambda folder: (folder / "last.json").unlink(),
@@ -256,7 +263,9 @@ def test_a_missing_checkpoint_is_refused(drawn: Drawn, tmp_path: Path) -> None:
 
 def test_a_file_of_tensors_is_not_a_checkpoint(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(2)}, tmp_path / "it.safetensors")
-    with pytest.raises(UnreadableInput, match="is no checkpoint's JSON file; name a run's folder"):
+    with pytest.raises(
+        UnreadableInput, match="is not the JSON file of a checkpoint; name a run's folder"
+    ):
         read(tmp_path / "it.safetensors")
 
 

@@ -137,7 +137,7 @@ def test_a_truncated_file(folder: Path, share: float) -> None:
     file = folder / "model.safetensors"
     content = file.read_bytes()
     file.write_bytes(content[: int(share * len(content))])
-    assert complaint(folder).startswith(f"{file}: is no complete safetensors file")
+    assert complaint(folder).startswith(f"{file}: is not a complete safetensors file")
 
 
 @pytest.mark.parametrize(
@@ -145,16 +145,16 @@ def test_a_truncated_file(folder: Path, share: float) -> None:
     [
         (
             lambda config: config["qformer_config"].pop("use_qformer_text_input"),
-            "Q-Former reads no texts",
+            "Q-Former takes no text",
         ),
-        (lambda config: config.pop("qformer_config"), "is no config of BLIP-2 ("),
+        (lambda config: config.pop("qformer_config"), "is not a config of BLIP-2 ("),
         (
             lambda config: config["vision_config"].update(hidden_size="wide"),
-            "is no config of BLIP-2 (",
+            "is not a config of BLIP-2 (",
         ),
         (
             lambda config: config["vision_config"].update(num_attention_heads=5),
-            "is no config of BLIP-2 (",
+            "is not a config of BLIP-2 (",
         ),
         (
             lambda config: config["vision_config"].update(patch_size=16),
@@ -186,7 +186,7 @@ def test_files_of_another_model(folder: Path) -> None:
     for content in ("{}", '{"model": {"vocab": {"a": 3}}}'):
         (folder / "tokenizer.json").write_text(content)
         assert "tokenizer.json: holds no BERT vocabulary" in complaint(folder)
-    for content, message in (("[]", "holds no JSON object"), ("{", "is no JSON file")):
+    for content, message in (("[]", "holds no JSON object"), ("{", "is not a JSON file")):
         (folder / "config.json").write_text(content)
         assert f"config.json: {message}" in complaint(folder)
 

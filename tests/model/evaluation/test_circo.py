@@ -102,9 +102,7 @@ def test_short_lists(data: Path, tmp_path: Path) -> None:
     figures = result("circo", data, run)
     assert figures["map@5"] == pytest.approx((1 + 2 / 5) / 3 / 2, abs=1e-15)
     assert (figures["map@10"], figures["recall@10"]) == (None, 1.0)  # 202 may come, 201 has
-    assert figures["reason"]["map@10"] == (
-        "1 of 2 lists end too early to tell; give 50 images for each"
-    )
+    assert figures["reason"]["map@10"] == ("1 of 2 lists are too short; give 50 images for each")
     assert figures["semantic_map@10"] == {"addition": None, "negation": None}
     assert figures["reason"]["semantic_map@10.negation"].startswith("1 of 1 lists")
 

@@ -111,7 +111,7 @@ def test_fifty_images_with_the_reference_count_as_forty_nine(data: Path, tmp_pat
     figures = result("cirr", data, put(tmp_path / "with.json", lists))
     assert figures["recall@50"] is None
     assert figures["reason"]["recall@50"] == (
-        "1 of 4 lists end too early to tell; give 50 images for each, not counting the reference"
+        "1 of 4 lists are too short; give 50 images for each, not counting the reference"
     )
 
 

@@ -168,7 +168,7 @@ def test_the_union_may_leave_too_few_images(data: Path, tmp_path: Path) -> None:
     figures = result("fashioniq", data, run, "--category", "shirt", "--corpus", "union")
     assert (figures["recall@1"], figures["recall@5"], figures["mean"]) == (0.0, None, None)
     assert figures["reason"]["recall@5"] == (
-        "4 of 4 lists end too early to tell, after the cut to the union; give longer ones, or rank "
+        "4 of 4 lists are too short, after the cut to the union; give longer ones, or rank "
         "the union alone"
     )
     assert figures["reason"]["mean"].startswith("recall@10: 4 of 4 lists")
@@ -192,9 +192,7 @@ def test_a_short_list_makes_figures_undefined(data: Path, tmp_path: Path) -> Non
     run = changed(tmp_path, {"shirt.val.2": ["s4", "s8", "s9"], "shirt.val.1": ["s3"]})
     figures = result("fashioniq", data, run, "--category", "shirt")
     assert (figures["recall@1"], figures["recall@5"], figures["mean"]) == (0.25, None, None)
-    assert figures["reason"]["recall@50"] == (
-        "1 of 4 lists end too early to tell; give 50 images for each"
-    )
+    assert figures["reason"]["recall@50"] == ("1 of 4 lists are too short; give 50 images for each")
     text = evaluate("fashioniq", data, run, "--category", "shirt").out
     assert "recall@5 is undefined: 1 of 4 lists" in text
 

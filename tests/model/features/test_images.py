@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.images.decode import MAX_PIXELS
+from hsfiq.images.decoding_memory import MAX_PIXELS
 from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.features.content_hashes import ContentMemo
 from hsfiq.model.features.images import open_image, prepare_all

@@ -199,8 +199,8 @@ def test_recall_on_the_catalogue(answered: Answered, tmp_path: Path) -> None:
     [
         (("--set", "epoch=3"), "has no setting 'epoch' that can be changed; did you mean"),
         (("--set", "lr=1e9"), "recipe preference: lr is 1000000000.0, not from"),
-        (("--set", "reliability=some"), "'some' is none of off, on"),
-        (("--set", "epochs"), "--set: 'epochs' is no KEY=VALUE"),
+        (("--set", "reliability=some"), "'some' is not one of off, on"),
+        (("--set", "epochs"), "--set: 'epochs' is not KEY=VALUE"),
         (("--set", "mix=1"), "mix: needs triplets to mix in; give --data"),
         (("--data", "nowhere"), "nowhere: there is no such folder"),
         (("--no-cache",), "--no-cache"),
@@ -222,7 +222,10 @@ def test_invalid_options(
         (("preference",), "preference: needs --release"),
         (("preference", "--release", "."), "preference: needs --init"),
         (("qure-cirr",), "--data: qure-cirr needs it"),
-        (("qure-cirr", "--data", "drawn", "--release", "."), "--release: does not go with qure-c"),
+        (
+            ("qure-cirr", "--data", "drawn", "--release", "."),
+            "--release: cannot be used with qure-c",
+        ),
     ],
 )
 def test_options_that_belong_to_a_recipe(

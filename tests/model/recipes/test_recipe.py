@@ -158,7 +158,7 @@ def test_other_values() -> None:
         (
             "strategy",
             "hard",
-            "strategy=hard: 'hard' is none of corpus, top-k, after-target, cirqrs",
+            "strategy=hard: 'hard' is not one of corpus, top-k, after-target, cirqrs",
         ),
         ("strategy", "top-k", "strategy top-k needs n_neg"),
         ("accumulate", "3", "a batch of 32 has no 3 equal parts"),
@@ -233,13 +233,19 @@ def test_values_round_trip_through_text(random_recipe: Recipe) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([], "it.json: is no recipe of this version; lacking or unknown: accumulate, batch,"),
-        ({**QURE.to_json(), "warmth": 3}, "it.json: is no recipe of this version; lacking or unk"),
+        ([], "it.json: is not a recipe of this version; lacking or unknown: accumulate, batch,"),
+        (
+            {**QURE.to_json(), "warmth": 3},
+            "it.json: is not a recipe of this version; lacking or unk",
+        ),
         ({**QURE.to_json(), "lr": None}, "it.json: lr: None is not a number"),
         ({**QURE.to_json(), "lr": []}, "it.json: lr: [] is not a number"),
         ({**QURE.to_json(), "epochs": 3.0}, "it.json: epochs: 3.0 is not a whole number"),
         ({**QURE.to_json(), "epochs": True}, "it.json: epochs: True is not a whole number"),
-        ({**QURE.to_json(), "pool": {"a": 1}}, "it.json: pool: {'a': 1} is none of targets, corp"),
+        (
+            {**QURE.to_json(), "pool": {"a": 1}},
+            "it.json: pool: {'a': 1} is not one of targets, corp",
+        ),
         ({**QURE.to_json(), "n_def": 40}, "recipe qure-fashioniq: n_def is 40, more than its 30"),
     ],
 )

@@ -85,9 +85,12 @@ def as_blip2(run: Path) -> Path:
     [
         (lambda run: run / "nothing", "nothing: there is no such checkpoint"),
         (lambda run: run / "tensorboard", "tensorboard: holds no best.json or last.json"),
-        (lambda run: next(run.glob("best-*.safetensors")), "is no checkpoint's JSON file"),
-        (lambda run: run.parent / "hp" / "manifest.json", "is no checkpoint of format 1"),
-        (lambda run: truncated(run / "best.json"), "best.json: is no checkpoint's JSON file"),
+        (lambda run: next(run.glob("best-*.safetensors")), "is not the JSON file of a checkpoint"),
+        (lambda run: run.parent / "hp" / "manifest.json", "is not a checkpoint of format 1"),
+        (
+            lambda run: truncated(run / "best.json"),
+            "best.json: is not the JSON file of a checkpoint",
+        ),
         (
             lambda run: truncated(next(run.glob("best-*.safetensors"))),
             "is not the file that best.json names: cut or changed",

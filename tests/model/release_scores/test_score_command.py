@@ -269,7 +269,7 @@ def test_no_image_at_all(loop: Loop, release: Path, tmp_path: Path) -> None:
 
 def test_the_scores_are_analysed(loop: Loop, release: Path, tmp_path: Path) -> None:
     before = hsfiq("analyze", release, "--metric", "cirqrs")
-    assert_refused(before, f"`hsfiq score {release} --scorer CKPT --name cirqrs` makes them")
+    assert_refused(before, f"`hsfiq score {release} --scorer CKPT --name cirqrs` writes them")
     assert score(loop, release, "--images", loop.pictures).code == 0
     command = ("analyze", release, "--metric", "recall@5", "--metric", "cirqrs", "--json")
     analysed = hsfiq(*command)

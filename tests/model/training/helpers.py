@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import pickle
 import signal
@@ -31,6 +30,7 @@ from hsfiq.model.runtime.distributed import Distributed, join_processes
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback, Step
 from hsfiq.model.training.run import run
+from tests.processes import forkserver_context
 
 CPU = torch.device("cpu")
 ONE_PROCESS = Distributed(CPU)
@@ -132,13 +132,6 @@ def files_below(folder: Path) -> dict[str, bytes]:
 
 
 # --------------------------------------------------------------------------------- other processes
-
-
-def forkserver_context() -> multiprocessing.context.ForkServerContext:
-    """A context whose processes start with torch imported."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["hsfiq.model.training.run"])
-    return context
 
 
 def in_processes(n: int, function: Callable[..., Any], *args: Any) -> list[Any]:

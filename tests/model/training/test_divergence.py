@@ -66,7 +66,7 @@ def test_a_nan_weight_is_named(drawn: Drawn, tokens: TokenSource, tmp_path: Path
     assert re.fullmatch(
         r"epoch 1, step 3: the loss is not finite; first seen in the weights of "
         r"encoder\.vision_proj\.weight, triplets \w+\.train\.\d+, \w+\.train\.\d+, "
-        r"\w+\.train\.\d+, \.\.\.; the last checkpoint is sound; try a lower lr, clip_norm=1, or "
+        r"\w+\.train\.\d+, \.\.\.; the last checkpoint is intact; try a lower lr, clip_norm=1, or "
         r"precision=fp32",
         str(error_info.value),
     )
@@ -168,7 +168,7 @@ def test_exploding_weights(drawn: Drawn, tmp_path: Path) -> None:
     assert (command.code, command.out) == (1, "")
     assert re.match(
         r"hsfiq: epoch [1-9]\d*, step \d: the loss is not finite; first seen in encoder\.[\w.]+, "
-        r"triplets \w+\.train\.\d+, .*; the last checkpoint is sound; try",
+        r"triplets \w+\.train\.\d+, .*; the last checkpoint is intact; try",
         command.last_line,
     )
     checkpoint = read(tmp_path / "run")

@@ -112,14 +112,20 @@ def test_a_folder_in_the_layout_of_fashioniq(fashioniq: Path) -> None:
     ("words", "message"),
     [
         (("cirqs-fashioniq", "--data", "drawn"), "'cirqs-fashioniq': there is no such recipe"),
-        (("qure-cirr", "--data", "drawn", "--set", "epochs"), "--set: 'epochs' is no KEY=VALUE"),
+        (("qure-cirr", "--data", "drawn", "--set", "epochs"), "--set: 'epochs' is not KEY=VALUE"),
         (("qure-cirr", "--data", "drawn", "--set", "epoch=3"), "did you mean 'epochs'?"),
         (("qure-cirr", "--data", "drawn", "--set", "epochs=many"), "'many' is not a whole number"),
         (("qure-cirr", "--data", "drawn", "--set", "lr=1e9"), "lr is 1000000000.0, not from"),
         (("qure-cirr", "--data", "drawn", "--set", "name=x"), "has no setting 'name' that"),
         (("qure-cirr", "--data", "drawn", "--set", "n_def=13"), "n_def is 13, more than its 12"),
-        (("qure-cirr", "--data", "drawn", "--set", "encoder=clip"), "'clip' is none of blip2-vitL"),
-        (("qure-cirr", "--data", "drawn", "--cache", "c", "--no-cache"), "does not go with --no-"),
+        (
+            ("qure-cirr", "--data", "drawn", "--set", "encoder=clip"),
+            "'clip' is not one of blip2-vitL",
+        ),
+        (
+            ("qure-cirr", "--data", "drawn", "--cache", "c", "--no-cache"),
+            "cannot be used with --no-",
+        ),
         (("qure-cirr", "--data", "drawn", "--limit", "3"), "Invalid value for '--limit'"),
         (("qure-cirr", "--data", "absent"), "absent: there is no such folder"),
         (("qure-cirr",), "--data: qure-cirr needs it"),

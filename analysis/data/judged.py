@@ -1,0 +1,116 @@
+"""A release of another question kind than `pair`, as its statistics use it.
+
+Columns used of every kind's main table: question_id, participant_id, query_id, and its own.
+`sets` and `queries` are as in releases of pairs; a release without sets has an empty table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+
+from hsfiq.analysis.data.parts import SPLITS, parts_of, require_part
+from hsfiq.analysis.data.release import EXPORT_AGAIN, column_problem, read_manifest, read_table
+from hsfiq.analysis.data.scores import find_scores
+from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse, first_few
+
+ASKED = ("question_id", "participant_id", "query_id")
+SET_COLUMNS = ("set_id", "question_id", "participant_id", "query_id", "image_ids")
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRelease:
+    """The answers of a release and what they are about.
+
+    Attributes:
+        kind: the question kind.
+        answers: the kind's main table.
+        part: the part of a split that was taken; None for all.
+        parent: the release that the part was taken from; None for a whole release.
+    """
+
+    folder: Path
+    name: str
+    version: str
+    kind: str
+    study: str
+    simulated: bool
+    answers: pd.DataFrame
+    sets: pd.DataFrame
+    queries: pd.DataFrame
+    scores: Mapping[str, Path] = field(default_factory=dict)
+    part: str | None = None
+    parent: JudgedRelease | None = None
+
+    @property
+    def whole(self) -> JudgedRelease:
+        return self.parent or self
+
+    @property
+    def triplets(self) -> pd.Series[str]:
+        """The triplet of each query, indexed by query_id."""
+        return self.queries.set_index("query_id")["triplet_id"]
+
+
+def kind_of(folder: Path) -> str:
+    """The kind of a release; AnalysisError if the folder is not a release."""
+    return str(read_manifest(folder / "manifest.json")["kind"])
+
+
+def read_judged(
+    folder: Path, main: str, columns: Sequence[str], score_files: Sequence[Path] = ()
+) -> JudgedRelease:
+    """Read a release folder whose main table has these columns besides the usual ones.
+
+    AnalysisError: a file is missing or unreadable, or the tables do not fit.
+    """
+    manifest = read_manifest(folder / "manifest.json")
+    tables = {name: read_table(folder / f"{name}.parquet") for name in (main, "queries")}
+    has_sets = (folder / "sets.parquet").is_file()
+    sets = read_table(folder / "sets.parquet") if has_sets else pd.DataFrame(columns=SET_COLUMNS)
+    require_columns(folder, main, tables[main], (*ASKED, *columns))
+    require_columns(folder, "queries", tables["queries"], ("query_id", "triplet_id"))
+    require_columns(folder, "sets", sets, SET_COLUMNS)
+    unknown = set(tables[main]["query_id"]) - set(tables["queries"]["query_id"])
+    if unknown:
+        what = f"lacks the query that other tables name: {first_few(sorted(unknown))}"
+        raise AnalysisError(folder / "queries.parquet", what, EXPORT_AGAIN)
+    return JudgedRelease(
+        folder=folder,
+        name=str(manifest["name"]),
+        version=str(manifest["version"]),
+        kind=str(manifest["kind"]),
+        study=str(manifest["study"]),
+        simulated=bool(manifest["simulated"]),
+        answers=tables[main],
+        sets=sets,
+        queries=tables["queries"],
+        scores=find_scores(folder, score_files) if has_sets else {},
+    )
+
+
+def require_columns(folder: Path, name: str, table: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Raise AnalysisError unless the columns exist and hold no null."""
+    problem = column_problem(table.assign(_row=range(len(table))), columns, "_row")
+    if problem is not None:
+        raise AnalysisError(folder / f"{name}.parquet", problem, EXPORT_AGAIN)
+
+
+def take_judged_part(release: JudgedRelease, name: str) -> JudgedRelease:
+    """Take the questions of one part of a release's split; see `parts.take_part`."""
+    require_part(name)
+    questions = release.answers["question_id"].astype(str).drop_duplicates()
+    parts = parts_of(release.folder, questions)
+    kept = set(questions[parts == name])
+    if not kept:
+        raise NothingToAnalyse(release.folder / SPLITS, f"no question is in part {name}")
+    return replace(
+        release,
+        answers=release.answers[release.answers["question_id"].isin(kept)],
+        sets=release.sets[release.sets["question_id"].isin(kept)],
+        part=name,
+        parent=release,
+    )

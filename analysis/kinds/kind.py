@@ -1,0 +1,152 @@
+"""What the statistics of every question kind share: tables of figures, each with its method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+
+import pandas as pd
+
+from hsfiq.analysis.data.judged import JudgedRelease
+from hsfiq.analysis.data.metrics import Metric
+from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.json_values import JsonRecord
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.interval import LEVEL, ConfidenceInterval
+from hsfiq.analysis.statistics.agreement import Level, agreement
+
+ALPHA_RESAMPLES = 1000
+UNNAMED = "(no system named)"
+
+
+@dataclass(frozen=True)
+class Figures(JsonRecord):
+    """A table of figures.
+
+    Attributes:
+        rows_are: what a row is about, such as "system".
+        rows: figures by the row's name, then by the column's.
+        method: how the figures are computed.
+    """
+
+    name: str
+    title: str
+    rows_are: str
+    rows: Mapping[str, Mapping[str, Estimate]]
+    method: str
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(name for row in self.rows.values() for name in row))
+
+
+@dataclass(frozen=True)
+class KindStatistics:
+    """The statistics of one question kind.
+
+    Attributes:
+        main: the release's main table, and `columns` what is used of it.
+        figures: the tables of figures.
+        has_metrics: whether a metric of sets can be compared with the answers.
+    """
+
+    main: str
+    columns: tuple[str, ...]
+    figures: Callable[[JudgedRelease, Sequence[Metric], Bootstrap], list[Figures]]
+    has_metrics: bool = True
+
+
+@dataclass(frozen=True)
+class KindSummary(JsonRecord):
+    """What was analysed."""
+
+    name: str
+    version: str
+    kind: str
+    study: str
+    simulated: bool
+    part: str | None
+    n_questions: int
+    n_queries: int
+    n_participants: int
+
+    @classmethod
+    def of(cls, release: JudgedRelease) -> KindSummary:
+        return cls(
+            name=release.name,
+            version=release.version,
+            kind=release.kind,
+            study=release.study,
+            simulated=release.simulated,
+            part=release.part,
+            n_questions=int(release.answers["question_id"].nunique()),
+            n_queries=int(release.answers["query_id"].nunique()),
+            n_participants=int(release.answers["participant_id"].nunique()),
+        )
+
+
+@dataclass(frozen=True)
+class KindAnalysis(JsonRecord):
+    """All figures of a release of another kind than `pair`."""
+
+    release: KindSummary
+    tables: Sequence[Figures]
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "release": self.release.to_json(),
+            **{table.name: table.to_json() for table in self.tables},
+        }
+
+
+def analyze_judged(
+    release: JudgedRelease,
+    statistics: KindStatistics,
+    metrics: Sequence[Metric],
+    bootstrap: Bootstrap,
+) -> KindAnalysis:
+    """Compute a kind's figures; AnalysisError if the release does not have a metric."""
+    if metrics and not statistics.has_metrics:
+        what = f"people gave no scores of sets in releases of kind {release.kind}"
+        raise AnalysisError("--metric", what, "leave it out")
+    tables = statistics.figures(release, metrics, bootstrap)
+    return KindAnalysis(KindSummary.of(release), tables)
+
+
+def by_query(release: JudgedRelease, bootstrap: Bootstrap) -> Bootstrap:
+    """The same resamples, of triplets."""
+    return Bootstrap.of_rows(
+        release.answers,
+        release.triplets,
+        unit="triplet",
+        n_resamples=bootstrap.n_resamples,
+        seed=bootstrap.seed,
+        correction=bootstrap.correction,
+    )
+
+
+def alpha_of(ratings: pd.DataFrame, level: Level) -> Estimate:
+    """Krippendorff's alpha; `ratings` is as for `agreement`, n counts the judgements compared."""
+    result = agreement(ratings, level, resamples=ALPHA_RESAMPLES)
+    low, high = result.ci
+    is_undefined = isnan(result.alpha)
+    interval = ConfidenceInterval(
+        low=low,
+        high=high,
+        level=LEVEL,
+        method="percentile bootstrap",
+        unit="query",
+        n_clusters=result.n_clusters,
+        n_resamples=ALPHA_RESAMPLES,
+        n_undefined=0,
+        seed=0,
+        reason=result.reason,
+    )
+    reason = result.reason if is_undefined else None
+    return Estimate(result.alpha, result.n_ratings, interval, reason)
+
+
+def system_names(rows: pd.DataFrame) -> pd.Series[str]:
+    return rows["system"].fillna(UNNAMED).astype(str)

@@ -1,0 +1,152 @@
+"""`ranking`: mean ranks, implied pairwise rates, Bradley-Terry strengths, and agreement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from hsfiq.analysis.data.judged import JudgedRelease
+from hsfiq.analysis.data.metrics import Metric
+from hsfiq.analysis.kinds.concordance import concordance
+from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, by_query, system_names
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.estimate import group_means
+from hsfiq.analysis.statistics.agreement import set_units
+from hsfiq.analysis.systems.ranking import strengths
+
+
+def figures(
+    release: JudgedRelease, metrics: Sequence[Metric], bootstrap: Bootstrap
+) -> list[Figures]:
+    sets = release.sets.assign(system=system_names(release.sets))
+    pairs = implied_pairs(sets)
+    return [
+        mean_ranks(sets, bootstrap),
+        pairwise_rates(pairs, bootstrap),
+        strengths_of_systems(pairs, bootstrap),
+        agreement_of_ranks(sets, release.triplets),
+        concordance(sets, release.triplets, by_query(release, bootstrap)),
+        agreement_with_metrics(release, pairs, metrics, bootstrap),
+    ]
+
+
+def mean_ranks(sets: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
+    systems = sets["system"].to_numpy(object)
+    ranks = sets["rank"].to_numpy(np.float64)
+    means = group_means(sets, ranks, systems, sorted(set(systems)), bootstrap)
+    return Figures(
+        "mean_ranks",
+        "Mean rank by system",
+        "system",
+        {name: {"mean rank": mean} for name, mean in means.items()},
+        "1 is the best rank; tied sets share the better one.",
+    )
+
+
+def implied_pairs(sets: pd.DataFrame) -> pd.DataFrame:
+    """A row for each two sets of a question, the systems in the order of their names.
+
+    `share` is 1 if the first system's set has the better rank, 0 if the second's has, else 0.5.
+    """
+    rows = []
+    for _, ranked in sets.groupby("question_id", sort=False):
+        records = sorted(ranked.to_dict("records"), key=lambda row: str(row["system"]))
+        for first, second in combinations(records, 2):
+            share = 0.5 + 0.5 * float(np.sign(second["rank"] - first["rank"]))
+            rows.append(
+                (
+                    *(first["question_id"], first["participant_id"], first["query_id"]),
+                    *(first["system"], second["system"]),
+                    *(first["set_id"], second["set_id"], share),
+                )
+            )
+    columns = [
+        *("question_id", "participant_id", "query_id"),
+        *("system_1", "system_2", "set_1", "set_2", "share"),
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def pairwise_rates(pairs: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
+    named = (pairs["system_1"] + " before " + pairs["system_2"]).to_numpy(object)
+    shares = pairs["share"].to_numpy(np.float64)
+    rates = group_means(pairs, shares, named, sorted(set(named)), bootstrap)
+    return Figures(
+        "pairwise_rates",
+        "Which system comes before which",
+        "pair of systems",
+        {name: {"rate": rate} for name, rate in rates.items()},
+        "The share of the rankings with both systems in which the first has the better rank; a "
+        "tie counts half.",
+    )
+
+
+def strengths_of_systems(pairs: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
+    names = sorted({*pairs["system_1"], *pairs["system_2"]})
+    number = {name: place for place, name in enumerate(names)}
+    numbered = pairs.assign(
+        first=pairs["system_1"].map(number), second=pairs["system_2"].map(number)
+    )
+    fitted = strengths(numbered, pairs["share"].to_numpy(np.float64), names, bootstrap)
+    return Figures(
+        "strengths",
+        "Bradley-Terry strengths of the implied pairs",
+        "system",
+        {name: {"log-strength": estimate} for name, estimate in fitted.estimates.items()},
+        "Centred at 0; every two sets of a ranking count as one comparison.",
+    )
+
+
+def agreement_of_ranks(sets: pd.DataFrame, triplets: pd.Series[str]) -> Figures:
+    ratings = pd.DataFrame(
+        {
+            "rater": sets["participant_id"],
+            "unit": sets["set_id"].map(set_units(sets, triplets)),
+            "cluster": sets["query_id"].map(triplets),
+            "value": sets["rank"],
+        }
+    )
+    return Figures(
+        "agreement",
+        "Agreement between people",
+        "answers",
+        {"ranks": {"alpha": alpha_of(ratings, "ordinal")}},
+        "Krippendorff's alpha, ordinal, of the ranks of sets that two or more people ranked.",
+    )
+
+
+def agreement_with_metrics(
+    release: JudgedRelease,
+    pairs: pd.DataFrame,
+    metrics: Sequence[Metric],
+    bootstrap: Bootstrap,
+) -> Figures:
+    """How often a metric's higher set has the better rank."""
+    rows = {}
+    for metric in metrics:
+        values = metric.values(release)
+        difference = pairs["set_1"].map(values) - pairs["set_2"].map(values)
+        decided = pairs[difference.notna() & (difference != 0) & (pairs["share"] != 0.5)]
+        agrees = (difference[decided.index] > 0) == (decided["share"] == 1)
+        rate = group_means(
+            decided,
+            np.where(agrees.to_numpy(), 1.0, 0.0),
+            np.full(len(decided), "all", object),
+            ["all"],
+            bootstrap,
+        )
+        rows[str(metric)] = {"rate": rate["all"]}
+    return Figures(
+        "metrics",
+        "Agreement of metrics with the order",
+        "metric",
+        rows,
+        "Of the pairs of sets with different ranks and different values, the share in which the "
+        "set with the higher value has the better rank.",
+    )
+
+
+RANKING = KindStatistics(main="rankings", columns=("ranks",), figures=figures)

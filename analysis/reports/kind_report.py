@@ -1,0 +1,132 @@
+"""The report of a release of another question kind than `pair`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from math import isnan
+
+from hsfiq.analysis.kinds import KindAnalysis
+from hsfiq.analysis.kinds.kind import Figures, KindSummary
+from hsfiq.analysis.reports import charts
+from hsfiq.analysis.reports.cells import estimate_cell, number_text
+from hsfiq.analysis.reports.csv_tables import to_csv
+from hsfiq.analysis.reports.document import Column, Document, Row, Section, Table
+from hsfiq.analysis.reports.html import to_html
+from hsfiq.analysis.reports.kind_charts import chart_of
+from hsfiq.analysis.reports.latex import to_latex
+from hsfiq.analysis.reports.text.format import count_text, interval_text
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.estimate import Estimate
+
+SIMULATED = "The answers come from simulated annotators. Every figure describes the simulation."
+FEW = 30
+NAME_WIDTH = 24
+
+
+def kind_text(analysis: KindAnalysis) -> str:
+    """The figures as plain text, without a final newline."""
+    return "\n\n".join("\n".join(block) for block in _blocks(analysis))
+
+
+def _blocks(analysis: KindAnalysis) -> Iterator[list[str]]:
+    head = [about(analysis.release)]
+    if analysis.release.simulated:
+        head.append("SIMULATED: these answers come from simulated annotators, not from people.")
+    yield head
+    for figures in analysis.tables:
+        lines = [figures.title]
+        width = max((len(name) + 2 for name in figures.rows), default=0)
+        for name, row in figures.rows.items():
+            for column, estimate in row.items():
+                lines.append(f"  {name:<{max(width, NAME_WIDTH)}}{column} {figure_text(estimate)}")
+        yield lines if figures.rows else [*lines, "  (none asked for)"]
+    intervals = "intervals: 95%, percentile bootstrap over clusters; --json has each one's method"
+    yield [intervals]
+
+
+def figure_text(estimate: Estimate) -> str:
+    if isnan(estimate.value):
+        return f"undefined: {estimate.reason}"
+    clusters = f" of {estimate.ci.n_clusters:,} clusters" if estimate.ci else ""
+    interval = interval_text(estimate.ci, 3) if estimate.ci else ""
+    return f"{estimate.value:.3f} {interval}, n = {estimate.n:,}{clusters}"
+
+
+def about(summary: KindSummary) -> str:
+    part = f", part {summary.part}" if summary.part else ""
+    return (
+        f"{summary.name} {summary.version} ({summary.kind}, study {summary.study}{part}): "
+        f"{count_text(summary.n_questions, 'question')} about "
+        f"{summary.n_queries:,} {'query' if summary.n_queries == 1 else 'queries'}, "
+        f"{count_text(summary.n_participants, 'participant')}"
+    )
+
+
+def kind_report(analysis: KindAnalysis, bootstrap: Bootstrap) -> dict[str, bytes]:
+    """The content of the report's files, by their paths in its folder."""
+    document = document_of(analysis, bootstrap)
+    simulated = document.simulated
+    results = json.dumps(analysis.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+    svgs = {chart.name: charts.to_svg(chart, simulated=simulated) for chart in document.charts()}
+    files = {
+        "report.html": to_html(document, svgs).encode(),
+        "results.json": f"{results}\n".encode(),
+    }
+    for chart in document.charts():
+        files[f"figures/{chart.name}.svg"] = svgs[chart.name]
+        files[f"figures/{chart.name}.png"] = charts.to_png(chart, simulated=simulated)
+    for table in document.tables():
+        files[f"tables/{table.name}.csv"] = to_csv(table, simulated=simulated).encode()
+        files[f"tables/{table.name}.tex"] = to_latex(table, simulated=simulated).encode()
+    return files
+
+
+def document_of(analysis: KindAnalysis, bootstrap: Bootstrap) -> Document:
+    summary = analysis.release
+    return Document(
+        title=f"What people answered: {summary.name} {summary.version}",
+        summary=f"{about(summary)}.",
+        simulated=summary.simulated,
+        caveats=tuple(caveats(summary)),
+        sections=(
+            *(section_of(figures) for figures in analysis.tables),
+            Section("methods", "Methods", (methods_text(bootstrap),)),
+        ),
+    )
+
+
+def caveats(summary: KindSummary) -> Iterator[tuple[str, str]]:
+    if summary.simulated:
+        yield "Simulated answers", SIMULATED
+    if summary.n_participants < FEW:
+        number = number_text(summary.n_participants, "short")
+        people = "participant" if summary.n_participants == 1 else "participants"
+        text = f"The answers are those of {number} {people}; intervals tend to be too short."
+        yield "Few participants", text
+
+
+def section_of(figures: Figures) -> Section:
+    if not figures.rows:
+        return Section(figures.name, figures.title, ("No metric was asked for.",))
+    columns = (
+        Column("name", figures.rows_are.capitalize()),
+        *(Column(column.replace(" ", "_"), column.capitalize()) for column in figures.columns),
+    )
+    rows: list[Row] = [
+        (name, *(estimate_cell(row[column]) for column in figures.columns))
+        for name, row in figures.rows.items()
+    ]
+    table = Table(figures.name, figures.title, columns, tuple(rows), figures.method)
+    chart = chart_of(figures)
+    return Section(figures.name, figures.title, (table,) if chart is None else (chart, table))
+
+
+def methods_text(bootstrap: Bootstrap) -> str:
+    return (
+        f"Intervals: 95%, percentile bootstrap, {bootstrap.n_resamples:,} resamples, seed "
+        f"{bootstrap.seed}, unit: {bootstrap.unit}; those of agreement resample queries. "
+        "results.json and tables/*.csv hold the figures in full precision, each with its n, "
+        "clusters, method and seed. An undefined figure is a dash here and null in JSON, always "
+        "with a reason."
+    )

@@ -1,0 +1,1 @@
+"""Pages of single answers with their pictures, linked from the dashboard's tables."""

@@ -1,0 +1,57 @@
+"""What the pages show: all answers of a participant, and all answers about one item."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from sqlalchemy.orm import Session
+
+from hsfiq.annotate.owner import actions
+from hsfiq.annotate.pages import render
+from hsfiq.collect.checks import check_results
+from hsfiq.collect.history import question_history
+from hsfiq.collect.outcomes.status_changes import changes_of, rule_text
+from hsfiq.collect.participants import by_name_or_platform_id
+from hsfiq.collect.progress import answers_of, participants_of
+from hsfiq.collect.review.item_answers import item_answers
+from hsfiq.collect.review.patterns import patterns_of
+from hsfiq.errors import Refused
+
+
+def participant_page(session: Session, study_name: str, name: str) -> str:
+    """A participant's figures and answers, in the order of the questions; or `Refused`."""
+    study = actions.study_named(session, study_name)
+    person = by_name_or_platform_id(session, study, name)
+    (row,) = (row for row in participants_of(session, study) if row.participant == person.name)
+    answers = answers_of(session, study)
+    own = sorted(
+        (answer for answer in answers if answer.participant == person.name),
+        key=attrgetter("position"),
+    )
+    return render(
+        "owner_participant.html",
+        title=person.name,
+        study=study,
+        row=row,
+        changes=[(change, rule_text(change)) for change in changes_of(session, person)],
+        patterns=patterns_of(answers, person.name),
+        checks=[
+            result for result in check_results(session, study) if result.participant_id == person.id
+        ],
+        questions=[question_history(session, study, answer.question_id) for answer in own],
+    )
+
+
+def question_page(session: Session, study_name: str, name: str) -> str:
+    """A question with its pictures, and everybody's answers about the same sets; or `Refused`."""
+    study = actions.study_named(session, study_name)
+    question = question_history(session, study, name)
+    if question is None:
+        raise Refused(f"study {study.name} has no question {name[:80]!r}")
+    return render(
+        "owner_question.html",
+        title=question.question_id,
+        study=study,
+        question=question,
+        answers=item_answers(session, study, name),
+    )

@@ -1,0 +1,51 @@
+"""The pages' routes; everything under /owner is only for the owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse
+from sqlalchemy.orm import Session
+
+from hsfiq.annotate.images.response import image_response
+from hsfiq.annotate.images.store import ImageStore
+from hsfiq.annotate.owner.answer_pages.content import participant_page, question_page
+from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.pages import render
+from hsfiq.db.engine import Database
+from hsfiq.errors import Refused
+
+Page = Callable[[Session, str, str], str]
+
+
+def add_answer_pages(app: FastAPI, database: Database, images: ImageStore) -> None:
+    """Add the routes; the login's middleware lets only the owner reach them."""
+
+    def page(content: Page, study: str, name: str) -> Response:
+        with database.reading() as session:
+            try:
+                return HTMLResponse(content(session, study, name))
+            except Refused as error:
+                missing = render("owner_missing.html", title="Not found", reason=str(error))
+                return HTMLResponse(missing, status_code=404)
+
+    @app.get(f"{OWNER}/participant")
+    def participant(study: str, name: str) -> Response:
+        return page(participant_page, study, name)
+
+    @app.get(f"{OWNER}/question")
+    def question(study: str, name: str) -> Response:
+        return page(question_page, study, name)
+
+    @app.get(f"{OWNER}/image/{{token}}")
+    def thumbnail(request: Request, token: str) -> Response:
+        known_tags = request.headers.get("if-none-match", "")
+        with database.reading() as session:
+            return image_response(session, images, token, "thumbnail", known_tags)
+
+    @app.get(f"{OWNER}/image/{{token}}/full")
+    def full_image(request: Request, token: str) -> Response:
+        known_tags = request.headers.get("if-none-match", "")
+        with database.reading() as session:
+            return image_response(session, images, token, "full", known_tags)

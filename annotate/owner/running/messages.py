@@ -1,0 +1,66 @@
+"""The dashboard's page of messages: sending them, and how many have seen them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import FastAPI, Form, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from sqlalchemy.orm import Session
+
+from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.pages import render
+from hsfiq.collect.participants import by_name_or_platform_id
+from hsfiq.collect.running.messages import send_message, sent_messages
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Study
+from hsfiq.errors import Refused
+
+
+def add_messages(app: FastAPI, database: Database) -> None:
+    @app.get(f"{OWNER}/messages/{{study_id}}")
+    def messages(study_id: int) -> Response:
+        return page(study_id)
+
+    @app.post(f"{OWNER}/messages/{{study_id}}")
+    def send(
+        study_id: int, text: Annotated[str, Form()] = "", participant: Annotated[str, Form()] = ""
+    ) -> Response:
+        try:
+            with database.writing() as session:
+                study = study_of(session, study_id)
+                name = participant.strip()
+                person = by_name_or_platform_id(session, study, name) if name else None
+                send_message(session, study, text, to=person, now=datetime.now(UTC))
+        except Refused as error:
+            return page(study_id, notice=f"Not sent: {error}", text=text, participant=participant)
+        return RedirectResponse(str(study_id), status_code=303)
+
+    def page(study_id: int, *, notice: str = "", text: str = "", participant: str = "") -> Response:
+        with database.reading() as session:
+            try:
+                study = study_of(session, study_id)
+            except Refused as error:
+                missing = render(
+                    "owner_missing.html", title="Not found", root="../", reason=str(error)
+                )
+                return HTMLResponse(missing, status_code=404)
+            content = render(
+                "owner_messages.html",
+                title=f"Messages of {study.name}",
+                root="../",
+                study=study,
+                messages=sent_messages(session, study),
+                notice=notice,
+                text=text,
+                participant=participant,
+            )
+        return HTMLResponse(content, status_code=Refused.status if notice else 200)
+
+
+def study_of(session: Session, study_id: int) -> Study:
+    study = session.get(Study, study_id) if study_id < 2**31 else None
+    if study is None:
+        raise Refused("there is no such study")
+    return study

@@ -1,0 +1,185 @@
+"""The preview's routes, and its page: the question page under another address.
+
+The page's requests are relative to its own address, so the same scripts serve both.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import gradio as gr
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+
+from hsfiq.annotate.body_limit import limited_body
+from hsfiq.annotate.gradio_page import (
+    HEAD,
+    add_page_modules,
+    mount_gradio,
+    question_page,
+    question_page_style,
+)
+from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.images.copies import ImageSize
+from hsfiq.annotate.images.response import image_response
+from hsfiq.annotate.pages import message_page
+from hsfiq.annotate.payloads import CHECK, CONSENT, EMPTY, read_payload, read_submit
+from hsfiq.annotate.preview import handlers
+from hsfiq.annotate.preview.links import (
+    OPEN,
+    PREVIEW,
+    PreviewPlace,
+    place_in,
+    read_place,
+    required_place,
+    set_place_cookie,
+)
+from hsfiq.annotate.texts import language_for
+from hsfiq.collect.protocol import CheckReply, FailedOpening, Opening, SubmitReply, View
+from hsfiq.errors import Refused
+from hsfiq.study.languages.standard import standard_texts
+
+PREVIEW_PAGE = f"{PREVIEW}/study"
+
+Body = Annotated[bytes, Depends(limited_body)]
+
+
+def add_preview(app: FastAPI, services: Services) -> None:
+    """Add the preview; a signed link opens it, and sets the cookie that its requests need."""
+    add_preview_routes(app, services)
+    add_page_modules(app, PREVIEW)
+
+    def username(request: Request) -> str | None:
+        return "owner" if place_in(request.cookies, services.signer) else None
+
+    def opening(request: gr.Request) -> Opening | FailedOpening:
+        try:
+            return handlers.opening(services, required_place(request.cookies, services.signer))
+        except Refused as error:
+            language = language_for(request.headers)
+            return {
+                "error": str(error),
+                "language": language,
+                "texts": standard_texts(language)["page"],
+            }
+
+    style = question_page_style()
+    mount_gradio(app, lambda: question_page(opening), PREVIEW_PAGE, username, style, HEAD)
+
+
+def add_preview_routes(app: FastAPI, services: Services) -> None:
+    add_opening_route(app, services)
+    add_image_routes(app, services)
+    add_view_routes(app, services)
+    add_answer_routes(app, services)
+
+
+def place_of(services: Services, request: Request) -> PreviewPlace:
+    return required_place(request.cookies, services.signer)
+
+
+def replied(
+    services: Services,
+    request: Request,
+    result: tuple[View | SubmitReply | CheckReply, PreviewPlace],
+) -> Response:
+    """The reply, with the place reached in the cookie."""
+    reply, place = result
+    response = JSONResponse(reply, headers={"Cache-Control": "no-store"})
+    is_https = request.url.scheme == "https"
+    set_place_cookie(response, place, services.signer, secure=is_https)
+    return response
+
+
+def add_opening_route(app: FastAPI, services: Services) -> None:
+    @app.get(f"{OPEN}/{{signed}}")
+    def open_preview(request: Request, signed: str) -> Response:
+        place = read_place(services.signer, signed)
+        if place is None:
+            return HTMLResponse(expired_page(), status_code=404)
+        headers = {"Cache-Control": "no-store"}
+        response = RedirectResponse("../study/", status_code=303, headers=headers)
+        is_https = request.url.scheme == "https"
+        set_place_cookie(response, place, services.signer, secure=is_https)
+        return response
+
+
+def add_image_routes(app: FastAPI, services: Services) -> None:
+    def image(request: Request, token: str, size: ImageSize) -> Response:
+        place_of(services, request)
+        known_tags = request.headers.get("if-none-match", "")
+        with services.database.reading() as session:
+            return image_response(session, services.images, token, size, known_tags)
+
+    @app.get(f"{PREVIEW}/image/{{token}}")
+    def thumbnail(request: Request, token: str) -> Response:
+        return image(request, token, "thumbnail")
+
+    @app.get(f"{PREVIEW}/image/{{token}}/full")
+    def full_image(request: Request, token: str) -> Response:
+        return image(request, token, "full")
+
+
+def add_view_routes(app: FastAPI, services: Services) -> None:
+    def shown(request: Request, number: int | None) -> Response:
+        place = place_of(services, request)
+        return replied(services, request, handlers.show(services, place, number))
+
+    @app.get(f"{PREVIEW}/opening")
+    def opening(request: Request) -> Response:
+        reply = handlers.opening(services, place_of(services, request))
+        return JSONResponse(reply, headers={"Cache-Control": "no-store"})
+
+    @app.get(f"{PREVIEW}/question")
+    def current_question(request: Request) -> Response:
+        return shown(request, None)
+
+    @app.get(f"{PREVIEW}/question/{{number}}")
+    def question(request: Request, number: int) -> Response:
+        return shown(request, number)
+
+    @app.post(f"{PREVIEW}/next-step")
+    def next_step(request: Request, body: Body) -> Response:
+        read_payload(EMPTY, body)
+        place = place_of(services, request)
+        return replied(services, request, handlers.next_step(services, place))
+
+    @app.post(f"{PREVIEW}/restart")
+    def restart(request: Request, body: Body) -> Response:
+        read_payload(EMPTY, body)
+        place = place_of(services, request)
+        return replied(services, request, handlers.restart(services, place))
+
+
+def add_answer_routes(app: FastAPI, services: Services) -> None:
+    @app.post(f"{PREVIEW}/consent")
+    def consent(request: Request, body: Body) -> Response:
+        agrees, place = read_payload(CONSENT, body)["agrees"], place_of(services, request)
+        return replied(services, request, handlers.consent(services, place, agrees=agrees))
+
+    @app.post(f"{PREVIEW}/practice")
+    def practice(request: Request, body: Body) -> Response:
+        read_payload(EMPTY, body)
+        place = place_of(services, request)
+        return replied(services, request, handlers.finish_practice(services, place))
+
+    @app.post(f"{PREVIEW}/submit")
+    def submit(request: Request, body: Body) -> Response:
+        payload, place = read_submit(body), place_of(services, request)
+        return replied(services, request, handlers.submit(services, place, payload))
+
+    @app.post(f"{PREVIEW}/check")
+    def check(request: Request, body: Body) -> Response:
+        payload, place = read_payload(CHECK, body), place_of(services, request)
+        return replied(services, request, handlers.check(services, place, payload))
+
+
+def expired_page() -> str:
+    """For the owner, who reads English like the dashboard."""
+    return message_page(
+        "Preview",
+        "en",
+        "This preview link is not valid",
+        "It is incomplete or has expired. The dashboard opens a new preview, and "
+        "hsfiq study preview prints a new link.",
+    )

@@ -1,0 +1,112 @@
+"""`hsfiq study extend`: further forms for a study that is running."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hsfiq.cli.common import (
+    DatabaseOption,
+    JsonOption,
+    chosen_study,
+    open_chosen,
+    print_result,
+    warn,
+)
+from hsfiq.cli.study_budget import as_text, expected_widths
+from hsfiq.errors import UnreadableInput
+
+if TYPE_CHECKING:
+    from hsfiq.study.extensions.extension import MoreAnnotators, NewQueries
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog="Example: hsfiq study extend autumn --annotators 3 --dry-run")(extend)
+
+
+def extend(
+    ctx: typer.Context,
+    study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
+    annotators: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Until N participants judge each query."),
+    ] = None,
+    all_queries: Annotated[
+        bool, typer.Option("--all-queries", help="All new queries that match [queries].")
+    ] = False,
+    sample: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="N of these, drawn at random.")
+    ] = None,
+    query_ids: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Those of these that FILE lists, one id a line."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print what would be added and its cost; store nothing."),
+    ] = False,
+    pay_per_hour: Annotated[
+        float | None,
+        typer.Option(metavar="AMOUNT", min=0, help="With --dry-run: a participant's hourly pay."),
+    ] = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add forms to a study: more participants for its queries, or new queries.
+
+    What the study has already stays as it is. This is possible while the study is served.
+    """
+    from hsfiq.collect.owner_actions import extend as extend_study
+    from hsfiq.study.budget import budget_for, budget_of
+    from hsfiq.study.config import config_of
+    from hsfiq.study.images import check_study_images
+
+    wanted = request_of(annotators, all_queries, sample, query_ids)
+    if pay_per_hour is not None and not dry_run:
+        raise UnreadableInput("--pay-per-hour", "needs --dry-run", "leave it out, or add it")
+    opened = open_chosen(ctx, database, create=False)
+    with opened.writing() as session:
+        row = chosen_study(session, study)
+        added = extend_study(session, row, wanted, datetime.now(UTC))
+        places = added.capacity.places
+        budget = budget_for(session, row, places, added.capacity, pay_per_hour)
+        whole = budget_of(session, row, config_of(row), None)
+        warnings = [*added.capacity.warnings(), *check_study_images(session, row).warnings()]
+        kind = row.kind
+        if dry_run:
+            session.rollback()
+    line = (
+        f"study {study}: {added.questions:,} questions about {added.queries:,} queries in "
+        f"{added.forms:,} forms for {places:,} more participants"
+    )
+    line += f"; it recruits {added.cap:,} now" if added.cap else ""
+    warn(warnings)
+    facts: dict[str, Any] = {"study": study, **wanted.facts(), **added.facts()}
+    if not dry_run:
+        print_result(facts | {"warnings": warnings}, line, as_json=as_json)
+        return
+    widths, note = expected_widths(whole, kind)
+    facts |= budget.facts() | {"interval_widths": widths, "interval_widths_reason": note}
+    text = f"{line}\n{as_text(study, budget, widths, note)}"
+    print_result(facts | {"warnings": warnings}, text, as_json=as_json)
+
+
+def request_of(
+    annotators: int | None, all_queries: bool, sample: int | None, query_ids: Path | None
+) -> MoreAnnotators | NewQueries:
+    """What the options ask for; exactly one of them must be given."""
+    from hsfiq.study.extensions.extension import MoreAnnotators, NewQueries
+
+    given = [annotators is not None, all_queries, sample is not None, query_ids is not None]
+    if sum(given) != 1:
+        raise UnreadableInput(
+            "study extend",
+            "needs one thing to add" if not any(given) else "adds one thing at a time",
+            "give one of --annotators, --all-queries, --sample and --query-ids",
+        )
+    if annotators is not None:
+        return MoreAnnotators(annotators)
+    return NewQueries(sample or 0, query_ids)

@@ -1,0 +1,1 @@
+"""Outcomes: who changes the status of a participation, and why."""

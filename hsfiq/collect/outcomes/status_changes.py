@@ -1,0 +1,85 @@
+"""The recorded changes of participants' status: by the owner, or by the rule about checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from hsfiq.db.tables import Participant, StatusChange, Study
+from hsfiq.errors import Refused
+from hsfiq.text import is_storable_text
+
+LONGEST_REASON = 1000
+
+
+def record(
+    session: Session,
+    participant: Participant,
+    status: str,
+    now: datetime,
+    *,
+    reason: str = "",
+    rule: dict[str, Any] | None = None,
+) -> None:
+    """Set a locked participant's status and record the change; without `rule` it is the owner's."""
+    if len(reason) > LONGEST_REASON or not is_storable_text(reason):
+        what = f"the reason must be text of {LONGEST_REASON:,} characters or fewer"
+        raise Refused(what)
+    session.add(
+        StatusChange(
+            participant_id=participant.id,
+            changed_at=now,
+            before=participant.status,
+            after=status,
+            reason=reason or None,
+            rule=rule,
+        )
+    )
+    participant.status = status
+    session.flush()
+
+
+def changes_of(session: Session, participant: Participant) -> Sequence[StatusChange]:
+    """A participant's changes, oldest first."""
+    return session.scalars(
+        select(StatusChange)
+        .where(StatusChange.participant_id == participant.id)
+        .order_by(StatusChange.id)
+    ).all()
+
+
+def latest_changes(session: Session, study: Study) -> dict[int, StatusChange]:
+    """The latest change of each of the study's participants who have any, by database key."""
+    rows = session.scalars(
+        select(StatusChange)
+        .join(Participant, StatusChange.participant_id == Participant.id)
+        .where(Participant.study_id == study.id)
+        .order_by(StatusChange.id)
+    )
+    return {change.participant_id: change for change in rows}
+
+
+def stopped_by_checks(session: Session, participant: Participant) -> bool:
+    """Whether the rule about checks gave the participant the status that they have."""
+    changes = changes_of(session, participant)
+    if not changes:
+        return False
+    return changes[-1].rule is not None and changes[-1].after == participant.status
+
+
+def rule_text(change: StatusChange | None) -> str | None:
+    """What the rule about checks counted; None if the change is not of that rule."""
+    if change is None or change.rule is None:
+        return None
+    return f"failed checks: {change.rule['failed']}, limit {change.rule['limit']}"
+
+
+def cause_of(change: StatusChange | None, status: str) -> str | None:
+    """Why a participant has this status, for the owner; None if nothing is recorded."""
+    if change is None or change.after != status:
+        return None
+    return rule_text(change) or change.reason

@@ -1,0 +1,1 @@
+"""Recruiting: which places a study has, and which of them are taken."""

@@ -1,0 +1,1 @@
+"""What the owner reviews: how a participant answered, and how everybody judged one item."""

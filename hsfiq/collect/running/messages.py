@@ -1,0 +1,143 @@
+"""Messages from the owner to participants: sending them, and who has read them.
+
+Each message has a row for everybody to whom it was sent, so that it is clear who has read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.orm import Session
+
+from hsfiq.collect.leases import DEPARTED_STATUSES
+from hsfiq.collect.studies import require_unfinished
+from hsfiq.db.engine import added
+from hsfiq.db.tables import Message, MessageRecipient, Participant, Study
+from hsfiq.errors import Refused
+from hsfiq.text import is_storable_text
+
+LONGEST_MESSAGE = 5_000
+"""Characters."""
+
+
+def send_message(
+    session: Session, study: Study, text: str, *, to: Participant | None, now: datetime
+) -> int:
+    """Store a message to one participant, or to all who take part now; how many get it.
+
+    Those who enrol later do not get it, nor do participants who have left.
+
+    Raises:
+        Refused: the text is empty, too long or cannot be stored, or there is nobody to read it.
+    """
+    require_unfinished(study)
+    require_message(text)
+    if to is None:
+        taking_part = select(Participant.id).where(
+            Participant.study_id == study.id,
+            Participant.enrolled_at.is_not(None),
+            Participant.status.not_in(DEPARTED_STATUSES),
+        )
+        recipients = session.scalars(taking_part.order_by(Participant.id)).all()
+    else:
+        recipients = [to.id]
+    if not recipients:
+        raise Refused(
+            f"study {study.name}: nobody takes part yet, so nobody would read the message"
+        )
+    message = added(
+        session,
+        Message(
+            study_id=study.id, participant_id=to.id if to else None, text=text.strip(), sent_at=now
+        ),
+    )
+    session.add_all(
+        MessageRecipient(message_id=message.id, participant_id=recipient)
+        for recipient in recipients
+    )
+    session.flush()
+    return len(recipients)
+
+
+def require_message(text: str) -> None:
+    if not text.strip():
+        raise Refused("the message is empty")
+    if len(text) > LONGEST_MESSAGE:
+        raise Refused(f"the message is longer than {LONGEST_MESSAGE:,} characters")
+    if not is_storable_text(text):
+        raise Refused("the message has characters that cannot be stored")
+
+
+def unread_messages(session: Session, participant: Participant) -> Sequence[Message]:
+    """The messages that a participant has not closed yet, oldest first."""
+    unread = (
+        select(Message)
+        .join(MessageRecipient, MessageRecipient.message_id == Message.id)
+        .where(
+            MessageRecipient.participant_id == participant.id, MessageRecipient.seen_at.is_(None)
+        )
+        .order_by(Message.id)
+    )
+    return session.scalars(unread).all()
+
+
+def mark_seen(
+    session: Session, participant: Participant, messages: Sequence[int], now: datetime
+) -> None:
+    """Record when a participant first closed these messages; those of others are left alone."""
+    session.execute(
+        update(MessageRecipient)
+        .where(
+            MessageRecipient.participant_id == participant.id,
+            MessageRecipient.message_id.in_(messages),
+            MessageRecipient.seen_at.is_(None),
+        )
+        .values(seen_at=now)
+    )
+
+
+def forget_messages(session: Session, participant: Participant) -> None:
+    """Delete what was sent to one participant alone, and who has read what."""
+    session.execute(
+        delete(MessageRecipient).where(MessageRecipient.participant_id == participant.id)
+    )
+    session.execute(delete(Message).where(Message.participant_id == participant.id))
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """A message as the owner sees it; `participant` is None if it was sent to all."""
+
+    participant: str | None
+    text: str
+    sent_at: datetime
+    recipients: int
+    seen: int
+
+    def facts(self) -> dict[str, Any]:
+        return asdict(self) | {"sent_at": self.sent_at.isoformat()}
+
+
+def sent_messages(session: Session, study: Study) -> list[SentMessage]:
+    """The study's messages, newest first."""
+    rows = session.execute(
+        select(
+            Message,
+            Participant.name,
+            func.count(MessageRecipient.participant_id),
+            func.count(MessageRecipient.seen_at),
+        )
+        .outerjoin(Participant, Message.participant_id == Participant.id)
+        .outerjoin(MessageRecipient, MessageRecipient.message_id == Message.id)
+        .where(Message.study_id == study.id)
+        .group_by(Message.id, Participant.name)
+        .order_by(Message.id.desc())
+    )
+    return [
+        SentMessage(name, message.text, message.sent_at, recipients, seen)
+        for message, name, recipients, seen in rows
+    ]

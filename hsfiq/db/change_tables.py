@@ -1,0 +1,91 @@
+"""The tables of what changes while a study runs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, CheckConstraint, ForeignKey, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from hsfiq.db.types import Base, KeyedBase
+
+
+class Extension(KeyedBase):
+    """Forms that were added to a study after it was drawn; `number` counts them from 1.
+
+    `seed` is that of the study; with the number, it makes the same draws. `request` is what the
+    owner asked for, `added` the counts of what was added.
+    """
+
+    __tablename__ = "extensions"
+    __table_args__ = (
+        UniqueConstraint("study_id", "number"),
+        CheckConstraint("number >= 1", name="number"),
+    )
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
+    number: Mapped[int]
+    created_at: Mapped[datetime]
+    seed: Mapped[int]
+    request: Mapped[dict[str, Any]]
+    added: Mapped[dict[str, Any]]
+
+
+class StatusChange(KeyedBase):
+    """A change of a participant's status, with the reason that the owner gave, if any.
+
+    `rule` is set if the study's rule about checks made the change: what it does on a failure, the
+    limit, and the number of failed checks.
+    """
+
+    __tablename__ = "status_changes"
+
+    participant_id: Mapped[int] = mapped_column(ForeignKey("participants.id"), index=True)
+    changed_at: Mapped[datetime]
+    before: Mapped[str] = mapped_column(String(20))
+    after: Mapped[str] = mapped_column(String(20))
+    reason: Mapped[str | None]
+    rule: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+
+
+class TextVersion(KeyedBase):
+    """What participants read, and the codes that they get, since `created_at`; never changed.
+
+    `number` counts a study's versions from 1. `texts` has the value of each key of CONFIG.toml that
+    may change. The time of texts from before versions were recorded is unknown.
+    """
+
+    __tablename__ = "text_versions"
+    __table_args__ = (
+        UniqueConstraint("study_id", "number"),
+        CheckConstraint("number >= 1", name="number"),
+    )
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
+    number: Mapped[int]
+    created_at: Mapped[datetime | None]
+    texts: Mapped[dict[str, Any]]
+
+
+class Message(KeyedBase):
+    """What the owner wrote to one participant, or to all (`participant_id` None); Markdown."""
+
+    __tablename__ = "messages"
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
+    participant_id: Mapped[int | None] = mapped_column(ForeignKey("participants.id"))
+    text: Mapped[str]
+    sent_at: Mapped[datetime]
+
+
+class MessageRecipient(Base):
+    """Somebody to whom a message was sent, and when they closed it; None until then."""
+
+    __tablename__ = "message_recipients"
+
+    message_id: Mapped[int] = mapped_column(ForeignKey("messages.id"), primary_key=True)
+    participant_id: Mapped[int] = mapped_column(
+        ForeignKey("participants.id"), primary_key=True, index=True
+    )
+    seen_at: Mapped[datetime | None]

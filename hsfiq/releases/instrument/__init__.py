@@ -1,0 +1,1 @@
+"""What a release says of the instrument: its scale, its words, and its extra questions."""

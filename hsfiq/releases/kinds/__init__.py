@@ -1,0 +1,35 @@
+"""The kinds of releases: which tables and files each question kind's answers become.
+
+Studies of pairs have two, `hs` and `hp`; any other study has one, named after its question kind.
+"""
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.releases.kinds.images import IMAGES
+from hsfiq.releases.kinds.kind import ReleaseKind
+from hsfiq.releases.kinds.pair import HP, HS
+from hsfiq.releases.kinds.query import QUERY
+from hsfiq.releases.kinds.ranking import RANKING
+from hsfiq.releases.kinds.single import SINGLE
+
+RELEASE_KINDS: dict[str, ReleaseKind] = {
+    kind.name: kind for kind in (HS, HP, SINGLE, IMAGES, RANKING, QUERY)
+}
+
+
+def release_kinds_of(question_kind: str) -> list[str]:
+    """The names of the releases of a study with this question kind."""
+    return [kind.name for kind in RELEASE_KINDS.values() if kind.question_kind == question_kind]
+
+
+def require_release_kind(name: str, question_kind: str, study: str) -> None:
+    """Raise `UnreadableInput` unless such a study has this release."""
+    names = release_kinds_of(question_kind)
+    if name not in names:
+        raise UnreadableInput(
+            "--release",
+            f"the questions of study {study} are of kind {question_kind}, so it has no {name}",
+            f"there is {' and '.join(names)}",
+        )
+
+
+__all__ = ["RELEASE_KINDS", "ReleaseKind", "release_kinds_of", "require_release_kind"]

@@ -1,0 +1,1 @@
+"""Drawing the questions of a form that are attention checks."""

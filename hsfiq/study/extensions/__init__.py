@@ -1,0 +1,1 @@
+"""Extensions: forms added to a study that is running."""

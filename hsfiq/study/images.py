@@ -1,0 +1,186 @@
+"""The images that a study's participants see, by role, and what is wrong with their files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from hsfiq.db.tables import Dataset, FurtherSet, Image, Pair, Query, RetrievedImage, Study, Triplet
+from hsfiq.images.check import FindFault, Track, find_faults
+from hsfiq.images.faults import Fault, FaultKind
+from hsfiq.images.folder import ImageFolder
+
+Role = Literal["reference", "candidate"]
+
+NO_FOLDER = Fault("missing", "its dataset has no image folder")
+
+
+@dataclass(frozen=True, slots=True)
+class RoleCheck:
+    """The number of images with a role, and of the faulty ones by kind."""
+
+    images: int
+    kinds: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyImage:
+    """An image that participants will not see, and the pairs' queries in which it is missing."""
+
+    image: str
+    kind: FaultKind
+    why: str
+    roles: tuple[Role, ...]
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyImages:
+    """The images of a study's pairs.
+
+    Attributes:
+        folder: of the dataset, None if it has none.
+        decoded: whether files were decoded; otherwise only missing and empty ones are counted.
+        pairs: of the study, and those with a faulty image.
+    """
+
+    study: str
+    folder: str | None
+    decoded: bool
+    images: int
+    roles: Mapping[Role, RoleCheck]
+    pairs: int
+    pairs_touched: int
+    faulty: tuple[FaultyImage, ...]
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        return dict(Counter(image.kind for image in self.faulty))
+
+    @property
+    def passed(self) -> bool:
+        return not self.faulty
+
+    def warnings(self) -> list[str]:
+        """One line if there is any faulty image."""
+        if self.passed:
+            return []
+        counts = ", ".join(
+            f"{sum(check.kinds.values()):,} of {check.images:,} {role}s"
+            for role, check in self.roles.items()
+            if check.images
+        )
+        line = (
+            f"{len(self.faulty):,} of {self.images:,} images cannot be shown ({counts}), in "
+            f"{self.pairs_touched:,} of {self.pairs:,} pairs: see `hsfiq images check --study "
+            f"{self.study}`"
+        )
+        return [line]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"well": self.passed, "kinds": self.kinds, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPair:
+    query_id: str
+    references: frozenset[str]
+    candidates: frozenset[str]
+
+    @property
+    def images(self) -> frozenset[str]:
+        return self.references | self.candidates
+
+
+def check_study_images(
+    session: Session, study: Study, find_fault: FindFault | None = None, track: Track = iter
+) -> StudyImages:
+    """Check every image that the study's participants see.
+
+    `find_fault` decodes a file that is not empty, in several threads at once; if None, no file is
+    opened. `track` iterates over the images, for a progress bar.
+    """
+    pairs = list(shown_pairs(session, study))
+    names = sorted(set(chain.from_iterable(pair.images for pair in pairs)))
+    root = image_root(session, study)
+    if root is None:
+        faults = dict.fromkeys(names, NO_FOLDER)
+    else:
+        faults = dict(find_faults(names, ImageFolder(root), find_fault, track))
+    by_role: dict[Role, frozenset[str]] = {
+        "reference": frozenset().union(*(pair.references for pair in pairs)),
+        "candidate": frozenset().union(*(pair.candidates for pair in pairs)),
+    }
+    return StudyImages(
+        study=study.name,
+        folder=None if root is None else str(root),
+        decoded=find_fault is not None,
+        images=len(names),
+        roles={
+            role: RoleCheck(
+                len(images), dict(Counter(faults[name].kind for name in images & faults.keys()))
+            )
+            for role, images in by_role.items()
+        },
+        pairs=len(pairs),
+        pairs_touched=sum(not pair.images.isdisjoint(faults) for pair in pairs),
+        faulty=tuple(
+            FaultyImage(
+                image=name,
+                kind=fault.kind,
+                why=fault.why,
+                roles=tuple(role for role, images in by_role.items() if name in images),
+                queries=tuple(dict.fromkeys(p.query_id for p in pairs if name in p.images)),
+            )
+            for name, fault in faults.items()
+        ),
+    )
+
+
+def image_root(session: Session, study: Study) -> Path | None:
+    """The image folder of the study's dataset, None if it has none."""
+    root = session.scalars(
+        select(Dataset.image_root)
+        .join(Triplet, Triplet.dataset_id == Dataset.id)
+        .join(Query, Query.triplet_id == Triplet.id)
+        .join(Pair, Pair.query_id == Query.id)
+        .where(Pair.study_id == study.id)
+        .limit(1)
+    ).one_or_none()
+    return None if root is None else Path(root)
+
+
+def shown_pairs(session: Session, study: Study) -> Iterator[ShownPair]:
+    """The images of each pair of the study, in the order of the pairs."""
+    candidates: dict[int, set[str]] = {}
+    in_sets = select(Pair.id, Image.name).join(
+        RetrievedImage,
+        or_(RetrievedImage.set_id == Pair.first_id, RetrievedImage.set_id == Pair.second_id),
+    )
+    in_further_sets = (
+        select(Pair.id, Image.name)
+        .join(FurtherSet, FurtherSet.pair_id == Pair.id)
+        .join(RetrievedImage, RetrievedImage.set_id == FurtherSet.set_id)
+    )
+    for shown in (in_sets, in_further_sets):
+        rows = shown.join(Image, RetrievedImage.image_id == Image.id)
+        for pair, name in session.execute(rows.where(Pair.study_id == study.id)):
+            candidates.setdefault(pair, set()).add(name)
+    queries = session.execute(
+        select(Pair.id, Triplet.external_id, Query.suffix, Image.name)
+        .join(Query, Pair.query_id == Query.id)
+        .join(Triplet, Query.triplet_id == Triplet.id)
+        .outerjoin(Image, Triplet.reference_id == Image.id)
+        .where(Pair.study_id == study.id)
+        .order_by(Pair.id)
+    )
+    for pair, triplet, suffix, reference in queries:
+        references = frozenset(() if reference is None else (reference,))
+        yield ShownPair(triplet + suffix, references, frozenset(candidates.get(pair, ())))

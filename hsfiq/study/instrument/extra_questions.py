@@ -1,0 +1,165 @@
+"""The owner's extra questions: their kinds, what is wrong with one, and valid answers to them.
+
+An answer is stored as the page sends it: for options their numbers, from 1, so that it is the same
+in every language; a number; or a text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from hsfiq.answer_rules import FEWEST_POINTS, LONGEST_REASON, MOST_POINTS, WHITE_SPACE
+from hsfiq.errors import Refused
+from hsfiq.study.instrument.wording import LONGEST_PROMPT, is_line
+from hsfiq.text import is_storable_text
+
+ExtraType = Literal["choice", "choices", "scale", "number", "text"]
+
+EXTRA_TYPES: tuple[ExtraType, ...] = get_args(ExtraType)
+OF_OPTIONS: tuple[ExtraType, ...] = ("choice", "choices", "scale")
+MOST_OPTIONS, LONGEST_OPTION = 40, 120
+MOST_QUESTIONS = 40
+LARGEST_NUMBER = 1e15
+"""Of either sign; larger ones are no answer."""
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraQuestion:
+    """A question besides the main one.
+
+    Attributes:
+        name: of the answer in releases.
+        type: one of the options (`choice`, and `scale`, whose options are in order), any of them
+            (`choices`), a number or a text.
+        text: as annotators read it.
+        required: whether it must be answered.
+    """
+
+    name: str
+    type: ExtraType
+    text: str
+    options: tuple[str, ...] = ()
+    required: bool = False
+
+
+def question_errors(
+    lists: Mapping[str, Sequence[ExtraQuestion]],
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with the questions of each list, by the key of study.toml."""
+    names: set[str] = set()
+    for table, questions in lists.items():
+        if len(questions) > MOST_QUESTIONS:
+            yield table, f"has {len(questions)} questions; {MOST_QUESTIONS} are the most"
+        for number, question in enumerate(questions, start=1):
+            place = f"{table}.{number}"
+            if not NAME.fullmatch(question.name):
+                what = f"{question.name!r} is not 1 to 40 of a-z, 0-9 and '_', first a letter"
+                yield f"{place}.name", what
+            elif question.name in names:
+                yield f"{place}.name", f"{question.name!r} is the name of another question, too"
+            names.add(question.name)
+            if not is_line(question.text, LONGEST_PROMPT):
+                what = f"must be one line of at most {LONGEST_PROMPT} characters, not blank"
+                yield f"{place}.text", what
+            wrong_options = options_error(question) if question.type in EXTRA_TYPES else None
+            if wrong_options:
+                yield f"{place}.options", wrong_options
+
+
+def options_error(question: ExtraQuestion) -> str | None:
+    options, is_scale = question.options, question.type == "scale"
+    if question.type not in OF_OPTIONS:
+        return f'cannot be used with type = "{question.type}"' if options else None
+    fewest, most = (FEWEST_POINTS, MOST_POINTS) if is_scale else (2, MOST_OPTIONS)
+    if not fewest <= len(options) <= most:
+        return f"has {len(options)} texts; a {question.type} needs {fewest} to {most}"
+    needed = (options[0], options[-1]) if is_scale else options
+    if not all(option.strip() for option in needed):
+        return f"{'the first and the last point need' if is_scale else 'each option needs'} a text"
+    worded = [option.strip() for option in options if option.strip()]
+    if len(set(worded)) < len(worded):
+        return "two of them have the same text"
+    is_printable = all(is_line(option, LONGEST_OPTION) for option in worded)
+    return None if is_printable else f"each must be one line of {LONGEST_OPTION} characters at most"
+
+
+def read_answers(questions: Sequence[ExtraQuestion], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The valid answers by the question's name, without those left unanswered; or `Refused`."""
+    by_name = {question.name: question for question in questions}
+    for name in given:
+        if name not in by_name:
+            raise Refused(f"extra: {name[:40]!r} is no question of this study")
+    answers = {}
+    for name, question in by_name.items():
+        answer = given.get(name)
+        if answer is not None:
+            answer = read_answer(question, answer)
+        if answer is not None:
+            answers[name] = answer
+        elif question.required:
+            raise Refused(f"extra: {name} must be answered")
+    return answers
+
+
+def read_answer(question: ExtraQuestion, given: object) -> Any:
+    """The valid answer to a question; None for a blank text and for no option."""
+    name = f"extra: the answer to {question.name}"
+    if question.type == "text":
+        if not isinstance(given, str):
+            raise Refused(f"{name} is not a text")
+        text = given.strip(WHITE_SPACE)
+        if len(text) > LONGEST_REASON or not is_storable_text(text):
+            raise Refused(f"{name} is too long or has characters that cannot be stored")
+        return text or None
+    if question.type == "number":
+        if isinstance(given, bool) or not isinstance(given, int | float):
+            raise Refused(f"{name} is not a number")
+        if not (math.isfinite(given) and abs(given) <= LARGEST_NUMBER):
+            raise Refused(f"{name} is too large")
+        return given
+    chosen = given if question.type == "choices" else [given]
+    if not isinstance(chosen, list) or not all(is_option(question, value) for value in chosen):
+        raise Refused(f"{name} is not among its {len(question.options)} options")
+    if question.type != "choices":
+        return given
+    return sorted(set(chosen)) or None
+
+
+def is_option(question: ExtraQuestion, value: object) -> bool:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return is_number and value in range(1, len(question.options) + 1)
+
+
+def parts_of(question: ExtraQuestion, answer: Any) -> list[tuple[float | None, str | None]]:
+    """Each part of an answer as a number (of an option, too) and a text; none if unanswered."""
+    if answer is None:
+        return []
+    if question.type == "text":
+        return [(None, answer)]
+    if question.type == "number":
+        return [(float(answer), None)]
+    chosen = answer if isinstance(answer, list) else [answer]
+    return [(float(number), question.options[number - 1]) for number in chosen]
+
+
+def in_words(
+    questions: Sequence[ExtraQuestion], answers: Mapping[str, Any] | None
+) -> list[tuple[str, str]]:
+    """Each question with its answer in words, as the owner reads them; none if none was asked."""
+    if answers is None:
+        return []
+    lines = []
+    for question in questions:
+        parts = parts_of(question, answers.get(question.name))
+        words = (
+            f"{number:.0f} {text}".strip() if question.type == "scale" else text or f"{number:g}"
+            for number, text in parts
+        )
+        lines.append((question.text, ", ".join(words) or "not answered"))
+    return lines

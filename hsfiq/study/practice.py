@@ -1,0 +1,137 @@
+"""The practice question that an owner marks among the study's queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from hsfiq.db.engine import added
+from hsfiq.db.tables import (
+    Dataset,
+    FurtherSet,
+    Pair,
+    PracticeQuestion,
+    Query,
+    RankedList,
+    RetrievedImage,
+    RetrievedSet,
+    Study,
+    System,
+    Triplet,
+)
+from hsfiq.errors import ConfigError
+from hsfiq.images.check import find_faults
+from hsfiq.images.folder import ImageFolder
+from hsfiq.kinds import KINDS
+from hsfiq.study.config import StudyConfig, n_sets_of
+
+REMEDY = "put the file into the image folder, or mark another query"
+
+
+def practice_query(session: Session, config: StudyConfig) -> Query | None:
+    """The query that the config marks for practice, if any; `ConfigError` if there is none."""
+    wanted = config.practice.query
+    if not wanted:
+        return None
+    found = session.scalars(
+        select(Query)
+        .join(Triplet, Query.triplet_id == Triplet.id)
+        .join(Dataset, Triplet.dataset_id == Dataset.id)
+        .where(Dataset.name == config.queries.dataset, Triplet.external_id + Query.suffix == wanted)
+    ).one_or_none()
+    if found is None:
+        what = f"dataset {config.queries.dataset!r} has no query {wanted!r}"
+        raise ConfigError("practice.query", what, "name a query that has been imported")
+    return found
+
+
+def store_practice(session: Session, study: Study, config: StudyConfig) -> None:
+    """Store the practice question that the config marks, if any.
+
+    `ConfigError` if a list, the target or an image that it needs is not there.
+    """
+    query = practice_query(session, config)
+    if query is None:
+        return
+    sets = [
+        store_set(session, query, system, images)
+        for system, images in sets_of_practice(session, config, query)
+    ]
+    first, second = (*sets, None, None)[:2]
+    pair = added(
+        session, Pair(study_id=study.id, query_id=query.id, first_id=first, second_id=second)
+    )
+    for place, further in enumerate(sets[2:], start=2):
+        session.add(FurtherSet(pair_id=pair.id, place=place, query_id=query.id, set_id=further))
+    session.add(PracticeQuestion(study_id=study.id, pair_id=pair.id))
+    session.flush()
+    require_images(pair)
+
+
+def sets_of_practice(
+    session: Session, config: StudyConfig, query: Query
+) -> list[tuple[int | None, Sequence[int]]]:
+    """Of each set the system, if it has one, and the images; all are database keys."""
+    design = config.design
+    if KINDS[design.kind].needs_lists:
+        return [list_of(session, query, name, design.k) for name in config.practice.systems]
+    if n_sets_of(design) == 0:
+        return []
+    if query.triplet.target_id is None:
+        raise ConfigError("practice.query", "has no labelled target", "mark another query")
+    return [(None, [query.triplet.target_id])]
+
+
+def list_of(session: Session, query: Query, name: str, k: int) -> tuple[int, list[int]]:
+    ranked = session.scalars(
+        select(RankedList)
+        .join(System, RankedList.system_id == System.id)
+        .where(RankedList.query_id == query.id, System.name == name)
+    ).one_or_none()
+    if ranked is None or len(ranked.image_ids) < k:
+        raise ConfigError(
+            "practice.systems",
+            f"{name!r} has no list of at least {k} images for the practice query",
+            "name another system, or import its run",
+        )
+    return ranked.system_id, ranked.image_ids[:k]
+
+
+def store_set(session: Session, query: Query, system_id: int | None, images: Sequence[int]) -> int:
+    retrieved = added(session, RetrievedSet(query_id=query.id, system_id=system_id))
+    session.execute(
+        insert(RetrievedImage),
+        [
+            {"set_id": retrieved.id, "rank": rank, "image_id": image}
+            for rank, image in enumerate(images)
+        ],
+    )
+    return retrieved.id
+
+
+def require_images(pair: Pair) -> None:
+    """Raise `ConfigError` unless all images that the practice question shows are there."""
+    triplet = pair.query.triplet
+    references = [] if triplet.reference is None else [triplet.reference]
+    shown = [member.image for retrieved in sets_of(pair) for member in retrieved.images]
+    names = sorted({image.name for image in (*references, *shown)})
+    root = triplet.dataset.image_root
+    if root is None:
+        raise ConfigError("practice.query", "the dataset has no image folder", "import it with one")
+    for name, fault in find_faults(names, ImageFolder(Path(root)), None, iter):
+        raise ConfigError("practice.query", f"image {name} is {fault.kind} ({fault.why})", REMEDY)
+
+
+def practice_pair(session: Session, study: Study) -> Pair | None:
+    """What the study's practice question shows; None if that is the drawn garments."""
+    practice = session.get(PracticeQuestion, study.id)
+    return None if practice is None else practice.pair
+
+
+def sets_of(pair: Pair) -> list[RetrievedSet]:
+    """The pair's sets in their order."""
+    sets = [retrieved for retrieved in (pair.first, pair.second) if retrieved is not None]
+    return [*sets, *(further.retrieved for further in pair.further)]

@@ -1,0 +1,39 @@
+"""What axe-core finds wrong on a page: in each window and colour scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from playwright.sync_api import Page
+
+WIDE, NARROW = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
+LOOKS = [(WIDE, "light"), (NARROW, "dark"), (WIDE, "dark"), (NARROW, "light")]
+"""Each window once with every rule, then, in the other scheme, for its contrast alone."""
+
+
+@cache
+def script() -> str:
+    return (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+
+
+def faults(page: Page, looks: Iterable[tuple[dict[str, int], str]] = LOOKS) -> Iterator[str]:
+    """The violations in each window and colour scheme; the scheme changes only the contrast."""
+    if not page.evaluate("typeof axe === 'object'"):
+        page.evaluate(script())
+    widths = set()
+    for size, scheme in looks:
+        page.set_viewport_size(size)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        options: dict[str, Any] = {"resultTypes": ["violations"]}
+        if size["width"] in widths:
+            options["runOnly"] = {"type": "rule", "values": ["color-contrast"]}
+        widths.add(size["width"])
+        result = page.evaluate("(options) => axe.run(document, options)", options)
+        for violation in result["violations"]:
+            for node in violation["nodes"]:
+                html = node["html"][:160]
+                yield f"{scheme} {size['width']}: {violation['id']}: {html}"
+    page.set_viewport_size(WIDE)  # type: ignore[arg-type]

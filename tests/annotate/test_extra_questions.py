@@ -1,0 +1,122 @@
+"""The owner's extra questions with each main answer: sent, stored, and shown again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from playwright.sync_api import expect
+
+from hsfiq.annotate.app import build_app
+from hsfiq.annotate.owner.answer_pages.content import participant_page, question_page
+from hsfiq.collect.progress import answers_of
+from hsfiq.collect.studies import list_studies
+from hsfiq.db.engine import Database
+from hsfiq.study.instrument.extra_questions import ExtraQuestion
+from hsfiq.study.instrument.questionnaire import Questionnaire
+from tests.annotate.page_requests import answer_body, stored, view
+from tests.annotate.question_page import OpenPage, answer, expect_step, press
+from tests.annotate.served_studies import Place, ThreadServer, browser_of, enrol, make_study
+
+ASKED = Questionnaire(
+    after_each=(
+        ExtraQuestion("sure", "scale", "How sure?", ("Not at all", "", "Very"), required=True),
+        ExtraQuestion("style", "choice", "Which style?", ("Old", "New")),
+        ExtraQuestion("marks", "choices", "What counted?", ("Colour", "Cut", "Print")),
+        ExtraQuestion("price", "number", "What would it cost?"),
+        ExtraQuestion("note", "text", "Anything else?"),
+    )
+)
+GIVEN = {"sure": 3, "style": None, "marks": [3, 1, 3], "price": 12.5, "note": " a <b>bold</b> one "}
+KEPT = {"sure": 3, "marks": [1, 3], "price": 12.5, "note": "a <b>bold</b> one"}
+
+
+@pytest.fixture
+def asking(place: Place) -> Iterator[Database]:
+    database = make_study(place, questionnaire=ASKED)
+    yield database
+    database.close()
+
+
+def body(question: dict[str, Any], extra: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    sent = answer_body(question, **changes)
+    sent["answer"]["extra"] = extra
+    return sent
+
+
+def test_answers_are_stored_with_each_revision(asking: Database) -> None:
+    client: TestClient = enrol(browser_of(build_app(asking)), asking)
+    question = view(client)
+    refused = client.post("/submit", json=answer_body(question))
+    assert refused.status_code == 422
+    assert "sure must be answered" in refused.json()["error"]
+    for wrong in (
+        {"sure": 4}, {"sure": "3"}, {"sure": True}, {"sure": [3]}, {"sure": 0}, {"other": 1},
+        {"style": 1.0}, {"marks": 1}, {"marks": [4]}, {"price": "12"}, {"price": 1e16},
+        {"note": 3}, {"note": "x" * 10_001}, {"note": {"a": 1}},
+    ):  # fmt: skip
+        reply = client.post("/submit", json=body(question, {"sure": 3, **wrong}))
+        assert reply.status_code == 422, wrong
+    assert stored(asking) == []
+
+    assert client.post("/submit", json=body(question, GIVEN)).status_code == 200
+    again = view(client, 1)
+    assert again["earlier"]["extra"] == KEPT
+    revised = body(again, {"sure": 1}, key="another-key-of-16")
+    assert client.post("/submit", json=revised).status_code == 200
+    assert [(row.revision, row.extra) for row in stored(asking)] == [(1, KEPT), (2, {"sure": 1})]
+
+    with asking.reading() as session:
+        study = list_studies(session)[0]
+        (row,) = answers_of(session, study)
+        for page in (
+            participant_page(session, study.name, row.participant),
+            question_page(session, study.name, row.question_id),
+        ):
+            assert "How sure?" in page
+            assert "1 Not at all" in page
+
+
+def test_a_study_without_extra_questions_takes_no_answers_to_them(
+    annotator: TestClient, database: Database
+) -> None:
+    question = view(annotator)
+    assert annotator.post("/submit", json=body(question, {"sure": 1})).status_code == 422
+    assert annotator.post("/submit", json=body(question, {})).status_code == 200
+    assert [row.extra for row in stored(database)] == [None]
+
+
+@pytest.mark.browser
+def test_the_page_keeps_and_sends_them(place: Place, asking: Database, open_page: OpenPage) -> None:
+    server = ThreadServer(place, asking, build_app(asking))
+    server.start()
+    page = open_page(server)
+    expect_step(page, "question", "1 / 6")
+    answer(page)
+    press(page, "Enter")
+    expect(page.locator(".notice-text")).to_have_text("Still missing: “How sure?”.")
+    page.locator('[data-field="extra_sure"] .option').nth(2).click()
+    page.locator('[data-field="extra_marks"] .option').nth(1).click()
+    price, note = page.locator("[name=extra_price]"), page.locator("[name=extra_note]")
+    price.fill("a lot")
+    note.fill("1 x r")
+    page.locator(".page .main").focus()
+    press(page, "Enter")
+    expect(page.locator(".notice-text")).to_contain_text("a number for “What would it cost?”")
+    page.reload()
+    expect(note).to_have_value("1 x r")
+    price.fill("12,5")
+    page.locator(".page .main").focus()
+    press(page, "Enter")
+    expect_step(page, "question", "2 / 6")
+    expect(note).to_have_value("")
+    assert [row.extra for row in stored(asking)] == [
+        {"sure": 3, "marks": [2], "price": 12.5, "note": "1 x r"}
+    ]
+    page.locator(".button.back").click()
+    expect_step(page, "question", "1 / 6")
+    expect(price).to_have_value("12.5")
+    expect(page.locator('[data-field="extra_marks"] input').nth(1)).to_be_checked()
+    server.stop()

@@ -1,0 +1,86 @@
+"""Which language a participant reads, and the language that each answer records."""
+
+from __future__ import annotations
+
+from fastapi.testclient import TestClient
+from sqlalchemy import select
+
+from hsfiq.annotate.app import plain_app
+from hsfiq.annotate.handlers import Services
+from hsfiq.collect.participants import invite
+from hsfiq.collect.studies import list_studies
+from hsfiq.db.tables import Participant
+from hsfiq.study.config import Translation
+from tests.annotate.page_requests import answer_body, stored
+from tests.annotate.served_studies import Place, begin, make_study
+from tests.studies import NOW
+
+GERMAN = Translation(
+    title="Welche Auswahl passt?",
+    consent="Ich nehme teil.",
+    texts={"name": "Deutsch", "entry": {"begin": "Beginnen"}},
+)
+
+
+def two_languages(place: Place) -> tuple[TestClient, Services]:
+    """A study in English and German, and a browser without a cookie."""
+    presentation = {"languages": ("en", "de"), "translations": {"de": GERMAN}}
+    services = Services.of(make_study(place, presentation=presentation))
+    return TestClient(plain_app(services), follow_redirects=False), services
+
+
+def languages_of_participants(services: Services) -> list[str | None]:
+    with services.database.reading() as session:
+        return list(session.scalars(select(Participant.language).order_by(Participant.id)))
+
+
+def test_the_welcome_page_offers_the_languages_of_the_study(place: Place) -> None:
+    client, services = two_languages(place)
+    german = client.get("/", headers={"Accept-Language": "de-AT,en;q=0.5"}).text
+    assert "Welche Auswahl passt?" in german
+    assert 'lang="de" dir="ltr" hreflang="de" aria-current="true">Deutsch</a>' in german
+    assert 'lang="en" dir="ltr" hreflang="en">English</a>' in german
+    assert '<input type="hidden" name="language" value="de">' in german
+    english = client.get("/?language=en", headers={"Accept-Language": "de"}).text
+    assert '<input type="hidden" name="language" value="en">' in english
+    assert '<input type="hidden" name="language" value="en">' in client.get("/?language=fr").text
+    services.database.close()
+
+
+def test_each_answer_records_the_language_of_its_page(place: Place) -> None:
+    client, services = two_languages(place)
+    client.post("/enrol", data={"study": 1, "language": "de"})
+    assert "Ich nehme teil." in client.get("/question").json()["text"]
+    assert "Welche Auswahl passt?" in client.get("/").text
+    client.post("/consent", json={"agrees": True})
+    question = client.post("/practice", json={}).json()
+    with services.database.writing() as session:
+        session.scalars(select(Participant)).one().language = "en"
+    assert client.post("/submit", json=answer_body(question)).status_code == 200
+    (row,) = stored(services.database)
+    assert row.language == "de"
+    services.database.close()
+
+
+def test_links_follow_the_browser_unless_the_invitation_names_a_language(place: Place) -> None:
+    client, services = two_languages(place)
+    with services.database.writing() as session:
+        study = list_studies(session)[0]
+        tokens = [
+            invite(session, study.id, 1, now=NOW, language=language)[0].token
+            for language in (None, "en", None)
+        ]
+    for token in tokens[:2]:
+        client.cookies.clear()
+        client.get(f"/start/{token}", headers={"Accept-Language": "de"})
+    assert languages_of_participants(services) == ["de", "en", None]
+    services.database.close()
+
+
+def test_a_participant_of_before_reads_the_first_language(place: Place) -> None:
+    client, services = two_languages(place)
+    begin(client, services.database)
+    with services.database.writing() as session:
+        session.scalars(select(Participant)).one().language = None
+    assert "You are invited" in client.get("/question").json()["text"]
+    services.database.close()

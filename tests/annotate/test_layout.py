@@ -1,0 +1,249 @@
+"""No control is cut or covered, whatever the size of the window and the options of the study."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from hsfiq.annotate.gradio_page import VERSION
+from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON
+from hsfiq.study.languages.standard import worded_texts
+from tests.annotate.question_page import OpenPage, expect_step, press
+from tests.annotate.served_studies import ThreadServer
+
+pytestmark = pytest.mark.browser
+
+SIZES = [
+    (320, 568), (360, 740), (390, 844), (600, 960), (640, 360), (768, 1024), (822, 640),
+    (844, 390), (860, 1180), (960, 540), (1024, 768), (1180, 820), (1280, 720), (1920, 1080),
+    (2560, 1440),
+]  # fmt: skip
+"""In CSS pixels: 640 x 360 and 960 x 540 are 1280 x 720 and 1920 x 1080 at 200 % zoom."""
+
+NAMES = ["The search engine of the first of the two shops", "그림과 글로 찾는 두번째가게"]
+LONG_TEXT = "is longer, has wide sleeves with a lace border and no collar; " * 8
+
+SEVEN = ["Disagree strongly", "Disagree", "", "Neither", "", "Agree", "Agree strongly indeed"]
+
+EXTRA = [
+    {
+        "name": name,
+        "type": name,
+        "text": "How sure are you of this answer, on the whole?",
+        "options": SEVEN if name in ("choice", "choices", "scale") else [],
+        "required": name == "text",
+    }
+    for name in ("choice", "choices", "scale", "number", "text")
+]
+
+OPTIONS: list[dict[str, Any]] = [
+    {"k": 5},
+    {"k": 5, "ties": True, "asks_reason": True, "can_skip": True},
+    {"k": 5, "ties": True, "asks_reason": True, "can_skip": True, "language": "ko"},
+    {"k": 10, "ties": True, "asks_reason": True, "can_skip": True, "names": NAMES},
+    {"k": 1, "ties": True, "can_skip": True, "text": LONG_TEXT, "has_open_reason": True},
+    {"k": 2, "names": NAMES, "text": LONG_TEXT, "language": "ko"},
+    {"k": 3, "asks_reason": True, "has_open_reason": True, "names": NAMES},
+    {"k": 4, "ties": True, "text": "와" * 400, "language": "ko"},
+    {"k": 6, "can_skip": True, "has_open_reason": True, "text": LONG_TEXT},
+    {"k": 7, "ties": True, "asks_reason": True, "names": NAMES, "language": "ko"},
+    {"k": 8, "asks_reason": True, "can_skip": True},
+    {"k": 9, "ties": True, "has_open_reason": True, "text": "mail@" * 80},
+    {"k": 30, "ties": True},
+    {"k": 5, "anchors": SEVEN, "ties": True},
+    {"k": 5, "extra": EXTRA, "asks_reason": True},
+    {"k": 5, "extra": EXTRA[2:], "kind": "images", "levels": 2, "language": "ko"},
+    {"k": 5, "anchors": SEVEN, "kind": "single"},
+    {"k": 5, "anchors": ["전혀 아니다", "보통", "매우 그렇다"], "language": "ko"},
+    {"k": 5, "kind": "single", "asks_reason": True, "can_skip": True},
+    {"k": 10, "kind": "single", "language": "ko", "text": LONG_TEXT},
+    {"k": 10, "kind": "images", "levels": 2, "can_skip": True, "asks_reason": True},
+    {"k": 5, "kind": "images", "levels": 4, "language": "ko", "has_open_reason": True},
+    {"k": 1, "kind": "images", "levels": 3, "names": NAMES},
+    {"k": 5, "kind": "ranking", "sets": 3, "ties": True, "asks_reason": True, "can_skip": True},
+    {"k": 10, "kind": "ranking", "sets": 5, "language": "ko", "names": [*NAMES, *"abc"]},
+    {"k": 1, "kind": "query", "sets": 1, "language": "ko", "asks_reason": True},
+    {"k": 1, "kind": "query", "sets": 0, "text": LONG_TEXT, "has_open_reason": True},
+]
+
+SHOW = """async ([version, opening, hasOpenReason]) => {
+  const { start } = await import(new URL(`../page/${version}/page.js`, document.baseURI).href);
+  start(document.body, { value: opening }, () => undefined);
+  if (hasOpenReason) document.querySelector(".button.reason").click();
+}"""
+
+FAULTS = """(root) => {
+  const faults = [];
+  const { clientWidth: width, clientHeight: height, scrollWidth } = document.documentElement;
+  if (scrollWidth > width) faults.push(`the page is ${scrollWidth} wide`);
+  const name = ({ className, tagName, innerText }) =>
+    `${className || tagName} "${innerText.slice(0, 20)}"`;
+  const fault = (element) => {
+    const { left, top, right, bottom } = element.getBoundingClientRect();
+    const place = `${name(element)} at ${[left, top, right, bottom].map(Math.round)}`;
+    if (left < -0.5 || right > width + 0.5) return `${place} is cut`;
+    if (bottom - top <= height && (top < -0.5 || bottom > height + 0.5)) return `${place} is cut`;
+    const uppermost = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+    const isFree = element.contains(uppermost) || uppermost?.closest("label")?.contains(element);
+    return isFree ? "" : `${place} is covered by ${uppermost ? name(uppermost) : "nothing"}`;
+  };
+  const isOverflowing = ({ scrollWidth, clientWidth, scrollHeight, clientHeight }) =>
+    scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1;
+  const controls =
+    "button, a, textarea, input:not(.sr), .option, .flag, .user-text, .notice-text, kbd";
+  const elements = [...document.querySelector(root).querySelectorAll(controls)]
+    .filter((element) => element.checkVisibility({ visibilityProperty: true }));
+  for (const element of elements.filter(fault)) {
+    element.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
+    const kept = fault(element);
+    if (kept) faults.push(kept);
+  }
+  const withText = elements.filter((element) => element.matches("button, .option, .flag, a"));
+  faults.push(...withText.filter(isOverflowing).map((element) => `${name(element)} cuts its text`));
+  for (const frame of document.querySelectorAll(".set .frame")) {
+    const { width: across, height: down } = frame.getBoundingClientRect();
+    if (across < 44 || down < 60) faults.push(`an image is ${across} x ${down}`);
+  }
+  return faults;
+}"""
+
+
+def opening_of(view: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """What the server would send for a study with these options; the images repeat."""
+    language, kind = options.get("language", "en"), options.get("kind", "pair")
+    own = {"anchors": options["anchors"]} if "anchors" in options else {}
+    texts = worded_texts(language, "composed", kind)["page"] | own
+    tokens = [image for side in view["sets"] for image in side]
+    n_sets = options.get("sets", 2 if kind == "pair" else 1)
+    images = [(tokens * 4)[: options["k"]] for _ in range(n_sets)]
+    if options.get("can_skip"):
+        images[0] = [{"token": "", "missing": True}, *images[0][1:]]
+    return {
+        "study": {
+            "title": "Which of these shops understood what you were looking for?",
+            "kind": kind,
+            "points": len(texts["anchors"]),
+            "levels": options.get("levels", 0),
+            "language": language,
+            "direction": "ltr",
+            "guidelines": "<h3>What to do</h3><p>Score both sets.</p>",
+            "set_names": options.get("names", [f"Shopping Mall {n + 1}" for n in range(n_sets)]),
+            "extra_questions": options.get("extra", []),
+            "ties_allowed": options.get("ties", False),
+            "confirm_difference": None,
+            "shortest_reason": SHORTEST_REASON,
+            "longest_reason": LONGEST_REASON,
+            "is_preview": False,
+        },
+        "texts": texts,
+        "view": view
+        | {
+            "sets": images,
+            "text": options.get("text", view["text"]),
+            "reason_asked": options.get("asks_reason", False),
+            "minutes_left": 12,
+        },
+    }
+
+
+def shown_with(page: Page, options: dict[str, Any]) -> None:
+    """Show the page's question as in a study with these options."""
+    view = page.evaluate("async () => await (await fetch('../question')).json()")
+    opening = opening_of(view, options)
+    page.evaluate(SHOW, [VERSION, opening, options.get("has_open_reason", False)])
+
+
+def faults_at_each_size(page: Page, root: str) -> Iterator[str]:
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        for fault in page.evaluate(FAULTS, root):
+            yield f"{width} x {height}: {fault}"
+
+
+def test_no_control_is_cut_or_covered(server: ThreadServer, open_page: OpenPage) -> None:
+    page = open_page(server)
+    expect_step(page, "question", "1 / 6")
+    faults = []
+    for options in OPTIONS:
+        shown_with(page, options)
+        expect(page.locator(".next.waiting")).to_have_count(0)
+        faults += [f"{json.dumps(options)[:90]}: {f}" for f in faults_at_each_size(page, ".page")]
+    assert faults == [], f"{len(faults)}\n" + "\n".join(faults[:60])
+
+
+def test_the_dialogs_are_not_cut(server: ThreadServer, open_page: OpenPage) -> None:
+    page = open_page(server)
+    for k in (1, 5, 10):
+        shown_with(page, {"k": k, "names": NAMES, "text": LONG_TEXT, "language": "ko"})
+        page.locator(".set .frame").first.click()
+        faults = list(faults_at_each_size(page, "dialog.zoom"))
+        press(page, "Escape")
+        assert faults == [], k
+    press(page, "?")
+    assert list(faults_at_each_size(page, "dialog.guidelines")) == []
+
+
+def test_what_is_used_together_is_close_together(server: ThreadServer, open_page: OpenPage) -> None:
+    page = open_page(server)
+    for size in SIZES:
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        scores, preference, following = (
+            page.locator(selector).bounding_box()
+            for selector in (".set[data-side='2'] .likert", ".preference", ".next")
+        )
+        assert scores
+        assert preference
+        assert following
+        assert preference["y"] - scores["y"] - scores["height"] < 130, size
+        across = following["x"] - preference["x"] - preference["width"]
+        down = following["y"] - preference["y"] - preference["height"]
+        assert across < 40, size
+        assert down < 130, size
+
+
+def test_images_use_large_screens_and_small_ones(server: ThreadServer, open_page: OpenPage) -> None:
+    page = open_page(server)
+    least = {(2560, 1440): (360, 480), (1920, 1080): (270, 330), (768, 1024): (110, 140)}
+    for size, (width, height) in least.items():
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        box = page.locator(".set .frame").first.bounding_box()
+        assert box
+        assert (box["width"], box["height"]) > (width, height), size
+        assert box["width"] > width, size
+        assert box["height"] > height, size
+    reference = page.locator(".reference .frame").bounding_box()
+    assert reference
+    assert reference["width"] > 170
+    assert reference["height"] > 200
+
+
+def test_the_foot_takes_little_of_a_phone(server: ThreadServer, open_page: OpenPage) -> None:
+    page = open_page(server, 390, 844)
+    covered = page.evaluate(
+        "[...Array(844).keys()].map((y) => document.elementFromPoint(195, y))"
+        ".filter((element) => element?.closest('.foot')).length"
+    )
+    assert covered <= 60
+
+
+def test_the_reason_box_covers_no_image(server: ThreadServer, open_page: OpenPage) -> None:
+    page = open_page(server)
+    press(page, "r")
+    for size in SIZES:
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        box = page.locator(".reason-panel").bounding_box()
+        assert box
+        for frame in page.locator(".frame").all():
+            image = frame.bounding_box()
+            assert image
+            is_apart = (
+                image["y"] + image["height"] <= box["y"]
+                or box["y"] + box["height"] <= image["y"]
+                or image["x"] + image["width"] <= box["x"]
+                or box["x"] + box["width"] <= image["x"]
+            )
+            assert is_apart, size

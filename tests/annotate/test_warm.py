@@ -1,0 +1,115 @@
+"""Thumbnails that are made ahead: complete, once, and stopped without leaving parts behind."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+
+import pytest
+from PIL import Image as Picture
+from sqlalchemy import select
+
+from hsfiq.annotate.images.copies import LONGEST_SIDE, WebCopies, cache_folder
+from hsfiq.annotate.images.warm import image_files_of, make_thumbnails, warming
+from hsfiq.collect.studies import list_studies
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Image, RetrievedImage, Triplet
+from tests.annotate.served_studies import Place
+from tests.hsfiq.samples import hsfiq
+
+
+@pytest.fixture
+def study(place: Place, usual_study: Place) -> Iterator[Database]:
+    """The usual study with images of its own, one of them missing and one broken."""
+    shutil.copy(usual_study.file, place.file)
+    shutil.copytree(usual_study.images, place.images)
+    database = open_database(place.url)
+    with database.writing() as session:
+        for dataset in {triplet.dataset for triplet in session.scalars(select(Triplet))}:
+            dataset.image_root = str(place.images)
+        names = session.scalars(select(Image.name).order_by(Image.id)).all()
+    (place.images / f"{names[0]}.png").unlink()
+    (place.images / f"{names[1]}.png").write_bytes(b"broken")
+    yield database
+    database.close()
+
+
+def shown(database: Database) -> set[str]:
+    """The names of the images that participants see."""
+    with database.reading() as session:
+        references = select(Image.name).join(Triplet, Triplet.reference_id == Image.id)
+        candidates = select(Image.name).join(RetrievedImage)
+        return {*session.scalars(references), *session.scalars(candidates)}
+
+
+def thumbnails(place: Place) -> list[Path]:
+    return sorted(place.folder.glob("study.db.thumbnails/*"))
+
+
+def test_the_command_makes_each_thumbnail_once(place: Place, study: Database) -> None:
+    n_shown = len(shown(study))
+    first = hsfiq("images", "warm", "--database", place.url, "--json").result
+    assert (first["made"], first["existed"]) == (n_shown - 2, 0)
+    assert (first["missing"], first["faulty"]) == (1, 1)
+    files = thumbnails(place)
+    assert len(files) == n_shown - 2
+    assert first["bytes"] == sum(path.stat().st_size for path in files)
+    for path in files:
+        with Picture.open(path) as picture:
+            assert picture.format == "WEBP"
+            assert max(picture.size) <= LONGEST_SIDE["thumbnail"]
+    again = hsfiq("images", "warm", "--study", "telltale-study", "--database", place.url)
+    assert again.out.startswith(f"0 thumbnails made, {n_shown - 2} existed; ")
+    assert "1 images are missing, 1 cannot be shown" in again.out
+    assert thumbnails(place) == files
+
+
+def test_an_interrupted_run_leaves_whole_files_and_is_continued(
+    place: Place, study: Database
+) -> None:
+    with study.reading() as session:
+        files, missing = image_files_of(session, list_studies(session)[0])
+    assert missing == 1
+    copies, ended = WebCopies(cache_folder(study)), Event()
+
+    def interrupted(paths: object) -> Iterator[Path]:
+        for number, path in enumerate(files):
+            if number == 8:
+                ended.set()
+            yield path
+
+    warmed = make_thumbnails(files, copies, ended, interrupted)
+    assert warmed.made + warmed.faulty <= 8
+    assert len(thumbnails(place)) == warmed.made
+    assert all(path.suffix == ".webp" for path in thumbnails(place))
+    rest = make_thumbnails(files, copies, Event())
+    assert (rest.made + warmed.made, rest.existed) == (len(files) - 1, warmed.made)
+
+
+def test_a_server_makes_them_in_the_background(place: Place, study: Database) -> None:
+    copies = WebCopies(cache_folder(study))
+    n_expected = len(shown(study)) - 2
+    with warming(study, copies):
+        while len(thumbnails(place)) < n_expected:
+            Event().wait(0.05)
+    assert all(path.suffix == ".webp" for path in thumbnails(place))
+    with warming(study, copies):
+        pass  # leaving at once does not wait for the next round
+
+
+def test_closed_studies_are_left_alone(place: Place, study: Database) -> None:
+    with study.writing() as session:
+        list_studies(session)[0].status = "closed"
+    with warming(study, WebCopies(cache_folder(study))):
+        Event().wait(0.5)
+    assert thumbnails(place) == []
+
+
+def test_thumbnails_come_in_the_order_of_the_questions(study: Database) -> None:
+    with study.reading() as session:
+        files, _ = image_files_of(session, list_studies(session)[0])
+    assert len(set(files)) == len(files)
+    assert any(first > second for first, second in pairwise(files)), "not in alphabetical order"

@@ -1,0 +1,467 @@
+"""`hsfiq db backup` and `hsfiq db restore`: what a backup holds, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import MetaData, create_engine, select
+from sqlalchemy.engine import make_url
+
+from hsfiq.db.engine import Database, connect
+from hsfiq.db.schema import head_revision
+from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
+from tests.studies import OTHER, Seat, own_environment, small_study
+
+on_postgres = pytest.mark.parametrize(
+    "kind", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
+)
+
+
+@pytest.fixture
+def seat(database: Database) -> Seat:
+    """A participant who has answered three questions, one of them twice."""
+    seat = Seat.taken(database, small_study(database))
+    seat.answer_until(4)
+    seat.submit(seat.question_ids[0], OTHER, revision=1)
+    return seat
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "backups" / "a.backup"
+
+
+@pytest.fixture
+def new_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database of the same kind that holds nothing."""
+    if kind == "sqlite":
+        return f"sqlite:///{tmp_path / 'new.db'}"
+    return str(request.getfixturevalue("empty_postgres"))
+
+
+def back_up(url: str, file: Path) -> CommandResult:
+    file.parent.mkdir(exist_ok=True)
+    return hsfiq("db", "backup", file, "--database", url, "--json")
+
+
+def made(url: str, file: Path) -> Path:
+    result = back_up(url, file)
+    assert (result.code, result.err) == (0, "")
+    return file
+
+
+def restore(file: Path, url: str) -> CommandResult:
+    return hsfiq("db", "restore", file, "--database", url, "--json")
+
+
+def complaint(result: CommandResult, code: int = 2) -> str:
+    assert (result.code, result.out) == (code, "")
+    assert result.err.count("\n") == 1
+    return result.err
+
+
+def rows_at(url: str) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of every table."""
+    engine = connect(url)
+    tables = MetaData()
+    try:
+        tables.reflect(engine)
+        with engine.connect() as connection:
+            return {
+                table.name: sorted(
+                    (tuple(row) for row in connection.execute(select(table))), key=repr
+                )
+                for table in tables.sorted_tables
+            }
+    finally:
+        engine.dispose()
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ------------------------------------------------------------------------------- what they hold
+
+
+def test_a_restored_backup_holds_every_row(
+    database_url: str, seat: Seat, file: Path, new_url: str
+) -> None:
+    facts = back_up(database_url, file).result
+    assert facts["file"] == str(file)
+    assert facts["bytes"] == file.stat().st_size
+    counts = {"participants": 1, "answers": 3}
+    expected = {"schema_revision": head_revision(), **counts}
+    expected["studies"] = [{"study": "small", **counts}]
+    assert {key: facts[key] for key in expected} == expected
+    before = rows_at(database_url)
+    Seat(seat.database, seat.participant_id).answer_all()
+    restored = restore(file, new_url)
+    assert (restored.code, restored.err) == (0, "")
+    assert {key: restored.result[key] for key in expected} == expected
+    assert rows_at(new_url) == before
+    check = hsfiq("db", "check", "--database", new_url)
+    assert (check.code, check.err) == (0, "")
+    assert hsfiq("study", "list", "--database", new_url).out.startswith("small: open")
+    assert made(new_url, file.with_name("again.backup")).is_file()
+
+
+def test_only_the_owner_can_read_a_backup(database_url: str, seat: Seat, file: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        made(database_url, file)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert left_in(file.parent) == ["a.backup"]
+
+
+@on_sqlite
+def test_a_backup_of_sqlite_is_one_file_with_every_committed_answer(
+    database_url: str, seat: Seat, file: Path
+) -> None:
+    """Also with answers that are only in the write-ahead log, and while a writer is at work."""
+    database = seat.database
+    assert Path(f"{make_url(database_url).database}-wal").stat().st_size > 0
+    with database.writing() as session:
+        session.connection().exec_driver_sql("DELETE FROM responses")
+        assert back_up(database_url, file).result["answers"] == 3
+        session.rollback()
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert left_in(file.parent) == ["a.backup"]
+
+
+@on_sqlite
+def test_a_database_without_studies_can_be_backed_up(
+    database_url: str, file: Path, new_url: str
+) -> None:
+    made(database_url, file)
+    assert "0 studies: none" in hsfiq("db", "restore", file, "--database", new_url).out
+
+
+def test_an_older_schema_is_backed_up_before_an_upgrade(
+    database_url: str, database: Database, file: Path, new_url: str
+) -> None:
+    with database.engine.execution_options(hsfiq_writes=True).begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")
+    assert back_up(database_url, file).result["schema_revision"] == "0002"
+    restored = hsfiq("db", "restore", file, "--database", new_url)
+    assert "schema revision 0002; run `hsfiq db upgrade`" in restored.out
+
+
+@on_postgres
+def test_a_password_is_given_to_postgresql_but_not_shown(
+    database_url: str, seat: Seat, file: Path
+) -> None:
+    name = f"O'Brien \\ {make_url(database_url).database}"
+    url = make_url(database_url).update_query_dict({"application_name": name})
+    with_password = url.set(password="hunter2 '\\").render_as_string(hide_password=False)
+    made(with_password, file)
+    missing = url.set(database="hsfiq_never_made", password="hunter2")
+    line = complaint(back_up(missing.render_as_string(hide_password=False), file))
+    assert "hunter2" not in line
+
+
+# -------------------------------------------------------------------------------- what is refused
+
+
+def test_nothing_is_overwritten(database_url: str, seat: Seat, file: Path, new_url: str) -> None:
+    made(database_url, file)
+    before, rows = file.read_bytes(), rows_at(database_url)
+    assert "already exists" in complaint(back_up(database_url, file))
+    assert file.read_bytes() == before
+    assert "already" in complaint(restore(file, database_url))
+    assert rows_at(database_url) == rows
+    link = file.with_name("link")
+    link.symlink_to("elsewhere")
+    assert "already exists" in complaint(back_up(database_url, link))
+    assert left_in(file.parent) == ["a.backup", "link"]
+
+
+@on_postgres
+def test_a_database_with_tables_of_others_is_left_alone(
+    database_url: str, file: Path, new_url: str
+) -> None:
+    made(database_url, file)
+    engine = connect(new_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE SCHEMA other CREATE TABLE theirs (id int)")
+    engine.dispose()
+    assert "has tables already" in complaint(restore(file, new_url))
+    assert rows_at(new_url) == {}
+
+
+@on_sqlite
+@pytest.mark.parametrize("suffix", ["-wal", "-journal"])
+def test_a_log_of_a_removed_database_is_not_applied_to_a_restored_one(
+    database_url: str, seat: Seat, file: Path, new_url: str, tmp_path: Path, suffix: str
+) -> None:
+    made(database_url, file)
+    (tmp_path / f"new.db{suffix}").write_bytes(b"of another database")
+    assert f"new.db{suffix}: exists already" in complaint(restore(file, new_url))
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_missing_database_gives_no_backup(empty_url: str, kind: str, file: Path) -> None:
+    line = complaint(back_up(empty_url, file), 1 if kind == "sqlite" else 2)
+    assert "no database" in line
+    assert left_in(file.parent) == []
+
+
+@on_sqlite
+def test_other_databases_give_no_backup(tmp_path: Path, kind: str, file: Path) -> None:
+    theirs = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(theirs)) as connection:
+        connection.execute("CREATE TABLE theirs (id INTEGER)")
+    assert "holds no database of hsfiq" in complaint(back_up(f"sqlite:///{theirs}", file))
+    theirs.write_bytes(b"buy milk\n" * 1000)
+    assert "not a database" in complaint(back_up(f"sqlite:///{theirs}", file))
+    assert left_in(file.parent) == []
+
+
+def test_a_newer_schema_is_refused(
+    database: Database, database_url: str, file: Path, new_url: str
+) -> None:
+    with database.engine.execution_options(hsfiq_writes=True).begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    assert "only a newer hsfiq knows" in complaint(back_up(database_url, file))
+    assert left_in(file.parent) == []
+
+
+@on_sqlite
+def test_a_damaged_database_gives_no_backup(
+    database_url: str, seat: Seat, file: Path, tmp_path: Path
+) -> None:
+    seat.database.close()
+    damaged = tmp_path / "damaged.db"
+    content = bytearray(Path(str(make_url(database_url).database)).read_bytes())
+    content[3 * 4096 : 9 * 4096] = b"\xff" * 6 * 4096
+    damaged.write_bytes(content)
+    line = back_up(f"sqlite:///{damaged}", file)
+    assert line.code in (1, 2)
+    assert "malformed" in line.err or "damaged" in line.err
+    assert left_in(file.parent) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"buy milk\n" * 1000, b"SQLite format 3\0", b"PGDMP"])
+def test_a_foreign_file_is_not_restored(
+    new_url: str, file: Path, tmp_path: Path, content: bytes
+) -> None:
+    file.parent.mkdir()
+    file.write_bytes(content)
+    result = restore(file, new_url)
+    assert result.code in (1, 2)
+    assert result.err.startswith(f"hsfiq: {file}: ")
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_backup_of_another_database_is_not_restored(
+    kind: str, file: Path, new_url: str, empty_url: str, tmp_path: Path
+) -> None:
+    file.parent.mkdir()
+    if kind == "sqlite":
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("CREATE TABLE theirs (id INTEGER)")
+    else:
+        engine = connect(new_url)
+        with engine.begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE theirs (id INTEGER)")
+        engine.dispose()
+        options = [f"--dbname={make_url(new_url).render_as_string(hide_password=False)}"]
+        subprocess.run(["pg_dump", "--format=custom", f"--file={file}", *options], check=True)
+    assert "holds no database of hsfiq" in complaint(restore(file, new_url))
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_backup_of_the_other_kind_is_not_restored(
+    database_url: str, kind: str, file: Path, tmp_path: Path
+) -> None:
+    made(database_url, file)
+    other = {"sqlite": "postgresql://127.0.0.1:1/x", "postgresql": f"sqlite:///{tmp_path / 'x.db'}"}
+    assert "is a backup of" in complaint(restore(file, other[kind]))
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_a_truncated_backup_is_not_restored(
+    database_url: str, seat: Seat, file: Path, new_url: str, tmp_path: Path
+) -> None:
+    whole = made(database_url, file).read_bytes()
+    for share in (0.1, 0.5, 0.97):
+        file.write_bytes(whole[: int(share * len(whole))])
+        result = restore(file, new_url)
+        assert result.code == 1, share
+        assert result.err.startswith(f"hsfiq: {file}: "), share
+        assert result.err.count("\n") == 1
+        assert not (tmp_path / "new.db").exists()
+    file.write_bytes(whole)
+    assert restore(file, new_url).code == 0
+
+
+@on_sqlite
+def test_a_copied_database_file_is_not_taken_for_a_backup(
+    database_url: str, seat: Seat, file: Path, new_url: str
+) -> None:
+    file.parent.mkdir()
+    shutil.copyfile(str(make_url(database_url).database), file)
+    assert "was not made by `hsfiq db backup`" in complaint(restore(file, new_url))
+
+
+@on_sqlite
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_nothing_is_restored_into_memory(
+    database_url: str, kind: str, file: Path, url: str
+) -> None:
+    made(database_url, file)
+    assert "in memory only" in complaint(restore(file, url))
+    assert "no database yet" in complaint(back_up(url, file.with_name("b")), 1)
+
+
+# ------------------------------------------------------------------------- PostgreSQL's programs
+
+
+@on_postgres
+def test_missing_and_old_programs_are_named(
+    database_url: str, seat: Seat, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    line = complaint(back_up(database_url, file))
+    assert "pg_dump: is not installed; install the client programs of PostgreSQL" in line
+    old = programs / "pg_dump"
+    old.write_text("#!/bin/sh\necho 'pg_dump (PostgreSQL) 9.6.1'\n")
+    old.chmod(0o755)
+    line = complaint(back_up(database_url, file))
+    assert "pg_dump: is too old (pg_dump (PostgreSQL) 9.6.1)" in line
+    assert left_in(file.parent) == []
+
+
+@on_postgres
+def test_an_interrupted_restore_leaves_nothing(
+    database_url: str, seat: Seat, file: Path, new_url: str
+) -> None:
+    """A table that appears after the check makes pg_restore fail half-way."""
+    made(database_url, file)
+    engine = connect(new_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE VIEW responses AS SELECT 1 AS id")
+    line = complaint(restore(file, new_url))
+    assert "pg_restore" in line
+    assert "already exists" in line
+    assert rows_at(new_url) == {}
+    engine.dispose()
+
+
+# ----------------------------------------------------------------------------- kills, full disks
+
+KILLED = """
+import os, signal, sys
+from hsfiq import cli
+os.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+cli.run(sys.argv[1:])
+"""
+"""Kills itself when the file is complete, but not yet in its place."""
+
+
+def test_a_kill_leaves_no_part_of_a_backup(database_url: str, seat: Seat, file: Path) -> None:
+    file.parent.mkdir()
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED, "db", "backup", str(file)],
+        env=own_environment(HSFIQ_DATABASE_URL=database_url),
+        check=False,
+    )
+    assert process.returncode == -signal.SIGKILL
+    assert not file.exists()
+    made(database_url, file)
+
+
+@contextmanager
+def limited_files(n_bytes: int) -> Iterator[None]:
+    """As on a full disk: this process cannot write larger files."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_leaves_no_part_of_a_backup(database_url: str, seat: Seat, file: Path) -> None:
+    file.parent.mkdir()
+    with limited_files(20_000):
+        line = complaint(back_up(database_url, file))
+    assert "cannot be written" in line or "pg_dump" in line
+    assert left_in(file.parent) == []
+
+
+@on_sqlite
+def test_a_full_disk_leaves_no_part_of_a_restored_database(
+    database_url: str, seat: Seat, file: Path, new_url: str, tmp_path: Path
+) -> None:
+    made(database_url, file)
+    with limited_files(20_000):
+        line = complaint(restore(file, new_url))
+    assert "new.db: cannot be written" in line
+    assert not list(tmp_path.glob("*new.db*"))
+
+
+# ---------------------------------------------------------------------------------- while serving
+
+
+def test_backups_hold_what_was_committed_before_they_began(
+    database_url: str, database: Database, tmp_path: Path
+) -> None:
+    """A writer revises an answer all the time; each backup is one state of the database."""
+    seat = Seat.taken(database, small_study(database))
+    question, committed, ended = seat.question_ids[0], 0, threading.Event()
+
+    def revise() -> None:
+        nonlocal committed
+        while not ended.is_set():
+            seat.submit(question, revision=committed)
+            committed += 1
+
+    writer = threading.Thread(target=revise)
+    writer.start()
+    try:
+        counts = []
+        for number in range(3):
+            while committed < 10 * (number + 1):
+                ended.wait(0.001)
+            before = committed
+            file = made(database_url, tmp_path / f"{number}.backup")
+            counts.append((before, file, committed))
+    finally:
+        ended.set()
+        writer.join()
+    assert committed >= 30
+    for before, file, after in counts:
+        assert before <= revisions_in(file) <= after + 1
+
+
+def revisions_in(file: Path) -> int:
+    """The number of responses in a backup."""
+    if file.read_bytes().startswith(b"SQLite"):
+        engine = create_engine(f"sqlite:///{file}")
+        with engine.connect() as connection:
+            return int(connection.exec_driver_sql("SELECT count(*) FROM responses").scalar_one())
+    sql = subprocess.run(
+        ["pg_restore", "--data-only", "--table=responses", "--file=-", file],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return len(sql.partition("COPY public.responses")[2].partition("\\.\n")[0].splitlines()) - 1

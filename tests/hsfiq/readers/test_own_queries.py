@@ -1,0 +1,185 @@
+"""Queries of own data as CSV, JSON lines and Parquet: the same records, or every row's error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hsfiq.errors import FileErrors, HsfiqError, UnreadableInput
+from hsfiq.readers import own_queries
+from hsfiq.readers.tables import LISTED
+from hsfiq.records import OwnQuery
+
+QUERIES = (
+    OwnQuery("1", "a red car", ("a red car",), None, "cars/1.jpg", "car", "test"),
+    OwnQuery("2", "", (), "cars/2.jpg", None, "car"),
+    OwnQuery("3/ü 한", 'is red and is "big"\nnow', ("is red", "is big"), "cars/3.jpg"),
+    OwnQuery(
+        "4", "is red and is big and has wheels", ("is red", "is big", "has wheels"), "a b.png"
+    ),
+)
+
+
+def write(path: Path, content: str) -> Path:
+    path.write_text(content, encoding="utf-8", newline="")
+    return path
+
+
+def read(path: Path) -> tuple[OwnQuery, ...]:
+    return tuple(query for _, query in own_queries.read(path))
+
+
+def errors_of(path: Path) -> tuple[str, ...]:
+    with pytest.raises(FileErrors) as caught:
+        own_queries.read(path)
+    return caught.value.lines
+
+
+def written_rows() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [
+        {"query_id": 1, "text": "a red car", "target": "cars/1.jpg"}
+        | {"category": "car", "split": "test"},
+        {"query_id": 2, "reference": "cars/2.jpg", "category": "car"},
+        {"query_id": "3/ü 한", "text": QUERIES[2].text, "reference": "cars/3.jpg"}
+        | {"captions": ["is red", "is big"]},
+        {"query_id": 4, "captions": ["is red", "is big", "has wheels"], "reference": "a b.png"},
+    ]
+    return rows
+
+
+CSV = (
+    "query_id,reference,target,category,split,text,caption_1,caption_2,caption_3\n"
+    "1,,cars/1.jpg,car,test,a red car,,,\n"
+    "2 ,cars/2.jpg,,car,,,,,\n"
+    '3/ü 한,cars/3.jpg,,,,"is red and is ""big""\nnow",is red,is big,\n'
+    "\n"
+    "4,a b.png,,,,,is red,is big,has wheels\n"
+)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_csv_with_any_separator(tmp_path: Path, separator: str, mark: str) -> None:
+    path = write(tmp_path / "q.csv", mark + CSV.replace(",", separator))
+    placed = own_queries.read(path)
+    assert tuple(query for _, query in placed) == QUERIES
+    assert [where for where, _ in placed] == [f"{path}: line {n}" for n in (2, 3, 4, 7)]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    lines = [json.dumps(row, ensure_ascii=False) for row in written_rows()]
+    assert read(write(tmp_path / "q.jsonl", "\n\n".join(lines))) == QUERIES
+
+
+@pytest.mark.parametrize("ids", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_parquet(tmp_path: Path, ids: pa.DataType) -> None:
+    rows = [row | {"query_id": str(row["query_id"])} for row in written_rows()]
+    names = ("query_id", "text", "reference", "target", "category", "split", "captions")
+    table = pa.table({name: [row.get(name) for row in rows] for name in names})
+    table = table.set_column(0, "query_id", table["query_id"].cast(ids))
+    pq.write_table(table, tmp_path / "q.parquet")
+    assert read(tmp_path / "q.parquet") == QUERIES
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int8(), pa.float64(), pa.uint64()])
+def test_numbers_in_parquet_are_ids(tmp_path: Path, kind: pa.DataType) -> None:
+    table = pa.table({"query_id": pa.array([7, 12], kind), "reference": pa.array([1, None], kind)})
+    table = table.append_column("text", pa.array(["red", "blue"]))
+    table = table.append_column("__index_level_0__", pa.array([5, 6]))
+    pq.write_table(table, tmp_path / "q.parquet")
+    assert [(query.query_id, query.reference) for query in read(tmp_path / "q.parquet")] == [
+        ("7", "1"),
+        ("12", None),
+    ]
+
+
+def test_all_errors_are_listed_with_their_rows(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "q.csv",
+        f"query_id,text,category\n,red,\n1,red,\n1,blue,\n2,,\n{'x' * 201},red,\n3,red,{'c' * 41}\n"
+        '"a\nb",red,\n',
+    )
+    lines = errors_of(path)
+    assert [line.removeprefix(f"{path}: line ").split(":")[0] for line in lines] == [
+        *("2", "4", "5", "6", "7", "8")
+    ]
+    for line, part in zip(
+        lines,
+        (
+            "no query_id",
+            "'1' occurs twice (first in line 3)",
+            "neither a text nor a reference",
+            "1 to 200 characters, not 201",
+            "1 to 40 characters",
+            "control character",
+        ),
+        strict=True,
+    ):
+        assert part in line
+
+
+def test_many_errors_are_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "q.csv", "query_id,text\n" + "1,\n" * (LISTED + 5))
+    lines = errors_of(path)
+    assert len(lines) == LISTED + 1
+    assert lines[-1] == "and 5 more errors"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "part"),
+    [
+        ("q.csv", "", "line 1: there is no column 'query_id'"),
+        ("q.csv", "id,text\n1,red\n", "line 1: there is no column 'query_id'"),
+        ("q.csv", "query_id,text\n", "holds no query"),
+        ("q.csv", "query_id,text,text\n1,a,b\n", "line 1: two columns are called 'text'"),
+        ("q.csv", "query_id,price,text\n1,9,a\n", "line 2: unknown column 'price'"),
+        ("q.csv", "query_id,text\n1,red, large\n", "line 2: 3 cells, the first line has 2"),
+        ("q.csv", 'query_id,text\n1,"red\n', "line 2: broken CSV"),
+        ("q.jsonl", '{"query_id": 1, "text": "a"}\n[1]\n', "line 2: expected an object"),
+        ("q.jsonl", '{"query_id": 1, "text": }\n', "line 1, column 25: broken JSON"),
+        ("q.parquet", "no parquet", "is not a readable Parquet file"),
+        ("q.xlsx", "", "write .csv, .jsonl or .parquet"),
+    ],
+)
+def test_unreadable_files(tmp_path: Path, name: str, content: str, part: str) -> None:
+    path = write(tmp_path / name, content)
+    with pytest.raises(UnreadableInput) as caught:
+        own_queries.read(path)
+    assert str(caught.value).startswith(str(path))
+    assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "part"),
+    [
+        ({"text": "a"}, "line 1: has no query_id"),
+        ({"query_id": True, "text": "a"}, "query_id: expected text, found true"),
+        ({"query_id": 1.5, "text": "a"}, "query_id: expected text, found 1.5"),
+        ({"query_id": 1, "text": 5}, "text: expected text, found 5"),
+        ({"query_id": 1, "captions": "a"}, "captions: expected a list"),
+        ({"query_id": 1, "captions": [["a"]]}, "captions[0]: expected text, found a list"),
+        ({"query_id": 1, "captions": []}, "neither a text nor a reference"),
+        ({"query_id": "a\0", "text": "a"}, "characters that cannot be stored"),
+    ],
+)
+def test_wrong_values_in_json_lines(tmp_path: Path, row: dict[str, Any], part: str) -> None:
+    (line,) = errors_of(write(tmp_path / "q.jsonl", json.dumps(row)))
+    assert part in line
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=80), suffix=st.sampled_from([".csv", ".jsonl", ".parquet"]))
+def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes, suffix: str) -> None:
+    path = tmp_path / f"any{suffix}"
+    path.write_bytes(b"query_id,text\n" + content if suffix == ".csv" else content)
+    try:
+        assert own_queries.read(path)
+    except HsfiqError as error:
+        assert str(path) in str(error)  # noqa: PT017 (either result is right)

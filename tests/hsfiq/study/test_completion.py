@@ -1,0 +1,71 @@
+"""Completion codes by outcome, and the addresses that contain them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hsfiq.answer_rules import Answer
+from hsfiq.collect.stages import completion_of
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Participant
+from hsfiq.study.completion import completion_code, completion_url, has_failed
+from hsfiq.study.config import Checks, Recruitment
+from tests.studies import GOOD, SMALL, Seat, draw, make_queries
+
+TIE = Answer(score_1=3, score_2=3, preferred=0)
+"""Given to every question, it passes repeated pairs; GOOD fails them, because the sides change."""
+
+USUAL = Recruitment(
+    completion_code="A+1", completion_url="https://x.org/complete?cc=A%2B1", max_failed_checks=1
+)
+
+
+def test_without_codes_of_their_own_outcomes_get_the_usual_one() -> None:
+    assert [completion_code(USUAL, outcome) for outcome in ("done", "failed-checks", "full")] == [
+        "A+1"
+    ] * 3
+    assert completion_url(USUAL, "full") == USUAL.completion_url
+    assert (completion_code(USUAL, "declined"), completion_url(USUAL, "declined")) == ("", "")
+
+
+def test_an_address_contains_the_code_of_the_outcome() -> None:
+    recruitment = replace(USUAL, full_code="B/2", declined_code="C")
+    assert completion_code(recruitment, "full") == "B/2"
+    assert completion_url(recruitment, "full") == "https://x.org/complete?cc=B%2F2"
+    assert completion_url(recruitment, "declined") == "https://x.org/complete?cc=C"
+    other = replace(recruitment, completion_url="https://x.org/")
+    assert completion_url(other, "done") == "https://x.org/"
+    assert completion_url(other, "full") == ""
+
+
+def test_the_limit_of_failed_checks() -> None:
+    assert [has_failed(USUAL, count) for count in (0, 1, 2)] == [False, False, True]
+    assert not has_failed(replace(USUAL, max_failed_checks=-1), 9)
+    assert has_failed(replace(USUAL, max_failed_checks=0), 1)
+
+
+@pytest.mark.parametrize(("answer", "code"), [(TIE, "A+1"), (GOOD, "FA1L")])
+def test_who_fails_too_many_checks_gets_another_code(
+    database: Database, answer: Answer, code: str
+) -> None:
+    design = replace(SMALL, preference_ties=True)
+    checks = Checks(arithmetic=False, repeated=1)
+    study = draw(
+        database,
+        make_queries(database),
+        design,
+        checks=checks,
+        recruitment=replace(USUAL, failed_checks_code="FA1L"),
+    )
+    seat, other = Seat.taken(database, study), Seat.taken(database, study)
+    for question in seat.question_ids:
+        seat.submit(question, answer)
+    for question in other.question_ids:
+        other.submit(question, GOOD)
+    with database.reading() as session:
+        person = session.get_one(Participant, seat.participant_id)
+        due = completion_of(session, person, "done", 4)
+    assert due["code"] == code
+    assert due["url"] == f"https://x.org/complete?cc={code.replace('+', '%2B')}"

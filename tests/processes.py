@@ -1,0 +1,118 @@
+"""Processes that start with the libraries imported, which a new interpreter needs seconds for.
+
+They fork from a server process that has imported the packages and has no thread, no connection and
+nothing that a test has changed. `make demo` and the wheel are tested with new interpreters.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+
+PRELOADED = {
+    "gradio": "hsfiq.annotate.app",
+    "torch": "hsfiq.model.training.run",
+    "pandas": "hsfiq.analysis.analyze",
+}
+"""The modules that the server imports, by the library that each needs."""
+
+
+def forkserver_context() -> ForkServerContext:
+    """The context of processes that fork from the server."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        [module for library, module in PRELOADED.items() if importlib.util.find_spec(library)]
+    )
+    return context
+
+
+class Fork:
+    """A process that calls a function with `sys.argv` set, like `python -c` with arguments.
+
+    `log` receives its output, after what the file holds already.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[], object],
+        arguments: Sequence[str | Path],
+        log: Path,
+        **environment: str,
+    ) -> None:
+        words = [function.__name__, *map(str, arguments)]
+        self._process: ForkServerProcess = forkserver_context().Process(
+            target=_run, args=(function, words, log, Path.cwd(), {**os.environ, **environment})
+        )
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Its exit code, -N if signal N ended it; None if it has not ended."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        code = self.poll()
+        if code is None:
+            raise TimeoutError(f"process {self.pid} has not ended within {timeout} seconds")
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def start_command(*words: str | Path, log: Path, **environment: str) -> Fork:
+    """Start `hsfiq WORDS` as a process."""
+    return Fork(run_command_line, words, log, **environment)
+
+
+def run_command_line() -> None:
+    """Do what the installed command does."""
+    from hsfiq import cli
+
+    cli.main()
+
+
+def _run(
+    function: Callable[[], object],
+    words: list[str],
+    log: Path,
+    folder: Path,
+    environment: dict[str, str],
+) -> None:
+    os.setsid()
+    become_command()
+    with log.open("ab") as output:
+        for stream in (1, 2):
+            os.dup2(output.fileno(), stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.argv = words
+    try:
+        function()
+    except KeyboardInterrupt:  # ends an interpreter by the signal itself
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def become_command() -> None:
+    """Handle signals as a new interpreter does.
+
+    A suite that was started with `nohup` or in the background ignores some, and its processes
+    would inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,95 @@
+"""The drawn catalogue in a database that is served: studies of every kind use it in turn."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hsfiq.annotate.app import build_app
+from hsfiq.collect.studies import find_study
+from hsfiq.db.engine import Database, open_database
+from hsfiq.demo.folder import IMAGE_FOLDER
+from hsfiq.demo.study import draw_catalogue, draw_queries, store_queries
+from hsfiq.drawn.pictures import write_images
+from hsfiq.releases import Filters, Release, build
+from tests.annotate.served_studies import Place, ThreadServer
+from tests.hsfiq.samples import hsfiq
+
+SEED, PER_CATEGORY = 3, 6
+
+STUDY = """\
+[study]
+name = "{name}"
+title = "A study of kind {kind}"
+
+[design]
+kind = "{kind}"
+k = 3
+questions_per_form = 2
+annotators_per_query = 2
+{design}
+[queries]
+dataset = "drawn"
+{queries}"""
+FOUR_DRESSES = 'categories = ["dress"]\nsample = 4\n'
+"""With these queries two participants answer the same four questions."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """A folder with a database, and the server of its studies."""
+
+    folder: Path
+    place: Place
+    server: ThreadServer
+    database: Database
+
+    @classmethod
+    def made(cls, folder: Path) -> Catalogue:
+        place = Place(folder)
+        database = open_database(place.url)
+        garments = draw_catalogue(SEED, PER_CATEGORY)
+        queries = draw_queries(SEED, garments, PER_CATEGORY)
+        write_images(garments, folder / IMAGE_FOLDER)
+        with database.writing() as session:
+            store_queries(session, folder, garments, queries, SEED)
+        server = ThreadServer(place, database, build_app(database))
+        server.start()
+        return cls(folder, place, server, database)
+
+    def hsfiq(self, *arguments: str | Path) -> Any:
+        """Run a command on the database; its JSON result."""
+        command = hsfiq(*arguments, "--database", self.place.url, "--json")
+        assert command.code == 0, command.err
+        return command.result
+
+    def create(
+        self, kind: str, *, name: str = "", design: str = "", queries: str = FOUR_DRESSES
+    ) -> str:
+        """Create a study for simulated annotators; its name."""
+        name = name or kind
+        text = STUDY.format(name=name, kind=kind, design=design, queries=queries)
+        path = self.folder / f"{name}.toml"
+        path.write_text(text, encoding="utf-8")
+        self.hsfiq("study", "create", path, "--simulated")
+        return name
+
+    def answered(self, kind: str, **options: Any) -> str:
+        """Create a study of this kind, and let two simulated annotators answer all of it."""
+        name = self.create(kind, **options)
+        command = hsfiq(
+            "simulate", self.server.url, "--participants", "2", "--speed", "0", "--json"
+        )
+        summary = json.loads(command.out)
+        assert command.code == 0, command.err
+        assert (summary["finished"], summary["skipped"], summary["refused"]) == (2, 0, 0)
+        self.hsfiq("study", "close", "--study", name)
+        return name
+
+    def release(self, study: str, kind: str) -> Release:
+        with self.database.reading() as session:
+            row = find_study(session, study)
+            assert row is not None
+            return build(session, row, kind, Filters(), schema_revision="test")
