@@ -29,9 +29,10 @@ class ReusedSqlite:
         shutil.copyfile(migrated, path)
 
     def clean(self) -> None:
+        """Replace the file, and remove its log and the images that a test has copied beside it."""
         self.engine.dispose()
-        for suffix in ("", "-wal", "-shm"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        shutil.rmtree(self.path.parent)
+        self.path.parent.mkdir()
         shutil.copyfile(self.migrated, self.path)
 
 

@@ -10,20 +10,26 @@ from sqlalchemy.exc import DBAPIError
 
 BUSY_SECONDS = 10
 
-TRANSACTION = text("SELECT CAST(txid_current() % 4294967296 AS text)")
+TRANSACTION = text("SELECT CAST(pg_current_xact_id() AS text)")
 
 OLDER_STATES = text(
-    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-    "AND pid <> pg_backend_pid() AND backend_type <> 'autovacuum worker' "
-    "AND age(backend_xmin) >= age(CAST(CAST(:transaction AS text) AS xid))"
+    "SELECT pg_snapshot_xmin(pg_current_snapshot()) <= CAST(:transaction AS xid8) OR EXISTS ("
+    "SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+    "AND (datname = current_database() OR backend_type = 'walsender') "
+    "AND age(backend_xmin) >= age(CAST(CAST(:transaction AS xid8) AS xid)))"
 )
-"""How many sessions read a state from before a transaction."""
+"""Whether VACUUM FULL would keep rows that were deleted before a transaction.
+
+It keeps what any session of this database or a standby server could still read. It also keeps what
+was deleted after the oldest transaction that still runs in any database of the server, because its
+own snapshot begins there.
+"""
 
 
 def rewrite_tables(engine: Engine, tables: Sequence[str]) -> bool:
     """Rewrite tables without their deleted rows; return whether that succeeded.
 
-    It fails if other sessions still read an older state after `BUSY_SECONDS`, or if the user
+    It fails if other sessions still need an older state after `BUSY_SECONDS`, or if the user
     does not own the tables.
     """
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -40,10 +46,7 @@ def rewrite_tables(engine: Engine, tables: Sequence[str]) -> bool:
 
 
 def older_states_end(connection: Connection) -> bool:
-    """Wait until no session reads a state from before now; return whether that succeeded.
-
-    VACUUM keeps the deleted rows that such a session could read.
-    """
+    """Wait until no session needs a state from before now; return whether that succeeded."""
     transaction = connection.scalar(TRANSACTION)
     deadline = monotonic() + BUSY_SECONDS
     while connection.scalar(OLDER_STATES, {"transaction": transaction}):

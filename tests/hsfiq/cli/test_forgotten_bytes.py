@@ -15,6 +15,7 @@ from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
+from tests.databases import PostgresServer
 from tests.hsfiq.samples import hsfiq
 from tests.studies import NOW, Seat, draw, make_queries
 
@@ -75,7 +76,17 @@ def seats(database: Database) -> list[Seat]:
     return seats
 
 
-def test_no_file_holds_what_a_forgotten_person_wrote(database: Database, seats: list[Seat]) -> None:
+def wait_for_other_sessions(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """How long `forget` waits for other sessions."""
+    monkeypatch.setattr("hsfiq.db.sqlite.BUSY_SECONDS", seconds)
+    monkeypatch.setattr("hsfiq.db.postgres.BUSY_SECONDS", seconds)
+
+
+def test_no_file_holds_what_a_forgotten_person_wrote(
+    database: Database, seats: list[Seat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Tests in other processes write to other databases of the same PostgreSQL server.
+    wait_for_other_sessions(monkeypatch, 300)
     forgotten, other = map(traces, seats)
     before = bytes_of(database)
     assert all(trace in before for trace in (*forgotten, *other))
@@ -112,13 +123,13 @@ def old_state_being_read(database: Database) -> Iterator[None]:
 def test_a_reader_of_the_old_state_is_reported(
     database: Database, seats: list[Seat], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hsfiq.db.sqlite.BUSY_SECONDS", 0.1)
-    monkeypatch.setattr("hsfiq.db.postgres.BUSY_SECONDS", 0.1)
     url = database.engine.url.render_as_string(hide_password=False)
     forget = ("participant", "forget", "p1", "--yes", "--database", url)
     forgotten = traces(seats[0])
+    wait_for_other_sessions(monkeypatch, 0.1)
     with old_state_being_read(database):
         ran = hsfiq(*forget)
+    wait_for_other_sessions(monkeypatch, 300)
     assert ran.code == 1
     assert "p1 (platform-id-1) of study small: 1 answers deleted" in ran.out
     assert "can still be in the database's files" in ran.out
@@ -126,5 +137,30 @@ def test_a_reader_of_the_old_state_is_reported(
     ran = hsfiq(*forget)
     assert ran.code == 0
     assert "can still be" not in ran.out
+    after = bytes_of(database)
+    assert [trace for trace in forgotten if trace in after] == []
+
+
+@pytest.mark.parametrize("kind", [pytest.param("postgresql", marks=pytest.mark.postgres)])
+def test_an_older_transaction_in_another_database_is_reported(
+    database: Database,
+    seats: list[Seat],
+    postgres_server: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PostgreSQL's snapshots begin at the oldest transaction of all databases of the server."""
+    url = database.engine.url.render_as_string(hide_password=False)
+    forget = ("participant", "forget", "p1", "--yes", "--json", "--database", url)
+    forgotten = traces(seats[0])
+    wait_for_other_sessions(monkeypatch, 0.1)
+    with postgres_server.engine.connect() as other_database:
+        other_database.execution_options(isolation_level="READ COMMITTED")
+        other_database.execute(text("SELECT pg_current_xact_id()"))
+        ran = hsfiq(*forget)
+        assert (ran.code, ran.result["erased"]) == (1, False)
+        other_database.rollback()
+    wait_for_other_sessions(monkeypatch, 300)
+    ran = hsfiq(*forget)
+    assert (ran.code, ran.result["erased"]) == (0, True)
     after = bytes_of(database)
     assert [trace for trace in forgotten if trace in after] == []
