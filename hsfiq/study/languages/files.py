@@ -30,8 +30,7 @@ def read_language_file(path: Path, wording: Wording) -> tuple[dict[str, Any], li
     except UnreadableInput as error:
         return {}, [str(error)]
     errors = [
-        f"{path}: {f'{key}: ' if key else ''}{what}"
-        for key, what in _errors("", content, english)
+        f"{path}: {f'{key}: ' if key else ''}{what}" for key, what in _errors("", content, english)
     ]
     return {} if errors else content, errors
 

@@ -228,6 +228,22 @@ def test_what_study_toml_says_of_languages_is_checked(
     assert any(each.startswith(f"study.toml: {line}") for each in lines), lines
 
 
+SEVEN = ["Not at all", "", "", "Partly", "", "", "Completely"]
+SEVEN_POINTS = f"{STUDY}\n[wording]\nanchors = {json.dumps(SEVEN)}\n"
+
+
+def test_the_scale_has_as_many_points_in_every_language(tmp_path: Path) -> None:
+    five = {"page": {"anchors": ["a", "b", "c", "d", "e"]}}
+    assert faults(written(tmp_path, five, SEVEN_POINTS)) == [
+        "de.json: page.anchors: must be 7 texts, not 5"
+    ]
+    seven = {"page": {"anchors": ["Gar nicht", "", "", "Zum Teil", "", "", "Ganz"]}}
+    config = read_config(written(tmp_path, seven, SEVEN_POINTS))
+    assert config.study.translations["de"].texts == seven
+    seven["page"]["anchors"][3] = ""
+    assert faults(written(tmp_path, seven, SEVEN_POINTS)) == ["de.json: page.anchors.3: is empty"]
+
+
 # ------------------------------------------------------------------------------------ the texts
 
 
@@ -331,6 +347,18 @@ def test_a_shell_may_have_made_the_file_before_the_command_reads_it(folder: Path
     assert whole.code == 0
     (folder / "de.json").write_text("")
     assert hsfiq("study", "texts", "study.toml", "--language", "de").out == whole.out
+
+
+@on_sqlite
+def test_a_template_holds_the_owners_wording(folder: Path) -> None:
+    (folder / "de.json").unlink()
+    written_study = SEVEN_POINTS + 'score = "How similar?"\n'
+    (folder / "study.toml").write_text(written_study, encoding="utf-8")
+    template = json.loads(hsfiq("study", "texts", "study.toml", "--language", "de").out)
+    assert template["page"]["anchors"] == SEVEN
+    assert template["page"]["how_well"] == "How similar?"
+    (folder / "de.json").write_text(json.dumps(template), encoding="utf-8")
+    assert hsfiq("study", "create", "study.toml", "--dry-run").code == 0
 
 
 def test_long_texts_to_translate(folder: Path) -> None:
