@@ -32,6 +32,7 @@ from hsfiq.annotate.payloads import (
     CHECK,
     CONSENT,
     EMPTY,
+    QUESTIONNAIRE,
     SEEN,
     OutdatedPage,
     read_payload,
@@ -175,6 +176,11 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
     @app.post("/submit")
     def submit(request: Request, body: Body) -> Response:
         return uncached(handlers.submit(services, request.cookies, read_submit(body)))
+
+    @app.post("/questionnaire")
+    def questionnaire(request: Request, body: Body) -> Response:
+        payload = read_payload(QUESTIONNAIRE, body)
+        return uncached(handlers.answer_questionnaire(services, request.cookies, payload))
 
     @app.post("/check")
     def check(request: Request, body: Body) -> Response:

@@ -144,15 +144,19 @@ def set_participant_cookie(
 # ------------------------------------------------------------------------------------ assignments
 
 
+AssignmentKind = Literal["question", "check", "questionnaire"]
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a page shows: a question at a revision (0: unanswered), or a check (always 0).
+    """What a page shows: a question at a revision (0: unanswered), a check, or what is asked last.
 
+    `key` is that of the question, the check or, for the questions at the end, the participant.
     `text_version` is that of the study's texts on the page, `language` their language; None if
     they are unknown.
     """
 
-    kind: Literal["question", "check"]
+    kind: AssignmentKind
     key: int
     revision: int = 0
     text_version: int | None = None
@@ -166,9 +170,9 @@ class Assignment:
 
 
 def read_assignment(
-    signer: Signer, participant: str, signed: str, kind: Literal["question", "check"]
+    signer: Signer, participant: str, signed: str, kind: AssignmentKind
 ) -> Assignment:
-    """The assignment; `Forbidden` if it was altered, is somebody else's or of the other kind."""
+    """The assignment; `Forbidden` if it was altered, is somebody else's or of another kind."""
     text = signer.read(purpose_for(participant), signed)
     if text is None or not text.startswith(f"{kind}:"):
         raise Forbidden("this page is not yours, or was altered")

@@ -21,6 +21,7 @@ from hsfiq.annotate.views import ViewBuilder
 from hsfiq.answer_rules import SHORTEST_REASON, WHITE_SPACE, Answer, ImageStates, Times
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check
+from hsfiq.collect.outcomes.questionnaire import store_answers
 from hsfiq.collect.protocol import (
     AnswerPayload,
     CheckPayload,
@@ -29,6 +30,7 @@ from hsfiq.collect.protocol import (
     JudgedSubmitPayload,
     JudgementPayload,
     Opening,
+    QuestionnairePayload,
     SkipPayload,
     SubmitPayload,
     SubmitReply,
@@ -202,6 +204,21 @@ def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
         decide(session, participant, agrees=agrees, now=now)
+        position = current_position(session, participant, now)
+    return view_of(services, participant, position)
+
+
+def answer_questionnaire(
+    services: Services, cookies: Cookies, payload: QuestionnairePayload
+) -> View:
+    """Store the answers to the questions at the end; a repeated request stores nothing."""
+    now = datetime.now(UTC)
+    with services.database.writing() as session:
+        participant = required_participant(session, cookies, services.signer)
+        read_assignment(services.signer, participant.token, payload["assignment"], "questionnaire")
+        participants.lock_participant(session, participant)
+        if current_position(session, participant, now).stage == "questionnaire":
+            store_answers(session, participant, payload["answers"], now)
         position = current_position(session, participant, now)
     return view_of(services, participant, position)
 

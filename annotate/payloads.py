@@ -16,6 +16,7 @@ from hsfiq.collect.protocol import (
     ImagesPayload,
     JudgedSubmitPayload,
     JudgementPayload,
+    QuestionnairePayload,
     SeenPayload,
     SkipPayload,
     SubmitPayload,
@@ -35,7 +36,7 @@ KEY_ERRORS = ("missing", "extra_forbidden")
 
 STRICT = ConfigDict(strict=True, extra="forbid", str_max_length=LONGEST_TEXT)
 
-ANSWERS = (AnswerPayload, JudgementPayload)
+ANSWERS = (AnswerPayload, JudgementPayload, QuestionnairePayload)
 for _answer in ANSWERS:
     with_config(STRICT | {"allow_inf_nan": False, "str_max_length": None})(_answer)
 SUBMITS = (SubmitPayload, JudgedSubmitPayload, SkipPayload)
@@ -50,6 +51,7 @@ SUBMIT = TypeAdapter(SubmitPayload)
 JUDGED_SUBMIT = TypeAdapter(JudgedSubmitPayload)
 SKIP = TypeAdapter(SkipPayload)
 CHECK = TypeAdapter(CheckPayload)
+QUESTIONNAIRE = TypeAdapter(QuestionnairePayload)
 
 
 class Unreadable(Refused):

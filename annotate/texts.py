@@ -242,6 +242,8 @@ def facts_about(session: Session, study: Study, texts: StudyTexts, n_questions: 
         texts.entry["questions"].format(questions=n_questions),
         texts.entry[f"minutes_{duration.source}"].format(minutes=duration.minutes),
     ]
+    if at_end := config.questionnaire.at_end:
+        facts.append(texts.entry["questions_at_end"].format(questions=len(at_end)))
     if config.checks.on_failure != "none":
         rule = texts.entry[f"checks_{config.checks.on_failure}"]
         facts.append(rule.format(limit=config.recruitment.max_failed_checks))

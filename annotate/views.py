@@ -38,13 +38,20 @@ from hsfiq.collect.protocol import (
     ImageView,
     Opening,
     PracticeView,
+    QuestionnaireView,
     QuestionView,
     View,
     ViewBase,
 )
 from hsfiq.collect.responses import latest_response
 from hsfiq.collect.running.messages import unread_messages
-from hsfiq.collect.stages import Position, asks_reason, completion_of, may_answer
+from hsfiq.collect.stages import (
+    STAGES_WITH_QUESTIONS,
+    Position,
+    asks_reason,
+    completion_of,
+    may_answer,
+)
 from hsfiq.collect.steps import Step, Steps, load_question, shown_images, shown_sets
 from hsfiq.db.tables import (
     Check,
@@ -122,7 +129,7 @@ class ViewBuilder:
 
     def stage_view(
         self, session: Session, participant: Participant, position: Position, base: ViewBase
-    ) -> ConsentView | PracticeView | DoneView | FarewellView:
+    ) -> ConsentView | PracticeView | QuestionnaireView | DoneView | FarewellView:
         stage, progress = position.stage, position.progress
         if stage == "consent":
             text = consent_text(session, participant, progress.total)
@@ -136,6 +143,15 @@ class ViewBuilder:
                 "reason_asked": False,
                 "assignment": "practice",
                 "next_images": images_of(session, progress.steps[0].question_id),
+            }
+        if stage == "questionnaire":
+            asked = config_of(participant.study).questionnaire
+            return {
+                **base,
+                "step": "questionnaire",
+                "note": asked.note,
+                "questions": extra_views(asked.at_end),
+                "assignment": questionnaire_of(participant).signed(self.signer, participant.token),
             }
         due = completion_of(session, participant, stage, progress.answered)
         if stage == "done":
@@ -229,6 +245,11 @@ class ViewBuilder:
         return {"token": image.token, "missing": is_missing}
 
 
+def questionnaire_of(participant: Participant) -> Assignment:
+    """A preview has no participant's row, whose key would be needed."""
+    return Assignment("questionnaire", participant.id or 0)
+
+
 def confirm_difference(config: StudyConfig) -> int | None:
     return CONFIRMED_DIFFERENCE if config.design.confirm_contradictions else None
 
@@ -259,7 +280,7 @@ def drawn_practice(session: Session, participant: Participant) -> PracticeParts:
 
 def back_from(position: Position, participant: Participant) -> int | None:
     """The number of the question that Back leads to, None if there is none to revise."""
-    if position.stage not in ("asking", "done") or not may_answer(participant):
+    if position.stage not in STAGES_WITH_QUESTIONS or not may_answer(participant):
         return None
     number = position.step.number if position.step else position.progress.total + 1
     return number - 1 or None

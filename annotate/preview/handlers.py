@@ -21,6 +21,7 @@ from hsfiq.collect.protocol import (
     CheckReply,
     JudgedSubmitPayload,
     Opening,
+    QuestionnairePayload,
     SkipPayload,
     SubmitPayload,
     SubmitReply,
@@ -33,6 +34,7 @@ from hsfiq.collect.steps import load_question
 from hsfiq.db.tables import Check, Study
 from hsfiq.errors import Forbidden
 from hsfiq.study.config import config_of, rules_of
+from hsfiq.study.instrument.extra_questions import read_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,18 @@ def check(
         passed = payload["given"].strip() == expected
         after = visit.after(place.reached + 1) if passed else place
         return {"passed": passed, "view": visit.view_at(after)}, after
+
+
+def answer_questionnaire(
+    services: Services, place: PreviewPlace, payload: QuestionnairePayload
+) -> tuple[View, PreviewPlace]:
+    with visiting(services, place) as visit:
+        participant = visit.preview.participant
+        read_assignment(services.signer, participant.token, payload["assignment"], "questionnaire")
+        questions = config_of(participant.study).questionnaire.at_end
+        read_answers(questions, payload["answers"])
+        after = visit.after(visit.preview.last)
+        return visit.view_at(after), after
 
 
 def next_step(services: Services, place: PreviewPlace) -> tuple[View, PreviewPlace]:

@@ -23,7 +23,7 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.images.copies import ImageSize
 from hsfiq.annotate.images.response import image_response
 from hsfiq.annotate.pages import message_page
-from hsfiq.annotate.payloads import CHECK, CONSENT, EMPTY, read_payload, read_submit
+from hsfiq.annotate.payloads import CHECK, CONSENT, EMPTY, QUESTIONNAIRE, read_payload, read_submit
 from hsfiq.annotate.preview import handlers
 from hsfiq.annotate.preview.links import (
     OPEN,
@@ -167,6 +167,11 @@ def add_answer_routes(app: FastAPI, services: Services) -> None:
     def submit(request: Request, body: Body) -> Response:
         payload, place = read_submit(body), place_of(services, request)
         return replied(services, request, handlers.submit(services, place, payload))
+
+    @app.post(f"{PREVIEW}/questionnaire")
+    def questionnaire(request: Request, body: Body) -> Response:
+        payload, place = read_payload(QUESTIONNAIRE, body), place_of(services, request)
+        return replied(services, request, handlers.answer_questionnaire(services, place, payload))
 
     @app.post(f"{PREVIEW}/check")
     def check(request: Request, body: Body) -> Response:

@@ -70,6 +70,11 @@ export interface CheckPayload {
   given: string;
 }
 
+export interface QuestionnairePayload {
+  assignment: string;
+  answers: Record<string, any>;
+}
+
 export interface ImageView {
   token: string;
   missing: boolean;
@@ -174,6 +179,26 @@ export interface CheckView {
   assignment: string;
 }
 
+export interface ExtraQuestionView {
+  name: string;
+  type: "choice" | "choices" | "scale" | "number" | "text";
+  text: string;
+  options: string[];
+  required: boolean;
+}
+
+export interface QuestionnaireView {
+  total: number;
+  answered: number;
+  back: number | null;
+  text_version: number | null;
+  messages: MessageView[];
+  step: "questionnaire";
+  note: string;
+  questions: ExtraQuestionView[];
+  assignment: string;
+}
+
 export interface Completion {
   code?: string;
   url?: string;
@@ -206,15 +231,7 @@ export interface FarewellView {
   kind: "paused" | "closed" | "declined" | "ended" | "handed-on" | "checks-paused" | "checks-excluded";
 }
 
-export type View = ConsentView | PracticeView | QuestionView | CheckView | DoneView | FarewellView;
-
-export interface ExtraQuestionView {
-  name: string;
-  type: "choice" | "choices" | "scale" | "number" | "text";
-  text: string;
-  options: string[];
-  required: boolean;
-}
+export type View = ConsentView | PracticeView | QuestionView | CheckView | QuestionnaireView | DoneView | FarewellView;
 
 export interface StudyInfo {
   title: string;
@@ -237,7 +254,7 @@ export interface StudyInfo {
 export interface Opening {
   study: StudyInfo;
   texts: Record<string, any>;
-  view: ConsentView | PracticeView | QuestionView | CheckView | DoneView | FarewellView;
+  view: ConsentView | PracticeView | QuestionView | CheckView | QuestionnaireView | DoneView | FarewellView;
 }
 
 export interface FailedOpening {
@@ -248,12 +265,12 @@ export interface FailedOpening {
 
 export interface SubmitReply {
   revision: number;
-  view: ConsentView | PracticeView | QuestionView | CheckView | DoneView | FarewellView;
+  view: ConsentView | PracticeView | QuestionView | CheckView | QuestionnaireView | DoneView | FarewellView;
 }
 
 export interface CheckReply {
   passed: boolean;
-  view: ConsentView | PracticeView | QuestionView | CheckView | DoneView | FarewellView;
+  view: ConsentView | PracticeView | QuestionView | CheckView | QuestionnaireView | DoneView | FarewellView;
 }
 
 export interface ErrorReply {

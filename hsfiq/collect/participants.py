@@ -21,6 +21,7 @@ from hsfiq.db.tables import (
     MessageRecipient,
     Participant,
     Question,
+    QuestionnaireAnswers,
     Response,
     StatusChange,
     Study,
@@ -31,7 +32,7 @@ from hsfiq.study.config import config_of
 STATUSES = ("active", "paused", *DEPARTED_STATUSES)
 
 PERSONAL_TABLES = (
-    *(Participant, Question, Response, CheckAnswer, StatusChange),
+    *(Participant, Question, Response, QuestionnaireAnswers, CheckAnswer, StatusChange),
     *(Message, MessageRecipient),
 )
 """The tables in which `forget` deletes or empties rows."""
@@ -255,7 +256,8 @@ def forget(session: Session, participant: Participant) -> int:
     )
     session.execute(delete(Response).where(Response.question_id.in_(own_questions)))
     session.execute(delete(CheckAnswer).where(CheckAnswer.check_id.in_(own_checks)))
-    session.execute(delete(StatusChange).where(StatusChange.participant_id == participant.id))
+    for table in (QuestionnaireAnswers, StatusChange):
+        session.execute(delete(table).where(table.participant_id == participant.id))
     session.execute(update(Question).where(Question.id.in_(own_questions)).values(served_at=None))
     forget_messages(session, participant)
     participant.status = "returned"

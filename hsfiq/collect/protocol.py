@@ -109,6 +109,13 @@ class CheckPayload(TypedDict):
     given: str
 
 
+class QuestionnairePayload(TypedDict):
+    """POST /questionnaire: the answers to the questions at the end, by the question's name."""
+
+    assignment: str
+    answers: dict[str, ExtraAnswer]
+
+
 class ImageView(TypedDict):
     """An image under its opaque token; `missing` if its file is absent or cannot be decoded."""
 
@@ -205,6 +212,25 @@ class CheckView(ViewBase):
     assignment: str
 
 
+class ExtraQuestionView(TypedDict):
+    """One of the owner's extra questions; `options` is empty for numbers and texts."""
+
+    name: str
+    type: ExtraType
+    text: str
+    options: list[str]
+    required: bool
+
+
+class QuestionnaireView(ViewBase):
+    """The owner's questions at the end, with a note above them, which may be empty."""
+
+    step: Literal["questionnaire"]
+    note: str
+    questions: list[ExtraQuestionView]
+    assignment: str
+
+
 class Completion(TypedDict):
     """The completion code and the address to return to; absent if not due."""
 
@@ -230,17 +256,15 @@ class FarewellView(ViewBase, Completion):
     kind: FarewellKind
 
 
-View = ConsentView | PracticeView | QuestionView | CheckView | DoneView | FarewellView
-
-
-class ExtraQuestionView(TypedDict):
-    """One of the owner's extra questions; `options` is empty for numbers and texts."""
-
-    name: str
-    type: ExtraType
-    text: str
-    options: list[str]
-    required: bool
+View = (
+    ConsentView
+    | PracticeView
+    | QuestionView
+    | CheckView
+    | QuestionnaireView
+    | DoneView
+    | FarewellView
+)
 
 
 class StudyInfo(TypedDict):

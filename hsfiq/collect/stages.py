@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from hsfiq.collect import participants
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.leases import DEPARTED_STATUSES
+from hsfiq.collect.outcomes.questionnaire import questionnaire_is_due
 from hsfiq.collect.outcomes.status_changes import stopped_by_checks
 from hsfiq.collect.protocol import Completion, FarewellKind
 from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
@@ -20,11 +21,17 @@ from hsfiq.errors import Conflict, Forbidden
 from hsfiq.study.completion import Outcome, completion_code, completion_url, has_failed
 from hsfiq.study.config import config_of
 
-Stage = Literal["consent", "practice", "asking", "done"] | FarewellKind
+Stage = Literal["consent", "practice", "asking", "questionnaire", "done"] | FarewellKind
 """`asking` is a question or a check; a farewell explains why there is nothing to answer."""
 
-UNFINISHED_STAGES: tuple[Stage, ...] = ("consent", "practice", "asking", "paused", "checks-paused")
+UNFINISHED_STAGES: tuple[Stage, ...] = (
+    *("consent", "practice", "asking", "questionnaire"),
+    *("paused", "checks-paused"),
+)
 """The stages of participants who may still answer."""
+
+STAGES_WITH_QUESTIONS: tuple[Stage, ...] = ("asking", "questionnaire", "done")
+"""The stages from which a participant may go back to a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,7 @@ def position_at(session: Session, participant: Participant, number: int, now: da
     """
     progress = steps_of(session, participant)
     position = Position(stage_of(session, participant, progress), progress)
-    if position.stage not in ("asking", "done") or not may_answer(participant):
+    if position.stage not in STAGES_WITH_QUESTIONS or not may_answer(participant):
         return position
     step = position.question_step(number)
     if step is None or not (step.done or step == progress.current):
@@ -88,7 +95,7 @@ def stage_of(session: Session, participant: Participant, progress: Steps) -> Sta
     if participant.status in DEPARTED_STATUSES:
         return departed_stage(session, participant)
     if progress.current is None:
-        return "done" if progress.total else "handed-on"
+        return final_stage(session, participant) if progress.total else "handed-on"
     if not may_answer(participant):
         return waiting_stage(session, participant)
     if participant.consented_at is None:
@@ -96,6 +103,12 @@ def stage_of(session: Session, participant: Participant, progress: Steps) -> Sta
     if participant.practised_at is None and progress.answered == 0:
         return "practice"
     return "asking"
+
+
+def final_stage(session: Session, participant: Participant) -> Stage:
+    """Of a participant who has answered every question."""
+    is_due = may_answer(participant) and questionnaire_is_due(session, participant)
+    return "questionnaire" if is_due else "done"
 
 
 def departed_stage(session: Session, participant: Participant) -> Stage:

@@ -1,4 +1,4 @@
-"""The tables of what changes while a study runs."""
+"""The tables of what is added or changes while a study runs."""
 
 from __future__ import annotations
 
@@ -89,3 +89,13 @@ class MessageRecipient(Base):
         ForeignKey("participants.id"), primary_key=True, index=True
     )
     seen_at: Mapped[datetime | None]
+
+
+class QuestionnaireAnswers(KeyedBase):
+    """A participant's answers to the questions at the end, given once; as `Response.extra`."""
+
+    __tablename__ = "questionnaire_answers"
+
+    participant_id: Mapped[int] = mapped_column(ForeignKey("participants.id"), unique=True)
+    submitted_at: Mapped[datetime]
+    answers: Mapped[dict[str, Any]]

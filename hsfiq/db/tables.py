@@ -24,6 +24,7 @@ from hsfiq.db.change_tables import (
     Extension,
     Message,
     MessageRecipient,
+    QuestionnaireAnswers,
     StatusChange,
     TextVersion,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "PracticeQuestion",
     "Query",
     "Question",
+    "QuestionnaireAnswers",
     "RankedList",
     "Response",
     "RetrievedImage",
@@ -310,11 +312,9 @@ class Response(KeyedBase):
     `judgement` has the answer to a question of another kind than `pair`, `extra` the answers to the
     owner's extra questions. `confirmed` is true if the participant kept a preference for the set
     scored much lower when asked whether it is meant; None if not asked, or unknown.
-
     `submit_key` identifies one press of Next in the browser: a repeated request is stored once.
-    `images` holds the letters of `hsfiq.answer_rules.ImageStates`, with what was seen for earlier
-    revisions; None if unknown. `text_version` is the version of the study's texts that the page
-    showed; None if unknown. `language` is that of the page; None if unknown.
+    None if unknown: `images`, the letters of `hsfiq.answer_rules.ImageStates` with what was seen
+    for earlier revisions; `text_version` and `language` of the texts that the page showed.
     """
 
     __tablename__ = "responses"

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from sqlalchemy.orm import Session
 
 import hsfiq
+from hsfiq.collect.outcomes.questionnaire import answers_by_participant
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.releases.card import card
@@ -82,7 +83,8 @@ def build(
         )
     drawn = draw_split(kept, split) if split else None
     tables = make_tables(questions, release_kind) | ({"splits": drawn.rows()} if drawn else {})
-    tables |= extra_tables(config_of(study).questionnaire, kept)
+    at_end = answers_by_participant(session, study)
+    tables |= extra_tables(config_of(study).questionnaire, kept, at_end)
     schemas = {table: schema for table, schema in release_kind.schemas().items() if table in tables}
     files = {}
     for table, rows in tables.items():

@@ -88,11 +88,17 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
         "number": pa.float64(),
         "value": TEXT,
     },
+    "participant_answers": {
+        "participant_id": TEXT,
+        "field": TEXT,
+        "number": pa.float64(),
+        "value": TEXT,
+    },
 }
-SHARED = ("queries", "exclusions", "splits", "fields", "extra_answers")
+SHARED = ("queries", "exclusions", "splits", "fields", "extra_answers", "participant_answers")
 """The tables that releases of every kind have.
 
-`splits` only if asked for, `fields` and `extra_answers` only if the owner has extra questions.
+`splits` only if asked for, the last three only if the owner has extra questions of that kind.
 """
 
 DESCRIPTIONS = {
@@ -104,12 +110,18 @@ DESCRIPTIONS = {
     "fields": "one row an extra question of the study's owner: its type, wording and options",
     "extra_answers": "one row an answer to an extra question: each chosen option has its row, and "
     "without an answer number and value are null",
+    "participant_answers": "one row an answer to a question at the end, as in extra_answers; none "
+    "of participants who did not reach the end",
 }
 
 _STATES = (
     "missing (no file), unloaded, loaded (but never in view), shown (its middle was in view) or "
     "enlarged; null if unknown"
 )
+_ANSWER = {
+    "number": "the number itself, or that of the option, from 1; null for texts",
+    "value": "the option's wording, or the text; null for numbers",
+}
 TEXT_VERSION = (
     "the version of the study's texts that the page showed, as in text_versions.json; null if "
     "unknown"
@@ -135,16 +147,14 @@ COLUMN_DESCRIPTIONS = {
     },
     "fields": {
         "field": "the name of the question, as in the tables of answers",
-        "asked": "after each question",
+        "asked": "after each question; or once, at the end",
         "type": "choice (one option), choices (any options), scale (ordered options), number or "
         "text",
         "wording": "as annotators read it",
         "options": "in the order shown; null for numbers and texts",
     },
-    "extra_answers": {
-        "number": "the number itself, or that of the option, from 1; null for texts",
-        "value": "the option's wording, or the text; null for numbers",
-    },
+    "extra_answers": _ANSWER,
+    "participant_answers": _ANSWER,
     "sets": {
         "shown_order": "the places of the images in image_ids, in the order in which they were "
         "shown; null if shown best first",

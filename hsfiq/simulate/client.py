@@ -15,6 +15,7 @@ from hsfiq.collect.protocol import (
     CheckPayload,
     CheckReply,
     Opening,
+    QuestionnairePayload,
     SkipPayload,
     SubmitPayload,
     SubmitReply,
@@ -114,6 +115,9 @@ class StudyClient:
 
     def check(self, payload: CheckPayload) -> CheckReply:
         return cast("CheckReply", self._json("POST", "/check", json=payload))
+
+    def answer_questionnaire(self, payload: QuestionnairePayload) -> View:
+        return cast("View", self._json("POST", "/questionnaire", json=payload))
 
     def wait(self, seconds: float) -> None:
         """Wait; `Cancelled` if the simulation is being ended."""

@@ -14,6 +14,7 @@ from hsfiq.collect.protocol import (
     CheckView,
     ImagesPayload,
     ImageView,
+    QuestionnaireView,
     QuestionView,
     StudyInfo,
     View,
@@ -152,6 +153,8 @@ class SimulatedParticipant:
             return self.client.finish_practice()
         if view["step"] == "check":
             return self._check(view)
+        if view["step"] == "questionnaire":
+            return self._answer_questionnaire(view)
         if view["step"] != "question":
             raise CannotContinue(f"the page shows an unknown step {view['step']!r}")
         if view["earlier"] is not None:  # stored already, but the acknowledgement was lost
@@ -165,6 +168,13 @@ class SimulatedParticipant:
             raise CannotContinue(f"the answer {given!r} to {view['prompt']!r} was not accepted")
         self.outcome.checks += 1
         return reply["view"]
+
+    def _answer_questionnaire(self, view: QuestionnaireView) -> View:
+        rng = generator(self._seed, "questionnaire", self._annotator.name)
+        answers = answer_extra(rng, view["questions"])
+        return self.client.answer_questionnaire(
+            {"assignment": view["assignment"], "answers": answers}
+        )
 
     def _judge(self, view: QuestionView) -> View:
         """Judge a question, wait as long as the annotator takes, submit."""

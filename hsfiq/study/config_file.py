@@ -26,7 +26,7 @@ from hsfiq.study.config import (
     n_sets_of,
     rules_of,
 )
-from hsfiq.study.instrument.extra_questions import question_errors
+from hsfiq.study.instrument.questionnaire import questionnaire_errors
 from hsfiq.study.instrument.wording import Wording, wording_errors
 from hsfiq.study.languages.files import read_language_file
 from hsfiq.study.languages.standard import LANGUAGES
@@ -228,8 +228,7 @@ class _Reader:
     def check_instrument(self, config: StudyConfig) -> None:
         for key, what in wording_errors(config.wording, config.design.levels):
             self.wrong(key, what)
-        questionnaire = config.questionnaire
-        for key, what in question_errors({"questionnaire.after_each": questionnaire.after_each}):
+        for key, what in questionnaire_errors(config.questionnaire):
             self.wrong(key, what)
 
     def check_kind(self, config: StudyConfig) -> None:

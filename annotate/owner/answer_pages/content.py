@@ -10,12 +10,15 @@ from hsfiq.annotate.owner import actions
 from hsfiq.annotate.pages import render
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
+from hsfiq.collect.outcomes.questionnaire import answers_at_end
 from hsfiq.collect.outcomes.status_changes import changes_of, rule_text
 from hsfiq.collect.participants import by_name_or_platform_id
 from hsfiq.collect.progress import answers_of, participants_of
 from hsfiq.collect.review.item_answers import item_answers
 from hsfiq.collect.review.patterns import patterns_of
 from hsfiq.errors import Refused
+from hsfiq.study.config import config_of
+from hsfiq.study.instrument.extra_questions import in_words
 
 
 def participant_page(session: Session, study_name: str, name: str) -> str:
@@ -39,6 +42,7 @@ def participant_page(session: Session, study_name: str, name: str) -> str:
             result for result in check_results(session, study) if result.participant_id == person.id
         ],
         questions=[question_history(session, study, answer.question_id) for answer in own],
+        at_end=in_words(config_of(study).questionnaire.at_end, answers_at_end(session, person)),
     )
 
 

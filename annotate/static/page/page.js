@@ -7,6 +7,7 @@ import { onMove, startHistory } from "./history.js";
 import { markShown, onImagesChange } from "./images.js";
 import { isTextField, onKeyDown } from "./keyboard.js";
 import { showImageProgress } from "./question.js";
+import { sendQuestionnaire } from "./questionnaire.js";
 import { onView } from "./server.js";
 import { finishPractice, sendConsent, sendSum } from "./stages.js";
 import { messagesClosed } from "./messages.js";
@@ -56,6 +57,7 @@ function listenToButtons() {
   onPress(".back", back);
   onPress(".skip", skipQuestion);
   onPress(".go-back", back);
+  onPress(".to-last", back);
   onPress(".try-again", () => goTo(null));
   onPress(".reason", toggleReason);
   onPress(".reason-close", closeReason);
@@ -70,10 +72,8 @@ function listenToButtons() {
   onPress(".next-step", nextStep);
   onPress(".restart", restart);
   find(".zoom-stage").addEventListener("click", onImageClick, { signal: listeners.signal });
-  find(".check", HTMLFormElement).onsubmit = (event) => {
-    event.preventDefault();
-    sendSum();
-  };
+  onSubmit(".check", sendSum);
+  onSubmit(".questionnaire", sendQuestionnaire);
   const reason = find("#hsfiq-reason", HTMLTextAreaElement);
   reason.oninput = () => change("reason", reason.value);
 }
@@ -84,6 +84,17 @@ function listenToButtons() {
  */
 function onPress(selector, action) {
   find(selector).addEventListener("click", action, { signal: listeners.signal });
+}
+
+/**
+ * @param {string} selector of a form
+ * @param {() => void} action
+ */
+function onSubmit(selector, action) {
+  find(selector, HTMLFormElement).onsubmit = (event) => {
+    event.preventDefault();
+    action();
+  };
 }
 
 function listenToDialogs() {

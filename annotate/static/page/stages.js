@@ -157,7 +157,7 @@ function finishLine(url) {
  * @param {string} position
  * @param {string} count
  */
-function showHeader(position, count) {
+export function showHeader(position, count) {
   showPosition(position);
   find(".count").textContent = count;
 }

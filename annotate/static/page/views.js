@@ -11,6 +11,7 @@ import { showMessages } from "./messages.js";
 import { clearNotice, notify } from "./notice.js";
 import { showPreview } from "./preview.js";
 import { buildQuestion, explainImages, showQuestion } from "./question.js";
+import { nameOf as nameOfExtra, showQuestionnaire } from "./questionnaire.js";
 import { ask, isWaiting, showNoAccess } from "./server.js";
 import { currentStudy, isOpen, judgedView, setStudy, setView } from "./state.js";
 import {
@@ -110,6 +111,8 @@ function showStep(view) {
       return showQuestion(view);
     case "check":
       return showCheck(view);
+    case "questionnaire":
+      return showQuestionnaire(view);
     case "done":
       return showDone(view);
     case "farewell":
@@ -147,7 +150,7 @@ function showMissing(fields) {
 /** @param {string} field */
 function nameOf(field) {
   const extra = questionOf(currentStudy().extra_questions, field);
-  if (extra) return t(extra.type === "number" ? "a_number" : "extra_answer", extra);
+  if (extra) return nameOfExtra(extra);
   if (field !== "reason") return currentKind().fieldName(field);
   const { shortest_reason, longest_reason } = currentStudy();
   const limits = { shortest: shortest_reason, longest: longest_reason };

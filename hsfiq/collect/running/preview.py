@@ -49,7 +49,11 @@ class Preview:
     @property
     def last(self) -> int:
         """How many steps there are before the thanks."""
-        return len(BEFORE) + len(self.steps)
+        return len(BEFORE) + len(self.steps) + self.has_questionnaire
+
+    @property
+    def has_questionnaire(self) -> bool:
+        return bool(config_of(self.participant.study).questionnaire.at_end)
 
     def position(self, reached: int) -> Position:
         """Where somebody is who has done so many steps."""
@@ -63,7 +67,9 @@ class Preview:
         )
         if reached < len(BEFORE):
             return Position(BEFORE[reached], progress)
-        return Position("asking", progress, left[0]) if left else Position("done", progress)
+        if left:
+            return Position("asking", progress, left[0])
+        return Position("questionnaire" if reached < self.last else "done", progress)
 
     def position_at(self, reached: int, number: int) -> Position:
         """The question with this number, which must have been reached, as `Position`."""

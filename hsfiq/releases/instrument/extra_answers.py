@@ -11,16 +11,23 @@ from hsfiq.study.instrument.questionnaire import Questionnaire
 
 Rows = list[dict[str, Any]]
 
-ASKED = {"after_each": "after each question"}
+ASKED = {"after_each": "after each question", "at_end": "once, at the end"}
 """When the questions of each list are asked."""
 
 
-def extra_tables(questionnaire: Questionnaire, kept: Sequence[QuestionRow]) -> dict[str, Rows]:
-    """The tables by name; none without extra questions."""
-    if not questionnaire.after_each:
-        return {}
-    return {
-        "fields": [
+def extra_tables(
+    questionnaire: Questionnaire,
+    kept: Sequence[QuestionRow],
+    at_end: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Rows]:
+    """The tables by name; none without extra questions.
+
+    `at_end` has the answers to the questions at the end by participant. Those of participants of
+    whom no question is kept are left out.
+    """
+    tables: dict[str, Rows] = {}
+    if questionnaire.after_each or questionnaire.at_end:
+        tables["fields"] = [
             {
                 "field": question.name,
                 "asked": asked,
@@ -31,14 +38,23 @@ def extra_tables(questionnaire: Questionnaire, kept: Sequence[QuestionRow]) -> d
             }
             for name, asked in ASKED.items()
             for question in getattr(questionnaire, name)
-        ],
-        "extra_answers": [
+        ]
+    if questionnaire.after_each:
+        tables["extra_answers"] = [
             {"question_id": row.question_id, "participant_id": row.participant_id, **answer}
             for row in kept
             if row.extra is not None
             for answer in answer_rows(questionnaire.after_each, row.extra)
-        ],
-    }
+        ]
+    if questionnaire.at_end:
+        participants = dict.fromkeys(row.participant_id for row in kept)
+        tables["participant_answers"] = [
+            {"participant_id": participant, **answer}
+            for participant in participants
+            if participant in at_end
+            for answer in answer_rows(questionnaire.at_end, at_end[participant])
+        ]
+    return tables
 
 
 def answer_rows(

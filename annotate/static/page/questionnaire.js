@@ -1,0 +1,71 @@
+// The owner's questions at the end, which are answered once.
+import { find } from "./dom.js";
+import { readDraft, removeDraft, writeDraft } from "./draft.js";
+import {
+  answersOf,
+  buildExtraQuestions,
+  extraField,
+  fillExtraQuestions,
+  missingExtra,
+} from "./extra_questions.js";
+import { announce, clearNotice, notify } from "./notice.js";
+import { ask, showReply } from "./server.js";
+import { showHeader } from "./stages.js";
+import { currentView } from "./state.js";
+import { t } from "./text.js";
+
+/** @typedef {import("../protocol").ExtraQuestionView} ExtraQuestion */
+/** @typedef {import("../protocol").QuestionnaireView} QuestionnaireView */
+/** @typedef {import("./extra_questions.js").Entries} Entries */
+
+/** @type {Entries} */
+let entries = {};
+
+/** @param {QuestionnaireView} view */
+export function showQuestionnaire(view) {
+  const { note, questions, assignment } = view;
+  showHeader(t("questionnaire_title"), t("finished", view));
+  announce(t("questionnaire_title"));
+  find(".questionnaire-note").textContent = note;
+  find(".to-last").hidden = !view.back;
+  entries = readDraft(assignment) ?? {};
+  const container = find(".questionnaire-questions");
+  buildExtraQuestions(container, questions, (name, entry) => {
+    entries = { ...entries, [name]: entry };
+    writeDraft(assignment, entries);
+    fieldOf(name).classList.remove("unanswered");
+    clearNotice();
+    fillExtraQuestions(container, questions, entries);
+  });
+  fillExtraQuestions(container, questions, entries);
+}
+
+export function sendQuestionnaire() {
+  const view = currentView();
+  if (view?.step !== "questionnaire") return;
+  const { questions, assignment } = view;
+  const fields = missingExtra(questions, entries);
+  const missing = questions.filter(({ name }) => fields.includes(extraField(name)));
+  if (missing.length) return showMissing(missing);
+  showReply(async () => {
+    const reply = await ask("questionnaire", { assignment, answers: answersOf(questions, entries) });
+    removeDraft(assignment);
+    return reply;
+  }, sendQuestionnaire);
+}
+
+/** @param {ExtraQuestion[]} questions */
+function showMissing(questions) {
+  for (const { name } of questions) fieldOf(name).classList.add("unanswered");
+  find(".questionnaire .unanswered").scrollIntoView({ block: "nearest" });
+  notify(t("still_missing", { items: questions.map(nameOf).join(", ") }));
+}
+
+/** @param {string} name */
+const fieldOf = (name) => find(`.questionnaire [data-field="${extraField(name)}"]`);
+
+/**
+ * How a message names a question.
+ * @param {ExtraQuestion} question
+ */
+export const nameOf = (question) => t(question.type === "number" ? "a_number" : "extra_answer", question);
