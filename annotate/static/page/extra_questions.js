@@ -44,6 +44,7 @@ function build(question, enter) {
   group.dataset.field = extraField(name);
   const legend = make("legend", "", text);
   legend.dir = "auto";
+  if (type === "choices") legend.append(make("span", "soft", ` ${t("several")}`));
   if (!required) legend.append(make("span", "soft", ` ${t("optional")}`));
   group.append(legend);
   if (!options.length) {
