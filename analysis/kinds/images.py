@@ -85,7 +85,8 @@ def retrieval_quality(
         "system",
         rows,
         "Means over queries, intervals by resampling them; an image that nobody judged counts as "
-        "not fitting, and the best possible list is made of the images judged.",
+        "not fitting, and the best possible list is made of the images judged. Where no image "
+        "fits, both measures are 0.",
     )
 
 
@@ -111,7 +112,7 @@ def per_query(
 def mean_over_queries(
     of_system: pd.DataFrame, values: Mapping[str, float], resampled_queries: Bootstrap
 ) -> Estimate:
-    numbers = np.array([values.get(str(query), 0.0) for query in of_system["query_id"]])
+    numbers = np.array([values[str(query)] for query in of_system["query_id"]])
     everything = np.full(len(of_system), ALL, object)
     return group_means(of_system, numbers, everything, [ALL], resampled_queries)[ALL]
 

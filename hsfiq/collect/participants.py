@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from datetime import datetime
 
 from sqlalchemy import delete, func, or_, select, update
@@ -26,6 +25,7 @@ from hsfiq.db.tables import (
     StatusChange,
     Study,
 )
+from hsfiq.db.types import new_token
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.config import config_of
 
@@ -262,7 +262,7 @@ def forget(session: Session, participant: Participant) -> int:
     forget_messages(session, participant)
     participant.status = "returned"
     participant.external_id = participant.platform_study_id = participant.language = None
-    participant.token = secrets.token_urlsafe(24)
+    participant.token = new_token()
     participant.consented_at = participant.practised_at = None
     participant.created_at = participant.enrolled_at = participant.seen_at = None
     session.flush()

@@ -6,7 +6,6 @@ a changed answer is a row with the next revision, and the latest counts.
 
 from __future__ import annotations
 
-import secrets
 from datetime import datetime
 from typing import Any
 
@@ -39,7 +38,7 @@ from hsfiq.db.source_tables import (
     Triplet,
     corpus_images,
 )
-from hsfiq.db.types import Base, KeyedBase, UtcTime
+from hsfiq.db.types import Base, KeyedBase, UtcTime, new_token
 
 __all__ = [
     "Base",
@@ -225,9 +224,7 @@ class Participant(KeyedBase):
 
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
     name: Mapped[str] = mapped_column(String(80))
-    token: Mapped[str] = mapped_column(
-        String(64), unique=True, default=lambda: secrets.token_urlsafe(24)
-    )
+    token: Mapped[str] = mapped_column(String(64), unique=True, default=new_token)
     category: Mapped[str | None] = mapped_column(String(40))
     language: Mapped[str | None] = mapped_column(String(35))
     status: Mapped[str] = mapped_column(String(20), default="active")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from datetime import UTC, datetime
 from typing import Any
 
@@ -58,3 +59,10 @@ class KeyedBase(Base):
     __abstract__ = True
 
     id: Mapped[int] = mapped_column(primary_key=True)
+
+
+def new_token() -> str:
+    """A random token for a link. No hyphen begins it: commands would take it for an option."""
+    while (token := secrets.token_urlsafe(24)).startswith("-"):
+        pass
+    return token

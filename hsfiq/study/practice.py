@@ -36,16 +36,16 @@ def practice_query(session: Session, config: StudyConfig) -> Query | None:
     wanted = config.practice.query
     if not wanted:
         return None
-    found = session.scalars(
+    query = session.scalars(
         select(Query)
         .join(Triplet, Query.triplet_id == Triplet.id)
         .join(Dataset, Triplet.dataset_id == Dataset.id)
         .where(Dataset.name == config.queries.dataset, Triplet.external_id + Query.suffix == wanted)
     ).one_or_none()
-    if found is None:
+    if query is None:
         what = f"dataset {config.queries.dataset!r} has no query {wanted!r}"
         raise ConfigError("practice.query", what, "name a query that has been imported")
-    return found
+    return query
 
 
 def store_practice(session: Session, study: Study, config: StudyConfig) -> None:

@@ -60,10 +60,10 @@ def perform_edit(session: Session, edit: Edit, now: datetime) -> TextVersion:
     Raises:
         Conflict: the texts are no longer those that the owner saw.
     """
-    found = find_study(session, edit.study)
-    if found is None:
+    study = find_study(session, edit.study)
+    if study is None:
         raise Refused(f"there is no study {edit.study[:80]!r}")
-    study = lock_study(session, found.id)
+    study = lock_study(session, study.id)
     if study.text_version != edit.version_seen:
         raise Conflict(
             f"the texts of study {study.name} are now version {study.text_version}",

@@ -37,6 +37,7 @@ from hsfiq.db.tables import (
     UtcTime,
     corpus_images,
 )
+from hsfiq.db.types import new_token
 from tests.studies import NOW, Seat, make_queries, small_study
 
 Keys = SimpleNamespace
@@ -460,3 +461,9 @@ def test_every_timestamp_column_keeps_its_zone() -> None:
     columns = [column for table in Base.metadata.tables.values() for column in table.columns]
     assert [str(column) for column in columns if isinstance(column.type, DateTime)] == []
     assert sum(isinstance(column.type, UtcTime) for column in columns) >= 6
+
+
+def test_a_token_can_be_written_in_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = iter(["-a", "--", "b-"])
+    monkeypatch.setattr("secrets.token_urlsafe", lambda _n: next(tokens))
+    assert new_token() == "b-"
