@@ -63,7 +63,7 @@ def test_the_reference_has_every_key_and_marks_changed_defaults(
 def table_of(name: str) -> list[str]:
     """The lines of one table of the file."""
     after = re.split(rf"(?m)^(?=\[{{1,2}}{name}[].])", CONFIG, maxsplit=1)[1]
-    return re.split(rf"\n(?=\[{{1,2}}(?!{name}[].]))", after)[0].splitlines()
+    return re.split(rf"\n(?=\[{{1,2}}(?!\[?{name}[].]))", after)[0].splitlines()
 
 
 def test_the_commands_run_in_the_order_of_the_pages(

@@ -114,6 +114,12 @@ required = true
 name = "words"
 type = "text"
 text = "In your words?"
+
+[[questionnaire.at_end]]
+name = "age"
+type = "number"
+text = "How old are you?"
+required = true
 """
 
 
@@ -123,6 +129,7 @@ def test_extra_answers_reach_the_release(catalogue: Catalogue) -> None:
     assert [(row["field"], row["type"], row["options"]) for row in rows(release, "fields")] == [
         ("sure", "scale", ["Not at all", "", "Very"]),
         ("words", "text", None),
+        ("age", "number", None),
     ]
     answers = rows(release, "extra_answers")
     asked = {row["question_id"] for row in rows(release, "scores")}
@@ -134,8 +141,14 @@ def test_extra_answers_reach_the_release(catalogue: Catalogue) -> None:
         "written by a simulated annotator",
         None,
     }
+    participants = {row["participant_id"] for row in rows(release, "scores")}
+    at_end = rows(release, "participant_answers")
+    assert {row["participant_id"] for row in at_end} == participants
+    assert all(18 <= row["number"] <= 80 for row in at_end)
     described = json.loads(release.files["croissant.json"])["recordSet"]
-    assert {"fields", "extra_answers"} <= {table["name"] for table in described}
+    assert {"fields", "extra_answers", "participant_answers"} <= {
+        table["name"] for table in described
+    }
     assert "### extra_answers" in release.files["README.md"].decode()
     plain = catalogue.release("seven", "single")
     assert "extra_answers.parquet" not in plain.files

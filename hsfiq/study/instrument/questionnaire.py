@@ -17,13 +17,13 @@ class Questionnaire:
 
     Attributes:
         after_each: asked with every question, after the main answer.
-        at_end: asked once, after the last question.
         note: shown above those at the end: what they are for, or that answering is voluntary.
+        at_end: asked once, after the last question.
     """
 
     after_each: tuple[ExtraQuestion, ...] = ()
-    at_end: tuple[ExtraQuestion, ...] = ()
     note: str = ""
+    at_end: tuple[ExtraQuestion, ...] = ()
 
 
 def questionnaire_errors(questionnaire: Questionnaire) -> Iterator[tuple[str, str]]:

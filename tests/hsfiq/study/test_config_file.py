@@ -124,6 +124,16 @@ type = "choice"
 text = "Which style?"
 options = ["Old", "New"]
 required = true
+
+[questionnaire]
+note = "Voluntary."
+
+[[questionnaire.at_end]]
+name = "age"
+type = "number"
+text = "How old are you?"
+options = []
+required = true
 """
 
 
