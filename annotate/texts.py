@@ -21,8 +21,9 @@ from hsfiq.collect.participants import language_of
 from hsfiq.db.tables import Participant, Study
 from hsfiq.study.config import SET_NAMES, StudyConfig, Translation, config_of, n_sets_of
 from hsfiq.study.duration import duration_of
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
+from hsfiq.study.instrument.questionnaire import Questionnaire
 from hsfiq.study.instrument.wording import page_texts
+from hsfiq.study.languages.owners_texts import translated_questionnaire
 from hsfiq.study.languages.standard import (
     FOLDER,
     LANGUAGES,
@@ -69,7 +70,8 @@ class StudyTexts:
     guidelines: str
     own_consent: str
     standard_consent: str
-    extra_questions: tuple[ExtraQuestion, ...]
+    questionnaire: Questionnaire
+    practice_explanation: str
     page: dict[str, Any]
     entry: dict[str, str]
 
@@ -87,6 +89,7 @@ def study_texts(session: Session, study: Study, language: str | None = None) -> 
     # Words for all languages come before the standard ones, and after those of this language.
     page = overlaid(worded["page"], page_texts(config.wording))
     page = overlaid(page, own.texts.get("page", {}))
+    explained = own.texts.get("practice", {}).get("explanation", config.practice.explanation)
     names = own.set_names or set_names(config, worded["sets"])
     guidelines = own.guidelines.strip() or study.guidelines.strip()
     file = guidelines_file(language, form, study.kind)
@@ -97,7 +100,8 @@ def study_texts(session: Session, study: Study, language: str | None = None) -> 
         guidelines=guidelines or standard_guidelines(file, config, names, page),
         own_consent=own.consent.strip() or study.consent.strip(),
         standard_consent=standard_consent(language),
-        extra_questions=config.questionnaire.after_each,
+        questionnaire=translated_questionnaire(config.questionnaire, own.texts),
+        practice_explanation=explained,
         page=page,
         entry=worded["entry"],
     )
@@ -206,9 +210,9 @@ def score_range(lowest: int, highest: int) -> str:
     return str(lowest) if lowest == highest else f"{lowest}\N{EN DASH}{highest}"
 
 
-def explanation_of_marked(texts: StudyTexts, own: str, expected: Mapping[str, Any]) -> list[str]:
+def explanation_of_marked(texts: StudyTexts, expected: Mapping[str, Any]) -> list[str]:
     """The owner's own words on the practice question that they marked, or what is expected."""
-    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", own)]
+    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", texts.practice_explanation)]
     if any(paragraphs):
         return list(filter(None, paragraphs))
     sides = [expected["better"]] if "better" in expected else expected.get("order", [])

@@ -97,7 +97,7 @@ class ViewBuilder:
                 "direction": direction(texts.language),
                 "guidelines": html_of(texts.guidelines),
                 "set_names": list(texts.set_names),
-                "extra_questions": extra_views(texts.extra_questions),
+                "extra_questions": extra_views(texts.questionnaire.after_each),
                 "ties_allowed": study.ties_allowed,
                 "confirm_difference": confirm_difference(config),
                 "shortest_reason": SHORTEST_REASON,
@@ -145,7 +145,7 @@ class ViewBuilder:
                 "next_images": images_of(session, progress.steps[0].question_id),
             }
         if stage == "questionnaire":
-            asked = config_of(participant.study).questionnaire
+            asked = participant_texts(session, participant).questionnaire
             return {
                 **base,
                 "step": "questionnaire",
@@ -237,7 +237,7 @@ class ViewBuilder:
                 for retrieved in sets_of(pair)
             ],
             "expected": expected,
-            "explanation": explanation_of_marked(texts, config.practice.explanation, expected),
+            "explanation": explanation_of_marked(texts, expected),
         }
 
     def image_view(self, session: Session, image: Image) -> ImageView:

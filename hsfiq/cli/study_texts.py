@@ -52,16 +52,14 @@ def texts(
 
 def missing_as_json(path: Path, language: str, form: QueryForm, config: StudyConfig) -> str:
     """The missing texts in the structure of a language file, those of the owner as they are."""
-    from hsfiq.study.instrument.wording import page_texts
     from hsfiq.study.languages.files import read_language_file
-    from hsfiq.study.languages.standard import leaves, missing_texts, nested
+    from hsfiq.study.languages.owners_texts import untranslated_texts
+    from hsfiq.study.languages.standard import nested
 
-    own, errors = read_language_file(path, config.wording) if path.is_file() else ({}, [])
+    own, errors = read_language_file(path, config) if path.is_file() else ({}, [])
     if errors:
         raise FileErrors(errors)
-    missing = missing_texts(language, form, config.design.kind, own)
-    worded = leaves({"page": page_texts(config.wording)})
-    missing |= {key: text for key, text in worded if key in missing}
+    missing = untranslated_texts(config, language, form, own)
     if "name" in missing:
         missing["name"] = language
     return json.dumps(nested(missing), ensure_ascii=False, indent=2)

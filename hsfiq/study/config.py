@@ -263,12 +263,12 @@ def stored_presentation(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_json(table: type[T], values: Mapping[str, Any]) -> T:
-    """A table of the stored config; its lists are of texts or of tables."""
+    """A table of the stored config; its lists are of texts or of tables, in tuples until stored."""
     hints = get_type_hints(table)
     return table(
         **{
             key: tuple(_part_from_json(get_args(hints[key])[0], part) for part in value)
-            if isinstance(value, list)
+            if isinstance(value, list | tuple)
             else value
             for key, value in values.items()
         }

@@ -27,7 +27,7 @@ from hsfiq.study.config import (
     rules_of,
 )
 from hsfiq.study.instrument.questionnaire import questionnaire_errors
-from hsfiq.study.instrument.wording import Wording, wording_errors
+from hsfiq.study.instrument.wording import wording_errors
 from hsfiq.study.languages.files import read_language_file
 from hsfiq.study.languages.standard import LANGUAGES
 from hsfiq.study.languages.tags import is_tag
@@ -120,8 +120,8 @@ class _Reader:
         values: dict[str, Any] = {
             name: self.table(name, kind, content.get(name, {})) for name, kind in tables.items()
         }
-        values["study"] = self.with_languages(values["study"], by_language, values["wording"])
         config = StudyConfig(**values)
+        config = replace(config, study=self.with_languages(config, by_language))
         self.check_study(config)
         if "design.kind" not in self.errors:
             self.check_kind(config)
@@ -306,10 +306,9 @@ class _Reader:
                 "recruitment.platform_study_id", f"{platform_study!r} is not an id of Prolific"
             )
 
-    def with_languages(
-        self, study: Presentation, tables: Mapping[str, Any], wording: Wording
-    ) -> Presentation:
+    def with_languages(self, config: StudyConfig, tables: Mapping[str, Any]) -> Presentation:
         """The presentation with the texts that its files and its tables have in each language."""
+        study = config.study
         languages = study.languages
         key = "study.languages" if "study.languages" in self.lines else "study.language"
         wrong = next((tag for tag in languages if not is_tag(tag)), None)
@@ -330,7 +329,7 @@ class _Reader:
             )
             for tag in languages[1:]
         }
-        texts = {tag: self.texts_in(key, tag, wording) for tag in languages}
+        texts = {tag: self.texts_in(key, tag, config) for tag in languages}
         translations = {languages[0]: Translation(), **translations}
         return replace(
             first,
@@ -356,11 +355,11 @@ class _Reader:
             value = beside
         return self.text_or_file(f"{table}.{name}", value)
 
-    def texts_in(self, key: str, language: str, wording: Wording) -> dict[str, Any]:
+    def texts_in(self, key: str, language: str, config: StudyConfig) -> dict[str, Any]:
         """The texts of a language file; a language without standard texts needs one."""
         path = self.path.parent / f"{language}.json"
         if path.is_file():
-            texts, errors = read_language_file(path, wording)
+            texts, errors = read_language_file(path, config)
             self.errors |= {line: (sys.maxsize, line) for line in errors}
             return texts
         if language not in LANGUAGES and self.needs_language_files:

@@ -8,7 +8,8 @@ from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import Study
 from hsfiq.study.config import SET_NAMES, StudyConfig, Translation, config_of, n_sets_of
-from hsfiq.study.languages.standard import LANGUAGES, missing_texts
+from hsfiq.study.languages.owners_texts import untranslated_texts
+from hsfiq.study.languages.standard import LANGUAGES
 from hsfiq.study.query_form import query_form
 from hsfiq.text import first_few
 
@@ -23,7 +24,7 @@ def fallbacks_of(session: Session, study: Study) -> dict[str, list[str]]:
     missing = {}
     for language in config.study.languages:
         own = config.study.translations.get(language, Translation())
-        short = missing_texts(language, form, study.kind, own.texts)
+        short = untranslated_texts(config, language, form, own.texts)
         missing[language] = [*_own_texts(config, language, own), *short]
     return missing
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.readers.files import read_json
-from hsfiq.study.instrument.wording import Wording, page_texts
+from hsfiq.study.config import StudyConfig
+from hsfiq.study.languages.owners_texts import owners_texts
 from hsfiq.study.languages.standard import LANGUAGES, Texts, overlaid, standard_texts
 from hsfiq.text import is_storable_text
 
@@ -18,13 +19,14 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 LONGEST_TEXT = 2000
 
 
-def read_language_file(path: Path, wording: Wording) -> tuple[dict[str, Any], list[str]]:
+def read_language_file(path: Path, config: StudyConfig) -> tuple[dict[str, Any], list[str]]:
     """The texts of a language file, and what is wrong with it: a line for each error.
 
-    The scale must have as many points in every language as the study's own `wording` gives it.
-    An empty file has no texts: `hsfiq study texts ... > de.json` begins with one.
+    It may also translate what the owner says in the rest of `config`; the scale must have as many
+    points in every language. An empty file has no texts: `hsfiq study texts ... > de.json` begins
+    with one.
     """
-    english = overlaid(standard_texts(LANGUAGES[0]), {"page": page_texts(wording)})
+    english = overlaid(standard_texts(LANGUAGES[0]), owners_texts(config))
     try:
         content = read_json(path) if path.stat().st_size else {}
     except UnreadableInput as error:

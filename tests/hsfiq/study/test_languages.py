@@ -244,6 +244,72 @@ def test_the_scale_has_as_many_points_in_every_language(tmp_path: Path) -> None:
     assert faults(written(tmp_path, seven, SEVEN_POINTS)) == ["de.json: page.anchors.3: is empty"]
 
 
+OWN_WORDS = """
+[wording]
+score = "How similar?"
+
+[questionnaire]
+note = "Voluntary."
+
+[[questionnaire.after_each]]
+name = "sure"
+type = "scale"
+text = "Are you sure?"
+options = ["No", "", "Yes"]
+
+[[questionnaire.at_end]]
+name = "age"
+type = "number"
+text = "How old are you?"
+"""
+
+
+def test_a_language_file_translates_the_owners_questions(
+    tmp_path: Path, database: Database
+) -> None:
+    sure = {"text": "Sind Sie sicher?", "options": ["Nein", "", "Ja"]}
+    german = {"questionnaire": {"note": "Freiwillig.", "after_each": {"sure": sure}}}
+    study = STUDY.replace('["en", "de"]', '["en", "de", "ko"]') + OWN_WORDS
+    stored(database, read_config(written(tmp_path, german, study)))
+    with database.reading() as session:
+        row = session.scalars(select(Study)).one()
+        texts = {tag: study_texts(session, row, tag).questionnaire for tag in ("en", "de", "ko")}
+        fallbacks = fallbacks_of(session, row)
+        shown = study_texts(session, row, "ko").page["how_well"]
+    assert texts["en"] == texts["ko"] == config_of(row).questionnaire
+    assert texts["de"].note == "Freiwillig."
+    assert texts["de"].after_each[0].text == "Sind Sie sicher?"
+    assert texts["de"].after_each[0].options == ("Nein", "", "Ja")
+    assert texts["de"].at_end[0].text == "How old are you?"
+    assert shown == "How similar?"
+    assert fallbacks["en"] == []
+    assert fallbacks["ko"][2:] == [
+        "page.how_well",
+        "questionnaire.note",
+        "questionnaire.after_each.sure.text",
+        "questionnaire.after_each.sure.options",
+        "questionnaire.at_end.age.text",
+    ]
+    assert {"page.how_well", "questionnaire.at_end.age.text"} < set(fallbacks["de"])
+    assert "questionnaire.note" not in fallbacks["de"]
+
+
+@pytest.mark.parametrize(
+    ("german", "line"),
+    [
+        ({"after_each": {"sure": {"options": ["Nein", "Ja"]}}}, "after_each.sure.options: must be"),
+        ({"after_each": {"sicher": {}}}, "after_each.sicher: is not a key here; there are sure"),
+        ({"after_all": {}}, "after_all: is not a key here; there are note, after_each, at_end"),
+        ({"at_end": {"age": {"options": []}}}, "at_end.age.options: is not a key here"),
+    ],
+)  # fmt: skip
+def test_the_owners_questions_are_the_same_in_every_language(
+    tmp_path: Path, german: Any, line: str
+) -> None:
+    (error,) = faults(written(tmp_path, {"questionnaire": german}, STUDY + OWN_WORDS))
+    assert error.startswith(f"de.json: questionnaire.{line}")
+
+
 # ------------------------------------------------------------------------------------ the texts
 
 
@@ -352,11 +418,12 @@ def test_a_shell_may_have_made_the_file_before_the_command_reads_it(folder: Path
 @on_sqlite
 def test_a_template_holds_the_owners_wording(folder: Path) -> None:
     (folder / "de.json").unlink()
-    written_study = SEVEN_POINTS + 'score = "How similar?"\n'
+    written_study = SEVEN_POINTS + OWN_WORDS.replace("[wording]\n", "")
     (folder / "study.toml").write_text(written_study, encoding="utf-8")
     template = json.loads(hsfiq("study", "texts", "study.toml", "--language", "de").out)
     assert template["page"]["anchors"] == SEVEN
     assert template["page"]["how_well"] == "How similar?"
+    assert template["questionnaire"]["after_each"]["sure"]["options"] == ["No", "", "Yes"]
     (folder / "de.json").write_text(json.dumps(template), encoding="utf-8")
     assert hsfiq("study", "create", "study.toml", "--dry-run").code == 0
 
