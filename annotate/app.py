@@ -32,6 +32,7 @@ from hsfiq.annotate.payloads import (
     CHECK,
     CONSENT,
     EMPTY,
+    LANGUAGE,
     QUESTIONNAIRE,
     SEEN,
     OutdatedPage,
@@ -161,6 +162,11 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
     def consent(request: Request, body: Body) -> Response:
         agrees = read_payload(CONSENT, body)["agrees"]
         return uncached(handlers.consent(services, request.cookies, agrees=agrees))
+
+    @app.post("/language")
+    def language(request: Request, body: Body) -> Response:
+        payload = read_payload(LANGUAGE, body)
+        return uncached(handlers.choose_language(services, request.cookies, payload))
 
     @app.post("/messages-seen")
     def messages_seen(request: Request, body: Body) -> Response:

@@ -29,6 +29,7 @@ from hsfiq.collect.protocol import (
     ImagesPayload,
     JudgedSubmitPayload,
     JudgementPayload,
+    LanguagePayload,
     Opening,
     QuestionnairePayload,
     SkipPayload,
@@ -95,6 +96,14 @@ def show(services: Services, cookies: Cookies, number: int | None) -> View:
         else:
             position = position_at(session, participant, number, now)
     return view_of(services, participant, position)
+
+
+def choose_language(services: Services, cookies: Cookies, payload: LanguagePayload) -> View:
+    """The same question or step in another of the study's languages, from now on."""
+    with services.database.writing() as session:
+        participant = required_participant(session, cookies, services.signer)
+        participants.choose_language(participant, payload["language"])
+    return show(services, cookies, payload["number"])
 
 
 def submit(

@@ -16,6 +16,7 @@ from hsfiq.collect.protocol import (
     ImagesPayload,
     JudgedSubmitPayload,
     JudgementPayload,
+    LanguagePayload,
     QuestionnairePayload,
     SeenPayload,
     SkipPayload,
@@ -40,7 +41,15 @@ ANSWERS = (AnswerPayload, JudgementPayload, QuestionnairePayload)
 for _answer in ANSWERS:
     with_config(STRICT | {"allow_inf_nan": False, "str_max_length": None})(_answer)
 SUBMITS = (SubmitPayload, JudgedSubmitPayload, SkipPayload)
-PAYLOADS = (EmptyPayload, SeenPayload, ConsentPayload, ImagesPayload, *SUBMITS, CheckPayload)
+PAYLOADS = (
+    EmptyPayload,
+    SeenPayload,
+    ConsentPayload,
+    ImagesPayload,
+    *SUBMITS,
+    CheckPayload,
+    LanguagePayload,
+)
 for _payload in PAYLOADS:
     with_config(STRICT)(_payload)
 
@@ -51,6 +60,7 @@ SUBMIT = TypeAdapter(SubmitPayload)
 JUDGED_SUBMIT = TypeAdapter(JudgedSubmitPayload)
 SKIP = TypeAdapter(SkipPayload)
 CHECK = TypeAdapter(CheckPayload)
+LANGUAGE = TypeAdapter(LanguagePayload)
 QUESTIONNAIRE = TypeAdapter(QuestionnairePayload)
 
 

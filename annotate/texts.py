@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.practice import lowest_good_score
 from hsfiq.collect.participants import language_of
+from hsfiq.collect.protocol import LanguageView
 from hsfiq.db.tables import Participant, Study
 from hsfiq.study.config import SET_NAMES, StudyConfig, Translation, config_of, n_sets_of
 from hsfiq.study.duration import duration_of
@@ -111,7 +112,7 @@ def participant_texts(session: Session, participant: Participant) -> StudyTexts:
     return study_texts(session, participant.study, language_of(participant))
 
 
-def languages_of(config: StudyConfig) -> list[dict[str, str]]:
+def languages_of(config: StudyConfig) -> list[LanguageView]:
     """The study's languages, each under its own name."""
     translations = config.study.translations
     return [

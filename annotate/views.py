@@ -24,6 +24,7 @@ from hsfiq.annotate.texts import (
     explanation_of_drawn,
     explanation_of_marked,
     html_of,
+    languages_of,
     participant_texts,
 )
 from hsfiq.answer_rules import CONFIRMED_DIFFERENCE, LONGEST_REASON, SHORTEST_REASON
@@ -95,6 +96,7 @@ class ViewBuilder:
                 "levels": config.design.levels,
                 "language": texts.language,
                 "direction": direction(texts.language),
+                "languages": languages_of(config),
                 "guidelines": html_of(texts.guidelines),
                 "set_names": list(texts.set_names),
                 "extra_questions": extra_views(texts.questionnaire.after_each),
@@ -116,6 +118,7 @@ class ViewBuilder:
             "answered": progress.answered,
             "back": back_from(position, participant),
             "text_version": participant.study.text_version,
+            "language": language_of(participant),
             "messages": [
                 {"id": message.id, "text": html_of(message.text)}
                 for message in unread_messages(session, participant)

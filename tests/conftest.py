@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Error, sync_playwright
 from sqlalchemy.exc import DBAPIError
 
-from hsfiq.db.engine import Database, open_database
+from hsfiq.db.engine import Database
 from tests.databases import PostgresServer, ReusedPostgres, ReusedSqlite
 
 ROOT = Path(__file__).parent.parent
@@ -73,17 +73,9 @@ def reused_postgres(postgres_server: PostgresServer) -> ReusedPostgres:
 
 
 @pytest.fixture(scope="session")
-def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated SQLite file that tests copy."""
-    path = tmp_path_factory.mktemp("migrated") / "empty.db"
-    open_database(f"sqlite:///{path}").close()
-    return path
-
-
-@pytest.fixture(scope="session")
-def reused_sqlite(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> ReusedSqlite:
+def reused_sqlite(tmp_path_factory: pytest.TempPathFactory) -> ReusedSqlite:
     """The SQLite file that the tests of this process use in turn."""
-    return ReusedSqlite(migrated_sqlite, tmp_path_factory.mktemp("reused") / "test.db")
+    return ReusedSqlite(tmp_path_factory.mktemp("reused") / "test.db")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session
@@ -16,10 +16,12 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.cookies import UnknownBrowser, read_assignment
 from hsfiq.annotate.handlers import Services, answer_of, image_states
 from hsfiq.annotate.preview.links import PreviewPlace
+from hsfiq.collect.participants import require_language
 from hsfiq.collect.protocol import (
     CheckPayload,
     CheckReply,
     JudgedSubmitPayload,
+    LanguagePayload,
     Opening,
     QuestionnairePayload,
     SkipPayload,
@@ -63,7 +65,8 @@ def visiting(services: Services, place: PreviewPlace) -> Iterator[Visit]:
         study = session.get(Study, place.study_id)
         if study is None:
             raise UnknownBrowser("the study of this preview is not there any more")
-        yield Visit(services, session, preview_of(session, study, place.batch), place)
+        preview = preview_of(session, study, place.batch, place.language or None)
+        yield Visit(services, session, preview, place)
 
 
 def opening(services: Services, place: PreviewPlace) -> Opening:
@@ -78,6 +81,14 @@ def show(services: Services, place: PreviewPlace, number: int | None) -> tuple[V
         if number is None:
             return visit.view_at(place), place
         return visit.view_of(visit.preview.position_at(place.reached, number)), place
+
+
+def choose_language(
+    services: Services, place: PreviewPlace, payload: LanguagePayload
+) -> tuple[View, PreviewPlace]:
+    with visiting(services, place) as visit:
+        require_language(visit.preview.participant.study, payload["language"])
+    return show(services, replace(place, language=payload["language"]), payload["number"])
 
 
 def consent(services: Services, place: PreviewPlace, *, agrees: bool) -> tuple[View, PreviewPlace]:

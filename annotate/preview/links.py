@@ -23,15 +23,19 @@ HOURS = 24
 
 @dataclass(frozen=True, slots=True)
 class PreviewPlace:
-    """A preview that the owner has signed: of which batch, until when, and the steps done."""
+    """A preview that the owner has signed: of which batch, until when, and the steps done.
+
+    `language` is the one chosen, "" for the study's first.
+    """
 
     study_id: int
     batch: int
     expires: int
     reached: int = 0
+    language: str = ""
 
     def signed(self, signer: Signer) -> str:
-        text = f"{self.study_id}:{self.batch}:{self.expires}:{self.reached}"
+        text = f"{self.study_id}:{self.batch}:{self.expires}:{self.reached}:{self.language}"
         return signer.sign(PURPOSE, text)
 
     def after(self, reached: int) -> PreviewPlace:
@@ -54,7 +58,8 @@ def read_place(signer: Signer, signed: str) -> PreviewPlace | None:
     text = signer.read(PURPOSE, signed)
     if not text:
         return None
-    place = PreviewPlace(*map(int, text.split(":")))
+    study_id, batch, expires, reached, language = text.split(":")
+    place = PreviewPlace(int(study_id), int(batch), int(expires), int(reached), language)
     return place if place.expires > time.time() else None
 
 

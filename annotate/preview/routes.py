@@ -23,7 +23,15 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.images.copies import ImageSize
 from hsfiq.annotate.images.response import image_response
 from hsfiq.annotate.pages import message_page
-from hsfiq.annotate.payloads import CHECK, CONSENT, EMPTY, QUESTIONNAIRE, read_payload, read_submit
+from hsfiq.annotate.payloads import (
+    CHECK,
+    CONSENT,
+    EMPTY,
+    LANGUAGE,
+    QUESTIONNAIRE,
+    read_payload,
+    read_submit,
+)
 from hsfiq.annotate.preview import handlers
 from hsfiq.annotate.preview.links import (
     OPEN,
@@ -137,6 +145,11 @@ def add_view_routes(app: FastAPI, services: Services) -> None:
     @app.get(f"{PREVIEW}/question/{{number}}")
     def question(request: Request, number: int) -> Response:
         return shown(request, number)
+
+    @app.post(f"{PREVIEW}/language")
+    def language(request: Request, body: Body) -> Response:
+        payload, place = read_payload(LANGUAGE, body), place_of(services, request)
+        return replied(services, request, handlers.choose_language(services, place, payload))
 
     @app.post(f"{PREVIEW}/next-step")
     def next_step(request: Request, body: Body) -> Response:

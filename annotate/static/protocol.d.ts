@@ -70,6 +70,11 @@ export interface CheckPayload {
   given: string;
 }
 
+export interface LanguagePayload {
+  language: string;
+  number: number | null;
+}
+
 export interface QuestionnairePayload {
   assignment: string;
   answers: Record<string, any>;
@@ -101,6 +106,7 @@ export interface ViewBase {
   answered: number;
   back: number | null;
   text_version: number | null;
+  language: string;
   messages: MessageView[];
 }
 
@@ -109,6 +115,7 @@ export interface ConsentView {
   answered: number;
   back: number | null;
   text_version: number | null;
+  language: string;
   messages: MessageView[];
   step: "consent";
   text: string;
@@ -119,6 +126,7 @@ export interface JudgedView {
   answered: number;
   back: number | null;
   text_version: number | null;
+  language: string;
   messages: MessageView[];
   text: string;
   reference: ImageView | null;
@@ -134,6 +142,7 @@ export interface PracticeView {
   answered: number;
   back: number | null;
   text_version: number | null;
+  language: string;
   messages: MessageView[];
   text: string;
   reference: ImageView | null;
@@ -152,6 +161,7 @@ export interface QuestionView {
   answered: number;
   back: number | null;
   text_version: number | null;
+  language: string;
   messages: MessageView[];
   text: string;
   reference: ImageView | null;
@@ -171,6 +181,7 @@ export interface CheckView {
   answered: number;
   back: number | null;
   text_version: number | null;
+  language: string;
   messages: MessageView[];
   step: "check";
   number: number;
@@ -192,6 +203,7 @@ export interface QuestionnaireView {
   answered: number;
   back: number | null;
   text_version: number | null;
+  language: string;
   messages: MessageView[];
   step: "questionnaire";
   note: string;
@@ -209,6 +221,7 @@ export interface DoneView {
   answered: number;
   back: number | null;
   text_version: number | null;
+  language: string;
   messages: MessageView[];
   code?: string;
   url?: string;
@@ -224,6 +237,7 @@ export interface FarewellView {
   answered: number;
   back: number | null;
   text_version: number | null;
+  language: string;
   messages: MessageView[];
   code?: string;
   url?: string;
@@ -233,6 +247,12 @@ export interface FarewellView {
 
 export type View = ConsentView | PracticeView | QuestionView | CheckView | QuestionnaireView | DoneView | FarewellView;
 
+export interface LanguageView {
+  tag: string;
+  name: string;
+  direction: "ltr" | "rtl";
+}
+
 export interface StudyInfo {
   title: string;
   kind: string;
@@ -240,6 +260,7 @@ export interface StudyInfo {
   levels: number;
   language: string;
   direction: "ltr" | "rtl";
+  languages: LanguageView[];
   guidelines: string;
   set_names: string[];
   extra_questions: ExtraQuestionView[];

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from hsfiq import __version__
 from hsfiq.cli import (
@@ -88,13 +90,19 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
+@cache
+def commands() -> Callable[..., object]:
+    """All commands, built once: Typer would build them again for each call."""
+    return get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code: 0 done, 1 the data says no, 2 unusable input."""
     # --debug may be anywhere, since users append it after an error.
     debug = "--debug" in arguments
     rest = [argument for argument in arguments if argument != "--debug"]
     try:
-        result = app(args=rest, prog_name="hsfiq", standalone_mode=False)
+        result = commands()(args=rest, prog_name="hsfiq", standalone_mode=False)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the program that reads our output has ended, as in `| head`

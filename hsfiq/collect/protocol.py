@@ -109,6 +109,13 @@ class CheckPayload(TypedDict):
     given: str
 
 
+class LanguagePayload(TypedDict):
+    """POST /language: the language to go on in, and the number of the question shown, if any."""
+
+    language: str
+    number: int | None
+
+
 class QuestionnairePayload(TypedDict):
     """POST /questionnaire: the answers to the questions at the end, by the question's name."""
 
@@ -150,13 +157,14 @@ class MessageView(TypedDict):
 class ViewBase(TypedDict):
     """What every view has: progress, and the number of the question that Back leads to.
 
-    A page whose study has another `text_version` gets the new texts first.
+    A page whose study has another `text_version` or `language` gets its texts first.
     """
 
     total: int
     answered: int
     back: int | None
     text_version: int | None
+    language: str
     messages: list[MessageView]
 
 
@@ -267,6 +275,14 @@ View = (
 )
 
 
+class LanguageView(TypedDict):
+    """A language of the study, under its own name."""
+
+    tag: str
+    name: str
+    direction: Literal["ltr", "rtl"]
+
+
 class StudyInfo(TypedDict):
     """What stays the same for all views.
 
@@ -281,6 +297,7 @@ class StudyInfo(TypedDict):
     levels: int
     language: str
     direction: Literal["ltr", "rtl"]
+    languages: list[LanguageView]
     guidelines: str
     set_names: list[str]
     extra_questions: list[ExtraQuestionView]

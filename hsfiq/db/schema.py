@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -31,8 +32,7 @@ def require_current(engine: Engine, url: str) -> None:
 
 def require_known(revision: str | None, url: str) -> None:
     """Raise `UnreadableInput` for a schema revision that this hsfiq does not know."""
-    revisions = ScriptDirectory.from_config(alembic_config()).walk_revisions()
-    if revision is not None and revision not in {known.revision for known in revisions}:
+    if revision is not None and revision not in known_revisions():
         raise UnreadableInput(
             shown_url(url),
             f"the database is at schema revision {revision}, which only a newer hsfiq knows "
@@ -55,7 +55,14 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def head_revision() -> str:
-    return str(ScriptDirectory.from_config(alembic_config()).get_current_head())
+    return known_revisions()[0]
+
+
+@cache
+def known_revisions() -> tuple[str, ...]:
+    """The revisions of this hsfiq, the newest first."""
+    scripts = ScriptDirectory.from_config(alembic_config())
+    return tuple(str(script.revision) for script in scripts.walk_revisions())
 
 
 def current_revision(engine: Engine) -> str | None:

@@ -41,6 +41,7 @@ from hsfiq.study.config import (
 )
 from hsfiq.study.design import draw_study
 from hsfiq.study.instrument.questionnaire import Questionnaire
+from tests.databases import migrated_sqlite
 from tests.processes import Fork, start_command
 
 STOP_SECONDS = 300
@@ -122,6 +123,9 @@ def make_study(
     For the first `n_identical` queries all systems return the same images.
     """
     place.images.mkdir(parents=True)
+    if place.url == f"sqlite:///{place.file}":
+        place.file.write_bytes(migrated_sqlite())
+        place.file.chmod(0o600)
     database = open_database(place.url)
     rng = Random(7)
     with database.writing() as session:

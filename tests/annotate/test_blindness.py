@@ -51,7 +51,7 @@ def test_a_view_has_no_other_keys(annotator: TestClient) -> None:
     assert set(current_view) == {
         "step", "number", "total", "answered", "back", "text", "reference", "sets", "earlier",
         "standing_at", "assignment", "next_images", "minutes_left", "reason_asked", "text_version",
-        "messages",
+        "messages", "language",
     }  # fmt: skip
     assert {key for image_set in current_view["sets"] for image in image_set for key in image} == {
         "token",
@@ -74,5 +74,5 @@ def test_the_initial_data_name_no_participant(annotator: TestClient) -> None:
     assert set(study) == {
         "title", "kind", "points", "levels", "language", "direction", "guidelines", "set_names",
         "extra_questions", "ties_allowed", "confirm_difference", "shortest_reason",
-        "longest_reason", "is_preview", "text_version",
+        "longest_reason", "is_preview", "text_version", "languages",
     }  # fmt: skip

@@ -566,7 +566,7 @@ def test_every_other_route_refuses_an_unknown_browser(
     assert {path for _, path in closed} == {
         "/image/{token}", "/image/{token}/full", "/question", "/question/{number}", "/submit",
         "/check", "/consent", "/practice", "/continue", "/opening", "/messages-seen",
-        "/questionnaire",
+        "/questionnaire", "/language",
     }  # fmt: skip
     assert new_browser.post("/continue", data={"participant": 1}).status_code == 401
     closed.remove(("POST", "/continue"))
@@ -581,6 +581,7 @@ def test_every_other_route_refuses_an_unknown_browser(
         "/consent": {"agrees": True},
         "/practice": {},
         "/messages-seen": {"messages": [1]},
+        "/language": {"language": "en", "number": None},
         "/questionnaire": {"assignment": "x", "answers": {}},
     }
     for method, path in closed:

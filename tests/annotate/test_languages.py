@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import expect
 from sqlalchemy import select
 
-from hsfiq.annotate.app import plain_app
+from hsfiq.annotate.app import build_app, plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.collect.participants import invite
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.tables import Participant
 from hsfiq.study.config import Translation
 from tests.annotate.page_requests import answer_body, stored
-from tests.annotate.served_studies import Place, begin, make_study
+from tests.annotate.question_page import OpenPage, expect_step, press
+from tests.annotate.served_studies import Place, ThreadServer, begin, make_study
 from tests.studies import NOW
 
 GERMAN = Translation(
@@ -84,3 +87,60 @@ def test_a_participant_of_before_reads_the_first_language(place: Place) -> None:
         session.scalars(select(Participant)).one().language = None
     assert "You are invited" in client.get("/question").json()["text"]
     services.database.close()
+
+
+def test_another_language_can_be_chosen_at_any_step(place: Place) -> None:
+    client, services = two_languages(place)
+    begin(client, services.database)
+    german = client.post("/language", json={"language": "de", "number": None}).json()
+    assert (german["step"], german["language"]) == ("consent", "de")
+    assert "Ich nehme teil." in german["text"]
+    client.post("/consent", json={"agrees": True})
+    question = client.post("/practice", json={}).json()
+    client.post("/submit", json=answer_body(question))
+    first = client.post("/language", json={"language": "en", "number": 1}).json()
+    assert (first["number"], first["language"]) == (1, "en")
+    assert first["earlier"] is not None
+    assert languages_of_participants(services) == ["en"]
+    opened = client.get("/opening").json()["study"]
+    assert [(each["tag"], each["name"]) for each in opened["languages"]] == [
+        ("en", "English"), ("de", "Deutsch"),
+    ]  # fmt: skip
+    for payload in ({"language": "fr", "number": None}, {"language": "de"}):
+        assert client.post("/language", json=payload).status_code == 422
+    assert languages_of_participants(services) == ["en"]
+    services.database.close()
+
+
+@pytest.mark.browser
+def test_changing_the_language_keeps_what_was_entered(place: Place, open_page: OpenPage) -> None:
+    arabic = Translation(texts={"name": "العربية", "page": {"next": "التالي"}})
+    database = make_study(
+        place, presentation={"languages": ("en", "ar"), "translations": {"ar": arabic}}
+    )
+    server = ThreadServer(place, database, build_app(database))
+    server.start()
+    page = open_page(server, is_ready=False)
+    page.locator(".consent .languages button").click()
+    expect(page.locator(".page")).to_have_attribute("dir", "rtl")
+    expect(page.locator(".page[data-step=consent]")).to_be_visible()
+    page.locator(".consent .languages button").click()
+    expect(page.locator(".page")).to_have_attribute("dir", "ltr")
+    page = open_page(server)
+    expect_step(page, "question", "1 / 6")
+    press(page, "4", "q")
+    page.locator(".open-guidelines").click()
+    page.locator(".guidelines .languages button").click()
+    expect(page.locator(".page")).to_have_attribute("lang", "ar")
+    expect(page.locator(".next-label")).to_have_text("التالي")
+    expect(page.locator(".guidelines .languages button")).to_have_text("English")
+    expect(page.locator(".notice")).to_be_hidden()
+    page.locator(".guidelines .close").click()
+    expect(page.locator("input[name=score_1][value='4']")).to_be_checked()
+    expect(page.locator("input[name=preferred][value='1']")).to_be_checked()
+    press(page, "Shift+Digit2", "Enter")
+    expect_step(page, "question", "2 / 6")
+    (row,) = stored(database)
+    assert (row.score_1, row.score_2, row.preferred, row.language) == (4, 2, 1, "ar")
+    server.stop()
+    database.close()

@@ -4,7 +4,7 @@ import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
 import { find, root } from "./dom.js";
 import { digitOf, KEYS, letterOf } from "./keys.js";
 import { currentKind } from "./kinds.js";
-import { isOpen, judgedView } from "./state.js";
+import { currentStudy, isOpen, judgedView } from "./state.js";
 import { back } from "./submit.js";
 import { next } from "./views.js";
 import { openZoom, pageZoom, switchSet } from "./zoom.js";
@@ -93,10 +93,12 @@ const QUESTION_ACTIONS = {
   [KEYS.back]: back,
 };
 
+const isRightToLeft = () => currentStudy().direction === "rtl";
+
 /** @type {Actions} */
 const ZOOM_ACTIONS = {
-  ArrowRight: () => pageZoom(1),
-  ArrowLeft: () => pageZoom(-1),
+  ArrowRight: () => pageZoom(isRightToLeft() ? -1 : 1),
+  ArrowLeft: () => pageZoom(isRightToLeft() ? 1 : -1),
   ArrowUp: switchSet,
   ArrowDown: switchSet,
   [KEYS.zoom]: () => find(".zoom", HTMLDialogElement).close(),

@@ -7,6 +7,7 @@ import { questionOf } from "./extra_questions.js";
 import { addEntry } from "./history.js";
 import { fillKeys } from "./keys.js";
 import { currentKind } from "./kinds.js";
+import { fillLanguages } from "./languages.js";
 import { showMessages } from "./messages.js";
 import { clearNotice, notify } from "./notice.js";
 import { showPreview } from "./preview.js";
@@ -53,24 +54,34 @@ function setUp({ study, texts }) {
   find(".title").textContent = study.title;
   showPreview();
   fillGuidelines();
+  fillLanguages();
   buildQuestion();
   buildZoomScores();
 }
 
 /**
- * The view, once the page has the texts that belong to it: the owner may have corrected them.
+ * The view, once the page has the texts that belong to it: the owner may have corrected them, and
+ * the participant may have chosen another language.
  * @param {View} view
  * @returns {Promise<View>}
  */
 export async function withCurrentTexts(view) {
-  if (view.text_version === currentStudy().text_version) return view;
-  const earlier = currentStudy().guidelines;
+  const earlier = currentStudy();
+  if (hasTextsOf(earlier, view)) return view;
   /** @type {Opening} */
   const opening = await ask("opening");
   setUp(opening);
-  areGuidelinesNew ||= opening.study.guidelines !== earlier;
-  return opening.study.text_version === view.text_version ? view : opening.view;
+  const { language, guidelines } = opening.study;
+  areGuidelinesNew ||= language === earlier.language && guidelines !== earlier.guidelines;
+  return hasTextsOf(opening.study, view) ? view : opening.view;
 }
+
+/**
+ * @param {import("../protocol").StudyInfo} study
+ * @param {View} view
+ */
+const hasTextsOf = (study, view) =>
+  study.text_version === view.text_version && study.language === view.language;
 
 let areGuidelinesNew = false;
 

@@ -98,8 +98,8 @@ class Preview:
         raise Forbidden("this question is not part of the preview")
 
 
-def preview_of(session: Session, study: Study, batch: int) -> Preview:
-    """The preview of a batch, in a session that never commits.
+def preview_of(session: Session, study: Study, batch: int, language: str | None = None) -> Preview:
+    """The preview of a batch in a language, in a session that never commits.
 
     Values that the database does not have are set as if they came from it, so that they are not
     written: the study is open, and the forms have the positions that a participant's would have.
@@ -115,6 +115,7 @@ def preview_of(session: Session, study: Study, batch: int) -> Preview:
         name="",
         token=f"preview of batch {batch} of study {study.id}",
         status="active",
+        language=language,
         source=config_of(study).recruitment.mode,
     )
     return Preview(participant, forms, tuple(steps_of_forms(session, forms)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from hsfiq.releases import Filters, Release
 from hsfiq.releases.content import make_tables
 from hsfiq.releases.kinds.pair import HP
 from hsfiq.study.config import Design
+from tests.databases import migrated_sqlite
 from tests.hsfiq.samples import (
     HPFIQ,
     hsfiq,
@@ -333,11 +333,9 @@ def test_nothing_to_export(database: Database) -> None:
 # ------------------------------------------------------------------------------------ determinism
 
 
-def test_another_database_gives_the_same_bytes(
-    database: Database, migrated_sqlite: Path, tmp_path: Path
-) -> None:
+def test_another_database_gives_the_same_bytes(database: Database, tmp_path: Path) -> None:
     """For any keys and tokens, and any kind of database."""
-    shutil.copyfile(migrated_sqlite, tmp_path / "other.db")
+    (tmp_path / "other.db").write_bytes(migrated_sqlite())
     second_database = open_database(f"sqlite:///{tmp_path / 'other.db'}")
     import_fashioniq(second_database)
     import_hpfiq(second_database)

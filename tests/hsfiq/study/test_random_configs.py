@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -46,6 +45,7 @@ from hsfiq.study.config_file import located, read_config
 from hsfiq.study.design import draw_study
 from hsfiq.study.extensions.extension import MoreAnnotators, extend_study
 from hsfiq.study.queries import chosen_queries
+from tests.databases import migrated_sqlite
 from tests.studies import NOW, make_queries
 
 N_FILES = int(os.environ.get("HSFIQ_STUDY_FILES", "200"))
@@ -59,12 +59,10 @@ class Undo(Exception):
 
 
 @pytest.fixture(scope="module")
-def drawn(
-    migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Database, Path]]:
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, Path]]:
     """Twenty-nine triplets, their captions in either order, with lists of four images."""
     folder = tmp_path_factory.mktemp("random")
-    shutil.copyfile(migrated_sqlite, folder / "study.db")
+    (folder / "study.db").write_bytes(migrated_sqlite())
     database = open_database(f"sqlite:///{folder / 'study.db'}")
     make_queries(database, TRIPLETS, systems=SYSTEMS, both_orders=True, separate=True, length=4)
     with database.writing() as session:
