@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from hsfiq.db.tables import (
     Study,
 )
 from hsfiq.errors import ConfigError, ConfigErrors
+from hsfiq.kinds import KINDS
 from hsfiq.study.capacity import (
     Capacity,
     capacity_of,
@@ -40,8 +42,8 @@ from hsfiq.study.capacity import (
     recruited,
     require_enough_forms,
 )
-from hsfiq.study.config import StudyConfig, config_of
-from hsfiq.study.config_file import located, read_config
+from hsfiq.study.config import StudyConfig, config_of, n_sets_of
+from hsfiq.study.config_file import OPTIONS, located, read_config
 from hsfiq.study.design import draw_study
 from hsfiq.study.extensions.extension import MoreAnnotators, extend_study
 from hsfiq.study.queries import chosen_queries
@@ -80,7 +82,11 @@ def mostly(usual: st.SearchStrategy[Any], *odd: Any) -> st.SearchStrategy[Any]:
 
 
 STUDY = {"languages": mostly(st.sampled_from([["en"], ["ko", "en"], ["en", "de"]]), ["fr"], [])}
+KIND_NAMES = ["pair"] * 4 + [name for name in KINDS if name != "pair"]
 DESIGN = {
+    "levels": mostly(st.integers(2, 5), 1, 6),
+    "sets": mostly(st.just(3), 2, 4),
+    "show_target": st.booleans(),
     "k": mostly(st.integers(1, 4), 0, 5, "two"),
     "questions_per_form": mostly(st.integers(1, 9), 0, 60, 2.5),
     "forms_per_participant": mostly(st.integers(1, 3), 0, 20),
@@ -114,6 +120,8 @@ WORDING = {
     "anchors": mostly(st.sampled_from([[], list("abc"), ["a", *[""] * 5, "b"]]), ["a"], ["a"] * 3),
     "score": mostly(st.sampled_from(["", "How stylish?"]), " ", "two\\nlines", 3),
     "levels": mostly(st.just([]), ["no", "yes"]),
+    "rank": mostly(st.sampled_from(["", "Which is best?"]), " "),
+    "query": mostly(st.sampled_from(["", "Is it clear?"]), 3),
 }
 EXTRA = st.fixed_dictionaries(
     {
@@ -145,18 +153,31 @@ def table(
     )
 
 
-FILES = st.fixed_dictionaries(
-    {
-        "study": table(STUDY),
-        "design": table(DESIGN, "k", "questions_per_form"),
-        "checks": table(CHECKS),
-        "practice": st.one_of(st.just({}), table(PRACTICE, "query", "systems", "expected")),
-        "queries": table(QUERIES),
-        "recruitment": table(RECRUITMENT),
-        "wording": table(WORDING),
-        "questionnaire.after_each": st.lists(EXTRA, max_size=2),
-    }
-)
+def file_of(kind: str) -> st.SearchStrategy[dict[str, Any]]:
+    """The tables of a file for this question kind, with keys that such a study may have."""
+    unused = OPTIONS - KINDS[kind].options
+
+    def usable(name: str, keys: dict[str, st.SearchStrategy[Any]]) -> dict[str, Any]:
+        return {key: values for key, values in keys.items() if f"{name}.{key}" not in unused}
+
+    practice = table(PRACTICE, "query", "systems", "expected")
+    design = {"kind": mostly(st.just(kind), "triple"), **usable("design", DESIGN)}
+    return st.fixed_dictionaries(
+        {
+            "study": table(STUDY),
+            "design": table(design, "kind", "k", "questions_per_form"),
+            "checks": table(usable("checks", CHECKS)),
+            "practice": st.one_of(st.just({}), practice) if kind == "pair" else st.just({}),
+            "queries": table(QUERIES),
+            "recruitment": table(RECRUITMENT),
+            "wording": table(usable("wording", WORDING)),
+            "questionnaire.after_each": st.lists(EXTRA, max_size=2),
+            "questionnaire.at_end": st.lists(EXTRA, max_size=1),
+        }
+    )
+
+
+FILES = st.sampled_from(KIND_NAMES).flatmap(file_of)
 
 
 def toml(tables: dict[str, dict[str, Any]]) -> str:
@@ -193,13 +214,13 @@ def test_a_file_is_refused_or_its_counts_hold(
     path.write_text(toml(tables), encoding="utf-8")
     try:
         config = read_config(path)
-        event("read")
+        event(f"read: {config.design.kind}")
         with suppress(Undo), database.writing() as session:
             queries = chosen_queries(session, config)
             study = draw_study(session, config, queries)
             require_enough_forms(session, study, config)
             check_counts(session, config, study, queries)
-            event("drawn")
+            event(f"drawn: {config.design.kind}")
             check_extension(session, study, queries)
             event("extended")
             raise Undo
@@ -283,21 +304,23 @@ def check_overlap(
 def check_pairs(
     session: Session, config: StudyConfig, pairs: dict[int, Pair], n_queries: int
 ) -> None:
-    """One pair a query, of two systems' sets of k images; each two systems equally often."""
+    """One pair a query, of different systems' sets of k images; each choice equally often."""
     assert len(pairs) == n_queries
-    used = Counter[tuple[int, ...]]()
-    wanted = {key for pair in pairs.values() for key in (pair.first_id, pair.second_id)}
+    kind, used = config.design.kind, Counter[tuple[int, ...]]()
     with_images = select(RetrievedSet).options(selectinload(RetrievedSet.images))
-    stored = {s.id: s for s in session.scalars(with_images.where(RetrievedSet.id.in_(wanted)))}
+    stored = {retrieved.id: retrieved for retrieved in session.scalars(with_images)}
     for pair in pairs.values():
-        sets = [stored[key] for key in (pair.first_id, pair.second_id) if key is not None]
-        assert len(sets) == 2
+        keys = [pair.first_id, pair.second_id, *(further.set_id for further in pair.further)]
+        sets = [stored[key] for key in keys if key is not None]
+        assert len(sets) == n_sets_of(config.design)
         used[tuple(sorted(retrieved.system_id or 0 for retrieved in sets))] += 1
         for retrieved in sets:
-            assert len({member.image_id for member in retrieved.images}) == config.design.k
-    assert all(first != second for first, second in used)
-    n_systems = len(config.queries.systems or SYSTEMS)
-    n_choices = n_systems * (n_systems - 1) // 2
+            n_images = 1 if kind == "query" else config.design.k  # the target
+            assert len({member.image_id for member in retrieved.images}) == n_images
+    if kind == "query":
+        return
+    assert all(len(set(systems)) == len(systems) for systems in used)
+    n_choices = comb(len(config.queries.systems or SYSTEMS), n_sets_of(config.design))
     fewest = min(used.values()) if len(used) == n_choices else 0
     assert max(used.values()) - fewest <= 1
 
@@ -332,7 +355,8 @@ def check_form(session: Session, config: StudyConfig, key: int, asked: list[Any]
     plain = [question for question, _, check in asked if check is None]
     assert kinds["gold"] == config.checks.gold
     assert kinds["repeat"] == min(config.checks.repeated, len(plain))
-    assert abs(2 * sum(question.swapped for question in plain) - len(plain)) <= 1
+    if config.design.kind == "pair":
+        assert abs(2 * sum(question.swapped for question in plain) - len(plain)) <= 1
     assert [question.place for question, *_ in asked] == list(range(len(asked)))
     sums = select(Check).where(Check.form_id == key, Check.kind == "arithmetic")
     assert len(session.scalars(sums).all()) == config.checks.arithmetic
