@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
+from hsfiq.annotate.gradio_page import HEAD, MODULES, static
 from tests.annotate.page_requests import stored
 from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, press
 from tests.annotate.served_studies import ThreadServer
@@ -171,3 +172,32 @@ def test_each_page_has_an_icon_and_a_sign_of_loading(
     page.wait_for_function("document.body")
     spinner = "getComputedStyle(document.body, '::before').animationName"
     assert page.evaluate(spinner) == "turn"
+
+
+def resources(page: Page) -> list[tuple[str, int, int]]:
+    """The address of each resource that the page has loaded, the bytes sent, and its size."""
+    entries = page.evaluate(
+        "performance.getEntriesByType('resource')"
+        ".map(({ name, transferSize, encodedBodySize }) => [name, transferSize, encodedBodySize])"
+    )
+    return [(name, sent, size) for name, sent, size in entries]
+
+
+def test_the_first_load_is_small_and_scripts_are_cached(
+    server: ThreadServer, open_page: OpenPage
+) -> None:
+    """What the page loads besides Gradio and the study's images."""
+    page = open_page(server)
+    modules = {name: size for name, _, size in resources(page) if "/page/" in name}
+    assert len(modules) == len(MODULES)
+    opening = page.evaluate("fetch('../opening').then((reply) => reply.text())")
+    inline = (
+        HEAD,
+        opening,
+        *(static(name) for name in ("question.html", "question.css", "gradio.css")),
+    )
+    assert sum(modules.values()) + sum(len(part.encode()) for part in inline) < 200_000
+    page.reload()
+    expect_step(page, "question", "1 / 6")
+    again = {name: sent for name, sent, _ in resources(page) if "/page/" in name}
+    assert again == dict.fromkeys(modules, 0)
