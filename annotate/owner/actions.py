@@ -76,13 +76,15 @@ def study_named(session: Session, name: object) -> Study:
     return study
 
 
-def prepare(session: Session, study: object, participant: object, action: str) -> OwnerAction:
+def prepare(
+    session: Session, study: object, participant: object, action: str, reason: str = ""
+) -> OwnerAction:
     """The action to confirm; `participant` is None for an action on the study itself."""
     row = study_named(session, study)
     person = None
     if participant is not None:
         person = by_name_or_platform_id(session, row, str(participant).strip())
-    prepared = owner_actions.prepare(row, action, person)
+    prepared = owner_actions.prepare(row, action, person, reason.strip())
     if prepared.status_after == prepared.status_seen:
         raise Refused(f"{prepared.target} is already {prepared.status_seen}")
     return prepared

@@ -62,7 +62,7 @@ class Dashboard:
 
     def study_chosen(self, study: str, request: gr.Request) -> Outputs:
         """Another study; inputs, messages and confirmations for the last one are cleared."""
-        return [*self.refreshed(study, request), "", "", "", *no_confirmation("")]
+        return [*self.refreshed(study, request), *[""] * 4, *no_confirmation("")]
 
     def study_outputs(self, session: Session, name: str | None) -> Outputs:
         """Time, headline, plots, participants, latest answers, and the study with its exports."""
@@ -112,8 +112,8 @@ class Dashboard:
     # -------------------------------------------------------------------------------- actions
 
     def participant_action(self, action: str) -> Callable[..., Outputs]:
-        def ask(study: str, participant: str, request: gr.Request) -> Outputs:
-            return self.confirmation(action, study, participant or "", request)
+        def ask(study: str, participant: str, reason: str, request: gr.Request) -> Outputs:
+            return self.confirmation(action, study, participant or "", request, reason or "")
 
         return ask
 
@@ -124,17 +124,23 @@ class Dashboard:
         return ask
 
     def confirmation(
-        self, action: str, study: str, participant: str | None, request: gr.Request
+        self,
+        action: str,
+        study: str,
+        participant: str | None,
+        request: gr.Request,
+        reason: str = "",
     ) -> Outputs:
         """What the action would do, with buttons; or why it cannot be done."""
         self.require(request)
         with self.database.reading() as session:
             try:
-                pending = actions.prepare(session, study, participant, action)
+                pending = actions.prepare(session, study, participant, action, reason)
             except Refused as error:
                 return no_confirmation(refusal(error))
         text = actions.text_of(pending)
-        ask = line(text.means, "ask", role="alert", strong=f"{text.button} {pending.target}?")
+        means = f"{text.means} Reason: {pending.reason}" if pending.reason else text.means
+        ask = line(means, "ask", role="alert", strong=f"{text.button} {pending.target}?")
         yes = f"Yes, {text.button.lower()} {pending.target}"
         return ["", gr.Group(visible=True), ask, gr.Button(yes), actions.to_json(pending)]
 

@@ -81,6 +81,7 @@ def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
             with gr.Column(scale=3, min_width=300):
                 heading("One participant")
                 participant = text_field("participant", "Click or type a name or a platform id")
+                reason = text_field("reason", "Reason, kept with the change (optional)")
                 participant_buttons = action_buttons("person", actions.PERSON)
                 notice, group, ask, yes, cancel, pending = confirmation()
                 heading("The study")
@@ -103,14 +104,14 @@ def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
         blocks.load(dashboard.opened, outputs=[study, *shown], **EVENT)
         refresh.click(dashboard.refreshed, study, shown, **EVENT)
         gr.Timer(REFRESH_SECONDS).tick(dashboard.refreshed, study, shown, **EVENT)
-        cleared = [participant, question, history]
+        cleared = [participant, reason, question, history]
         study.input(dashboard.study_chosen, study, [*shown, *cleared, *confirm], **EVENT)
         people.select(dashboard.participant_clicked, outputs=participant, **EVENT)
         latest.select(dashboard.question_clicked, study, [question, history], **EVENT)
         question.submit(dashboard.history, [study, question], history, **EVENT)
         for name, button in participant_buttons.items():
             handler = dashboard.participant_action(name)
-            button.click(handler, [study, participant], confirm, **EVENT)
+            button.click(handler, [study, participant, reason], confirm, **EVENT)
         for name, button in study_buttons.items():
             button.click(dashboard.study_action(name), study, confirm, **EVENT)
         yes.click(dashboard.confirmed, [pending, study], [*confirm, *shown], **EVENT)

@@ -20,7 +20,7 @@ from hsfiq.annotate.owner.identity import COOKIE, NotOwner
 from hsfiq.collect.owner_actions import OwnerAction, change_quotas
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Participant
+from hsfiq.db.tables import Participant, StatusChange
 from hsfiq.errors import Refused
 from tests.annotate.owner.studies_in_progress import Events, log_in, set_owner, watched_study
 from tests.annotate.reused_study import ReusedStudy
@@ -108,7 +108,7 @@ def test_without_a_login_no_event_returns_or_changes_anything(
     owner: TestClient, watched: Database
 ) -> None:
     events = Events(owner)
-    waiting = pending(events.call("person-pause", "click", NAME, "p1"))
+    waiting = pending(events.call("person-pause", "click", NAME, "p1", ""))
     cookie = owner.cookies[COOKIE]
     owner.cookies.clear()
     for dependency in events.config["dependencies"]:
@@ -138,6 +138,7 @@ def test_each_handler_checks_the_login_itself(owner: TestClient, watched: Databa
         "action": waiting,
         "participant": "p1",
         "question": "p1.form_1.0",
+        "reason": "",
         "study": NAME,
     }
     for function in functions:
@@ -157,8 +158,9 @@ def test_an_action_is_confirmed_and_then_performed(
     owner: TestClient, watched: Database, action: str, person: str, status: str
 ) -> None:
     events, before = Events(owner), statuses(watched)
-    confirmation = events.call(f"person-{action}", "click", NAME, f" {person} ")
+    confirmation = events.call(f"person-{action}", "click", NAME, f" {person} ", " they\nasked ")
     assert PERSON[action].means in confirmation[2]
+    assert "Reason: they\nasked" in confirmation[2]
     assert confirmation[1]["visible"] is True
     assert confirmation[3]["value"] == f"Yes, {PERSON[action].button.lower()} {person}"
     assert statuses(watched) == before
@@ -166,11 +168,13 @@ def test_an_action_is_confirmed_and_then_performed(
     assert f"{person}: {before[person]}" in outputs[0]
     assert outputs[1]["visible"] is False
     assert statuses(watched) == before | {person: status}
+    with watched.reading() as session:
+        assert list(session.scalars(select(StatusChange.reason))) == ["they\nasked"]
 
 
 def test_reassigning_ends_the_lease(owner: TestClient, watched: Database) -> None:
     events = Events(owner)
-    confirmation = events.call("person-reassign", "click", NAME, "p1")
+    confirmation = events.call("person-reassign", "click", NAME, "p1", "")
     outputs = events.call("yes", "click", pending(confirmation), NAME)
     assert "the next participant gets the questions" in outputs[0].lower()
     assert "given back" in outputs[8]
@@ -205,7 +209,7 @@ def test_a_finished_study_cannot_be_opened(owner: TestClient, watched: Database)
 
 def test_exactly_the_confirmed_action_is_performed(owner: TestClient, watched: Database) -> None:
     events = Events(owner)
-    confirmation = events.call("person-exclude", "click", NAME, "p1")
+    confirmation = events.call("person-exclude", "click", NAME, "p1", "")
     with watched.writing() as session:
         session.scalars(select(Participant).where(Participant.name == "p1")).one().status = "paused"
     outputs = events.call("yes", "click", pending(confirmation), NAME)
@@ -234,13 +238,13 @@ def test_an_invalid_action_is_refused(watched: Database, payload: Any) -> None:
     ("<b>", "&lt;b&gt;"),
 ])  # fmt: skip
 def test_an_unknown_participant_is_reported(owner: TestClient, person: str, message: str) -> None:
-    confirmation = Events(owner).call("person-pause", "click", NAME, person)
+    confirmation = Events(owner).call("person-pause", "click", NAME, person, "")
     assert message in confirmation[0]
     assert confirmation[1]["visible"] is False
 
 
 def test_an_action_without_effect_is_refused(owner: TestClient) -> None:
-    confirmation = Events(owner).call("person-exclude", "click", NAME, "p4")
+    confirmation = Events(owner).call("person-exclude", "click", NAME, "p4", "")
     assert "P4 is already excluded" in confirmation[0]
 
 
