@@ -112,6 +112,9 @@ FAULTS = """(root) => {
 }"""
 
 
+OTHERS = {"de": "Deutsch", "pt-BR": "Português do Brasil", "th": "ไทย", "ar": "العربية"}
+
+
 def opening_of(view: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """What the server would send for a study with these options; the images repeat."""
     language, kind = options.get("language", "en"), options.get("kind", "pair")
@@ -130,6 +133,9 @@ def opening_of(view: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
             "levels": options.get("levels", 0),
             "language": language,
             "direction": "ltr",
+            "languages": [
+                {"tag": tag, "name": name, "direction": "ltr"} for tag, name in OTHERS.items()
+            ],
             "guidelines": "<h3>What to do</h3><p>Score both sets.</p>",
             "set_names": options.get("names", [f"Shopping Mall {n + 1}" for n in range(n_sets)]),
             "extra_questions": options.get("extra", []),
@@ -185,6 +191,21 @@ def test_the_dialogs_are_not_cut(server: ThreadServer, open_page: OpenPage) -> N
         assert faults == [], k
     press(page, "?")
     assert list(faults_at_each_size(page, "dialog.guidelines")) == []
+
+
+def test_the_questions_at_the_end_are_not_cut(server: ThreadServer, open_page: OpenPage) -> None:
+    page = open_page(server)
+    opening = opening_of(page.evaluate("fetch('../question').then((r) => r.json())"), {"k": 5})
+    opening["view"] |= {
+        "step": "questionnaire",
+        "note": LONG_TEXT,
+        "questions": EXTRA,
+        "assignment": "questionnaire",
+    }
+    page.evaluate(SHOW, [VERSION, opening, False])
+    expect(page.locator(".page[data-step=questionnaire] .send")).to_be_visible()
+    page.locator(".send").click()
+    assert list(faults_at_each_size(page, ".page")) == []
 
 
 def test_what_is_used_together_is_close_together(server: ThreadServer, open_page: OpenPage) -> None:
