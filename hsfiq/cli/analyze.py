@@ -96,6 +96,13 @@ def analyze(
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing report in that folder.")
     ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify/--no-verify",
+            help="Compare the tables with the digests in the release's manifest first.",
+        ),
+    ] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how well metrics agree with the people of a release.
@@ -106,6 +113,7 @@ def analyze(
         raise UnreadableInput("--force", "replaces a report, but none is written", "add --report")
     with requires("analysis"):
         from hsfiq.analysis.analyze import analyze as analyze_release
+        from hsfiq.analysis.data.digests import verify_tables
         from hsfiq.analysis.data.judged import kind_of
         from hsfiq.analysis.inputs import load_inputs
         from hsfiq.analysis.kinds import STATISTICS
@@ -117,6 +125,8 @@ def analyze(
     folder = release or newest_hp_release()
     if release is None:
         typer.echo(f"analysing {folder}", err=True)
+    if verify:
+        verify_tables(folder)
     sampling: Sampling = {
         "part": part,
         "unit": cast("Unit", unit),  # checked by load_inputs
