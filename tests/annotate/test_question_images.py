@@ -130,6 +130,7 @@ def test_a_question_whose_images_do_not_load_can_be_skipped(
             route.continue_()
 
     page = open_page(server, images=block_one)
+    expect(page.locator(".frame.loading")).to_have_count(0)
     page.get_by_role("button", name=TEXT["skip"]).click()
     expect(page.locator(".count")).to_have_text("2 / 6")
     (row,) = stored(server.database)
