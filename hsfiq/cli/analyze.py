@@ -125,8 +125,6 @@ def analyze(
     folder = release or newest_hp_release()
     if release is None:
         typer.echo(f"analysing {folder}", err=True)
-    if verify:
-        verify_tables(folder)
     sampling: Sampling = {
         "part": part,
         "unit": cast("Unit", unit),  # checked by load_inputs
@@ -135,6 +133,8 @@ def analyze(
         "few_clusters": few_clusters,
     }
     if kind_of(folder) in STATISTICS:
+        if verify:
+            verify_tables(folder)
         analyze_kind(
             folder, metric or [], scores or [], sampling, report, force=force, as_json=as_json
         )
@@ -142,6 +142,8 @@ def analyze(
     if not metric:
         raise UnreadableInput("--metric", "is missing", "name one, such as --metric recall@5")
     inputs = load_inputs(folder, metric, scores or (), **sampling)
+    if verify:  # what cannot be read at all has been refused before, with its reason
+        verify_tables(folder)
     if report is None:
         result = analyze_release(
             inputs.release, inputs.metrics, inputs.bootstrap, in_detail=details
