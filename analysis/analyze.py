@@ -10,10 +10,11 @@ from hsfiq.analysis.data.parts import PARTS
 from hsfiq.analysis.data.provenance import training_notes
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import JsonRecord, json_value
+from hsfiq.analysis.people.overlap import Ceiling, ceiling
+from hsfiq.analysis.people.participants import Participants, participants
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.sensitivity.sensitivity import Sensitivity, sensitivity
 from hsfiq.analysis.statistics.categories import Categories, categories
-from hsfiq.analysis.statistics.ceiling import Ceiling, ceiling
 from hsfiq.analysis.statistics.compare import Comparison, compare_all
 from hsfiq.analysis.statistics.correlation import (
     Correlation,
@@ -24,7 +25,6 @@ from hsfiq.analysis.statistics.correlation import (
 from hsfiq.analysis.statistics.margin import Margins, margins
 from hsfiq.analysis.statistics.normality import Normality, normality
 from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy, pairwise_accuracies
-from hsfiq.analysis.statistics.participants import Participants, participants
 from hsfiq.analysis.statistics.position import PositionBias, position_bias
 from hsfiq.analysis.statistics.preference import PreferenceRates, Rate, given_tie, preference_rates
 from hsfiq.analysis.systems.systems import Systems, systems

@@ -27,8 +27,11 @@ from hsfiq.analysis.reports.sections.categories import categories_section
 from hsfiq.analysis.reports.sections.caveats import caveats, sentence
 from hsfiq.analysis.reports.sections.comparison import comparison_section
 from hsfiq.analysis.reports.sections.methods import methods_section
-from hsfiq.analysis.reports.sections.overlap import ceiling_section
-from hsfiq.analysis.reports.sections.participants import participants_section, participants_summary
+from hsfiq.analysis.reports.sections.people.overlap import ceiling_section
+from hsfiq.analysis.reports.sections.people.participants import (
+    participants_section,
+    participants_summary,
+)
 from hsfiq.analysis.reports.sections.preference import preference_section
 from hsfiq.analysis.reports.sections.sensitivity import sensitivity_section
 from hsfiq.analysis.reports.sections.systems import systems_section

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from math import isnan
 
 from hsfiq.analysis.analyze import Details
+from hsfiq.analysis.people.overlap import Ceiling
+from hsfiq.analysis.people.participants import Participants
 from hsfiq.analysis.reports.text.format import estimate_text, interval_text, line
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS
 from hsfiq.analysis.sensitivity.sensitivity import Sensitivity
 from hsfiq.analysis.statistics.agreement import Agreement
 from hsfiq.analysis.statistics.categories import Categories
-from hsfiq.analysis.statistics.ceiling import Ceiling
-from hsfiq.analysis.statistics.participants import Participants
 from hsfiq.analysis.systems.systems import Systems
 
 N_OUTLIERS = 5

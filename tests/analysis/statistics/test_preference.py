@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.people.participants import participants
 from hsfiq.analysis.power.population import PUBLISHED
 from hsfiq.analysis.power.simulated_studies import Slopes, draw_study
 from hsfiq.analysis.resampling.permutation import Swaps
@@ -19,7 +20,6 @@ from hsfiq.analysis.sensitivity.jackknife import jackknife
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.compare import compare_all
 from hsfiq.analysis.statistics.margin import margins
-from hsfiq.analysis.statistics.participants import participants
 from hsfiq.analysis.statistics.preference import (
     RATES,
     PreferenceRates,

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from hsfiq.analysis.data.release import read_release
+from hsfiq.analysis.people.overlap import ceiling
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.statistics.ceiling import ceiling
 from hsfiq.analysis.statistics.proportion import exact_proportion
 from hsfiq.annotate.owner import cards, figures, plots, tables
 from hsfiq.annotate.owner.fragments import line, seconds, since

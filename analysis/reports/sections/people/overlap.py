@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import isnan
 
+from hsfiq.analysis.people.overlap import Ceiling
 from hsfiq.analysis.reports.cells import estimate_cell, number_text
 from hsfiq.analysis.reports.document import NumberCell, Section, Table
 from hsfiq.analysis.reports.layout import table
-from hsfiq.analysis.statistics.ceiling import Ceiling
 
 
 def ceiling_section(ceiling: Ceiling) -> Section:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.people.overlap import ceiling, others_mean
 from hsfiq.analysis.reports.document import Table
-from hsfiq.analysis.reports.sections.overlap import ceiling_section
+from hsfiq.analysis.reports.sections.people.overlap import ceiling_section
 from hsfiq.analysis.statistics.agreement import preference_ratings, score_ratings, set_units
-from hsfiq.analysis.statistics.ceiling import ceiling, others_mean
 from tests.analysis.studies import Question, bootstrap_of, few, make_release
 
 judged = st.tuples(st.sampled_from("pqr"), st.sampled_from("xyz"), st.integers(1, 5))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.statistics.participants import outliers, participants
+from hsfiq.analysis.people.participants import outliers, participants
 from tests.analysis import reference
 from tests.analysis.studies import Question, few, make_release, studies, values_of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from hsfiq.analysis.people.participants import WHY_UNDEFINED, Participants
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import number_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import Chart, Column, NumberCell, Row, Section, Style, Table
 from hsfiq.analysis.reports.layout import table
-from hsfiq.analysis.statistics.participants import WHY_UNDEFINED, Participants
 from hsfiq.analysis.statistics.position import PositionBias
 
 FIGURES = {
