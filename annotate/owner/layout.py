@@ -88,7 +88,7 @@ def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
                 about = html("about")
                 study_buttons = action_buttons("study", actions.STUDY)
         with gr.Row(equal_height=False):
-            with gr.Column(scale=4, min_width=480):
+            with gr.Column(scale=5, min_width=480):
                 heading("Latest answers")
                 latest = html("latest", reports_clicks=True)
             with gr.Column(scale=5, min_width=480):

@@ -37,16 +37,30 @@ def test_every_design_gives_complete_guidelines(name: str) -> None:
 def test_notes_are_those_of_the_design(name: str) -> None:
     usual = written(name)
     assert "5 images" in usual
-    assert REASON not in usual
-    assert SUM in usual
     assert ORDER in usual
     assert "No preference" not in usual
-    assert f"Some questions ask for the {REASON}" in written(name, reason_every=7)
     assert f"Each question asks for the {REASON}" in written(name, reason_every=1)
-    assert SUM not in written(name, forms_per_participant=1)
-    assert SUM not in written(name, Checks(arithmetic=False))
     assert ORDER not in written(name, k=1)
     assert f'"{standard_texts("en")["page"]["tie"]}"' in written(name, preference_ties=True)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".en.md")])
+def test_reasons_and_sums_are_announced_where_they_are_asked(name: str) -> None:
+    assert REASON not in written(name)
+    assert f"Some questions ask for the {REASON}" in written(name, reason_every=7)
+    assert "There is a " + SUM in written(name)
+    assert SUM not in written(name, forms_per_participant=1)
+    assert SUM not in written(name, Checks(arithmetic=False))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_target_is_mentioned_where_it_is_shown(language: str) -> None:
+    name, config = f"guidelines.query.{language}.md", StudyConfig(Presentation("s", "S"))
+    page = standard_texts(language)["page"]
+    verdict = page["verdicts"]["INVALID_TARGET_IMAGE"].split(":")[0]
+    assert verdict in standard_guidelines(name, config, ["The right one"], page)
+    assert "The right one" in standard_guidelines(name, config, ["The right one"], page)
+    assert verdict not in standard_guidelines(name, config, [], page)
 
 
 def test_the_sets_have_their_names() -> None:

@@ -242,6 +242,30 @@ def test_images_use_large_screens_and_small_ones(server: ThreadServer, open_page
     assert reference["height"] > 200
 
 
+def test_images_of_other_kinds_use_large_screens(server: ThreadServer, open_page: OpenPage) -> None:
+    least: list[tuple[dict[str, Any], dict[tuple[int, int], int]]] = [
+        ({"kind": "ranking", "sets": 3, "k": 5}, {(1280, 800): 140, (2560, 1440): 320}),
+        ({"kind": "ranking", "sets": 5, "k": 5}, {(1920, 1080): 115, (2560, 1440): 180}),
+        ({"kind": "images", "levels": 2, "k": 10}, {(1920, 1080): 280, (2560, 1440): 370}),
+        ({"kind": "query", "sets": 1, "k": 1}, {(1024, 768): 290, (1920, 1080): 500}),
+    ]
+    page = open_page(server)
+    for options, sizes in least:
+        shown_with(page, options)
+        for (width, height), lowest in sizes.items():
+            page.set_viewport_size({"width": width, "height": height})
+            box = page.locator(".set .frame").first.bounding_box()
+            assert box
+            assert min(box["height"], box["width"] * 4 / 3) > lowest, (options, width)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    for kind, controls in (("query", ".verdicts"), ("ranking", ".set[data-side='3'] .ranks")):
+        shown_with(page, {"kind": kind, "sets": 1 if kind == "query" else 3, "k": 1})
+        box, foot = (page.locator(part).bounding_box() for part in (controls, ".foot"))
+        assert box
+        assert foot
+        assert box["y"] + box["height"] <= foot["y"], kind
+
+
 def test_the_foot_takes_little_of_a_phone(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server, 390, 844)
     covered = page.evaluate(
