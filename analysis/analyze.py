@@ -27,6 +27,7 @@ from hsfiq.analysis.statistics.normality import Normality, normality
 from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy, pairwise_accuracies
 from hsfiq.analysis.statistics.position import PositionBias, position_bias
 from hsfiq.analysis.statistics.preference import PreferenceRates, Rate, given_tie, preference_rates
+from hsfiq.analysis.systems.metric_ranks import MetricRank, metric_ranks
 from hsfiq.analysis.systems.systems import Systems, systems
 
 CHOSEN_PAIRS = (
@@ -153,6 +154,17 @@ class Analysis(JsonRecord):
     details: Details | None = None
     notes: Sequence[str] = ()
 
+    @property
+    def metric_ranks(self) -> dict[str, list[MetricRank]]:
+        """The ranks of the metrics by each statistic that compares them."""
+        rates = {name: metric.preference for name, metric in self.metrics.items()}
+        values = {
+            "spearman": {name: metric.spearman.rho for name, metric in self.metrics.items()},
+            "tie_half": {name: rate.tie_half.rate for name, rate in rates.items()},
+            "symmetric": {name: rate.symmetric.rate for name, rate in rates.items()},
+        }
+        return {name: metric_ranks(self.comparisons, values[name], name) for name in values}
+
     def to_json(self) -> dict[str, object]:
         """Return the analysis as strictly valid JSON: NaN is null, beside a "reason"."""
         return {
@@ -162,6 +174,7 @@ class Analysis(JsonRecord):
             "position_bias": self.position_bias.to_json(),
             "metrics": json_value(self.metrics),
             "comparisons": json_value(self.comparisons),
+            "metric_ranks": json_value(self.metric_ranks),
             **({} if self.details is None else self.details.to_json()),
         }
 

@@ -21,14 +21,17 @@ def table(
     name: str,
     rows: Iterable[Row],
     *more_columns: Column,
+    key: str | None = None,
     note: str | None = None,
     **placeholders: object,
 ) -> Table:
     """A table with the caption, the columns and, unless given here, the note of tables.toml.
 
-    More columns follow those of tables.toml; placeholders are filled into the caption.
+    More columns follow those of tables.toml; placeholders are filled into the caption. One of
+    several tables with this layout has a `key`, which is added to its name.
     """
     layout = LAYOUTS[name]
     columns = (*(Column(*column) for column in layout["columns"]), *more_columns)
     caption = layout["caption"].format(**placeholders)
-    return Table(name, caption, columns, tuple(rows), note or layout.get("note"))
+    full_name = name if key is None else f"{name}_{key}"
+    return Table(full_name, caption, columns, tuple(rows), note or layout.get("note"))

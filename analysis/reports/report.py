@@ -34,7 +34,8 @@ from hsfiq.analysis.reports.sections.people.participants import (
 )
 from hsfiq.analysis.reports.sections.preference import preference_section
 from hsfiq.analysis.reports.sections.sensitivity import sensitivity_section
-from hsfiq.analysis.reports.sections.systems import systems_section
+from hsfiq.analysis.reports.sections.systems.ranks import metric_ranks_section
+from hsfiq.analysis.reports.sections.systems.systems import systems_section
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 
@@ -148,6 +149,7 @@ def report_of(inputs: Inputs) -> Report:
             agreement_section(analysis, distribution),
             preference_section(analysis),
             comparison_section(analysis.comparisons),
+            metric_ranks_section(analysis.metric_ranks),
             accuracy_section(analysis),
             systems_section(further.systems),
             participants_section(analysis.position_bias, further.participants),

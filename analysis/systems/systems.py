@@ -5,7 +5,7 @@ Everything is undefined if a release does not name its systems (the published on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,9 +17,19 @@ from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
+from hsfiq.analysis.resampling.permutation import Swaps
 from hsfiq.analysis.statistics.correlation import with_values
 from hsfiq.analysis.statistics.preference import Rate, preference_rates
+from hsfiq.analysis.systems.davidson import StrengthsAndSide, strengths_and_side
+from hsfiq.analysis.systems.pair_agreement import (
+    PairAgreement,
+    SpaDifference,
+    compare_spa,
+    pair_agreement,
+)
+from hsfiq.analysis.systems.rank_ranges import RankRanges, rank_ranges
 from hsfiq.analysis.systems.ranking import OrderAgreement, Strengths, order_agreement, strengths
+from hsfiq.analysis.systems.win_matrix import Duel, win_matrix
 
 NO_SYSTEMS = "the release names no systems"
 
@@ -53,12 +63,16 @@ class SystemsByMetric(JsonRecord):
         by_category: the same by category, then by system.
         strength: by system, the log-strength if the metric's higher set were preferred.
         order: how well the order by these strengths agrees with people's.
+        ranks: the rank range and cluster of each system by these strengths.
+        pairs: how far metric and people agree on which of two systems is better.
     """
 
     set_score: Mapping[str, Estimate]
     by_category: Mapping[str, Mapping[str, Estimate]]
     strength: Mapping[str, Estimate]
     order: OrderAgreement
+    ranks: RankRanges
+    pairs: PairAgreement
 
 
 @dataclass(frozen=True)
@@ -66,11 +80,19 @@ class Systems(JsonRecord):
     """The systems of a release, in the order of their names.
 
     Attributes:
+        duels: the win matrix: every two systems in both orders.
+        ranks: the rank range and cluster of each system according to people.
+        model: strengths according to people, apart from the side on which a system was shown.
+        spa_differences: the soft pairwise accuracy of every two metrics compared.
         k: how many images every set has; None if the sets differ in size or there is none.
     """
 
     figures: Mapping[str, SystemFigures] = field(default_factory=dict)
     metrics: Mapping[str, SystemsByMetric] = field(default_factory=dict)
+    duels: Sequence[Duel] = ()
+    ranks: RankRanges = field(default_factory=RankRanges)
+    model: StrengthsAndSide = field(default_factory=StrengthsAndSide)
+    spa_differences: Sequence[SpaDifference] = ()
     k: int | None = None
     reason: str | None = None
 
@@ -81,6 +103,10 @@ class Systems(JsonRecord):
             "k": self.k,
             "systems": json_value(self.figures),
             "metrics": json_value(self.metrics),
+            "win_matrix": json_value(self.duels),
+            "ranks": self.ranks.to_json(),
+            "davidson": self.model.to_json(),
+            "spa_differences": json_value(self.spa_differences),
         }
         return fields if self.k is not None else {**fields, "reason": "the sets differ in size"}
 
@@ -112,6 +138,10 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
             metric: _by_metric(release, sets, compared, names, own, human, bootstrap, by_query)
             for metric, own in values.items()
         },
+        duels=win_matrix(compared, names, bootstrap),
+        ranks=rank_ranges(human, names, bootstrap),
+        model=strengths_and_side(compared, names, bootstrap),
+        spa_differences=compare_spa(compared, values, release.triplets, Swaps(seed=bootstrap.seed)),
         k=int(sizes[0]) if len(sizes) == 1 else None,
     )
 
@@ -172,6 +202,8 @@ def _by_metric(
         },
         strength=predicted.estimates,
         order=order_agreement(human, predicted, names, bootstrap),
+        ranks=rank_ranges(predicted, names, bootstrap),
+        pairs=pair_agreement(compared, values, release.triplets),
     )
 
 

@@ -8,47 +8,25 @@ from math import isnan
 from hsfiq.analysis.analyze import Details
 from hsfiq.analysis.people.overlap import Ceiling
 from hsfiq.analysis.people.participants import Participants
-from hsfiq.analysis.reports.text.format import estimate_text, interval_text, line
+from hsfiq.analysis.reports.text.format import estimate_text, line
+from hsfiq.analysis.reports.text.systems import systems_lines
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS
 from hsfiq.analysis.sensitivity.sensitivity import Sensitivity
 from hsfiq.analysis.statistics.agreement import Agreement
 from hsfiq.analysis.statistics.categories import Categories
-from hsfiq.analysis.systems.systems import Systems
 
 N_OUTLIERS = 5
 
 
 def details_text(details: Details) -> str:
     blocks = (
-        _systems(details.systems),
+        systems_lines(details.systems),
         _participants(details.participants),
         _categories(details.categories),
         _ceiling(details.ceiling),
         _sensitivity(details.sensitivity),
     )
     return "\n\n".join("\n".join(block) for block in blocks)
-
-
-def _systems(systems: Systems) -> Iterator[str]:
-    if systems.reason is not None:
-        yield line("systems", f"undefined: {systems.reason}")
-        return
-    yield f"{'systems':<18}{'win rate':>26}{'strength (log)':>28}{'mean score':>26}"
-    by_win_rate = sorted(systems.figures.items(), key=lambda item: -item[1].win_rate.value)
-    for name, system in by_win_rate:
-        win_rate, strength, mean_score = (
-            estimate_text(estimate, 3)
-            for estimate in (system.win_rate, system.strength, system.mean_score)
-        )
-        yield f"  {name:<16}{win_rate:>26}{strength:>28}{mean_score:>26}"
-    for metric, figures in systems.metrics.items():
-        order = figures.order
-        text = f"undefined: {order.reason}"
-        if order.reason is None:
-            pairs = ", ".join(" and ".join(pair) for pair in order.swapped) or "none"
-            tau = f"Kendall's tau {order.tau:.2f} {interval_text(order.ci, 3)}"
-            text = f"{tau}, reversed: {pairs}"
-        yield f"  ranking by {metric}: {text}"
 
 
 def _participants(participants: Participants) -> Iterator[str]:

@@ -11,6 +11,7 @@ from hsfiq.analysis.analyze import Analysis, MetricAnalysis
 from hsfiq.analysis.reports.rules import RULES, base_rates, rates_by_rule
 from hsfiq.analysis.reports.text.details import details_text
 from hsfiq.analysis.reports.text.format import count_text, interval_text, line, p_text
+from hsfiq.analysis.reports.text.systems import metric_ranks_lines
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
 from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference
 from hsfiq.analysis.statistics.correlation import WithinParticipant
@@ -34,6 +35,8 @@ def analysis_text(analysis: Analysis) -> str:
         *(_metric(name, metric) for name, metric in analysis.metrics.items()),
         *(_comparison(comparison) for comparison in analysis.comparisons),
     ]
+    if analysis.comparisons:
+        blocks.append(metric_ranks_lines(analysis.metric_ranks))
     paragraphs = ["\n".join(block) for block in blocks]
     if analysis.details is not None:
         paragraphs.append(details_text(analysis.details))

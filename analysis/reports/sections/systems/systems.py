@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import isnan
 
@@ -14,8 +15,19 @@ from hsfiq.analysis.reports.cells import (
     number_cell,
     number_text,
 )
-from hsfiq.analysis.reports.document import Chart, Column, Row, Section, Table
+from hsfiq.analysis.reports.document import Block, Chart, Column, Row, Section, Table
 from hsfiq.analysis.reports.layout import table
+from hsfiq.analysis.reports.sections.systems.pairs import (
+    model_table,
+    pairs_table,
+    side_sentence,
+    spa_differences_table,
+)
+from hsfiq.analysis.reports.sections.systems.ranks import (
+    duels_table,
+    ranks_table,
+    win_matrix_table,
+)
 from hsfiq.analysis.systems.ranking import OrderAgreement
 from hsfiq.analysis.systems.systems import Systems
 
@@ -28,14 +40,29 @@ NO_SIMILARITY = (
 def systems_section(systems: Systems) -> Section:
     if systems.reason is not None:
         return Section("systems", "Systems", (f"{DASH} Undefined: {systems.reason}.",))
+    names, sentence = by_win_rate(systems), side_sentence(systems)
     blocks = (
         _chart(systems),
         _people_table(systems),
+        ranks_table(systems),
+        win_matrix_table(systems, names),
+        duels_table(systems, names),
         _strength_table(systems),
-        _order_table(systems),
+        *([sentence] if sentence else []),
+        model_table(systems, names),
+        *_agreement(systems),
         _set_score_table(systems),
     )
     return Section("systems", "Systems", blocks)
+
+
+def _agreement(systems: Systems) -> Iterator[Block]:
+    """How far the metrics agree with people; nothing without metrics."""
+    if systems.metrics:
+        yield _order_table(systems)
+        yield pairs_table(systems)
+    if systems.spa_differences:
+        yield spa_differences_table(systems)
 
 
 def by_win_rate(systems: Systems) -> list[str]:

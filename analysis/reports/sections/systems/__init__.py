@@ -1,0 +1,1 @@
+"""The sections of the report about the systems, and about the ranks of the metrics."""

@@ -1,0 +1,75 @@
+"""Tables of the agreement on pairs of systems, and of strengths apart from the side."""
+
+from __future__ import annotations
+
+from math import isnan
+
+from hsfiq.analysis.reports.cells import mark_best, number_cell, p_cell
+from hsfiq.analysis.reports.document import NumberCell, Row, Table
+from hsfiq.analysis.reports.layout import table
+from hsfiq.analysis.systems.davidson import Parameter
+from hsfiq.analysis.systems.systems import Systems
+
+
+def pairs_table(systems: Systems) -> Table:
+    pairs = [figures.pairs for figures in systems.metrics.values()]
+    soft = mark_best([number_cell(each.spa, each.reason, n=each.n_pairs) for each in pairs])
+    rows = (
+        (
+            metric,
+            cell,
+            number_cell(each.accuracy, each.reason, n=each.n_pairs),
+            each.n_pairs,
+            number_cell(each.accuracy_significant, each.reason, n=each.n_significant),
+            each.n_significant,
+        )
+        for metric, cell, each in zip(systems.metrics, soft, pairs, strict=True)
+    )
+    return table("systems_pairs", rows)
+
+
+def spa_differences_table(systems: Systems) -> Table:
+    rows = (
+        (
+            each.metric,
+            each.other,
+            number_cell(each.difference, each.reason, n=each.n_pairs, style="signed"),
+            p_cell(each.p, each.reason),
+            p_cell(each.p_holm, each.reason),
+            each.n_triplets,
+        )
+        for each in systems.spa_differences
+    )
+    return table("spa_differences", rows)
+
+
+def model_table(systems: Systems, names: list[str]) -> Table:
+    """Davidson's model."""
+    model = systems.model
+    if model.reason is not None:
+        undefined = number_cell(float("nan"), model.reason)
+        return table("systems_side", [("all", undefined, undefined)])
+    rows = [_parameter(name, model.strength[name]) for name in names]
+    rows.append(_parameter("set 1 instead of set 2", model.side))
+    rows.append(_parameter("tie (log nu)", model.log_nu))
+    return table("systems_side", rows)
+
+
+def side_sentence(systems: Systems) -> str:
+    """What the side alone does, and that its interval holds 0 or not."""
+    side = systems.model.side
+    if systems.model.reason is not None or side.ci is None or isnan(side.ci.low):
+        return ""
+    rate = systems.model.set_1_rate
+    text = f"Of two equally strong systems, the one shown as set 1 is preferred in {rate:.1%}"
+    if side.ci.low <= 0 <= side.ci.high:
+        return f"{text}; this does not differ significantly from 50%."
+    return f"{text}, and the interval excludes 50%."
+
+
+def _parameter(name: str, parameter: Parameter) -> Row:
+    value, reason = parameter.value, parameter.reason
+    clustered = number_cell(value, reason, n=parameter.n, ci=parameter.ci, style="signed")
+    bounds = None if isnan(value) else parameter.wald
+    wald = NumberCell(value, parameter.n, bounds, reason=reason, style="signed")
+    return (name, clustered, wald)
