@@ -236,7 +236,6 @@ def stored_recruitment(recruitment: Recruitment) -> dict[str, object]:
 
 def config_of(row: Study) -> StudyConfig:
     """The config of a stored study; an imported one has only its name and title."""
-    tables = get_type_hints(StudyConfig)
     stored: dict[str, Any] = {"study": {"name": row.name, "title": row.title}} | row.design
     stored["study"] = stored_presentation(stored["study"]) | {
         "guidelines": row.guidelines,
@@ -244,8 +243,15 @@ def config_of(row: Study) -> StudyConfig:
     }
     bound = {"platform_study_id": row.platform_study_id or ""}
     stored["recruitment"] = stored.get("recruitment", {}) | bound
+    return config_from_json(stored)
+
+
+def config_from_json(stored: Mapping[str, Any]) -> StudyConfig:
+    """A config from the JSON of its tables."""
     values: dict[str, Any] = {
-        name: _from_json(table, stored[name]) for name, table in tables.items() if name in stored
+        name: _from_json(table, stored[name])
+        for name, table in get_type_hints(StudyConfig).items()
+        if name in stored
     }
     return StudyConfig(**values)
 

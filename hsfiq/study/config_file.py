@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from hsfiq.errors import ConfigError, ConfigErrors, Refused, UnreadableInput
-from hsfiq.kinds import KINDS
+from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
 from hsfiq.readers.files import read_text
 from hsfiq.readers.toml_lines import enclosing, lines_of_keys
-from hsfiq.study.config import (
-    PLATFORM_ID,
-    SET_NAMES,
-    Practice,
-    Presentation,
-    StudyConfig,
-    Translation,
-    is_study_name,
-    n_sets_of,
-    rules_of,
-)
-from hsfiq.study.instrument.questionnaire import questionnaire_errors
-from hsfiq.study.instrument.wording import wording_errors
+from hsfiq.study.config import Presentation, StudyConfig, Translation
 from hsfiq.study.languages.files import read_language_file
 from hsfiq.study.languages.standard import LANGUAGES
 from hsfiq.study.languages.tags import is_tag
+from hsfiq.study.validation.config_errors import config_errors
 
 T = TypeVar("T")
 TextsT = TypeVar("TextsT", Presentation, Translation)
@@ -53,9 +40,6 @@ RANGES: dict[str, tuple[int, float]] = {
     "recruitment.max_failed_checks": (-1, math.inf),
 }
 """The smallest and the largest value of each number."""
-
-OPTIONS = frozenset().union(*(kind.options for kind in KINDS.values()))
-"""The keys that only some kinds have."""
 
 FROM_FILES = {"translations", "texts"}
 """The fields that are no keys."""
@@ -122,12 +106,8 @@ class _Reader:
         }
         config = StudyConfig(**values)
         config = replace(config, study=self.with_languages(config, by_language))
-        self.check_study(config)
-        if "design.kind" not in self.errors:
-            self.check_kind(config)
-            self.check_practice(config)
-        self.check_rest(config)
-        self.check_instrument(config)
+        for key, what in config_errors(config, knows_kind="design.kind" not in self.errors):
+            self.wrong(key, what)
         return config
 
     def split_study(self, values: Any) -> tuple[Any, dict[str, Any]]:
@@ -215,96 +195,6 @@ class _Reader:
             elif value < 0:
                 self.wrong(f"{key}.{name}", f"{value} is not 0 or more")
         return {name: value for name, value in values.items() if f"{key}.{name}" not in self.errors}
-
-    def check_study(self, config: StudyConfig) -> None:
-        study = config.study
-        if not is_study_name(study.name):
-            self.wrong(
-                "study.name", f"{study.name!r} is not 1 to 80 letters, digits, '.', '_', '-'"
-            )
-        if not study.title.strip():
-            self.wrong("study.title", "is empty")
-
-    def check_instrument(self, config: StudyConfig) -> None:
-        for key, what in wording_errors(config.wording, config.design.levels):
-            self.wrong(key, what)
-        for key, what in questionnaire_errors(config.questionnaire):
-            self.wrong(key, what)
-
-    def check_kind(self, config: StudyConfig) -> None:
-        """What cannot go together with the question kind."""
-        kind, n_sets = KINDS[config.design.kind], n_sets_of(config.design)
-        if config.study.set_names != SET_NAMES:
-            self.check_set_names("study.set_names", config.study.set_names, n_sets)
-        for tag, translation in config.study.translations.items():
-            if translation.set_names:
-                self.check_set_names(f"study.{tag}.set_names", translation.set_names, n_sets)
-        for key in sorted(OPTIONS - kind.options):
-            table, _, name = key.partition(".")
-            values = getattr(config, table)
-            if getattr(values, name) != getattr(type(values)(), name):
-                kinds = " or ".join(k.name for k in KINDS.values() if key in k.options)
-                self.wrong(key, f'cannot be used with kind = "{kind.name}"; it is for {kinds}')
-        systems = config.queries.systems
-        if systems and len(set(systems)) < n_sets:
-            self.wrong(
-                "queries.systems",
-                f"a question needs {n_sets} systems; name as many, or leave it out",
-            )
-
-    def check_practice(self, config: StudyConfig) -> None:
-        practice, kind = config.practice, KINDS[config.design.kind]
-        if not practice.query:
-            if practice != Practice():
-                self.wrong("practice.query", "is missing")
-            return
-        try:
-            kind.expected(practice.expected, rules_of(config))
-        except Refused as error:
-            self.wrong("practice.expected", str(error))
-        n_wanted = n_sets_of(config.design) if kind.needs_lists else 0
-        if len(practice.systems) != n_wanted or len(set(practice.systems)) != n_wanted:
-            names = "system" if n_wanted == 1 else "different systems"
-            self.wrong(
-                "practice.systems",
-                f"must name {n_wanted} {names}: those whose sets are shown"
-                if n_wanted
-                else f'cannot be used with kind = "{kind.name}", which shows no system\'s set',
-            )
-
-    def check_set_names(self, key: str, given: Sequence[str], n_sets: int) -> None:
-        names = {name.strip() for name in given}
-        if len(given) != n_sets or len(names) != n_sets or "" in names:
-            wanted = ("no name", "one name", "two different names")
-            named = wanted[n_sets] if n_sets < len(wanted) else f"{n_sets} different names"
-            self.wrong(key, f"must be {named}")
-
-    def check_rest(self, config: StudyConfig) -> None:
-        design, checks, recruitment = config.design, config.checks, config.recruitment
-        if checks.repeated > design.questions_per_form:
-            self.wrong("checks.repeated", "is more than the questions of a form")
-        if checks.on_failure != "none" and recruitment.max_failed_checks < 0:
-            self.wrong("checks.on_failure", "needs recruitment.max_failed_checks")
-        elif checks.on_failure != "none" and not (checks.gold or checks.repeated):
-            self.wrong("checks.on_failure", "needs gold or repeated questions")
-        url = recruitment.completion_url
-        if url and not re.fullmatch(r"https?://[^\s/]+\S*", url):
-            self.wrong("recruitment.completion_url", f"{url!r} is not an http(s) address")
-        if recruitment.mode in ("prolific", "mturk") and not (url or recruitment.completion_code):
-            self.wrong("recruitment.completion_code", f"is missing; {recruitment.mode} needs it")
-        if recruitment.quotas and design.categories == "mixed":
-            what = "cannot be used with design.categories"
-            self.wrong("recruitment.quotas", f'{what} = "mixed": its forms have no category')
-        if recruitment.failed_checks_code and recruitment.max_failed_checks < 0:
-            self.wrong("recruitment.failed_checks_code", "needs max_failed_checks")
-
-        platform_study = recruitment.platform_study_id
-        if platform_study and recruitment.mode != "prolific":
-            self.wrong("recruitment.platform_study_id", 'needs mode = "prolific"')
-        elif platform_study and not PLATFORM_ID.fullmatch(platform_study):
-            self.wrong(
-                "recruitment.platform_study_id", f"{platform_study!r} is not an id of Prolific"
-            )
 
     def with_languages(self, config: StudyConfig, tables: Mapping[str, Any]) -> Presentation:
         """The presentation with the texts that its files and its tables have in each language."""

@@ -7,14 +7,13 @@ from typing import Annotated
 
 from fastapi import FastAPI, Form, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from sqlalchemy.orm import Session
 
 from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.owner.running.studies import missing, study_of
 from hsfiq.annotate.pages import render
 from hsfiq.collect.participants import by_name_or_platform_id
 from hsfiq.collect.running.messages import send_message, sent_messages
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
 
 
@@ -42,10 +41,7 @@ def add_messages(app: FastAPI, database: Database) -> None:
             try:
                 study = study_of(session, study_id)
             except Refused as error:
-                missing = render(
-                    "owner_missing.html", title="Not found", root="../", reason=str(error)
-                )
-                return HTMLResponse(missing, status_code=404)
+                return missing("Not found", error)
             content = render(
                 "owner_messages.html",
                 title=f"Messages of {study.name}",
@@ -57,10 +53,3 @@ def add_messages(app: FastAPI, database: Database) -> None:
                 participant=participant,
             )
         return HTMLResponse(content, status_code=Refused.status if notice else 200)
-
-
-def study_of(session: Session, study_id: int) -> Study:
-    study = session.get(Study, study_id) if study_id < 2**31 else None
-    if study is None:
-        raise Refused("there is no such study")
-    return study

@@ -7,9 +7,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from hsfiq.annotate.cookies import Signer
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.running.messages import add_messages, study_of
+from hsfiq.annotate.owner.running.messages import add_messages
+from hsfiq.annotate.owner.running.studies import missing, study_of
+from hsfiq.annotate.owner.running.text_form import add_text_form
 from hsfiq.annotate.pages import render
 from hsfiq.annotate.preview.links import new_preview, preview_path
+from hsfiq.collect.studies import is_finished
 from hsfiq.db.engine import Database
 from hsfiq.errors import Refused
 from hsfiq.study.editing.text_versions import answers_by_version, version_notes
@@ -17,6 +20,7 @@ from hsfiq.study.editing.text_versions import answers_by_version, version_notes
 
 def add_running_study(app: FastAPI, database: Database, signer: Signer) -> None:
     add_messages(app, database)
+    add_text_form(app, database)
 
     @app.get(f"{OWNER}/preview/{{study_id}}")
     def preview(study_id: int) -> Response:
@@ -41,10 +45,6 @@ def add_running_study(app: FastAPI, database: Database, signer: Signer) -> None:
                 study=study,
                 versions=version_notes(session, study),
                 counts=answers_by_version(session, study),
+                may_edit=not is_finished(study),
             )
         return HTMLResponse(page)
-
-
-def missing(title: str, error: Refused) -> Response:
-    page = render("owner_missing.html", title=title, root="../", reason=str(error))
-    return HTMLResponse(page, status_code=404)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -21,11 +22,15 @@ from hsfiq.study.config import StudyConfig, config_of, rules_of, stored_config
 
 EDITABLE = (
     *("study.title", "study.guidelines", "study.consent", "study.minutes", "study.set_names"),
-    *("study.translations", "wording"),
+    *("study.translations", "wording", "practice.explanation", "questionnaire.note"),
     *("recruitment.completion_code", "recruitment.completion_url"),
     *("recruitment.failed_checks_code", "recruitment.full_code", "recruitment.declined_code"),
 )
 """The keys of CONFIG.toml that may change, each with all keys below it."""
+
+QUESTION_LISTS = ("questionnaire.after_each", "questionnaire.at_end")
+QUESTION_TEXT = re.compile(rf"({'|'.join(map(re.escape, QUESTION_LISTS))})\.\d+\.(text|options)")
+"""The keys of an extra question that may change; its name, its type and `required` may not."""
 
 UNPUBLISHED = "recruitment."
 """Texts that releases leave out: whoever knows a completion code can claim the payment."""
@@ -54,14 +59,20 @@ def values_of(config: StudyConfig) -> dict[str, Any]:
 
 
 def leaves(content: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """The values by their dotted keys; the tables of an array are numbered from 1."""
     for name, value in content.items():
-        if isinstance(value, dict):
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            numbered = {str(number): each for number, each in enumerate(value, start=1)}
+            yield from leaves(numbered, f"{prefix}{name}.")
+        elif isinstance(value, dict):
             yield from leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 
 
 def is_editable(key: str) -> bool:
+    if QUESTION_TEXT.fullmatch(key):
+        return True
     return any(key == editable or key.startswith(f"{editable}.") for editable in EDITABLE)
 
 
@@ -76,6 +87,9 @@ def forbidden_changes(stored: StudyConfig, wanted: StudyConfig) -> list[ConfigEr
 
     The file need not name Prolific's study, which may have been bound at the first arrival.
     """
+    errors = list(changed_lists(stored, wanted))
+    if errors:
+        return errors
     before, after = values_of(stored), values_of(wanted)
     bound = "recruitment.platform_study_id"
     after[bound] = after[bound] or before[bound]
@@ -93,6 +107,25 @@ def forbidden_changes(stored: StudyConfig, wanted: StudyConfig) -> list[ConfigEr
         what = f"the scale cannot change after the study was made; it has {points} points"
         errors.append(ConfigError("wording.anchors", what, f"write {points} anchors"))
     return errors
+
+
+def changed_lists(stored: StudyConfig, wanted: StudyConfig) -> Iterator[ConfigError]:
+    """An error for each list of extra questions, or of options, that has become longer or shorter.
+
+    Answers are stored as the numbers of options.
+    """
+    for key in QUESTION_LISTS:
+        name = key.partition(".")[2]
+        before, after = getattr(stored.questionnaire, name), getattr(wanted.questionnaire, name)
+        remedy = "correct their texts only, or make another study"
+        if len(before) != len(after):
+            what = f"the number of questions cannot change; it is {len(before)}"
+            yield ConfigError(key, what, remedy)
+            continue
+        for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
+            if len(old.options) != len(new.options):
+                what = f"the number of options cannot change; it is {len(old.options)}"
+                yield ConfigError(f"{key}.{number}.options", what, remedy)
 
 
 def as_toml(value: Any) -> str:
@@ -179,10 +212,22 @@ def version_notes(session: Session, study: Study) -> list[VersionNote]:
         VersionNote(
             version.number,
             version.created_at,
-            tuple(difference(changes_between(before, version.texts))),
+            tuple(difference(changes_between(before, recorded(version.texts, before)))),
         )
         for before, version in zip(earlier, versions, strict=False)
     ]
+
+
+def recorded(texts: Texts, before: Texts) -> Texts:
+    """The texts without those of questions that the version before does not have.
+
+    The questions of a study stay the same, so their texts were only not recorded then.
+    """
+    return {key: text for key, text in texts.items() if key in before or not is_question(key)}
+
+
+def is_question(key: str) -> bool:
+    return key.startswith(QUESTION_LISTS)
 
 
 def answers_by_version(session: Session, study: Study) -> dict[int | None, int]:

@@ -16,6 +16,9 @@ from hsfiq.text import is_storable_text
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
+_CHOICES = re.compile(r"(^|\.)(anchors|relevance_levels\.\d|options)$")
+"""The keys of lists of which one is chosen."""
+
 LONGEST_TEXT = 2000
 
 
@@ -26,15 +29,20 @@ def read_language_file(path: Path, config: StudyConfig) -> tuple[dict[str, Any],
     points in every language. An empty file has no texts: `hsfiq study texts ... > de.json` begins
     with one.
     """
-    english = overlaid(standard_texts(LANGUAGES[0]), owners_texts(config))
     try:
         content = read_json(path) if path.stat().st_size else {}
     except UnreadableInput as error:
         return {}, [str(error)]
     errors = [
-        f"{path}: {f'{key}: ' if key else ''}{what}" for key, what in _errors("", content, english)
+        f"{path}: {f'{key}: ' if key else ''}{what}"
+        for key, what in language_errors(content, config)
     ]
     return {} if errors else content, errors
+
+
+def language_errors(content: Any, config: StudyConfig) -> Iterator[tuple[str, str]]:
+    """What is wrong with the content of a language file, by its dotted keys."""
+    yield from _errors("", content, overlaid(standard_texts(LANGUAGES[0]), owners_texts(config)))
 
 
 def _errors(key: str, given: Any, english: Any) -> Iterator[tuple[str, str]]:
@@ -69,6 +77,9 @@ def _errors_of_list(key: str, given: Any, english: list[str]) -> Iterator[tuple[
         return
     if len(given) != len(english):
         yield key, f"must be {len(english)} texts, not {len(given)}"
+    worded = [text.strip() for text in given if text.strip()]
+    if _CHOICES.search(key) and len(set(worded)) < len(worded):
+        yield key, "two of them have the same text; give each its own"
     for number, (text, original) in enumerate(zip(given, english, strict=False)):
         if text or original:
             yield from ((f"{key}.{number}", what) for what in _errors_of_text(text))

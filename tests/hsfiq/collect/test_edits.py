@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from hsfiq.errors import Conflict, Refused
 from hsfiq.releases import Filters, build
 from hsfiq.study.config import StudyConfig, config_of
 from hsfiq.study.editing.text_versions import difference, version_notes
+from hsfiq.study.instrument.extra_questions import ExtraQuestion
+from hsfiq.study.instrument.questionnaire import Questionnaire
 from tests.hsfiq.samples import rows
 from tests.studies import NOW, Seat
 
@@ -96,6 +99,59 @@ def test_other_keys_cannot_change(
     (key,) = values
     assert error.where == f"{table}.{key}"
     assert "cannot change after the study was made" in str(error)
+
+
+SURE = ExtraQuestion("sure", "choice", "Are you shure?", ("Yes", "Noo"), required=True)
+AGE = ExtraQuestion("age", "number", "How old?")
+
+
+@pytest.fixture
+def asking(database: Database, study: int) -> int:
+    """The study with an extra question and one at the end."""
+    with database.writing() as session:
+        row = session.get_one(Study, study)
+        asked = Questionnaire(after_each=(SURE,), note="Thanks", at_end=(AGE,))
+        row.design = row.design | {"questionnaire": json.loads(json.dumps(asdict(asked)))}
+    return study
+
+
+def test_the_words_of_extra_questions_can_change_with_a_history(
+    database: Database, asking: int
+) -> None:
+    right = replace(SURE, text="Are you sure?", options=("Yes", "No"))
+    assert edit(database, asking, "questionnaire", after_each=(right,), note="Thank you") == 2
+    with database.reading() as session:
+        row = session.get_one(Study, asking)
+        questionnaire = config_of(row).questionnaire
+        assert questionnaire == Questionnaire((right,), "Thank you", (AGE,))
+        note = version_notes(session, row)[1].difference
+    assert edit(database, asking, "questionnaire", at_end=(replace(AGE, text="Your age?"),)) == 3
+    with database.reading() as session:
+        last = version_notes(session, session.get_one(Study, asking))[2].difference
+    assert last == ("questionnaire.at_end.1.text:", "  -How old?", "  +Your age?")
+    # The first version was recorded without the questions, so only the note is known to differ.
+    assert note == ("questionnaire.note:", "  +Thank you")
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"after_each": ()}, "after_each"),
+        ({"at_end": (AGE, replace(AGE, name="more"))}, "at_end"),
+        ({"after_each": (replace(SURE, options=("Yes", "No", "?")),)}, "after_each.1.options"),
+        ({"after_each": (replace(SURE, name="shure"),)}, "after_each.1.name"),
+        ({"after_each": (replace(SURE, type="scale"),)}, "after_each.1.type"),
+        ({"at_end": (replace(AGE, required=True),)}, "at_end.1.required"),
+    ],
+)
+def test_the_structure_of_extra_questions_cannot_change(
+    database: Database, asking: int, values: dict[str, Any], key: str
+) -> None:
+    with pytest.raises(ForbiddenEdit) as refused:
+        prepared(database, asking, "questionnaire", **values)
+    (error,) = refused.value.errors
+    assert error.where == f"questionnaire.{key}"
+    assert "cannot change" in str(error)
 
 
 def test_the_study_of_a_platform_need_not_be_in_the_file(database: Database, study: int) -> None:

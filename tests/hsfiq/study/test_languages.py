@@ -174,6 +174,13 @@ def test_a_stored_study_of_one_language_keeps_it(database: Database) -> None:
         ({"page": {"anchors": ["a", "b"]}}, ["page.anchors: must be 5 texts, not 2"]),
         ({"page": {"anchors": "a"}}, ["page.anchors: must be a list of texts"]),
         (
+            {"page": {"anchors": ["a", "b", "a ", "c", "d"], "relevance_levels": {"2": ["x"] * 2}}},
+            [
+                "page.anchors: two of them have the same text; give each its own",
+                "page.relevance_levels.2: two of them have the same text",
+            ],
+        ),
+        (
             {"page": {"position": "Frage {number}"}},
             ["page.position: the placeholder {total} is missing"],
         ),
@@ -298,6 +305,10 @@ def test_a_language_file_translates_the_owners_questions(
     ("german", "line"),
     [
         ({"after_each": {"sure": {"options": ["Nein", "Ja"]}}}, "after_each.sure.options: must be"),
+        (
+            {"after_each": {"sure": {"options": ["Ja", "", "Ja"]}}},
+            "after_each.sure.options: two of them have the same text; give each its own",
+        ),
         ({"after_each": {"sicher": {}}}, "after_each.sicher: is not a key here; there are sure"),
         ({"after_all": {}}, "after_all: is not a key here; there are note, after_each, at_end"),
         ({"at_end": {"age": {"options": []}}}, "at_end.age.options: is not a key here"),

@@ -43,7 +43,7 @@ from hsfiq.study.capacity import (
     require_enough_forms,
 )
 from hsfiq.study.config import StudyConfig, config_of, n_sets_of
-from hsfiq.study.config_file import OPTIONS, located, read_config
+from hsfiq.study.config_file import located, read_config
 from hsfiq.study.design import draw_study
 from hsfiq.study.extensions.extension import MoreAnnotators, extend_study
 from hsfiq.study.queries import chosen_queries

@@ -1,0 +1,203 @@
+"""The dashboard's form that corrects a study's texts and codes, with a preview of what changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.owner.running.studies import missing, study_of
+from hsfiq.annotate.pages import render
+from hsfiq.collect.running.edits import Edit, ForbiddenEdit, perform_edit, prepare_edit
+from hsfiq.collect.studies import require_unfinished
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Study
+from hsfiq.errors import Conflict, Refused
+from hsfiq.study.config import config_of
+from hsfiq.study.editing.text_fields import TextField, WrongTexts, corrected, text_fields
+from hsfiq.study.editing.text_versions import difference
+
+PREFIX = "text:"
+"""Before a text's key in the names of the form's fields."""
+
+HINTS = {
+    "study.guidelines": "Markdown; empty: the standard text",
+    "study.consent": "Markdown; empty: the standard text",
+    "study.minutes": "0: measured, or estimated",
+    "study.set_names": "one on each line",
+    "wording.anchors": "one on each line, lowest first; empty: the standard ones",
+    "wording.levels": "one on each line, lowest first; empty: the standard ones",
+}
+GROUPS = {
+    "study": "Study",
+    "wording": "Words of the question page; empty: the standard ones",
+    "practice": "Practice question",
+    "questionnaire": "Extra questions",
+    "recruitment": "Completion codes",
+}
+
+
+async def form_values(request: Request) -> dict[str, str]:
+    """The form's fields, whose size the app's middleware limits."""
+    form = await request.form()
+    return {name: value for name, value in form.items() if isinstance(value, str)}
+
+
+Values = Annotated[dict[str, str], Depends(form_values)]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field as the page shows it."""
+
+    name: str
+    label: str
+    hint: str
+    type: str
+    value: str
+    rows: int
+
+
+def add_text_form(app: FastAPI, database: Database) -> None:
+    path = f"{OWNER}/texts/{{study_id}}/edit"
+
+    @app.get(path)
+    def form(study_id: int) -> Response:
+        with database.reading() as session:
+            try:
+                study = study_of(session, study_id)
+                require_unfinished(study)
+            except Refused as error:
+                return missing("Not found", error, root="../../")
+            return form_page(study, {}, study.text_version)
+
+    @app.post(path)
+    def change(study_id: int, values: Values) -> Response:
+        given = {
+            name.removeprefix(PREFIX): value
+            for name, value in values.items()
+            if name.startswith(PREFIX)
+        }
+        with database.reading() as session:
+            try:
+                study = study_of(session, study_id)
+            except Refused as error:
+                return missing("Not found", error, root="../../")
+            version_seen = version_in(values)
+            if values.get("action") == "edit":
+                return form_page(study, given, version_seen)
+            try:
+                edit = prepared(study, given, version_seen)
+            except Refused as error:
+                return form_page(study, given, version_seen, error)
+            if values.get("action") != "store":
+                return changes_page(study, edit, given)
+        return stored(edit, study_id, given)
+
+    def stored(edit: Edit, study_id: int, given: Mapping[str, str]) -> Response:
+        try:
+            with database.writing() as session:
+                perform_edit(session, edit, datetime.now(UTC))
+        except Refused as error:
+            with database.reading() as session:
+                study = study_of(session, study_id)
+                return form_page(study, given, edit.version_seen, error)
+        return RedirectResponse(f"../{study_id}", status_code=303)
+
+
+def version_in(values: Mapping[str, str]) -> int | None:
+    """The version of the texts that the form was filled with."""
+    number = values.get("version", "")
+    return int(number) if number.isascii() and number.isdigit() else None
+
+
+def prepared(study: Study, given: Mapping[str, str], version_seen: int | None) -> Edit:
+    """The edit that the form asks for, or `Refused`."""
+    if study.text_version != version_seen:
+        raise Conflict(
+            f"the texts are now version {study.text_version}",
+            remedy="open this page again; what you wrote is still here to be copied",
+        )
+    return prepare_edit(study, corrected(config_of(study), given), version_seen)
+
+
+def form_page(
+    study: Study,
+    given: Mapping[str, str],
+    version_seen: int | None,
+    error: Refused | None = None,
+) -> Response:
+    """The form with what was entered so far, and why that was refused."""
+    fields = [field_of(field, given) for field in text_fields(config_of(study))]
+    groups = [
+        (title, list(members))
+        for title, members in groupby(fields, lambda field: group_of(field.name))
+    ]
+    page = render(
+        "owner_edit_texts.html",
+        title=f"Correct the texts of {study.name}",
+        root="../../",
+        study=study,
+        version="" if version_seen is None else version_seen,
+        groups=groups,
+        errors=errors_in(error),
+    )
+    return HTMLResponse(page, status_code=error.status if error else 200)
+
+
+def errors_in(error: Refused | None) -> list[str]:
+    if isinstance(error, WrongTexts | ForbiddenEdit):
+        return list(map(str, error.errors))
+    return [str(error)] if error else []
+
+
+def changes_page(study: Study, edit: Edit, given: Mapping[str, str]) -> Response:
+    """What would change, and the form's content for storing it or for going on."""
+    page = render(
+        "owner_text_changes.html",
+        title=f"Changes of the texts of {study.name}",
+        root="../../",
+        study=study,
+        version="" if edit.version_seen is None else edit.version_seen,
+        difference=difference(edit.changes),
+        given={f"{PREFIX}{key}": text for key, text in given.items()},
+    )
+    return HTMLResponse(page)
+
+
+def field_of(field: TextField, given: Mapping[str, str]) -> Field:
+    value = given.get(field.key, field.value)
+    lines = value.count("\n") + 1 + len(value) // 90
+    least = {"text": 4, "lines": 3, "json": 3}.get(field.type, 1)
+    hint = HINTS.get(field.key, "")
+    if not hint and field.type in ("lines", "text", "json"):
+        hint = {"lines": "one on each line", "json": "as in the language's JSON file"}.get(
+            field.type, "Markdown"
+        )
+    return Field(
+        name=f"{PREFIX}{field.key}",
+        label=label_of(field.key),
+        hint=hint,
+        type=field.type,
+        value=value,
+        rows=min(max(least, lines), 24),
+    )
+
+
+def label_of(key: str) -> str:
+    """The key of study.toml, or the name of a language file."""
+    label = key.replace("study.translations.", "study.")
+    return f"{label.split('.')[1]}.json" if label.endswith(".texts") else label
+
+
+def group_of(name: str) -> str:
+    key = name.removeprefix(PREFIX)
+    if key.startswith("study.translations."):
+        return f"Language {key.split('.')[2]}"
+    return GROUPS[key.partition(".")[0]]

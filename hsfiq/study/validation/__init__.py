@@ -1,0 +1,1 @@
+"""What may stand in a study's config, however it was written."""
