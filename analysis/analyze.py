@@ -10,7 +10,7 @@ from hsfiq.analysis.data.parts import PARTS
 from hsfiq.analysis.data.provenance import training_notes
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import JsonRecord, json_value
-from hsfiq.analysis.people.overlap import Ceiling, ceiling
+from hsfiq.analysis.people.overlap import Overlap, overlap
 from hsfiq.analysis.people.participants import Participants, participants
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.sensitivity.sensitivity import Sensitivity, sensitivity
@@ -26,7 +26,12 @@ from hsfiq.analysis.statistics.margin import Margins, margins
 from hsfiq.analysis.statistics.normality import Normality, normality
 from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy, pairwise_accuracies
 from hsfiq.analysis.statistics.position import PositionBias, position_bias
-from hsfiq.analysis.statistics.preference import PreferenceRates, Rate, given_tie, preference_rates
+from hsfiq.analysis.statistics.preference import (
+    PreferenceRates,
+    RateGivenTie,
+    given_tie,
+    preference_rates,
+)
 from hsfiq.analysis.systems.metric_ranks import MetricRank, metric_ranks
 from hsfiq.analysis.systems.systems import Systems, systems
 
@@ -106,7 +111,7 @@ class MetricAnalysis(JsonRecord):
     missing: MissingSets
     pairwise: Mapping[str, PairwiseAccuracy]
     margins: Margins
-    given_tie: Mapping[str, Rate] = field(default_factory=dict)
+    given_tie: Mapping[str, RateGivenTie] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         rates = self.preference.to_json()
@@ -129,7 +134,7 @@ class Details(JsonRecord):
     systems: Systems
     participants: Participants
     categories: Categories
-    ceiling: Ceiling
+    overlap: Overlap
     sensitivity: Sensitivity
 
 
@@ -141,7 +146,7 @@ class Analysis(JsonRecord):
         human_score: normality of the human scores, over all sets.
         position_bias: P(set 1 preferred).
         metrics: the results of each metric, by name, in the order asked for.
-        details: systems, participants, categories, ceiling, sensitivity; None if not asked for.
+        details: systems, participants, categories, overlap, sensitivity; None if not asked for.
         notes: cautions about the figures: a metric whose scorer was trained on these answers, pairs
             that are no random sample.
     """
@@ -218,7 +223,7 @@ def details(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Det
         systems=systems(release, values, bootstrap),
         participants=participants(release, values),
         categories=categories(release, values, bootstrap),
-        ceiling=ceiling(release, values, bootstrap),
+        overlap=overlap(release, values, bootstrap),
         sensitivity=sensitivity(release, values, bootstrap),
     )
 
@@ -235,7 +240,9 @@ def _analyze_metric(
         within=within_participant(release.sets, own, bootstrap),
         preference=preference_rates(preferences, own, bootstrap),
         missing=MissingSets(len(missing), tuple(str(set_id) for set_id in missing[:MAX_NAMED])),
-        pairwise=pairwise_accuracies(preferences, own, bootstrap),
+        pairwise=pairwise_accuracies(
+            preferences, own, bootstrap, ties_allowed=release.ties_allowed
+        ),
         margins=margins(preferences, own, bootstrap),
         given_tie={
             other: given_tie(preferences, own, values[other], bootstrap)

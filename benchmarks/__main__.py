@@ -20,6 +20,7 @@ NAMES = (
     "coverage",
     "evaluate-memory",
     "permutation",
+    "reliability",
     "ablation",
     "loop-learns",
 )

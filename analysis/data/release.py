@@ -45,6 +45,8 @@ class Release:
         kind: "hs" (scores) or "hp" (preferences).
         sets: one row per judged set, two per question.
         content_sha256: the manifest's digest of the content, if any.
+        points: the number of points of the scale; None if unknown.
+        ties_allowed: whether participants could prefer neither set; None if unknown.
         is_chosen: whether `hsfiq study next` chose its pairs by information.
         part: the part of a split that was taken: "train", "test" or "unused"; None for all.
         parent: the release that the part was taken from; None for a whole release.
@@ -64,6 +66,8 @@ class Release:
     queries: pd.DataFrame
     scores: Mapping[str, Path] = field(default_factory=dict)
     content_sha256: str | None = None
+    points: int | None = None
+    ties_allowed: bool | None = None
     is_chosen: bool = False
     part: str | None = None
     parent: Release | None = None
@@ -167,8 +171,16 @@ def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
         queries=read_table(folder / "queries.parquet"),
         scores=find_scores(folder, score_files),
         content_sha256=digest if isinstance(digest, str) else None,
+        points=_points(manifest),
+        ties_allowed=ties if isinstance(ties := manifest.get("ties_allowed"), bool) else None,
         is_chosen=isinstance(chosen_by, dict) and chosen_by.get("strategy") == "information",
     )
+
+
+def _points(manifest: Mapping[str, object]) -> int | None:
+    scale = manifest.get("scale")
+    points = scale.get("points") if isinstance(scale, dict) else None
+    return points if isinstance(points, int) else None
 
 
 def column_problem(table: pd.DataFrame, columns: Sequence[str], key: str) -> str | None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from math import isnan
 
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.kinds import KindAnalysis
 from hsfiq.analysis.kinds.kind import Figures, KindSummary
 from hsfiq.analysis.reports import charts
@@ -15,7 +16,7 @@ from hsfiq.analysis.reports.document import Column, Document, Row, Section, Tabl
 from hsfiq.analysis.reports.html import to_html
 from hsfiq.analysis.reports.kind_charts import chart_of
 from hsfiq.analysis.reports.latex import to_latex
-from hsfiq.analysis.reports.text.format import count_text, interval_text
+from hsfiq.analysis.reports.text.format import interval_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
 
@@ -58,7 +59,7 @@ def about(summary: KindSummary) -> str:
     return (
         f"{summary.name} {summary.version} ({summary.kind}, study {summary.study}{part}): "
         f"{count_text(summary.n_questions, 'question')} about "
-        f"{summary.n_queries:,} {'query' if summary.n_queries == 1 else 'queries'}, "
+        f"{count_text(summary.n_queries, 'query', 'queries')}, "
         f"{count_text(summary.n_participants, 'participant')}"
     )
 

@@ -27,7 +27,7 @@ from hsfiq.analysis.reports.sections.categories import categories_section
 from hsfiq.analysis.reports.sections.caveats import caveats, sentence
 from hsfiq.analysis.reports.sections.comparison import comparison_section
 from hsfiq.analysis.reports.sections.methods import methods_section
-from hsfiq.analysis.reports.sections.people.overlap import ceiling_section
+from hsfiq.analysis.reports.sections.people.overlap import overlap_section
 from hsfiq.analysis.reports.sections.people.participants import (
     participants_section,
     participants_summary,
@@ -154,7 +154,7 @@ def report_of(inputs: Inputs) -> Report:
             systems_section(further.systems),
             participants_section(analysis.position_bias, further.participants),
             categories_section(further.categories),
-            ceiling_section(further.ceiling),
+            overlap_section(further.overlap),
             sensitivity_section(further.sensitivity),
             methods_section(bootstrap, analysis.comparisons),
         ),

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.arrays import FloatArray
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.interval import percentiles
 
@@ -117,9 +118,7 @@ def agreement(
         judgements, if all judgements are equal (chance alone would agree), or, for the interval,
         with one cluster.
     """
-    single = ratings.dropna(subset=["value"]).drop_duplicates(["rater", "unit"])
-    n_raters = single.groupby("unit")["rater"].transform("size")
-    table = single[n_raters > 1]
+    table = shared_ratings(ratings)
     sizes = (int(table["unit"].nunique()), len(table), int(table["cluster"].nunique()))
     undefined = (UNDEFINED, UNDEFINED)
     if sizes[0] < MIN_UNITS:
@@ -135,12 +134,22 @@ def agreement(
     return Agreement(alpha, ci, *sizes)
 
 
-def few_units(n_units: int) -> str:
+def shared_ratings(ratings: pd.DataFrame) -> pd.DataFrame:
+    """The ratings of units that two or more people judged; of one person's, the first counts."""
+    single = ratings.dropna(subset=["value"]).drop_duplicates(["rater", "unit"])
+    n_raters = single.groupby("unit")["rater"].transform("size")
+    return single[n_raters > 1]
+
+
+def few_units(n_units: int, unit: str = "thing", plural: str | None = None) -> str:
     """Why a figure of agreement is undefined with so many units."""
     if n_units == 0:
         return "nothing has been judged by two people"
-    things = "1 thing has" if n_units == 1 else f"{n_units} things have"
-    return f"only {things} been judged by two people; at least {MIN_UNITS} are needed"
+    has = "has" if n_units == 1 else "have"
+    return (
+        f"only {count_text(n_units, unit, plural)} {has} been judged by two people; at least "
+        f"{MIN_UNITS} are needed"
+    )
 
 
 def coincidences(table: pd.DataFrame) -> FloatArray:

@@ -8,6 +8,11 @@ alike. Here a pair is a question, that is, two sets of one query.
 An epsilon fitted to the pairs that it is measured on flatters the metric. So the participants are
 split into folds and the epsilon of each fold is chosen on the other folds; the fitted one is
 reported as in-sample.
+
+The base rate is the accuracy of a metric without any information, which either ties everywhere or
+nowhere: max(ties, (1 - ties) / 2). Out of sample, the other folds decide which of the two it does.
+If people have to choose a set, a metric cannot agree on a tie, and acc_eq would only count the
+metric's own; it is not computed then.
 """
 
 from __future__ import annotations
@@ -26,6 +31,8 @@ from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 MAX_FOLDS = 5
 MIN_FOLDS = 2
+NO_TIES_ALLOWED = "participants had to prefer one of the sets, so no metric tie could be right"
+NO_TIES = "no participant preferred neither set, so no metric tie could be right"
 
 
 @dataclass(frozen=True)
@@ -37,18 +44,21 @@ class PairwiseAccuracy(JsonRecord):
             participants uses the epsilon that is best on the other folds.
         ci: the interval of accuracy, with the epsilons held fixed.
         epsilons: of the folds; the smallest if several are best.
+        base_rate: the accuracy of an uninformative metric, chosen on the other folds, too.
         in_sample: the accuracy with the epsilon that is best on all pairs, which flatters it.
+        in_sample_base_rate: max(ties, (1 - ties) / 2).
         uncalibrated: the accuracy with epsilon 0: a metric ties at equal values only.
         n: the number of pairs with both values.
-        human_ties: in how many of them people see no difference; a metric that always ties gets
-            human_ties / n.
+        human_ties: in how many of them people see no difference.
     """
 
     accuracy: float
     ci: ConfidenceInterval
+    base_rate: float
     epsilons: tuple[float, ...]
     in_sample: float
     in_sample_epsilon: float
+    in_sample_base_rate: float
     uncalibrated: float
     n: int
     human_ties: int
@@ -57,8 +67,13 @@ class PairwiseAccuracy(JsonRecord):
 
     def to_json(self) -> dict[str, object]:
         fields = super().to_json()
-        in_sample = {"accuracy": fields["in_sample"], "epsilon": fields.pop("in_sample_epsilon")}
-        fields["in_sample"] = with_reason(in_sample, self.reason if self.n == 0 else None)
+        in_sample = {
+            "accuracy": fields["in_sample"],
+            "epsilon": fields.pop("in_sample_epsilon"),
+            "base_rate": fields.pop("in_sample_base_rate"),
+        }
+        is_undefined = fields["in_sample"] is None
+        fields["in_sample"] = with_reason(in_sample, self.reason if is_undefined else None)
         return fields
 
 
@@ -103,12 +118,17 @@ class Relations:
 
 
 def pairwise_accuracies(
-    preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap
+    preferences: pd.DataFrame,
+    values: pd.Series[float],
+    bootstrap: Bootstrap,
+    *,
+    ties_allowed: bool | None = None,
 ) -> dict[str, PairwiseAccuracy]:
     """Measure how often a metric and people relate two sets alike, ties included.
 
     "preference" is against the preferences, "score" against the order of the two human scores, many
     of which are equal. The seed of `bootstrap` also assigns the participants to folds.
+    `ties_allowed` says whether people could prefer neither set; None if that is unknown.
     """
     preferred = preferences["preferred"].to_numpy()
     scores = [preferences[name].to_numpy().astype(np.int64) for name in ("score_1", "score_2")]
@@ -119,36 +139,59 @@ def pairwise_accuracies(
     difference = np.asarray(metric_difference(preferences, values), dtype=np.float64)
     present = ~np.isnan(difference)
     rows = preferences[present]
+    forced = {"preference": forced_choice(preferred, ties_allowed=ties_allowed), "score": None}
     return {
-        name: _accuracy(rows, Relations.of(difference[present], signs[present]), bootstrap)
+        name: _accuracy(
+            rows, Relations.of(difference[present], signs[present]), bootstrap, forced[name]
+        )
         for name, signs in human.items()
     }
 
 
-def _accuracy(rows: pd.DataFrame, relations: Relations, bootstrap: Bootstrap) -> PairwiseAccuracy:
+def forced_choice(preferred: NDArray[np.int64], *, ties_allowed: bool | None) -> str | None:
+    """Why people could not prefer neither set (0), as far as is known; None if they could."""
+    if ties_allowed or (preferred == 0).any():
+        return None
+    if ties_allowed is None:
+        return f"{NO_TIES}; the release does not say whether it was allowed"
+    return NO_TIES_ALLOWED
+
+
+def _accuracy(
+    rows: pd.DataFrame, relations: Relations, bootstrap: Bootstrap, forced: str | None
+) -> PairwiseAccuracy:
     n = len(rows)
     folds = assign_folds(rows["participant_id"], bootstrap.seed)
     n_folds = len(np.unique(folds))
-    epsilons, accuracy, reason = np.zeros(0), UNDEFINED, None
+    epsilons, accuracy, base_rate, reason = np.zeros(0), UNDEFINED, UNDEFINED, None
     ci = bootstrap.undefined_interval(rows)
     if n == 0:
         reason = "no pair has both values"
+    elif forced is not None:
+        reason = forced
     elif n_folds < MIN_FOLDS:
         reason = "epsilon needs a second participant to be chosen on"
     else:
-        others = (relations.subset(folds != fold) for fold in range(n_folds))
+        others = [relations.subset(folds != fold) for fold in range(n_folds)]
         epsilons = np.array([each.best_epsilon() for each in others])
+        ties = np.array([each.tied.mean() for each in others])[folds]
+        always_tie = ties >= (1 - ties) / 2
+        base_rate = float(np.where(always_tie, relations.tied, ~relations.tied / 2).mean())
         agree = relations.agree(epsilons[folds])[:, None]
         accuracy = float(agree.mean())
         ci = bootstrap.interval(bootstrap.ratios(rows, agree, np.ones((n, 1)))[:, 0], rows)
-    epsilon = relations.best_epsilon() if n else UNDEFINED
+    is_defined = n > 0 and forced is None
+    epsilon = relations.best_epsilon() if is_defined else UNDEFINED
+    share_tied = float(relations.tied.mean()) if is_defined else UNDEFINED
     return PairwiseAccuracy(
         accuracy=accuracy,
         ci=ci,
+        base_rate=base_rate,
         epsilons=tuple(float(each) for each in epsilons),
-        in_sample=float(relations.agree(epsilon).mean()) if n else UNDEFINED,
+        in_sample=float(relations.agree(epsilon).mean()) if is_defined else UNDEFINED,
         in_sample_epsilon=epsilon,
-        uncalibrated=float(relations.agree(0.0).mean()) if n else UNDEFINED,
+        in_sample_base_rate=max(share_tied, (1 - share_tied) / 2),
+        uncalibrated=float(relations.agree(0.0).mean()) if is_defined else UNDEFINED,
         n=n,
         human_ties=int(relations.tied.sum()),
         metric_ties=int((relations.gaps == 0).sum()),

@@ -1,7 +1,7 @@
 """Preference rates: how often people prefer the set that a metric ranks first.
 
 Each rate is defined once, by a function that returns its `RateTerms`; every statistic that uses
-the rate (comparisons, margins, the human ceiling, sensitivity) calls that function.
+the rate (comparisons, margins, the other annotators, sensitivity) calls that function.
 
 The published rates condition on set 1 alone, and set 1 and set 2 are only labels. So they are
 reported beside the same rates with the labels swapped, the symmetric rate, and the base rate
@@ -120,6 +120,18 @@ class Rate(JsonRecord):
 
 
 @dataclass(frozen=True)
+class RateGivenTie(Rate):
+    """`gt` where another metric ties.
+
+    Attributes:
+        base_rate: P(set 1 preferred) where the other ties and both have values: the rate of a
+            metric without any information.
+    """
+
+    base_rate: float = UNDEFINED
+
+
+@dataclass(frozen=True)
 class PreferenceRates(JsonRecord):
     """The preference rates of one metric m, over the pairs with a preference and both values.
 
@@ -188,7 +200,7 @@ def given_tie(
     values: pd.Series[float],
     other: pd.Series[float],
     bootstrap: Bootstrap | None = None,
-) -> Rate:
+) -> RateGivenTie:
     """Measure a metric where a second one ties (CIRQRS eq. 9).
 
     P(set 1 preferred | m(set 1) > m(set 2) and other(set 1) = other(set 2)). Both metrics are
@@ -202,12 +214,15 @@ def given_tie(
         np.asarray(metric_difference(preferences, metric), dtype=np.float64)
         for metric in (values, other)
     )
-    all_pairs = gt(difference, (preferences["preferred"] == 1).to_numpy())
-    counted = all_pairs.counted & (other_difference == 0) & has_preference(preferences).to_numpy()
+    set_1 = (preferences["preferred"] == 1).to_numpy()
+    tied = (other_difference == 0) & has_preference(preferences).to_numpy()
+    all_pairs = gt(difference, set_1)
+    counted = all_pairs.counted & tied
     terms = RateTerms(all_pairs.hits * counted, counted)
+    uninformative = _conditional(tied & ~np.isnan(difference), set_1)
     condition = "m(set 1) > m(set 2) where the other ties"
     (rate,) = _rates(preferences, [terms], [condition], len(preferences), bootstrap)
-    return rate
+    return RateGivenTie(**vars(rate), base_rate=uninformative.rate)
 
 
 def _rates(

@@ -81,8 +81,8 @@ def analyze(
         bool,
         typer.Option(
             "--details",
-            help="Also print systems, participants, categories, the human ceiling, and whether the "
-            "conclusions change without questionable answers.",
+            help="Also print systems, participants, categories, agreement between people, and "
+            "whether the conclusions change without questionable answers.",
         ),
     ] = False,
     report: Annotated[

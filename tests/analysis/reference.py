@@ -81,6 +81,17 @@ def given_recall_tie(study: Sequence[Question], k: int) -> Figures:
     return share(hits, n)
 
 
+def base_rate_given_recall_tie(study: Sequence[Question], k: int) -> Figures:
+    hits = n = 0
+    for question in study:
+        for _, _, preferred in usable([question]):
+            recalls = [recall(question, side, k) for side in (0, 1)]
+            if recalls[0] is not None and recalls[0] == recalls[1]:
+                n += 1
+                hits += preferred == 1
+    return share(hits, n)
+
+
 def recall(question: Question, side: int, k: int) -> float | None:
     if question.target is None:
         return None

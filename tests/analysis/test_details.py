@@ -15,7 +15,7 @@ from hsfiq.analysis.reports.text.summary import analysis_text
 from tests.analysis.drawn_releases import BEST_FIRST
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
-KEYS = {"systems", "participants", "categories", "ceiling", "sensitivity"}
+KEYS = {"systems", "participants", "categories", "overlap", "sensitivity"}
 
 
 def strict(release: Release) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_a_complete_release(drawn: tuple[Release, pd.Series]) -> None:
     assert [*written["systems"]["systems"]] == sorted(BEST_FIRST)
     assert written["participants"]["n"] == 30
     assert set(written["categories"]["categories"]) == {"dress", "shirt", "toptee"}
-    assert written["ceiling"]["n_sets"] == 0
+    assert written["overlap"]["n_sets"] == 0
     assert written["sensitivity"]["one_participant_left_out"]["n_participants"] == 30
     result = analyze(release, [Recall(5)], bootstrap_of(release, 20), in_detail=True)
     assert set(result.to_json()) >= KEYS

@@ -209,21 +209,21 @@ def _dependent_evidence(release: Release) -> Iterator[Caveat]:
 
 
 def _overlap(analysis: Analysis, details: Details) -> Iterator[Caveat]:
-    ceiling, n_sets = details.ceiling, analysis.release.n_sets
-    if isnan(ceiling.scores.alpha):
-        count = f"Only {ceiling.n_sets:,}" if ceiling.n_sets else "None"
+    overlap, n_sets = details.overlap, analysis.release.n_sets
+    if isnan(overlap.scores.alpha):
+        count = f"Only {overlap.n_sets:,}" if overlap.n_sets else "None"
         text = (
-            f"{count} of {n_sets:,} sets {'was' if ceiling.n_sets < 2 else 'were'} scored by "
-            "two people, so neither inter-annotator agreement nor the best result that a "
-            "metric could reach can be estimated."
+            f"{count} of {n_sets:,} sets {'was' if overlap.n_sets < 2 else 'were'} scored by "
+            "two people, so neither inter-annotator agreement nor the highest correlation "
+            "that a metric could reach can be estimated."
         )
         yield "Inter-annotator agreement is unknown", text
     else:
         text = (
-            f"{ceiling.n_sets:,} of {n_sets:,} sets were scored by more than one person. On "
+            f"{overlap.n_sets:,} of {n_sets:,} sets were scored by more than one person. On "
             "these sets, inter-annotator agreement (Krippendorff's alpha of the scores "
-            f"{number_text(ceiling.scores.alpha)}) and how well annotators predict each other "
-            "can be estimated."
+            f"{number_text(overlap.scores.alpha)}), how well one annotator predicts another and "
+            "the highest correlation that a metric could reach can be estimated."
         )
         yield "Overlap between annotators", text
 

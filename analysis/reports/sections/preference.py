@@ -127,7 +127,13 @@ def _rules_caption(rates: Mapping[str, PreferenceRates]) -> str:
 
 def _given_tie_table(analysis: Analysis) -> Table:
     rows = tuple(
-        (name, other, estimate_cell(rate), number_cell(rate.coverage, rate.reason, style="percent"))
+        (
+            name,
+            other,
+            estimate_cell(rate),
+            number_cell(rate.coverage, rate.reason, style="percent"),
+            number_cell(rate.base_rate, rate.reason),
+        )
         for name, metric in analysis.metrics.items()
         for other, rate in metric.given_tie.items()
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from math import isnan
 
 from hsfiq.analysis.analyze import Details
-from hsfiq.analysis.people.overlap import Ceiling
+from hsfiq.analysis.counts import count_text
+from hsfiq.analysis.people.overlap import Overlap
 from hsfiq.analysis.people.participants import Participants
 from hsfiq.analysis.reports.text.format import estimate_text, line
 from hsfiq.analysis.reports.text.systems import systems_lines
@@ -23,7 +24,7 @@ def details_text(details: Details) -> str:
         systems_lines(details.systems),
         _participants(details.participants),
         _categories(details.categories),
-        _ceiling(details.ceiling),
+        _overlap(details.overlap),
         _sensitivity(details.sensitivity),
     )
     return "\n\n".join("\n".join(block) for block in blocks)
@@ -59,17 +60,29 @@ def _categories(categories: Categories) -> Iterator[str]:
         yield f"  {categories.note}"
 
 
-def _ceiling(ceiling: Ceiling) -> Iterator[str]:
-    yield line("human ceiling", f"{ceiling.n_sets:,} sets scored by more than one participant")
-    if not ceiling.n_sets:
+def _overlap(overlap: Overlap) -> Iterator[str]:
+    shared = count_text(overlap.n_sets, "set")
+    yield line("agreement", f"{shared} scored by more than one participant")
+    if not overlap.n_sets:
         return
-    for name, alpha in (("scores", ceiling.scores), ("preferences", ceiling.preferences)):
-        yield f"  {f'alpha of {name}':<24}{alpha_text(alpha)}"
-    for name, figures in (("other annotators", ceiling.people), *ceiling.metrics.items()):
+    for name, alpha in (("scores", overlap.scores), ("preferences", overlap.preferences)):
+        yield f"  {f'alpha of {name}':<30}{alpha_text(alpha)}"
+    reliability = overlap.reliability
+    if reliability.single.reason is not None:  # the reason is that of alpha
+        return
+    yield f"  {'reliability of scores':<30}ICC(1) = {estimate_text(reliability.single)}"
+    for mean in reliability.means[1:]:
         yield (
-            f"  {name:<24}{estimate_text(figures.spearman):>28}"
-            f"{estimate_text(figures.tie_half):>28}"
+            f"  {f'  mean of {mean.n_raters} raters':<30}ICC(1,{mean.n_raters}) = "
+            f"{estimate_text(mean.reliability)}"
         )
+    yield f"  {'predicted by':<30}{'rho':>25}{'tie_half':>25}"
+    for name, figures in overlap.predictors.items():
+        yield (
+            f"    {name:<28}{estimate_text(figures.spearman):>25}"
+            f"{estimate_text(figures.tie_half):>25}"
+        )
+    yield f"    {'any metric, at most':<28}{estimate_text(reliability.rho_bound):>25}"
 
 
 def alpha_text(agreement: Agreement) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from math import isnan
+from textwrap import wrap
 
 from hsfiq.analysis.reports.cells import SMALLEST_P, estimate_value
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
 from hsfiq.analysis.statistics.correlation import Correlation
 from hsfiq.analysis.statistics.preference import Rate
+
+WIDTH = 100
 
 
 def interval_text(interval: ConfidenceInterval | None, digits: int = 4) -> str:
@@ -28,8 +31,20 @@ def p_text(p: float) -> str:
     return f"p < {SMALLEST_P:.0e}" if p < SMALLEST_P else f"p = {p:.2g}"
 
 
-def count_text(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+def folded(text: str) -> str:
+    """A line in as many as it needs, of at most `WIDTH` characters unless a word is longer."""
+    if len(text) <= WIDTH:
+        return text
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    lines = wrap(
+        text,
+        WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
+    return "\n".join(lines)
 
 
 def line(label: str, text: str = "") -> str:

@@ -8,9 +8,10 @@ from math import isnan
 from textwrap import TextWrapper
 
 from hsfiq.analysis.analyze import Analysis, MetricAnalysis
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.reports.rules import RULES, base_rates, rates_by_rule
 from hsfiq.analysis.reports.text.details import details_text
-from hsfiq.analysis.reports.text.format import count_text, interval_text, line, p_text
+from hsfiq.analysis.reports.text.format import folded, interval_text, line, p_text
 from hsfiq.analysis.reports.text.systems import metric_ranks_lines
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
 from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference
@@ -29,7 +30,7 @@ NOTE = TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on
 
 
 def analysis_text(analysis: Analysis) -> str:
-    """Lines of at most 100 characters (unless a name is very long), without a final newline."""
+    """Lines of at most 100 characters (unless a word is longer), without a final newline."""
     blocks = [
         _release(analysis),
         *(_metric(name, metric) for name, metric in analysis.metrics.items()),
@@ -42,7 +43,7 @@ def analysis_text(analysis: Analysis) -> str:
         paragraphs.append(details_text(analysis.details))
     if analysis.metrics:
         paragraphs.append(FOOTNOTE)
-    return "\n\n".join(paragraphs)
+    return "\n".join(map(folded, "\n\n".join(paragraphs).split("\n")))
 
 
 def _release(analysis: Analysis) -> Iterator[str]:
@@ -144,7 +145,7 @@ def _preference(metric: MetricAnalysis) -> Iterator[str]:
     for rule in RULE_ORDER:
         yield _rate(RULES[rule], by_rule[rule], f"{base[rule]:.4f}")
     for other, rate in metric.given_tie.items():
-        yield _rate(f"gt where {other} ties", rate, "")
+        yield _rate(f"gt where {other} ties", rate, f"{rate.base_rate:.4f}")
 
 
 def _rate(label: str, rate: Rate, base: str) -> str:
@@ -158,7 +159,7 @@ def _accuracy(label: str, accuracy: PairwiseAccuracy) -> str:
     if accuracy.reason:
         return f"    {label:<26}  undefined: {accuracy.reason}"
     figures = f"{accuracy.accuracy:>8.4f}{interval_text(accuracy.ci):>20}{accuracy.n:>9,}"
-    return f"    {label:<26}{figures}{'':>10}{accuracy.human_ties / accuracy.n:>11.4f}"
+    return f"    {label:<26}{figures}{'':>10}{accuracy.base_rate:>11.4f}"
 
 
 def _margin(label: str, margin: AccuracyByMargin) -> str:

@@ -29,6 +29,8 @@ def instrument_of(study: Study) -> dict[str, Any]:
             "levels": config.design.levels,
             "anchors": list(wording.levels) or None,
         }
+    if study.kind == "pair":
+        entries["ties_allowed"] = study.ties_allowed
     is_known = study.origin != "imported"
     entries["languages"] = list(config.study.languages) if is_known else None
     entries["wording"] = {

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.people.overlap import ceiling, others_mean
+from hsfiq.analysis.people.overlap import one_other, others_mean, overlap
 from hsfiq.analysis.reports.document import Table
-from hsfiq.analysis.reports.sections.people.overlap import ceiling_section
+from hsfiq.analysis.reports.sections.people.overlap import overlap_section
 from hsfiq.analysis.statistics.agreement import preference_ratings, score_ratings, set_units
 from tests.analysis.studies import Question, bootstrap_of, few, make_release
 
@@ -32,7 +32,16 @@ def test_the_mean_of_the_others_excludes_the_participant(rows: list[tuple[str, s
         }
     )
     result = others_mean(sets, set_units(sets, pd.Series({"q": "t"})))
+    one = one_other(sets, set_units(sets, pd.Series({"q": "t"})))
     for place, (person, images, _) in enumerate(rows):
+        first_scores: dict[str, int] = {}
+        for other_participant, other_images, score in rows:
+            if other_images == images:
+                first_scores.setdefault(other_participant, score)
+        names = sorted(first_scores)
+        following = names[(names.index(person) + 1) % len(names)]
+        expected_one = first_scores[following] if following != person else np.nan
+        assert one[str(place)] == pytest.approx(expected_one, nan_ok=True)
         other_scores = [
             score
             for other_participant, other_images, score in rows
@@ -48,10 +57,18 @@ def test_people_beat_an_uninformative_metric_but_not_the_truth(
     release, utilities = overlapping
     noise = np.random.default_rng(0).normal(size=len(utilities))
     values = {"oracle": utilities, "noise": pd.Series(noise, index=utilities.index)}
-    result = ceiling(release, values, bootstrap_of(release, 200))
+    result = overlap(release, values, bootstrap_of(release, 200))
     assert result.n_sets == len(release.sets)
-    people, oracle, blind = result.people, result.metrics["oracle"], result.metrics["noise"]
+    people, oracle, blind = (
+        result.other_annotator,
+        result.metrics["oracle"],
+        result.metrics["noise"],
+    )
     # One other person is noisy; two of them are less so; what they judge by is not noisy at all.
+    everybody = result.other_annotators
+    assert everybody is not None
+    assert people.spearman.rho < everybody.spearman.rho < oracle.spearman.rho
+    assert oracle.spearman.rho <= result.reliability.rho_bound.value + 0.02
     assert blind.tie_half.rate < people.tie_half.rate < oracle.tie_half.rate
     assert blind.spearman.rho + 0.2 < people.spearman.rho < oracle.spearman.rho
     assert people.spearman.ci is not None
@@ -63,7 +80,7 @@ def test_people_beat_an_uninformative_metric_but_not_the_truth(
 def test_alphas_are_krippendorffs(overlapping: tuple[Release, pd.Series]) -> None:
     release, _ = overlapping
     units, triplets = set_units(release.sets, release.triplets), release.triplets
-    result = ceiling(release, {}, bootstrap_of(release, 5))
+    result = overlap(release, {}, bootstrap_of(release, 5))
     for ratings, level, alpha in (
         (score_ratings(release.sets, units, triplets), "ordinal", result.scores.alpha),
         (
@@ -80,18 +97,18 @@ def test_alphas_are_krippendorffs(overlapping: tuple[Release, pd.Series]) -> Non
 def test_metrics_are_measured_on_the_same_sets_only() -> None:
     repeated = Question(1, (5, 1), ("abc", "def"))
     other = Question(2, (1, 5), ("fed", "cba"))
-    release = of_triplets([repeated, replace(repeated, participant="p2"), other], n_triplets=5)
-    values = pd.Series([1.0, 0.0] * 15, index=release.sets["set_id"].to_numpy())
-    result = ceiling(release, {"m": values}, bootstrap_of(release, 5))
-    assert result.n_sets == 20
-    assert result.people.tie_half.rate == result.metrics["m"].tie_half.rate == 1
-    assert (result.people.tie_half.n, result.metrics["m"].tie_half.n) == (10, 10)
+    release = of_triplets([repeated, replace(repeated, participant="p2"), other], n_triplets=10)
+    values = pd.Series([1.0, 0.0] * 30, index=release.sets["set_id"].to_numpy())
+    result = overlap(release, {"m": values}, bootstrap_of(release, 5))
+    assert result.n_sets == 40
+    assert result.other_annotator.tie_half.rate == result.metrics["m"].tie_half.rate == 1
+    assert (result.other_annotator.tie_half.n, result.metrics["m"].tie_half.n) == (20, 20)
 
 
 def test_the_captions_in_the_other_order_ask_about_the_same_set() -> None:
     """As in the published answers: two queries of one triplet, and the same images."""
     question = Question(1, (5, 1), ("abc", "def"))
-    release = of_triplets([question, replace(question, participant="p2")], n_triplets=5)
+    release = of_triplets([question, replace(question, participant="p2")], n_triplets=10)
     joined_otherwise = release.queries.assign(query_id=release.queries["query_id"] + "~")
     queries = pd.concat([release.queries, joined_otherwise])
     tables = {
@@ -100,20 +117,28 @@ def test_the_captions_in_the_other_order_ask_about_the_same_set() -> None:
         )
         for name, table in (("sets", release.sets), ("preferences", release.preferences))
     }
-    result = ceiling(replace(release, queries=queries, **tables), {}, bootstrap_of(release, 5))
-    assert (result.scores.n_units, result.scores.n_ratings, result.scores.n_clusters) == (10, 20, 5)
-    assert result.people.tie_half.rate == 1
+    result = overlap(replace(release, queries=queries, **tables), {}, bootstrap_of(release, 5))
+    assert (result.scores.n_units, result.scores.n_ratings, result.scores.n_clusters) == (
+        20,
+        40,
+        10,
+    )
+    assert result.other_annotator.tie_half.rate == 1
 
 
 def test_fewer_than_ten_shared_sets_give_no_figure() -> None:
     question = Question(1, (5, 1), ("abc", "def"))
     release = of_triplets([question, replace(question, participant="p2")], n_triplets=4)
     values = pd.Series([1.0, 0.0] * 8, index=release.sets["set_id"].to_numpy())
-    result = ceiling(release, {"m": values}, bootstrap_of(release, 5))
+    result = overlap(release, {"m": values}, bootstrap_of(release, 5))
+    assert result.reliability.rho_bound.reason == result.scores.reason
     reason = "only 8 things have been judged by two people; at least 10 are needed"
-    for prediction in (result.people, result.metrics["m"]):
-        for figure in (prediction.spearman, prediction.tie_half):
-            assert (figure.reason, figure.ci) == (reason, None)
+    for prediction in (result.other_annotator, result.metrics["m"]):
+        assert (prediction.spearman.reason, prediction.spearman.ci) == (reason, None)
+        assert prediction.tie_half.reason == (
+            "only 4 pairs of sets have been judged by two people; at least 10 are needed"
+        )
+        assert prediction.tie_half.ci is None
     assert result.scores.reason == reason
     assert np.isnan(result.scores.alpha)
 
@@ -156,18 +181,19 @@ def test_identical_sets_are_left_out_of_the_preferences_and_counted() -> None:
     ]
     release = make_release(study)
     release.sets["query_id"] = release.preferences["query_id"] = "q"
-    result = ceiling(release, {}, bootstrap_of(release, 5))
+    result = overlap(release, {}, bootstrap_of(release, 5))
     assert result.n_identical == 2
     assert (result.preferences.n_units, result.preferences.n_ratings) == (1, 2)
-    notes = [block.note for block in ceiling_section(result).blocks if isinstance(block, Table)]
-    assert notes == [None, "Preferences: without 2 questions with two identical sets."]
+    tables = [block for block in overlap_section(result).blocks if isinstance(block, Table)]
+    notes = {table.name: table.note for table in tables}
+    assert notes["alpha"] == "Preferences: without 2 questions with two identical sets."
 
 
 @pytest.mark.parametrize("study", [[], [Question(1)], [Question(1), Question(2)]])
 def test_nothing_judged_twice_gives_reasons(study: list[Question]) -> None:
     release = make_release(study)
-    result = ceiling(release, {}, bootstrap_of(release, 5))
+    result = overlap(release, {}, bootstrap_of(release, 5))
     assert result.n_sets == 0
-    assert result.people.spearman.reason is not None
-    assert result.people.tie_half.reason is not None
+    assert result.other_annotator.spearman.reason is not None
+    assert result.other_annotator.tie_half.reason is not None
     assert result.scores.reason == "nothing has been judged by two people"

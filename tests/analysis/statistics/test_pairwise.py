@@ -24,7 +24,7 @@ RESAMPLES = 20
 def accuracies(study: list[Question], seed: int = 0) -> dict[str, PairwiseAccuracy]:
     release = make_release(study)
     bootstrap = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=seed)
-    return pairwise_accuracies(release.preferences, values_of(study), bootstrap)
+    return pairwise_accuracies(release.preferences, values_of(study), bootstrap, ties_allowed=True)
 
 
 def preference_of(question: Question, human: str) -> int:
@@ -48,6 +48,10 @@ def share(study: list[Question], human: str, epsilon: float) -> float:
     return sum(agrees(question, human, epsilon) for question in study) / len(study)
 
 
+def share_of_ties(study: list[Question], human: str) -> float:
+    return sum(preference_of(question, human) == 0 for question in study) / len(study)
+
+
 def best_epsilon(study: list[Question], human: str) -> float:
     """Try every epsilon that makes a difference, from the smallest."""
     tried = sorted({0.0, *(abs(q.values[0] - q.values[1]) for q in study)})
@@ -65,6 +69,8 @@ def test_equals_the_definition(study: list[Question], seed: int) -> None:
         if not used:
             assert result.reason == "no pair has both values"
             continue
+        ties = share_of_ties(used, human)
+        assert result.in_sample_base_rate == pytest.approx(max(ties, (1 - ties) / 2))
         epsilon = best_epsilon(used, human)
         assert result.in_sample_epsilon == epsilon
         assert result.in_sample == pytest.approx(share(used, human, epsilon))
@@ -74,12 +80,16 @@ def test_equals_the_definition(study: list[Question], seed: int) -> None:
             assert math.isnan(result.accuracy)
             assert result.reason == "epsilon needs a second participant to be chosen on"
             continue
-        right = 0
+        right, expected_base = 0, 0.0
         for question, fold in zip(used, folds, strict=True):
             remaining = [q for q, other_fold in zip(used, folds, strict=True) if other_fold != fold]
             assert result.epsilons[fold] == best_epsilon(remaining, human)
             right += agrees(question, human, best_epsilon(remaining, human))
+            elsewhere = share_of_ties(remaining, human)
+            is_tie = preference_of(question, human) == 0
+            expected_base += is_tie if elsewhere >= (1 - elsewhere) / 2 else (not is_tie) / 2
         assert result.accuracy == pytest.approx(right / len(used))
+        assert result.base_rate == pytest.approx(expected_base / len(used))
         assert result.in_sample >= result.uncalibrated
 
 
@@ -192,6 +202,57 @@ def test_an_epsilon_from_other_participants_is_less_optimistic() -> None:
         result = accuracies(simulate(rng, 6, 6, noise=30.0))["preference"]
         gains.append(result.in_sample - result.accuracy)
     assert np.mean(gains) > 0.02
+
+
+@pytest.mark.parametrize(
+    ("ties_allowed", "preferred", "reason"),
+    [
+        (False, 1, "participants had to prefer one of the sets, so no metric tie could be right"),
+        (None, 1, ("no participant preferred neither set, so no metric tie could be right; the "
+         "release does not say whether it was allowed")),
+        (None, 0, None),
+        (True, 1, None),
+    ],
+)  # fmt: skip
+def test_forced_choices_have_no_accuracy(
+    ties_allowed: bool | None, preferred: int, reason: str | None
+) -> None:
+    study = [
+        replace(Question(choice, values=(1.0, 0.0)), participant=f"p{number}")
+        for number, choice in enumerate([1, 2, preferred])
+    ]
+    release = make_release(study)
+    result = pairwise_accuracies(
+        release.preferences,
+        values_of(study),
+        Bootstrap.of_release(release, n_resamples=5),
+        ties_allowed=ties_allowed,
+    )
+    preference = result["preference"]
+    assert preference.reason == reason
+    assert result["score"].reason is None  # scores can always be the same
+    figures = (preference.accuracy, preference.base_rate, preference.in_sample)
+    assert all(math.isnan(figure) == (reason is not None) for figure in figures)
+    if reason is not None:
+        assert math.isnan(preference.in_sample_base_rate)
+        assert preference.to_json()["in_sample"] == {
+            "accuracy": None,
+            "epsilon": None,
+            "base_rate": None,
+            "reason": reason,
+        }
+
+
+def test_the_base_rate_out_of_sample_is_decided_on_the_other_folds() -> None:
+    """One person always ties, so the others decide wrongly for each."""
+    study = [
+        Question(0 if person == 0 else 1, values=(1.0, 0.0), participant=f"p{person}")
+        for person in range(3)
+        for _ in range(3)
+    ]
+    result = accuracies(study)["preference"]
+    assert result.in_sample_base_rate == pytest.approx(1 / 3)
+    assert result.base_rate == 0
 
 
 def test_what_is_undefined_has_a_reason() -> None:

@@ -103,6 +103,8 @@ def test_given_tie_equals_the_definition(study: list[Question], k: int) -> None:
     release = make_release(study)
     rate = given_tie(release.preferences, values_of(study), Recall(k).values(release))
     assert figures(rate) == reference.given_recall_tie(study, k)
+    base, _ = reference.base_rate_given_recall_tie(study, k)
+    assert rate.base_rate == pytest.approx(base, nan_ok=True)
 
 
 @few

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from hsfiq.analysis.data.release import read_release
-from hsfiq.analysis.people.overlap import ceiling
+from hsfiq.analysis.people.overlap import overlap
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.proportion import exact_proportion
 from hsfiq.annotate.owner import cards, figures, plots, tables
@@ -179,7 +179,7 @@ def test_agreement_equals_that_of_the_release(place: Place, tmp_path: Path) -> N
         export_releases(session, study, ["hp"], Filters(), folder=tmp_path / "release")
     database.close()
     release = read_release(tmp_path / "release")
-    expected = ceiling(release, {}, Bootstrap.of_release(release, n_resamples=10))
+    expected = overlap(release, {}, Bootstrap.of_release(release, n_resamples=10))
     agreements = figures.agreements_of(counting)
     assert agreements
     for own, released in (

@@ -1,57 +1,78 @@
-"""The section on sets scored by several participants: the human ceiling and agreement."""
+"""The section on sets that several participants scored: agreement, and a metric's upper bound."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import isnan
 
-from hsfiq.analysis.people.overlap import Ceiling
-from hsfiq.analysis.reports.cells import estimate_cell, number_text
-from hsfiq.analysis.reports.document import NumberCell, Section, Table
+from hsfiq.analysis.counts import count_text
+from hsfiq.analysis.people.overlap import Overlap
+from hsfiq.analysis.reports.cells import estimate_cell, number_cell, number_text
+from hsfiq.analysis.reports.document import NumberCell, Row, Section, Table
 from hsfiq.analysis.reports.layout import table
 
+NAME, TITLE = "overlap", "Agreement between annotators"
+ANY_METRIC = "any metric, at most"
+NO_BOUND = "an upper bound is known for correlations only"
 
-def ceiling_section(ceiling: Ceiling) -> Section:
-    """How well other annotators predict one annotator's answers, and metrics on the same sets."""
-    if not ceiling.n_sets:
+
+def overlap_section(overlap: Overlap) -> Section:
+    """How well one annotator predicts another, metrics on the same sets, and the upper bound."""
+    if not overlap.n_sets:
         text = (
-            "No set was scored by two participants, so it is unknown how well annotators predict "
-            "each other."
+            "No set was scored by two participants, so it is unknown how far annotators agree and "
+            "what a metric could reach at most."
         )
-        return Section("ceiling", "Human ceiling", (text, _alpha_table(ceiling)))
+        return Section(NAME, TITLE, (text, _alpha_table(overlap)))
     text = (
-        f"{ceiling.n_sets:,} sets were scored by more than one participant "
-        f"({ceiling.n_participants:,} participants in all). {_comparison(ceiling)}"
+        f"{count_text(overlap.n_sets, 'set')} {'was' if overlap.n_sets == 1 else 'were'} scored by "
+        f"more than one participant ({count_text(overlap.n_participants, 'participant')} in all). "
+        f"{' '.join(_comparison(overlap))}"
     )
-    return Section("ceiling", "Human ceiling", (text, _table(ceiling), _alpha_table(ceiling)))
+    tables = (_table(overlap), _alpha_table(overlap), _reliability_table(overlap))
+    return Section(NAME, TITLE, (text, *tables))
 
 
-def _table(ceiling: Ceiling) -> Table:
-    predictors = {"the other annotators": ceiling.people, **ceiling.metrics}
-    rows = tuple(
+def _table(overlap: Overlap) -> Table:
+    rows: list[Row] = [
         (name, estimate_cell(figures.spearman), estimate_cell(figures.tie_half))
-        for name, figures in predictors.items()
-    )
-    return table("ceiling", rows)
+        for name, figures in overlap.predictors.items()
+    ]
+    no_bound = overlap.reliability.rho_bound.reason or NO_BOUND
+    bound = estimate_cell(overlap.reliability.rho_bound)
+    rows.append((ANY_METRIC, bound, number_cell(float("nan"), no_bound)))
+    return table("other_annotator", rows)
 
 
-def _comparison(ceiling: Ceiling) -> str:
-    rho = ceiling.people.spearman.rho
+def _comparison(overlap: Overlap) -> Iterator[str]:
+    rho = overlap.other_annotator.spearman.rho
     if isnan(rho):
-        return "How well annotators predict each other is undefined."
-    reaching = [name for name, figures in ceiling.metrics.items() if figures.spearman.rho >= rho]
-    metrics = (
-        f"Metrics with an equal or higher rho on these sets: {', '.join(reaching)}."
-        if reaching
-        else "No metric reaches this on the same sets."
-    )
-    return (
-        "The mean score of the other annotators predicts one annotator's scores with rho = "
-        f"{number_text(rho)}. {metrics}"
-    )
+        yield "How well one annotator predicts another is undefined."
+    else:
+        reaching = [
+            name for name, figures in overlap.metrics.items() if figures.spearman.rho >= rho
+        ]
+        yield (
+            "The score of one other annotator predicts an annotator's scores with rho = "
+            f"{number_text(rho)}. This is no upper bound: the mean of several annotators predicts "
+            "better."
+        )
+        if overlap.metrics:
+            yield (
+                f"Metrics with an equal or higher rho on these sets: {', '.join(reaching)}."
+                if reaching
+                else "No metric reaches this on the same sets."
+            )
+    bound = overlap.reliability.rho_bound.value
+    if not isnan(bound):
+        yield (
+            "Because annotators differ, no metric can have a rho above about "
+            f"{number_text(bound)} with their scores."
+        )
 
 
-def _alpha_table(ceiling: Ceiling) -> Table:
-    agreements = {"scores (ordinal)": ceiling.scores, "preferences (nominal)": ceiling.preferences}
+def _alpha_table(overlap: Overlap) -> Table:
+    agreements = {"scores (ordinal)": overlap.scores, "preferences (nominal)": overlap.preferences}
     rows = (
         (
             name,
@@ -61,6 +82,14 @@ def _alpha_table(ceiling: Ceiling) -> Table:
         )
         for name, agreement in agreements.items()
     )
-    n = ceiling.n_identical
-    note = f"Preferences: without {n:,} question{'s' if n > 1 else ''} with two identical sets."
+    n = overlap.n_identical
+    note = f"Preferences: without {count_text(n, 'question')} with two identical sets."
     return table("alpha", rows, note=note if n else None)
+
+
+def _reliability_table(overlap: Overlap) -> Table:
+    rows = (
+        (str(mean.n_raters), estimate_cell(mean.reliability), estimate_cell(mean.bound))
+        for mean in overlap.reliability.means
+    )
+    return table("reliability", rows)
