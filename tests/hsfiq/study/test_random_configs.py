@@ -47,6 +47,7 @@ from hsfiq.study.config_file import located, read_config
 from hsfiq.study.design import draw_study
 from hsfiq.study.extensions.extension import MoreAnnotators, extend_study
 from hsfiq.study.queries import chosen_queries
+from hsfiq.study.validation.config_errors import OPTIONS
 from tests.databases import migrated_sqlite
 from tests.studies import NOW, make_queries
 
