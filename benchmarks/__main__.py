@@ -23,6 +23,7 @@ NAMES = (
     "reliability",
     "ablation",
     "loop-learns",
+    "monitoring",
 )
 """Each is a module of this package with `run(seed, full) -> result`, a dict with its name.
 

@@ -161,8 +161,9 @@ def cards(
     *,
     points: int = HIGHEST_SCORE,
     asks_pairs: bool = True,
+    further: Sequence[Card] = (),
 ) -> Markup:
-    """All plots; answers of excluded participants appear only in that of the checks.
+    """All plots, `further` ones last; answers of excluded participants are only in the checks'.
 
     Gold and repeated pairs measure attention, so scores, sides and times exclude them. Scores,
     sides and agreement are those of pairs; `hsfiq analyze` has the figures of other kinds.
@@ -176,6 +177,7 @@ def cards(
             times_card(judgements),
             *(pair_cards(counting, judgements, points) if asks_pairs else ()),
             checks_card(checks),
+            *further,
         ],
     )
 

@@ -20,6 +20,7 @@ from hsfiq.annotate.owner import actions, cards, tables
 from hsfiq.annotate.owner.fragments import empty, line, render_fragment
 from hsfiq.annotate.owner.identity import require_owner
 from hsfiq.annotate.owner.login import password_in
+from hsfiq.annotate.owner.preferences.card import preferences_card
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
 from hsfiq.collect.progress import answers_of, headline_of, participants_of
@@ -85,6 +86,7 @@ class Dashboard:
                 now,
                 points=config_of(study).wording.points,
                 asks_pairs=study.kind == "pair",
+                further=[preferences_card(session, study)] if study.kind == "pair" else [],
             ),
             tables.participants_table(people, headline, now),
             tables.latest_answers_table(answers, now),

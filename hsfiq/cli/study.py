@@ -58,7 +58,8 @@ def status(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the progress of one study, and the versions of its texts."""
+    """Show a study's progress, which systems people prefer so far, and its texts' versions."""
+    from hsfiq.cli.watched_preferences import watched_preferences
     from hsfiq.collect.progress import progress_of
     from hsfiq.collect.recruiting.places import quotas_of
     from hsfiq.study.editing.text_versions import version_notes
@@ -70,11 +71,13 @@ def status(
         quotas = quotas_of(session, chosen, datetime.now(UTC))
         versions = version_notes(session, chosen)
         fallbacks = fallbacks_of(session, chosen)
+        preferences = watched_preferences(session, chosen)
     lines = [f"{key}: {value}" for key, value in row.items()]
     lines += [
         f"participants of {count.category}: {count.taking_part:,} of {count.quota:,}"
         for count in quotas
     ]
+    lines += preferences.lines
     for version in versions:
         at = version.created_at
         lines.append(f"text version {version.number}: {at.isoformat() if at else 'time unknown'}")
@@ -85,6 +88,7 @@ def status(
     ]
     facts = row | {
         "fallbacks": fallbacks,
+        "preferences": preferences.facts,
         "quotas": [count.facts() for count in quotas],
         "text_versions": [version.facts() for version in versions],
     }

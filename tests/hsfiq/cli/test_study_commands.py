@@ -105,6 +105,7 @@ def test_a_study_as_json_and_as_a_draft(database: Database) -> None:
     status = json.loads(output_of("study", "status", "--json"))
     assert [version["number"] for version in status.pop("text_versions")] == [1]
     assert status.pop("quotas") == []
+    assert [pair["n_participants"] for pair in status.pop("preferences")["pairs"]] == [0] * 3
     assert status == created
 
 

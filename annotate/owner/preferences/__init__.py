@@ -1,0 +1,1 @@
+"""Which systems people prefer, while the study runs."""

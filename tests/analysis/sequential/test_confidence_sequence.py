@@ -1,0 +1,105 @@
+"""The confidence sequence against a literal twin, exact expectations and simulated studies."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import cos, log, pi, prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.sequential.confidence_sequence import (
+    GRID,
+    NODES,
+    confidence_sequence,
+    log_capital,
+    looks_until_excluded,
+)
+
+SHARES = [(1 + cos((2 * k - 1) * pi / (2 * NODES))) / 2 for k in range(1, NODES + 1)]
+
+
+def capital(values: list[float], mean: float) -> float:
+    """The capital after these values: the mean over the shares of products of pay-outs."""
+    return sum(
+        prod(b * x / mean + (1 - b) * (1 - x) / (1 - mean) for x in values) for b in SHARES
+    ) / len(SHARES)
+
+
+def twin(values: list[float], level: float) -> list[tuple[float, float]]:
+    """The intervals, mean by mean and value by value."""
+    grid = [step / GRID for step in range(1, GRID)]
+    left, intervals = grid, [(0.0, 1.0)]
+    for n in range(1, len(values) + 1):
+        left = [mean for mean in left if capital(values[:n], mean) < 1 / (1 - level)]
+        intervals.append((min(left) - 1 / GRID, max(left) + 1 / GRID))
+    return intervals
+
+
+def test_the_sequence_equals_its_twin() -> None:
+    values = [0.6, 1.0, 0.52, 0.76, 0.0, 0.5, 0.68, 0.92, 0.84, 0.7, 0.72, 0.8]
+    sequence = confidence_sequence(np.array(values), 0.9)
+    ends = np.column_stack([sequence.low, sequence.high])
+    assert ends == pytest.approx(np.array(twin(values, 0.9)))
+    assert (np.diff(sequence.low) >= 0).all()
+    assert (np.diff(sequence.high) <= 0).all()
+    assert sequence.low[-1] > 0
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0.01, 0.99))
+@settings(max_examples=30, deadline=None)
+def test_the_capital_equals_its_twin(values: list[float], mean: float) -> None:
+    ours = log_capital(np.array(values), np.array([mean]))[0, -1]
+    assert ours == pytest.approx(log(capital(values, mean)), abs=1e-9)
+
+
+@pytest.mark.parametrize("mean", [0.2, 0.5, 0.9])
+def test_the_capital_is_a_martingale_under_the_true_mean(mean: float) -> None:
+    """Over all outcomes of eight independent yes-or-no values, its expectation is exactly 1."""
+    expectation = 0.0
+    for outcome in product([0.0, 1.0], repeat=8):
+        probability = prod(mean if x else 1 - mean for x in outcome)
+        log_final = log_capital(np.array(outcome), np.array([mean]))[0, -1]
+        expectation += probability * float(np.exp(log_final))
+    assert expectation == pytest.approx(1.0, abs=1e-12)
+
+
+def test_the_truth_is_rarely_excluded_at_any_look() -> None:
+    """400 studies of 80 looks; the standard error of the share is 0.011."""
+    rng = np.random.default_rng(1)
+    excluded = [
+        looks_until_excluded(rng.binomial(n, 0.6, 80) / n, 0.6) is not None
+        for n in (1, 5)
+        for _ in range(200)
+    ]
+    assert np.mean(excluded) <= 0.05
+
+
+def test_clear_preferences_are_decided_at_an_exact_look() -> None:
+    values = np.ones(20)
+    looks = looks_until_excluded(values, 0.5)
+    assert looks is not None
+    assert capital([1.0] * looks, 0.5) >= 20 > capital([1.0] * (looks - 1), 0.5)
+    assert looks_until_excluded(values[: looks - 1], 0.5) is None
+    assert looks_until_excluded(1 - values, 0.5) == looks
+
+
+def test_no_value_gives_the_whole_range() -> None:
+    sequence = confidence_sequence(np.array([]))
+    assert (sequence.low.tolist(), sequence.high.tolist()) == ([0.0], [1.0])
+    assert looks_until_excluded(np.array([]), 0.5) is None
+
+
+def test_values_that_change_leave_no_mean() -> None:
+    sequence = confidence_sequence(np.repeat([1.0, 0.0], 40))
+    assert np.isnan(sequence.low[-1])
+    assert np.isnan(sequence.high[-1])
+    assert sequence.low[40] > 0.5
+
+
+def test_values_outside_0_to_1_are_refused() -> None:
+    with pytest.raises(AnalysisError, match="between 0 and 1"):
+        confidence_sequence(np.array([0.2, np.nan]))
