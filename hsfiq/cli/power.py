@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -12,8 +12,17 @@ from hsfiq.cli.common import JsonOption, print_result, requires
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
+    from hsfiq.analysis.data.release import Release
     from hsfiq.analysis.power.population import Population
     from hsfiq.analysis.power.power import Power
+    from hsfiq.analysis.power.stopping import StoppingPlans
+
+
+class Spread(TypedDict):
+    """How far participants' own rates differ, and where this comes from."""
+
+    spread: float
+    source: str
 
 
 def register(app: typer.Typer) -> None:
@@ -55,18 +64,44 @@ def power(
     difference: Annotated[
         float, typer.Option(help="The difference of two metrics to detect.")
     ] = 0.05,
+    preference: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="RATE",
+            help="The rate at which people prefer one of two systems; may be repeated.",
+        ),
+    ] = None,
+    systems: Annotated[
+        int, typer.Option(metavar="N", help="How many systems are compared with each other.")
+    ] = 2,
     seed: Annotated[
         int, typer.Option(metavar="N", help="The seed of the simulated studies.", min=0)
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how precise a study would be, by simulating it, and how many participants it needs."""
+    """Say how precise a study would be, by simulating it, and how many participants it needs.
+
+    Also how many it takes to decide between two systems: tested at the end, or watched.
+    """
+    if release is None and (metric or scores):
+        raise UnreadableInput("--metric", "needs a release", "name one with --from RELEASE")
+    if len(metric or []) > 2:
+        raise UnreadableInput("--metric", f"{len(metric or [])} metrics", "name one or two")
     with requires("analysis"):
         from hsfiq.analysis.power.power import PARTICIPANTS, QUESTIONS
         from hsfiq.analysis.power.power import power as simulate_power
+        from hsfiq.analysis.power.stopping import RATES, stopping_plans
 
+        data = None if release is None else read(release, scores)
+        plans = stopping_plans(
+            preference or RATES,
+            questions or QUESTIONS,
+            systems=systems,
+            seed=seed,
+            **choose_spread(data),
+        )
         result = simulate_power(
-            choose_population(release, metric, scores),
+            choose_population(data, metric),
             participants=participants or PARTICIPANTS,
             questions=questions or QUESTIONS,
             overlap=overlap,
@@ -74,26 +109,41 @@ def power(
             difference=difference,
             seed=seed,
         )
-    print_result(result.to_json(), as_text(result), as_json=as_json)
+    facts = result.to_json() | {"preference": plans.to_json()}
+    print_result(facts, f"{as_text(result)}\n\n{plans_text(plans)}", as_json=as_json)
 
 
-def choose_population(
-    release: Path | None, metric: list[str] | None, scores: list[Path] | None
-) -> Population:
+def read(release: Path, scores: list[Path] | None) -> Release:
+    from hsfiq.analysis.data.release import read_release
+
+    return read_release(release, scores or [])
+
+
+def choose_spread(release: Release | None) -> Spread:
+    """How participants' preferences between systems differ: in a release of systems, or assumed."""
+    from hsfiq.analysis.power.stopping import ASSUMED_SPREAD, estimate_spread
+
+    if release is None or not names_systems(release):
+        return {"spread": ASSUMED_SPREAD, "source": "assumed"}
+    return {
+        "spread": estimate_spread(release),
+        "source": f"release {release.name} {release.version}",
+    }
+
+
+def names_systems(release: Release) -> bool:
+    return "system" in release.sets and bool(release.sets["system"].notna().any())
+
+
+def choose_population(release: Release | None, metric: list[str] | None) -> Population:
     """The population of a release's answers, or the published one."""
     from hsfiq.analysis.data.metrics import parse_metric
-    from hsfiq.analysis.data.release import read_release
     from hsfiq.analysis.power.population import PUBLISHED, estimate_population
 
     if release is None:
-        if metric or scores:
-            raise UnreadableInput("--metric", "needs a release", "name one with --from RELEASE")
         return PUBLISHED
     names = metric or ["recall@5"]
-    if len(names) > 2:
-        raise UnreadableInput("--metric", f"{len(names)} metrics", "name one or two")
-    data = read_release(release, scores or [])
-    return estimate_population(data, *(parse_metric(name).values(data) for name in names))
+    return estimate_population(release, *(parse_metric(name).values(release) for name in names))
 
 
 def as_text(result: Power) -> str:
@@ -127,3 +177,28 @@ def as_text(result: Power) -> str:
 FOOTNOTE = """\
 width: of a valid interval, 2 x 1.96 standard deviations over the simulated studies.
 detectable difference: of two metrics on the same sets, with a power of 80% at 5%."""
+
+
+def plans_text(plans: StoppingPlans) -> str:
+    """The participants needed to decide between two systems, by rate and questions."""
+    about = "participants needed to decide which of two systems people prefer; systems compared: "
+    about += f"{plans.systems}, so each at the level {plans.level:.3g}; participants' own rates "
+    about += f"spread by {plans.spread:.3f} ({plans.spread_source})"
+    lines = [
+        *wrap(about, width=100, subsequent_indent="  "),
+        f"{'':>22}{'tested at':>12}{'watched:':>12}",
+        f"{'rate':>11}{'questions':>11}{'the end':>12}{'mean':>12}{'half by':>10}{'90% by':>10}",
+    ]
+    for each in plans.plans:
+        mean = f"{each.expected:,.0f}" if each.median else f"> {each.expected:,.0f}"
+        half, most = (f"{n:,}" if n else "later" for n in (each.median, each.nine_in_ten))
+        lines.append(
+            f"{each.rate:>11g}{each.questions:>11}{each.fixed:>12,}{mean:>12}{half:>10}{most:>10}"
+        )
+    return "\n".join([*lines, "", STOPPING_FOOTNOTE])
+
+
+STOPPING_FOOTNOTE = """\
+tested at the end: with a power of 80%, if the rate is as planned.
+watched: until the confidence sequence excludes one half (hsfiq study status); it need not know the
+rate, and stops the sooner the clearer the preference is."""

@@ -75,3 +75,17 @@ def test_impossible_simulations_are_refused(arguments: tuple[str, ...], message:
     assert command.code == 2
     assert message in command.err
     assert len(command.err.splitlines()) == 1
+
+
+def test_participants_until_a_preference_is_decided() -> None:
+    options = ("--preference", "0.7", "--preference", "0.8", "--systems", "3")
+    command = hsfiq("power", *SMALL, *options, "--json")
+    plans = command.result["preference"]
+    assert (plans["systems"], plans["spread_source"]) == (3, "assumed")
+    assert [(plan["rate"], plan["questions"]) for plan in plans["plans"]] == [(0.7, 5), (0.8, 5)]
+    assert plans["plans"][0]["fixed"] < plans["plans"][0]["expected"]
+    text = hsfiq("power", *SMALL, *options).out
+    assert "which of two systems people prefer" in text
+    assert max(map(len, text.splitlines())) <= 100
+    refused = hsfiq("power", *SMALL, "--preference", "0.4")
+    assert (refused.code, "0.4 is not between 0.5 and 1" in refused.err) == (2, True)

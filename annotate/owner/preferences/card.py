@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hsfiq.analysis.sequential.preferences import WatchedPreference
 
 NAME = "Preference between systems"
-MOST_CHARTS, MOST_LINES = 2, 10
+MOST_CHARTS, MOST_LINES = 2, 6
 """With up to so many pairs of systems each has a chart over time; so many pairs have a line."""
 MOST_STEPS = 100
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 110, 30, 12, 8, 18
@@ -43,7 +43,7 @@ def preferences_card(session: Session, study: Study) -> Card:
     has_charts = len(watched) <= MOST_CHARTS
     lines = [preference_line(each, has_chart=has_charts) for each in ordered[:MOST_LINES]]
     more = len(ordered) - MOST_LINES
-    notes = [f"{more:,} more: hsfiq study status"] if more > 0 else []
+    notes = [f"{more:,} more pairs: see hsfiq study status."] if more > 0 else []
     return Card(NAME, tuple(lines), (*notes, *shares.notes()))
 
 
@@ -107,7 +107,7 @@ def band(watched: WatchedPreference, name: str) -> Markup:
         right=right,
         top=TOP,
         bottom=bottom,
-        grid=[(y_of(share), f"{100 * share:.0f}%") for share in (0, 0.5, 1)],
+        grid=[(y_of(share), f"{share:g}") for share in (0, 0.5, 1)],
         half=y_of(0.5),
         points=" ".join(f"{x_of(k)},{y_of(share)}" for k, share in (*low, *reversed(high))),
         decided=None if watched.decided_after is None else x_of(watched.decided_after),

@@ -58,15 +58,15 @@ class WinShares:
         """What the intervals of these shares hold for."""
         n_pairs = len(self.by_pair)
         which = "the interval" if n_pairs == 1 else f"any of the {n_pairs:,} intervals"
-        often = "however often you look, so you may stop at any time"
-        notes = [f"the chance that {which} is ever wrong is at most 5%, {often}"]
+        often = "however often you look, so you may stop at any time."
+        notes = [f"The chance that {which} is ever wrong is at most 5%, {often}"]
         if self.n_shared:
             notes.append(
                 f"{self.n_shared:,} of {self.n_triplets:,} triplets were judged by several people: "
-                "the intervals hold for the study's own queries, not for others"
+                "the intervals hold for the study's own queries, not for others."
             )
         if self.n_unfinished:
-            notes.append(f"not finished, so not counted yet: {self.n_unfinished:,}")
+            notes.append(f"Not finished, so not counted yet: {self.n_unfinished:,}.")
         return notes
 
 

@@ -31,7 +31,7 @@ def test_the_card_of_a_study_in_progress(tmp_path: Path) -> None:
     assert sum("2 finished, undecided" in line.note for line in shown.lines) == sum(
         len(own) == 2 for own in asked
     )
-    assert "not finished, so not counted yet: 1" in shown.notes
+    assert "Not finished, so not counted yet: 1." in shown.notes
     page = cards.cards([], [], NOW, further=[shown])
     assert card.NAME in page
     assert "any of the 3 intervals" in page
@@ -62,7 +62,7 @@ def test_many_pairs_have_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line.value for line in shown.lines[:2]] == ["86.7 %", "83.3 %"]
     assert len(shown.lines) == card.MOST_LINES
     assert "polygon" not in shown.lines[0].plot
-    assert shown.notes[0] == "2 more: hsfiq study status"
+    assert shown.notes[0] == "6 more pairs: see hsfiq study status."
 
 
 def test_a_drift_is_shown_up_to_where_it_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

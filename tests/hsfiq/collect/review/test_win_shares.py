@@ -88,7 +88,7 @@ def test_finished_participants_count_in_the_order_of_finishing(
     assert len(shares.by_pair) == 3  # with those that nobody has answered
     assert (shares.n_finished, shares.n_unfinished) == (2, 1)
     assert shares.n_triplets <= 8
-    assert "not finished, so not counted yet: 1" in shares.notes()
+    assert "Not finished, so not counted yet: 1." in shares.notes()
 
 
 def test_only_revisions_before_them_change_what_counts(database: Database, study: int) -> None:
