@@ -16,6 +16,7 @@ NAMES = (
     "mining",
     "train-step",
     "agreement",
+    "analyze-scale",
     "bootstrap",
     "coverage",
     "evaluate-memory",

@@ -52,7 +52,7 @@ class Recall:
             math.nan if pd.isna(target) else float(target in list(images[: self.k]))
             for target, images in zip(targets, release.sets["image_ids"], strict=True)
         ]
-        return pd.Series(hits, index=release.sets["set_id"].astype(str).tolist(), dtype="float64")
+        return pd.Series(hits, index=set_ids(release), dtype="float64")
 
 
 @dataclass(frozen=True, order=True)
@@ -78,7 +78,7 @@ class ScoreColumn:
         """
         if self.name in release.scores:
             scores = read_scores(release.scores[self.name], release.whole.sets)
-            return scores.reindex(release.sets["set_id"].astype(str).tolist())
+            return scores.reindex(set_ids(release))
         known = ", ".join(known_metrics(release)) or "none"
         if self.name in SCORERS:
             folder = shlex.quote(str(release.folder))
@@ -116,6 +116,11 @@ def known_metrics(release: Release | JudgedRelease) -> list[str]:
     """recall@1 to recall@k, k being the size of the smallest set, and the scores files."""
     recalls = [str(Recall(k)) for k in range(1, (smallest_set(release) or 0) + 1)]
     return [*recalls, *release.scores]
+
+
+def set_ids(release: Release | JudgedRelease) -> pd.Index[str]:
+    """The sets' ids as Python objects, which are looked up faster than text of other types."""
+    return pd.Index([str(set_id) for set_id in release.sets["set_id"]], dtype=object)
 
 
 def smallest_set(release: Release | JudgedRelease) -> int | None:

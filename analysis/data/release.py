@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -50,6 +50,7 @@ class Release:
         is_chosen: whether `hsfiq study next` chose its pairs by information.
         part: the part of a split that was taken: "train", "test" or "unused"; None for all.
         parent: the release that the part was taken from; None for a whole release.
+        is_checked: the tables are part of those of a release, so they need not be checked again.
 
     Raises:
         AnalysisError: the tables lack columns, hold impossible values, or do not fit together.
@@ -71,8 +72,11 @@ class Release:
     is_chosen: bool = False
     part: str | None = None
     parent: Release | None = None
+    is_checked: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, is_checked: bool) -> None:
+        if is_checked:
+            return
         if self.kind not in KINDS:
             raise AnalysisError(
                 self.folder, f'kind is "{self.kind}", not "hs" or "hp"', EXPORT_AGAIN
@@ -103,7 +107,7 @@ class Release:
         """Keep the questions where `kept`, indexed as `preferences`, is true, and their sets."""
         preferences = self.preferences[kept]
         sets = self.sets[self.sets["question_id"].isin(preferences["question_id"])]
-        return replace(self, preferences=preferences, sets=sets)
+        return replace(self, preferences=preferences, sets=sets, is_checked=True)
 
     def _table(self, table: str) -> pd.DataFrame:
         return cast("pd.DataFrame", getattr(self, table))
@@ -144,7 +148,8 @@ class Release:
             ("preferences", "set", in_sets, in_questions),
             ("queries", "query", self.sets["query_id"].astype(str), queries),
         ):
-            missing = named[~named.isin(present)].unique().tolist()
+            unknown = pd.Index(present).get_indexer(pd.Index(named)) < 0
+            missing = named[unknown].unique().tolist()
             if missing:
                 raise self._error(
                     table, f"lacks the {kind} that other tables name: {first_few(missing)}"
@@ -202,14 +207,16 @@ def column_problem(table: pd.DataFrame, columns: Sequence[str], key: str) -> str
 
 
 def read_table(path: Path) -> pd.DataFrame:
+    """Read a Parquet file; text is held as Python objects, which are looked up faster."""
     try:
-        return pd.read_parquet(path)
+        table = pd.read_parquet(path)
     except FileNotFoundError:
         raise AnalysisError(path, "no such file", EXPORT_AGAIN) from None
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
         raise AnalysisError(
             path, f"is not a readable Parquet file ({_one_line(error)})", EXPORT_AGAIN
         ) from error
+    return table.astype({name: object for name in table.columns if table[name].dtype == "str"})
 
 
 def read_manifest(path: Path) -> dict[str, object]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.errors import AnalysisError, first_few
@@ -63,6 +64,14 @@ def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
         AnalysisError: the file cannot be read, or a row (named in the error) has an unknown set or
             image, occurs twice, or has no finite number.
     """
+    columns = _plain_columns(path, sets)
+    if columns is not None:
+        return columns
+    return read_scores_by_row(path, sets)
+
+
+def read_scores_by_row(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
+    """The same, row by row: for all kinds of files, and for the place of a mistake."""
     scores: dict[tuple[str, ...], float] = {}
     ids = [str(set_id) for set_id in sets["set_id"]]
     images = dict(zip(ids, (tuple(map(str, names)) for names in sets["image_ids"]), strict=True))
@@ -80,6 +89,29 @@ def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
     else:
         values = [scores.get((set_id,), math.nan) for set_id in ids]
     return pd.Series(values, index=ids, dtype="float64", name="score")
+
+
+def _plain_columns(path: Path, sets: pd.DataFrame) -> pd.Series[float] | None:
+    """Read a Parquet file with one number for each set, all at once; None for anything else."""
+    if path.suffix != ".parquet":
+        return None
+    try:
+        table = pd.read_parquet(path)
+    except (OSError, ValueError):
+        return None
+    if not {"set_id", "score"} <= set(table.columns) or "image_id" in table.columns:
+        return None
+    scores, named = table["score"], pd.Index(table["set_id"].to_numpy(object))
+    ids = pd.Index([str(set_id) for set_id in sets["set_id"]], dtype=object)
+    if (
+        not pd.api.types.is_float_dtype(scores)
+        or not named.is_unique
+        or (ids.get_indexer(named) < 0).any()
+        or np.isinf(scores.to_numpy(dtype=np.float64)).any()
+    ):
+        return None
+    by_set = pd.Series(scores.to_numpy(dtype=np.float64), index=named, name="score")
+    return by_set.reindex(ids)
 
 
 def _metric_name(path: Path) -> str:

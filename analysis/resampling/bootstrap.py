@@ -7,8 +7,9 @@ counts. All statistics of a release use the same resamples, so differences betwe
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
@@ -28,6 +29,7 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
 DEFAULT_RESAMPLES = 2000
 BLOCK_SIZE = 1_000_000  # numbers held in memory at once: 8 MB
+MOST_KEPT = 20_000_000  # draws that are kept for the next statistic: 40 MB
 
 CLUSTER_COLUMNS: dict[Unit, tuple[str, ...]] = {
     "participant": ("participant_id",),
@@ -45,6 +47,9 @@ class Clusters:
     ids: pd.Index[str]
     codes: NDArray[np.intp]
     size: int
+    _last: list[tuple[weakref.ref[pd.DataFrame], NDArray[np.intp]]] = field(
+        default_factory=list, repr=False
+    )
 
     @classmethod
     def of_column(
@@ -60,7 +65,17 @@ class Clusters:
         return cls(column, ids, codes, len(distinct))
 
     def codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
-        """The cluster number of each row; AnalysisError if an id is in none of the clusters."""
+        """The cluster number of each row; AnalysisError if an id is in none of the clusters.
+
+        Several figures come from the same rows, so the last answer is kept while its rows are.
+        """
+        if self._last and self._last[0][0]() is rows:
+            return self._last[0][1]
+        codes = self._codes_of(rows)
+        self._last[:] = [(weakref.ref(rows), codes)]
+        return codes
+
+    def _codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
         positions = self.ids.get_indexer(pd.Index(rows[self.column]))
         if (positions < 0).any():
             unknown = rows[self.column].iloc[int((positions < 0).argmax())]
@@ -84,6 +99,7 @@ class Bootstrap:
         correction: "t" widens the intervals for few clusters (see `interval.expanded_tail`).
         clusters: those of each resampled column; empty for rows.
         n_clusters: the number of clusters; the smaller number if there are two columns.
+        memo: (n_resamples,) statistics that several figures need, by what they are computed from.
     """
 
     unit: Unit
@@ -92,6 +108,10 @@ class Bootstrap:
     correction: Correction
     clusters: tuple[Clusters, ...]
     n_clusters: int
+    memo: dict[bytes, FloatArray] = field(default_factory=dict, repr=False)
+    _draws: dict[tuple[int, ...], list[NDArray[np.uint16]]] = field(
+        default_factory=dict, repr=False
+    )
 
     @classmethod
     def of_release(
@@ -153,10 +173,17 @@ class Bootstrap:
             correction=self.correction,
         )
 
-    def n_clusters_of(self, rows: pd.DataFrame) -> int:
-        """The number of clusters that some rows come from; the smaller one of two columns."""
-        sizes = (len(np.unique(clusters.codes_of(rows))) for clusters in self.clusters)
-        return min(sizes, default=len(rows))
+    def n_clusters_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> int:
+        """The number of clusters that some rows come from; the smaller one of two columns.
+
+        `chosen` takes only some of these rows.
+        """
+        everything = slice(None) if chosen is None else chosen
+        sizes = (
+            int(np.count_nonzero(np.bincount(clusters.codes_of(rows)[everything])))
+            for clusters in self.clusters
+        )
+        return min(sizes, default=len(rows) if chosen is None else int(chosen.sum()))
 
     def weights(self, rows: pd.DataFrame) -> Iterator[FloatArray]:
         """Yield how often each row counts in each resample, in blocks (b, n) of resamples.
@@ -194,6 +221,19 @@ class Bootstrap:
         else:
             yield from (block @ columns for block in self.weights(rows))
 
+    def totals_of(self, tables: Sequence[tuple[pd.DataFrame, FloatArray]]) -> list[FloatArray]:
+        """The `totals` of several tables with their columns, drawing the resamples only once."""
+        if len(self.clusters) != 1 or not tables:
+            return [self.totals(rows, columns) for rows, columns in tables]
+        by_cluster = [
+            indicator_matrix(self.clusters[0].codes_of(rows), self.n_clusters).T @ columns
+            for rows, columns in tables
+        ]
+        joined = np.concatenate(by_cluster, axis=1)
+        totals = np.concatenate([counts @ joined for counts in self.counts(joined.shape[1])])
+        ends = np.cumsum([columns.shape[1] for columns in by_cluster])[:-1]
+        return np.split(totals, ends, axis=1)
+
     def totals(self, rows: pd.DataFrame, columns: FloatArray | sparse.csr_array) -> FloatArray:
         """The blocks of `sums` in one array, (n_resamples, m): for few columns."""
         return np.concatenate(list(self.sums(rows, columns)))
@@ -215,18 +255,22 @@ class Bootstrap:
         return ratio(totals[:, :m], totals[:, m:])
 
     def interval(
-        self, statistics: FloatArray, rows: pd.DataFrame | None = None
+        self,
+        statistics: FloatArray,
+        rows: pd.DataFrame | None = None,
+        chosen: BoolArray | None = None,
     ) -> ConfidenceInterval:
         """Take the percentiles of a statistic over the resamples (see `percentile_interval`).
 
         Args:
             statistics: (n_resamples,), NaN where the statistic is undefined.
             rows: the rows that it was computed from, whose clusters are counted; None for all.
+            chosen: which of these rows it was computed from, (n,); None for all of them.
         """
         return percentile_interval(
             statistics,
             unit=self.unit.replace("-", " x "),
-            n_clusters=self.n_clusters if rows is None else self.n_clusters_of(rows),
+            n_clusters=self.n_clusters if rows is None else self.n_clusters_of(rows, chosen),
             seed=self.seed,
             expand=self.correction == "t",
         )
@@ -243,9 +287,34 @@ class Bootstrap:
         """
         streams = [np.random.default_rng((self.seed, place)) for place in range(len(sizes))]
         block_length = max(1, BLOCK_SIZE // max(1, width, *sizes))
+        kept = self._kept_draws(sizes)
         for start in range(0, self.n_resamples, block_length):
             n = min(block_length, self.n_resamples - start)
-            yield [_draw_counts(rng, n, size) for rng, size in zip(streams, sizes, strict=True)]
+            if kept is not None:
+                yield [each[start : start + n].astype(np.float64) for each in kept]
+            else:
+                yield [_draw_counts(rng, n, size) for rng, size in zip(streams, sizes, strict=True)]
+
+    def _kept_draws(self, sizes: Sequence[int]) -> list[NDArray[np.uint16]] | None:
+        """All draws, (n_resamples, size) for each of the sizes, kept for the next statistic.
+
+        None for single rows, whose number differs, or if they would take too much memory.
+        """
+        n_draws, largest = self.n_resamples * sum(sizes), max(sizes, default=0)
+        if self.unit == "row" or n_draws > MOST_KEPT or largest >= 2**16:
+            return None
+        key = tuple(sizes)
+        if key not in self._draws:
+            block_length = max(1, BLOCK_SIZE // max(1, *sizes))
+            self._draws[key] = []
+            for place, size in enumerate(sizes):
+                rng = np.random.default_rng((self.seed, place))
+                blocks = [
+                    _draw_counts(rng, min(block_length, self.n_resamples - start), size)
+                    for start in range(0, self.n_resamples, block_length)
+                ]
+                self._draws[key].append(np.concatenate(blocks, dtype=np.uint16, casting="unsafe"))
+        return self._draws[key]
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray | NDArray[np.int64]) -> FloatArray:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, ratio
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 
@@ -25,6 +25,15 @@ class Estimate(JsonRecord):
     reason: str | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Values to average by group: (n,) finite values, and the group of each row."""
+
+    rows: pd.DataFrame
+    values: FloatArray
+    groups: NDArray[np.object_]
+
+
 def group_means(
     rows: pd.DataFrame,
     values: FloatArray,
@@ -36,14 +45,43 @@ def group_means(
 
     The mean of a name without rows is NaN, with a reason.
     """
-    inside = (groups[:, None] == np.array(names, dtype=object)).astype(np.float64)
-    resampled = bootstrap.ratios(rows, inside * values[:, None], inside)
+    (means,) = means_of_tables([Grouped(rows, values, groups)], names, bootstrap)
+    return means
+
+
+def means_of_tables(
+    tables: Sequence[Grouped], names: Sequence[str], bootstrap: Bootstrap
+) -> list[dict[str, Estimate]]:
+    """The `group_means` of several tables, on the same resamples."""
+    inside = [
+        (table.groups[:, None] == np.array(names, dtype=object)).astype(np.float64)
+        for table in tables
+    ]
+    totals = bootstrap.totals_of(
+        [
+            (table.rows, np.concatenate([own * table.values[:, None], own], axis=1))
+            for table, own in zip(tables, inside, strict=True)
+        ]
+    )
+    return [
+        _means(table, own, ratio(sums[:, : len(names)], sums[:, len(names) :]), names, bootstrap)
+        for table, own, sums in zip(tables, inside, totals, strict=True)
+    ]
+
+
+def _means(
+    table: Grouped,
+    inside: FloatArray,
+    resampled: FloatArray,
+    names: Sequence[str],
+    bootstrap: Bootstrap,
+) -> dict[str, Estimate]:
     means = {}
     for number, name in enumerate(names):
         own = inside[:, number] > 0
         if own.any():
-            ci = bootstrap.interval(resampled[:, number], rows[own])
-            means[name] = Estimate(float(values[own].mean()), int(own.sum()), ci)
+            ci = bootstrap.interval(resampled[:, number], table.rows, own)
+            means[name] = Estimate(float(table.values[own].mean()), int(own.sum()), ci)
         else:
             means[name] = Estimate(UNDEFINED, 0, None, "no value to average")
     return means

@@ -2,12 +2,15 @@
 
 A resample counts each row a whole number of times, so its mid-ranks follow from the weight below
 and above each value: no resample is written out or sorted, and rho is what the repeated rows would
-give. `SortedPair` needs one number per row and resample, `ClusteredPair` one per cluster: a
-resample then costs the same for a million rows as for a thousand.
+give. `SortedPair` needs one number per row and resample. `ClusteredPair` needs one per cluster, if
+a table of groups of rows and clusters fits into memory: a resample then costs the same for a
+million rows as for a thousand. If not, it takes `CumulativeRanks`.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +20,12 @@ from scipy import sparse
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, indicator_matrix
+from hsfiq.analysis.resampling.cumulative import LANES, CumulativeRanks
 
 FEW_CELLS = 0.25
 """Up to this many distinct pairs of values per row, the pairs are counted instead of the rows."""
 MAX_TERMS = 32
-"""Above this many terms of `ClusteredPair` per row, `SortedPair` is faster."""
+"""Above this many terms of `ClusteredPair.above` per row, `CumulativeRanks` is faster."""
 
 
 def resampled_spearman(
@@ -30,8 +34,20 @@ def resampled_spearman(
     """Spearman's rho of each resample, (n_resamples,), computed the fastest way.
 
     All ways give the same result: NaN if a variable has only one value in a resample. The variables
-    are (n,) and finite.
+    are (n,) and finite. The bootstrap remembers the result, which several figures need.
     """
+    digest = hashlib.sha256()
+    for each in (x, y, *(clusters.codes_of(rows) for clusters in bootstrap.clusters)):
+        digest.update(np.ascontiguousarray(each).tobytes())
+    key = digest.digest()
+    if key not in bootstrap.memo:
+        bootstrap.memo[key] = _resampled_spearman(bootstrap, rows, x, y)
+    return bootstrap.memo[key]
+
+
+def _resampled_spearman(
+    bootstrap: Bootstrap, rows: pd.DataFrame, x: FloatArray, y: FloatArray
+) -> FloatArray:
     values_x, run = np.unique(x, return_inverse=True)
     values_y, level = np.unique(y, return_inverse=True)
     if len(values_x) < len(values_y):
@@ -46,10 +62,11 @@ def resampled_spearman(
         (clusters,) = bootstrap.clusters
         codes = clusters.codes_of(rows)
         n_groups = len(np.unique(codes * len(values_y) + level))
-        if n_groups * clusters.size <= MAX_TERMS * len(rows):
-            clustered = ClusteredPair.of(run, level, codes, clusters.size)
-            blocks = bootstrap.counts(clustered.width)
-            return np.concatenate([clustered.rho(counts) for counts in blocks])
+        is_dense = n_groups * clusters.size <= MAX_TERMS * len(rows)
+        clustered = ClusteredPair.of(run, level, codes, clusters.size, is_dense=is_dense)
+        blocks = bootstrap.counts(clustered.width if is_dense else 1)
+        length = None if is_dense else LANES
+        return np.concatenate([clustered.rho(part) for part in _parts(blocks, length)])
     pair = SortedPair.of(run, level)
     blocks = bootstrap.weights(rows.iloc[pair.order])
     return np.concatenate([pair.rho(weights) for weights in blocks])
@@ -94,7 +111,7 @@ class SortedPair:
         # The ranks of y are centred, so those of x need not be.
         below = np.einsum("bi,bi->b", np.cumsum(runs, axis=1), ranks_y)
         product = below - np.einsum("bi,bi->b", runs, ranks_y) / 2
-        return _correlation(product, squared_ranks(runs), squared_ranks(levels))
+        return correlation(product, squared_ranks(runs), squared_ranks(levels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +124,7 @@ class ClusteredPair:
 
     Attributes:
         above: (groups, clusters): over the rows of the group and all rows of the cluster, how often
-            x is above less how often it is below.
+            x is above less how often it is below; or what computes the sums of the ranks.
         cluster: (groups,) the cluster of each group.
         level: (groups,) its value of y, by number.
         levels: (clusters, levels), sparse: how many rows have each value of y.
@@ -116,7 +133,7 @@ class ClusteredPair:
         cubes: (clusters,) the sum, over its other values of x, of the cube of how many have each.
     """
 
-    above: FloatArray
+    above: FloatArray | CumulativeRanks
     cluster: NDArray[np.intp]
     level: NDArray[np.intp]
     levels: sparse.csr_array
@@ -125,11 +142,18 @@ class ClusteredPair:
 
     @classmethod
     def of(
-        cls, x: NDArray[np.number], y: NDArray[np.number], codes: NDArray[np.intp], n_clusters: int
+        cls,
+        x: NDArray[np.number],
+        y: NDArray[np.number],
+        codes: NDArray[np.intp],
+        n_clusters: int,
+        *,
+        is_dense: bool = True,
     ) -> ClusteredPair:
         """Sum two finite variables (n,) by cluster; y has few distinct values in each cluster.
 
         `codes` (n,) are the clusters of the rows; `n_clusters` includes those without rows.
+        `is_dense`: with the table of groups and clusters.
         """
         values_x, run = np.unique(x, return_inverse=True)
         values_y, level = np.unique(y, return_inverse=True)
@@ -143,7 +167,9 @@ class ClusteredPair:
         cubes = np.zeros(n_clusters)
         np.add.at(cubes, in_one.indices, in_one.data**3)
         return cls(
-            above=_above(run, codes, n_clusters, group, len(groups)),
+            above=_above(run, codes, n_clusters, group, len(groups))
+            if is_dense
+            else CumulativeRanks.of(run, codes, n_clusters, group),
             cluster=groups // n_levels,
             level=groups % n_levels,
             levels=levels,
@@ -154,7 +180,7 @@ class ClusteredPair:
     @property
     def width(self) -> int:
         """How many numbers a resample needs."""
-        return int(max(len(self.above), *self.levels.shape, *self.shared.shape))
+        return int(max(len(self.cluster), *self.levels.shape, *self.shared.shape))
 
     def rho(self, counts: FloatArray) -> FloatArray:
         """Correlate the two in each resample, (b,); NaN if a variable has only one value there.
@@ -164,11 +190,24 @@ class ClusteredPair:
         levels = counts @ self.levels
         ranks_y = centred_ranks(levels).take(self.level, axis=1)
         ranks_y *= counts.take(self.cluster, axis=1)
-        product = np.einsum("bg,bg->b", counts @ self.above.T, ranks_y) / 2
+        if isinstance(self.above, CumulativeRanks):
+            ranks_x = self.above.sums(counts)  # not centred, but the ranks of y are
+        else:
+            ranks_x = counts @ self.above.T
+        product = np.einsum("bg,bg->b", ranks_x, ranks_y) / 2
         shared = self.shared @ counts.T
         cubes = counts**3 @ self.cubes + np.einsum("ib,ib,ib->b", shared, shared, shared)
         squares_x = (levels.sum(axis=1) ** 3 - cubes) / 12
-        return _correlation(product, squares_x, squared_ranks(levels))
+        return correlation(product, squares_x, squared_ranks(levels))
+
+
+def _parts(blocks: Iterable[FloatArray], length: int | None) -> Iterator[FloatArray]:
+    """Cut blocks of resamples into parts of at most this many; None leaves them whole."""
+    for block in blocks:
+        if length is None:
+            yield block
+        else:
+            yield from np.array_split(block, -(-len(block) // length))
 
 
 def centred_ranks(weights: FloatArray) -> FloatArray:
@@ -185,7 +224,7 @@ def squared_ranks(weights: FloatArray) -> FloatArray:
     return np.asarray((weights.sum(axis=1) ** 3 - cubes) / 12)
 
 
-def _correlation(product: FloatArray, squares_x: FloatArray, squares_y: FloatArray) -> FloatArray:
+def correlation(product: FloatArray, squares_x: FloatArray, squares_y: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore", divide="ignore"):
         rho: FloatArray = product / np.sqrt(squares_x * squares_y)
     return rho

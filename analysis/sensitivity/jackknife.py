@@ -5,17 +5,22 @@ It shows whether a conclusion depends on a single person.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from hsfiq.analysis.arrays import FloatArray
+from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
-from hsfiq.analysis.resampling.bootstrap import BLOCK_SIZE, Bootstrap
-from hsfiq.analysis.sensitivity.conclusions import STATISTICS, Statistic, resampled_statistic
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Clusters, ratio
+from hsfiq.analysis.resampling.leave_one_out import leave_one_out_spearman
+from hsfiq.analysis.sensitivity.conclusions import STATISTICS, Statistic
+from hsfiq.analysis.statistics import preference
+from hsfiq.analysis.statistics.correlation import with_values
 
 UNDEFINED_REASON = "undefined in every jackknife sample"
 
@@ -56,41 +61,45 @@ class Jackknife(JsonRecord):
         return {"n_participants": self.n_participants, **by_statistic}
 
 
-class _LeaveOneOut(Bootstrap):
-    """As many resamples as participants: each excludes one and has all others once."""
-
-    def _blocks(self, sizes: Sequence[int], width: int) -> Iterator[list[FloatArray]]:
-        (size,) = sizes
-        block_length = max(1, BLOCK_SIZE // max(1, width, size))
-        for start in range(0, size, block_length):
-            block = np.ones((min(block_length, size - start), size))
-            block[np.arange(len(block)), start + np.arange(len(block))] = 0.0
-            yield [block]
-
-
 def jackknife(release: Release, values: MetricValues) -> Jackknife:
     (clusters,) = Bootstrap.of_release(release).clusters
     people = [str(name) for name in clusters.ids[np.argsort(clusters.codes)]]
-    leave_one_out = _LeaveOneOut(
-        unit="participant",
-        n_resamples=len(people),
-        seed=0,
-        correction="none",
-        clusters=(clusters,),
-        n_clusters=len(people),
-    )
     ranges: dict[Statistic, dict[str, JackknifeRange]] = {}
     best: dict[Statistic, tuple[str, ...]] = {}
     for statistic in STATISTICS:
         without_each = {
-            name: resampled_statistic(statistic, release, own, leave_one_out)[1]
-            if people
-            else np.array([])
-            for name, own in values.items()
+            name: WITHOUT_EACH[statistic](release, own, clusters) for name, own in values.items()
         }
         ranges[statistic] = {name: _range(each, people) for name, each in without_each.items()}
         best[statistic] = _best(without_each) if people else ()
     return Jackknife(len(people), ranges, best)
+
+
+def rho_without_each(release: Release, values: pd.Series[float], clusters: Clusters) -> FloatArray:
+    """Spearman's rho over the sets without each participant, (n_participants,)."""
+    table = with_values(release.sets, values)
+    x, y = (table[column].to_numpy(dtype=np.float64) for column in ("value", "score"))
+    return leave_one_out_spearman(x, y, clusters.codes_of(table), clusters.size)
+
+
+def tie_half_without_each(
+    release: Release, values: pd.Series[float], clusters: Clusters
+) -> FloatArray:
+    """The tie_half over the questions without each participant, (n_participants,)."""
+    rows, set_1, (difference,) = preference.usable_pairs(
+        release.preferences, metric_difference(release.preferences, values)
+    )
+    terms, codes = preference.tie_half(difference, set_1), clusters.codes_of(rows)
+    hits, counted = (
+        each.sum() - np.bincount(codes, each, clusters.size) for each in (terms.hits, terms.counted)
+    )
+    return ratio(hits, counted)
+
+
+WITHOUT_EACH: dict[Statistic, Callable[[Release, pd.Series[float], Clusters], FloatArray]] = {
+    "rho": rho_without_each,
+    "tie_half": tie_half_without_each,
+}
 
 
 def _range(without_each: FloatArray, people: Sequence[str]) -> JackknifeRange:

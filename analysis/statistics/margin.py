@@ -114,7 +114,7 @@ def _accuracies(
             low=float(margin[chosen].min()),
             high=float(margin[chosen].max()),
             accuracy=float(right[chosen].mean()),
-            ci=bootstrap.interval(accuracies, rows[chosen]),
+            ci=bootstrap.interval(accuracies, rows, chosen),
             n=int(chosen.sum()),
         )
         for chosen, accuracies in zip(inside.T, resampled.T, strict=True)

@@ -239,7 +239,7 @@ def _rates(
         counted = np.stack([each.counted for each in terms], axis=1)
         resampled = bootstrap.ratios(pairs, hits, counted)
         intervals = [
-            bootstrap.interval(resampled[:, place], pairs[each.counted])
+            bootstrap.interval(resampled[:, place], pairs, each.counted)
             for place, each in enumerate(terms)
         ]
     rates = []

@@ -18,7 +18,6 @@ from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
 from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.analysis.statistics.correlation import with_values
 from hsfiq.analysis.statistics.preference import Rate, preference_rates
 from hsfiq.analysis.systems.davidson import StrengthsAndSide, strengths_and_side
 from hsfiq.analysis.systems.pair_agreement import (
@@ -29,6 +28,7 @@ from hsfiq.analysis.systems.pair_agreement import (
 )
 from hsfiq.analysis.systems.rank_ranges import RankRanges, rank_ranges
 from hsfiq.analysis.systems.ranking import OrderAgreement, Strengths, order_agreement, strengths
+from hsfiq.analysis.systems.set_scores import SetScores, set_scores
 from hsfiq.analysis.systems.win_matrix import Duel, win_matrix
 
 NO_SYSTEMS = "the release names no systems"
@@ -123,6 +123,7 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
     won, scored = win_rates(compared, names, bootstrap), _means(sets, "score", names, bootstrap)
     # A metric's values do not depend on the participants: queries are resampled, not people.
     by_query = bootstrap.for_release(release, unit="triplet")
+    scores = set_scores(release, sets, names, values, by_query)
     sizes = sets["image_ids"].map(len).unique()
     return Systems(
         figures={
@@ -135,7 +136,7 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
             for name in names
         },
         metrics={
-            metric: _by_metric(release, sets, compared, names, own, human, bootstrap, by_query)
+            metric: _by_metric(release, compared, names, own, human, bootstrap, scores[metric])
             for metric, own in values.items()
         },
         duels=win_matrix(compared, names, bootstrap),
@@ -179,27 +180,20 @@ def own_similarity(release: Release, name: str, bootstrap: Bootstrap) -> Rate:
 
 def _by_metric(
     release: Release,
-    sets: pd.DataFrame,
     compared: pd.DataFrame,
     names: list[str],
     values: pd.Series[float],
     human: Strengths,
     bootstrap: Bootstrap,
-    by_query: Bootstrap,
+    scores: SetScores,
 ) -> SystemsByMetric:
-    distinct = with_values(sets, values).drop_duplicates(["query_id", "system"])
-    categories = release.queries.set_index("query_id").get("category", pd.Series(dtype=object))
-    of_set = distinct["query_id"].map(categories)
     difference = metric_difference(compared, values).to_numpy()
     present = ~np.isnan(difference)
     share = (1 + np.sign(difference[present])) / 2
     predicted = strengths(compared[present], share, names, bootstrap)
     return SystemsByMetric(
-        set_score=_means(distinct, "value", names, by_query),
-        by_category={
-            str(category): _means(distinct[of_set == category], "value", names, by_query)
-            for category in sorted(of_set.dropna().unique())
-        },
+        set_score=scores.all,
+        by_category=scores.by_category,
         strength=predicted.estimates,
         order=order_agreement(human, predicted, names, bootstrap),
         ranks=rank_ranges(predicted, names, bootstrap),

@@ -9,7 +9,7 @@ import pytest
 
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import ScoreColumn
-from hsfiq.analysis.data.scores import find_scores, read_scores, scores_folder
+from hsfiq.analysis.data.scores import find_scores, read_scores, read_scores_by_row, scores_folder
 from hsfiq.analysis.errors import AnalysisError
 from tests.analysis.studies import Question, make_release
 
@@ -39,6 +39,12 @@ def test_scores_per_set(tmp_path: Path, ending: str) -> None:
     assert values.index.tolist() == IDS
     assert values.drop(IDS[2]).tolist() == [0.1, 0.2, 1e-300]
     assert math.isnan(values[IDS[2]])
+
+
+def test_columns_read_at_once_are_those_read_by_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.parquet", per_set(0.1, None, 0.3)[::-1])
+    at_once, by_row = read_scores(path, RELEASE.sets), read_scores_by_row(path, RELEASE.sets)
+    pd.testing.assert_series_equal(at_once, by_row, check_index_type=False)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])

@@ -81,6 +81,24 @@ def test_resamples_depend_neither_on_the_call_nor_on_the_block_size(
     assert (all_weights(other_seed) != whole).any()
 
 
+@pytest.mark.parametrize("unit", UNITS)
+def test_draws_that_are_kept_are_those_that_are_drawn_again(
+    unit: Unit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = all_weights(Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=70))
+    monkeypatch.setattr(bootstrap_module, "MOST_KEPT", 0)
+    assert (all_weights(Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=70)) == kept).all()
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_totals_of_several_tables_are_those_of_each(unit: Unit) -> None:
+    bootstrap = Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=30)
+    tables = [(ROWS, np.arange(14.0).reshape(7, 2)), (ROWS.iloc[2:5], np.ones((3, 1)))]
+    for totals, (rows, columns) in zip(bootstrap.totals_of(tables), tables, strict=True):
+        assert totals == pytest.approx(bootstrap.totals(rows, columns))
+    assert bootstrap.totals_of([]) == []
+
+
 @pytest.mark.parametrize("unit", ["participant", "triplet", "participant-triplet"])
 def test_the_order_of_the_rows_does_not_matter(unit: Unit) -> None:
     order = [4, 2, 6, 0, 1, 5, 3]

@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from hsfiq.analysis.resampling import cumulative
 from hsfiq.analysis.resampling import spearman as spearman_module
 from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit
+from hsfiq.analysis.resampling.cumulative import CumulativeRanks
+from hsfiq.analysis.resampling.leave_one_out import leave_one_out_spearman
 from hsfiq.analysis.resampling.spearman import (
     ClusteredPair,
     SortedPair,
@@ -63,6 +66,8 @@ def test_every_method_equals_scipy_on_repeated_rows(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spearman_module, "MAX_TERMS", 10 * worth)
         patch.setattr(spearman_module, "FEW_CELLS", few_cells)
+        for name, size in (("SEGMENTS", 2), ("STEPS", 3), ("PARTS", 2)):
+            patch.setattr(cumulative, name, size)
         result = resampled_spearman(bootstrap, rows, x, y)
         if unit == "row" and few_cells == 0:
             # Single rows are drawn by their place among those of rising x.
@@ -87,6 +92,44 @@ def test_equal_weights_give_the_plain_rho(
     ones = np.ones((1, len(names) + 1))
     assert form.rho(ones) == pytest.approx(expected, abs=1e-12, nan_ok=True)
     assert form.rho(3 * ones) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+def test_cumulative_ranks_take_whole_parts_and_the_rest() -> None:
+    rng = np.random.default_rng(8)
+    n, n_clusters = 25_000, 40
+    run, codes = rng.permutation(n), rng.integers(n_clusters, size=n)
+    group = codes * 2 + rng.integers(2, size=n)
+    ranks = CumulativeRanks.of(run, codes, n_clusters, group)
+    counts = rng.integers(4, size=(3, n_clusters)).astype(np.float64)
+    order = np.argsort(run)
+    for row, sums in zip(counts, ranks.sums(counts), strict=True):
+        weights = row[codes[order]]
+        numbers = 2 * np.cumsum(weights) - weights
+        assert (sums == np.bincount(group[order], numbers, sums.size)).all()
+
+
+@few
+@given(tables())
+def test_leaving_out_each_cluster_equals_scipy_without_its_rows(
+    table: tuple[pd.DataFrame, np.ndarray, np.ndarray],
+) -> None:
+    rows, x, y = table
+    codes, names = pd.factorize(rows["participant_id"])
+    weights = np.array([codes != cluster for cluster in range(len(names) + 1)])
+    expected = literal(x, y, weights)
+    result = leave_one_out_spearman(x, y, codes, len(names) + 1)
+    assert result == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+def test_the_same_rho_is_resampled_once() -> None:
+    rng = np.random.default_rng(7)
+    rows = pd.DataFrame({"participant_id": [f"p{number}" for number in rng.integers(9, size=50)]})
+    x, y = rng.normal(size=50), rng.integers(1, 6, size=50).astype(float)
+    bootstrap = Bootstrap.of_rows(rows, n_resamples=10)
+    first = resampled_spearman(bootstrap, rows, x, y)
+    assert resampled_spearman(bootstrap, rows.copy(), x.copy(), y) is first
+    other = rows.assign(participant_id=rows["participant_id"].to_numpy()[::-1])
+    assert resampled_spearman(bootstrap, other, x, y) is not first
 
 
 def test_a_monotone_transform_changes_no_resample() -> None:
