@@ -296,7 +296,7 @@ def earlier_answer(response: Response) -> EarlierAnswer:
         "preferred": response.preferred,
         "confirmed": response.confirmed,
         "judgement": response.judgement,
-        "irrelevant": response.irrelevant,
+        "irrelevant": bool(response.irrelevant),
         "reason": response.reason or "",
         "extra": response.extra or {},
     }

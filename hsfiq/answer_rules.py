@@ -130,8 +130,8 @@ class Answer:
     The scores are not higher than any scale allows; a study's own limit is checked when they are
     stored.
 
-    `preferred` is 1 or 2, or 0 for a tie if the study allows one. `images` is None if the states of
-    the images are unknown. `confirmed` is True if the participant was asked whether a preference
+    `preferred` is 1 or 2, or 0 for a tie if the study allows one. `irrelevant` is None if flags
+    were not recorded, `images` if the states of the images are unknown. `confirmed` is True if the participant was asked whether a preference
     for the set scored much lower is meant, and kept it; None if not asked, or unknown. `extra` has
     the answers to the owner's extra questions; None if there are none.
     """
@@ -139,7 +139,7 @@ class Answer:
     score_1: int
     score_2: int
     preferred: int
-    irrelevant: bool = False
+    irrelevant: bool | None = False
     reason: str | None = None
     times: Times = field(default_factory=Times)
     images: ImageStates | None = None

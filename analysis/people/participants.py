@@ -26,9 +26,9 @@ MAD_OF_NORMAL = 0.6745  # the median absolute deviation of a normal variable of 
 COUNTS = ("n", "failed_checks")
 WHY_UNDEFINED = {
     "set_1": "no preference among the answers",
-    "irrelevant": "the release has no irrelevance flag",
-    "seconds": "no times were recorded",
-    "failed_checks": "the release has no results of attention checks",
+    "irrelevant": "irrelevance flags were not recorded",
+    "seconds": "times were not recorded",
+    "failed_checks": "results of attention checks were not recorded",
     "rho": f"fewer than {MIN_SETS} sets with a value, or all values or all scores are the same",
     "tie_half": "no pair with a preference and both values",
 }

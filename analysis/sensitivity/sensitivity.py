@@ -17,6 +17,8 @@ from hsfiq.analysis.sensitivity.jackknife import Jackknife, jackknife
 
 MIN_SECONDS = 5.0
 """Too short to look at ten images and read a text."""
+NOT_RECORDED = "not recorded"
+"""Why a rule cannot be applied: the release lacks what it needs."""
 PRACTICE = 5
 """How many of each participant's first questions count as practice."""
 ALL_ANSWERS, ALL_RULES = "as it is", "all together"
@@ -104,16 +106,16 @@ def rules(
     position = preferences.groupby("participant_id").cumcount()
     yield (
         "without questions flagged irrelevant",
-        "the release has no irrelevance flag" if irrelevant.isna().all() else irrelevant == 1,
+        NOT_RECORDED if irrelevant.isna().all() else irrelevant == 1,
     )
     yield "without contradictions of preference and scores", contradicts(preferences)
     yield (
         "without forms with a failed check",
-        "the release has no results of attention checks" if failed.isna().all() else failed > 0,
+        NOT_RECORDED if failed.isna().all() else failed > 0,
     )
     yield (
         f"without answers under {min_seconds:g} seconds",
-        "no times were recorded" if seconds.isna().all() else seconds < min_seconds,
+        NOT_RECORDED if seconds.isna().all() else seconds < min_seconds,
     )
     yield f"without the first {practice} questions of each participant", position < practice
 

@@ -164,10 +164,16 @@ def chosen_split(by: SplitBy | None, seed: int | None, test_share: float | None)
 
 def describe(outcome: Outcome) -> str:
     """Describe a release: its folder, its funnel and its split."""
+    from hsfiq.releases.filters import NOT_RECORDED
+
     questions = outcome.release.questions
     state = "written" if outcome.written else "unchanged, nothing written"
     lines = [f"{outcome.folder}: {state}", f"  {'assigned':<14}{'':>8}{questions.n_assigned:>9,}"]
-    lines += [f"  {step.rule:<14}{-step.dropped:>8,}{step.left:>9,}" for step in questions.funnel]
+    lines += [
+        f"  {step.rule:<14}{'' if step.dropped is None else f'{-step.dropped:,}':>8}{step.left:>9,}"
+        f"{f'  ({NOT_RECORDED})' if step.dropped is None else ''}"
+        for step in questions.funnel
+    ]
     if outcome.release.split is not None:
         split = outcome.release.split.summary()
         lines += [f"  split by {split['by']}"]

@@ -286,7 +286,7 @@ class AnswerRow:
     sets: tuple[tuple[int, ...], ...]
     scores: tuple[int, int] | None
     preferred: int | None
-    irrelevant: bool
+    irrelevant: bool | None
     skipped: str | None
     are_painted: bool | None
     revisions: int

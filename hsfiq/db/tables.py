@@ -310,8 +310,9 @@ class Response(KeyedBase):
     owner's extra questions. `confirmed` is true if the participant kept a preference for the set
     scored much lower when asked whether it is meant; None if not asked, or unknown.
     `submit_key` identifies one press of Next in the browser: a repeated request is stored once.
-    None if unknown: `images`, the letters of `hsfiq.answer_rules.ImageStates` with what was seen
-    for earlier revisions; `text_version` and `language` of the texts that the page showed.
+    None if unknown: `irrelevant`, the flag; `images`, the letters of
+    `hsfiq.answer_rules.ImageStates` with what was seen for earlier revisions; `text_version` and
+    `language` of the texts that the page showed.
     """
 
     __tablename__ = "responses"
@@ -341,7 +342,7 @@ class Response(KeyedBase):
     confirmed: Mapped[bool | None]
     judgement: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     extra: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
-    irrelevant: Mapped[bool]
+    irrelevant: Mapped[bool | None]
     reason: Mapped[str | None]
     skipped: Mapped[str | None] = mapped_column(String(40))
     served_at: Mapped[datetime | None]

@@ -116,7 +116,8 @@ def read_question(row: tuple[Place, ...], paths: ImagePaths) -> JudgedPair:
         target=names[1],
         text=sentence.text(),
         sets=(images_1, images_2),
-        answer=Answer(score_1, score_2, digit(preferred, "1", "2")),
+        # The published file has no irrelevance flags.
+        answer=Answer(score_1, score_2, digit(preferred, "1", "2"), irrelevant=None),
     )
 
 

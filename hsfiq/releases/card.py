@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hsfiq.releases.filters import NOT_RECORDED
 from hsfiq.releases.instrument.words import instrument_section
 from hsfiq.releases.kinds import ReleaseKind
 from hsfiq.study.config import CHOSEN_BY
@@ -32,7 +33,7 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema], kind: Re
         for table in loadable
     )
     steps = "".join(
-        f"| {step['rule']} | {step['dropped']:,} | {step['left']:,} |\n" for step in funnel["steps"]
+        f"| {step['rule']} | {step_text(step)} | {step['left']:,} |\n" for step in funnel["steps"]
     )
     tables = "\n".join(
         f"### {table}\n\n{capitalised(kind.description(table))}.\n\n"
@@ -62,6 +63,11 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema], kind: Re
         f"Made by {manifest['tool']['name']} {manifest['tool']['version']}; "
         "`manifest.json` holds the digest of every file.\n"
     )
+
+
+def step_text(step: Mapping[str, Any]) -> str:
+    """How many questions a step of the funnel dropped."""
+    return NOT_RECORDED if step["dropped"] is None else f"{step['dropped']:,}"
 
 
 def capitalised(text: str) -> str:

@@ -76,7 +76,7 @@ def build(
     questions = filter_questions(read_questions(session, study), kind, filters)
     kept = questions.kept
     if not kept:
-        steps = ", ".join(f"{step.rule} -{step.dropped}" for step in questions.funnel)
+        steps = ", ".join(f"{step.rule} -{step.dropped or 0}" for step in questions.funnel)
         raise NothingToDo(
             f"nothing to export ({questions.n_assigned} questions: {steps})",
             where=f"study {study.name}",

@@ -20,6 +20,8 @@ Kind = str
 Rule = Callable[[QuestionRow], str | None]
 """Returns the value for which it drops a question; None to keep the question."""
 
+NOT_RECORDED = "not recorded"
+
 ONLY_IF_IT_DROPS = {"handed-on", "check", "excluded"}
 """Rules that are in the funnel only if they drop a question."""
 
@@ -60,10 +62,13 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class FunnelStep:
-    """A rule of the funnel: how many questions it dropped and how many were left."""
+    """A rule of the funnel: how many questions it dropped and how many were left.
+
+    `dropped` is None if what the rule needs was not recorded of any question.
+    """
 
     rule: str
-    dropped: int
+    dropped: int | None
     left: int
 
 
@@ -75,6 +80,19 @@ class FilteredQuestions:
     funnel: list[FunnelStep]
 
 
+def always(_question: QuestionRow) -> bool:
+    return True
+
+
+RECORDED: dict[str, Callable[[QuestionRow], bool]] = {
+    "irrelevant": lambda question: question.irrelevant is not None,
+    "failed-checks": lambda question: question.failed_checks is not None,
+    "unseen": lambda question: question.images is not None,
+    "min-seconds": lambda question: question.active_seconds is not None,
+}
+"""For the rules that need what some studies lack: whether it is known of a question."""
+
+
 def filter_questions(
     questions: Sequence[QuestionRow], kind: Kind, filters: Filters
 ) -> FilteredQuestions:
@@ -83,6 +101,7 @@ def filter_questions(
     excluded: list[Exclusion] = []
     funnel = []
     for name, rule in rules(kind, filters):
+        is_recorded = not kept or any(RECORDED.get(name, always)(question) for question in kept)
         left = []
         for question in kept:
             value = rule(question)
@@ -93,7 +112,7 @@ def filter_questions(
         n_dropped = len(kept) - len(left)
         kept = left
         if n_dropped or name not in ONLY_IF_IT_DROPS:
-            funnel.append(FunnelStep(name, n_dropped, len(kept)))
+            funnel.append(FunnelStep(name, n_dropped if is_recorded else None, len(kept)))
     return FilteredQuestions(len(questions), kept, excluded, funnel)
 
 

@@ -79,6 +79,7 @@ class QuestionRow:
         score_1: of set 1, from 1; like `score_2` and `preferred`, None without an answer.
         confirmed: whether the preference for the set scored much lower was confirmed; None if that
             was not asked, or is unknown.
+        irrelevant: the flag; None if flags were not recorded.
         revision: of the answer; 0 without any response.
         active_seconds: of all revisions together.
         failed_checks: how many checks of its form were failed; None if none was answered.
@@ -108,7 +109,7 @@ class QuestionRow:
     score_1: int | None
     score_2: int | None
     preferred: int | None
-    irrelevant: bool
+    irrelevant: bool | None
     reason: str | None
     revision: int
     served_at: datetime | None

@@ -136,8 +136,10 @@ COLUMN_DESCRIPTIONS = {
         "confirmed": "true if the participant was asked whether the preference for the set scored "
         f"{CONFIRMED_DIFFERENCE} or more points lower is meant, and kept it; null if not asked, or "
         "unknown",
-        "active_seconds": "of all revisions together",
-        "failed_checks": "of the question's form",
+        "irrelevant": "whether the question was flagged irrelevant; null if flags were not "
+        "recorded",
+        "active_seconds": "of all revisions together; null if times were not recorded",
+        "failed_checks": "of the question's form; null if no check was answered",
         "images_painted": "whether every image was shown or enlarged before the answer; null if "
         "unknown",
         "images_enlarged": "how many images were enlarged before the answer, the reference "

@@ -107,7 +107,7 @@ def test_text_results() -> None:
         "  assigned                      5",
         "  unanswered           0        5",
         "  skipped              0        5",
-        "  irrelevant           0        5",
+        "  irrelevant                    5  (not recorded)",
         "  contradicts         -1        4",
     ]
 

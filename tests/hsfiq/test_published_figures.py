@@ -48,8 +48,8 @@ def test_importing_it_again_changes_nothing(shared: Path) -> None:
 
 def test_filtering_drops_19_contradictions() -> None:
     command = hsfiq("export", "--filter-invalid", "--out", "filtered", "--json")
-    assert funnel(command, "hp")[2:] == [("irrelevant", 0, 2000), ("contradicts", 19, 1981)]
-    assert funnel(command, "hs")[2:] == [("irrelevant", 0, 2000)]
+    assert funnel(command, "hp")[2:] == [("irrelevant", None, 2000), ("contradicts", 19, 1981)]
+    assert funnel(command, "hs")[2:] == [("irrelevant", None, 2000)]
 
 
 def test_the_papers_figures(need: Callable[..., None]) -> None:

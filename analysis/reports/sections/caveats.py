@@ -107,21 +107,19 @@ def _few_participants(analysis: Analysis) -> Iterator[Caveat]:
 def _exclusions(release: Release) -> Iterator[Caveat]:
     """What the release's filters removed, if its manifest says so."""
     try:
-        steps = json.loads((release.folder / "manifest.json").read_text(encoding="utf-8"))
-        dropped = {
-            str(step["rule"]): int(step["dropped"])
-            for step in steps["funnel"]["steps"]
-            if step["dropped"]
-        }
+        manifest = json.loads((release.folder / "manifest.json").read_text(encoding="utf-8"))
+        steps = {str(step["rule"]): step["dropped"] for step in manifest["funnel"]["steps"]}
+        dropped = {rule: int(n) for rule, n in steps.items() if n}
     except (OSError, ValueError, KeyError, TypeError):
         return
+    unknown = [EXCLUSION_RULES.get(rule, rule) for rule, n in steps.items() if n is None]
     counts = ", ".join(f"{n:,} {EXCLUSION_RULES.get(rule, rule)}" for rule, n in dropped.items())
-    yield (
-        "Excluded questions",
-        f"Not in the release: {counts}."
-        if dropped
-        else "None: the release holds every question that was assigned.",
-    )
+    text = "None: the release holds every question that was assigned."
+    if dropped:
+        text = f"Not in the release: {counts}."
+    if unknown:
+        text += f" Not recorded, so not excluded: questions {', '.join(unknown)}."
+    yield "Excluded questions", text
 
 
 def _base_rate(release: Release, analysis: Analysis) -> Iterator[Caveat]:

@@ -88,7 +88,8 @@ def _caption(sensitivity: Sensitivity) -> str:
     caption += "change a conclusion" if len(changing) > 1 else "changes a conclusion"
     caption += f": {'; '.join(changing)}." if changing else "."
     if not_applied:
-        caption += f" {not_applied} could not be applied; the table gives the reasons."
+        needs = "it needs" if not_applied == 1 else "they need"
+        caption += f" {not_applied} more could not be tried, as what {needs} was not recorded."
     return caption
 
 

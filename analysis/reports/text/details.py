@@ -97,7 +97,7 @@ def _sensitivity(sensitivity: Sensitivity) -> Iterator[str]:
     yield line("sensitivity", "do the conclusions change?")
     for row in sensitivity.rows[1:]:
         if row.reason is not None:
-            yield f"  {row.rule:<54}undefined: {row.reason}"
+            yield f"  {row.rule:<54}{row.reason}"
             continue
         yield f"  {row.rule:<54}{row.n_dropped:>8,} excluded: {'yes' if row.changes else 'no'}"
         yield from (f"    {change}" for change in row.changes)

@@ -32,7 +32,7 @@ class ItemAnswer:
     scores: tuple[int, int] | None
     preferred: int | None
     judgement: str | None
-    irrelevant: bool
+    irrelevant: bool | None
     skipped: str | None
     reason: str | None
     check: str | None

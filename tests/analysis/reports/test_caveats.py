@@ -23,6 +23,7 @@ def test_caveats_describe_the_release(
     preferences.loc[0, "preferred"] = 0
     release = replace(overlapping[0], simulated=False, folder=tmp_path, preferences=preferences)
     funnel = {"steps": [{"rule": "irrelevant", "dropped": 7}, {"rule": "skipped", "dropped": 0}]}
+    funnel["steps"].append({"rule": "failed-checks", "dropped": None})
     (tmp_path / "manifest.json").write_text(json.dumps({"funnel": funnel}), encoding="utf-8")
     path = tmp_path / "half.csv"
     half = release.sets["set_id"].iloc[::2]
@@ -33,7 +34,10 @@ def test_caveats_describe_the_release(
     assert "Simulated answers" not in caveats
     assert "24 people compared" in caveats["The data"]
     assert "24 participants are few" in caveats["Few participants"]
-    assert caveats["Excluded questions"] == "Not in the release: 7 flagged irrelevant."
+    assert caveats["Excluded questions"] == (
+        "Not in the release: 7 flagged irrelevant. Not recorded, so not excluded: questions in "
+        "forms with a failed check."
+    )
     assert "In 1 question neither" in caveats["Human ties"]
     assert "no value for 720 of 1,440 sets" in caveats["half is incomplete"]
     assert "1,440 of 1,440 sets" in caveats["Overlap between annotators"]

@@ -9,6 +9,8 @@ from hypothesis import given
 
 from hsfiq.analysis.data.answers import contradicts
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.reports.document import Chart
+from hsfiq.analysis.reports.sections.sensitivity import sensitivity_section
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS, conclude
 from hsfiq.analysis.sensitivity.jackknife import jackknife
 from hsfiq.analysis.sensitivity.sensitivity import ALL_ANSWERS, ALL_RULES, sensitivity
@@ -128,5 +130,17 @@ def test_too_few_answers_give_reasons(study: list[Question]) -> None:
         assert np.isnan(bounds.low)
         assert bounds.to_json()["reason"] == "undefined in every jackknife sample"
     reasons = [row.reason for row in result.rows if row.conclusions is None]
-    assert "no times were recorded" in reasons
-    assert "the release has no results of attention checks" in reasons
+    assert reasons[-2:] == ["not recorded", "not recorded"]  # checks and times
+
+
+def test_unknown_flags_are_not_recorded_and_not_counted_as_a_way(drawn: Drawn) -> None:
+    release, utilities = drawn
+    unknown = replace(release, preferences=release.preferences.assign(irrelevant=None))
+    result = sensitivity(unknown, {"oracle": utilities}, bootstrap_of(unknown, 20))
+    (row,) = [row for row in result.rows if "irrelevant" in row.rule]
+    assert (row.reason, row.n_dropped, row.conclusions) == ("not recorded", 0, None)
+    assert row.to_json()["conclusion_changes"] is None
+    blocks = sensitivity_section(result).blocks
+    (caption,) = [block.caption for block in blocks if isinstance(block, Chart)]
+    assert caption.startswith("Of 5 ways to exclude questionable answers")
+    assert "1 more could not be tried, as what it needs was not recorded." in caption

@@ -259,6 +259,25 @@ def test_answers_from_before_the_states_of_images_are_kept_and_unknown(database:
     ]
 
 
+def test_flags_of_imported_answers_become_unknown(database: Database) -> None:
+    answered(database)
+    before = all_rows(database.engine)["responses"]
+    downgrade(database.engine, "0015")
+    upgrade(database.engine)
+    assert all_rows(database.engine)["responses"] == before  # the study was not imported
+    with database.writing() as session:
+        session.execute(update(Study).values(origin="imported"))
+    downgrade(database.engine, "0015")
+    upgrade(database.engine)
+    with database.reading() as session:
+        assert set(session.scalars(select(Response.irrelevant))) == {None}
+    downgrade(database.engine, "0015")
+    with database.engine.connect() as connection:
+        flags = connection.exec_driver_sql("SELECT irrelevant FROM responses").scalars()
+        assert {bool(flag) for flag in flags if flag is not None} == {False}
+    upgrade(database.engine)
+
+
 def test_studies_from_before_other_kinds_ask_about_pairs(database: Database) -> None:
     answered(database)
     with database.writing() as session:  # a downgrade deletes them

@@ -136,7 +136,6 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
         ("scores without a preference", "ck_responses_whole"): response(k, preferred=None),
         ("no answer and no reason for it", "ck_responses_whole"): response(k, **NO_SCORES),
         ("skipped and yet scored", "ck_responses_whole"): response(k, skipped="missing-image"),
-        ("no word on irrelevance", "irrelevant"): response(k, irrelevant=None),
         ("less than no time", "ck_responses_active_seconds"): response(k, active_seconds=-0.1),
         # revisions
         ("revision 0", "ck_responses_revision"): response(k, revision=0),

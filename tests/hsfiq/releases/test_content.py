@@ -240,6 +240,7 @@ def test_the_manifest(study: Database) -> None:
         "min_seconds": None,
     }
     assert manifest["funnel"]["steps"][-1] == {"rule": "contradicts", "dropped": 1, "left": 4}
+    assert manifest["ties_allowed"] is True
     assert manifest["counts"] == {"questions": 4, "sets": 8, "queries": 4, "participants": 2}
 
 
