@@ -20,6 +20,15 @@ from hsfiq.analysis.statistics.agreement import Level, agreement
 ALPHA_RESAMPLES = 1000
 UNNAMED = "(no system named)"
 
+REFERENCES = {
+    "agreement": (0.0, "as chance would agree"),
+    "pairwise_rates": (0.5, "each as often before the other"),
+    "strengths": (0.0, "mean of the systems"),
+    "correlation": (0.0, "no correlation"),
+    "metrics": (0.5, "chance"),
+}
+"""By the name of a table of figures, the value that says nothing, and its label in charts."""
+
 
 @dataclass(frozen=True)
 class Figures(JsonRecord):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING
 
-from hsfiq.analysis.kinds.kind import Figures
+from hsfiq.analysis.kinds.kind import REFERENCES, Figures
 from hsfiq.analysis.reports.cells import estimate_cell
 from hsfiq.analysis.reports.charts import (
     WIDTH,
@@ -19,13 +19,6 @@ from hsfiq.analysis.reports.document import Chart
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-REFERENCES = {
-    "pairwise_rates": (0.5, "each as often before the other"),
-    "strengths": (0.0, "mean of the systems"),
-    "correlation": (0.0, "no correlation"),
-    "metrics": (0.5, "chance"),
-}
-"""By the figures' name, the value that says nothing, and its label."""
 MARGIN = 1.2  # inches
 
 

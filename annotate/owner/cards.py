@@ -160,13 +160,13 @@ def cards(
     now: datetime,
     *,
     points: int = HIGHEST_SCORE,
-    asks_pairs: bool = True,
+    of_kind: Sequence[Card] | None = None,
     further: Sequence[Card] = (),
 ) -> Markup:
     """All plots, `further` ones last; answers of excluded participants are only in the checks'.
 
     Gold and repeated pairs measure attention, so scores, sides and times exclude them. Scores,
-    sides and agreement are those of pairs; `hsfiq analyze` has the figures of other kinds.
+    sides and agreement are those of pairs; studies of other kinds have the cards `of_kind`.
     """
     counting = tuple(answer for answer in answers if answer.counts)
     judgements = tuple(answer for answer in counting if answer.check is None)
@@ -175,7 +175,7 @@ def cards(
         cards=[
             rate_card(counting, now),
             times_card(judgements),
-            *(pair_cards(counting, judgements, points) if asks_pairs else ()),
+            *(pair_cards(counting, judgements, points) if of_kind is None else of_kind),
             checks_card(checks),
             *further,
         ],

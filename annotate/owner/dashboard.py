@@ -6,8 +6,8 @@ before it reads or changes anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,14 +19,17 @@ from hsfiq.annotate.cookies import Signer
 from hsfiq.annotate.owner import actions, cards, tables
 from hsfiq.annotate.owner.fragments import empty, line, render_fragment
 from hsfiq.annotate.owner.identity import require_owner
+from hsfiq.annotate.owner.kind_plots.cards import kind_cards
+from hsfiq.annotate.owner.kind_plots.figures import KindFigures
 from hsfiq.annotate.owner.login import password_in
 from hsfiq.annotate.owner.preferences.card import preferences_card
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
-from hsfiq.collect.progress import answers_of, headline_of, participants_of
+from hsfiq.collect.progress import AnswerRow, answers_of, headline_of, participants_of
 from hsfiq.collect.recruiting.places import quotas_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
+from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
 from hsfiq.study.config import config_of
 
@@ -39,6 +42,7 @@ class Dashboard:
 
     database: Database
     signer: Signer
+    kind_figures: KindFigures = field(default_factory=KindFigures)
 
     def require(self, request: gr.Request) -> None:
         require_owner(request.headers, request.cookies, self.signer, password_in(self.database))
@@ -85,13 +89,21 @@ class Dashboard:
                 checks,
                 now,
                 points=config_of(study).wording.points,
-                asks_pairs=study.kind == "pair",
+                of_kind=self.kind_cards(session, study, answers),
                 further=[preferences_card(session, study)] if study.kind == "pair" else [],
             ),
             tables.participants_table(people, headline, now),
             tables.latest_answers_table(answers, now),
             render_fragment("study.html", study=study, quotas=quotas_of(session, study, now)),
         ]
+
+    def kind_cards(
+        self, session: Session, study: Study, answers: Sequence[AnswerRow]
+    ) -> Sequence[cards.Card] | None:
+        """The cards of the study's question kind; None for pairs, which have their own."""
+        if study.kind == "pair":
+            return None
+        return kind_cards(self.kind_figures.of(session, study, answers), config_of(study))
 
     def participant_clicked(self, request: gr.Request, event: gr.EventData) -> str:
         self.require(request)

@@ -82,9 +82,9 @@ def nice_step(highest: float, *, as_percent: bool) -> float:
 
 
 def interval(
-    value: float, ends: tuple[float, float], ticks: Sequence[float], mark: float, name: str
+    value: float, ends: tuple[float, float], ticks: Sequence[float], mark: float | None, name: str
 ) -> Markup:
-    """A value with its interval on an axis, and a dashed line at the neutral value `mark`.
+    """A value with its interval on an axis, and a dashed line at the neutral value, if any.
 
     A NaN in `value` or `ends` is not drawn. The first and last of `ticks` are the ends of the axis.
     """
@@ -101,7 +101,7 @@ def interval(
         left=margin,
         right=WIDTH - margin,
         ticks=[(x_of(tick), f"{tick:g}") for tick in ticks],
-        mark=x_of(mark),
+        mark=None if mark is None else x_of(mark),
         ends=None if isnan(ends[0]) else (x_of(ends[0]), x_of(ends[1])),
         dot=None if isnan(value) else x_of(value),
     )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 from hsfiq.annotate.app import build_app
+from hsfiq.annotate.cookies import signer_of
+from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
 from hsfiq.demo.folder import IMAGE_FOLDER
@@ -87,6 +91,26 @@ class Catalogue:
         assert (summary["finished"], summary["skipped"], summary["refused"]) == (2, 0, 0)
         self.hsfiq("study", "close", "--study", name)
         return name
+
+    def unplotted(self, study: str, results: Mapping[str, Any]) -> list[str]:
+        """The figures of an analysis that the dashboard's plots of the study lack."""
+        dashboard = Dashboard(self.database, signer_of(self.database))
+        with self.database.reading() as session:
+            plots = unescape(dashboard.study_outputs(session, study)[2])
+        lacking = []
+        for name, table in results.items():
+            if name in ("release", "correlation", "metrics"):
+                continue
+            n_columns = len({column for row in table["rows"].values() for column in row})
+            for name_of_row, figures in table["rows"].items():
+                row = f"score {name_of_row}" if name_of_row.isdigit() else name_of_row
+                for column, figure in figures.items():
+                    label = row if n_columns == 1 else f"{row}, {column}"
+                    value = figure["value"]
+                    number = "" if value is None else f"{value:z.2f}"
+                    text = f"{number}<small> {label}; " if number else f"{label}: undefined; "
+                    lacking += [] if text in plots else [f"{name}: {text}"]
+        return lacking
 
     def release(self, study: str, kind: str) -> Release:
         with self.database.reading() as session:

@@ -43,6 +43,7 @@ def test_a_study_of_images_becomes_a_report(catalogue: Catalogue, tmp_path: Path
     command = hsfiq("analyze", folder, "--resamples", "50", "--report", report, "--json")
     assert command.code == 0, command.err
     result = json.loads((report / "results.json").read_text())
+    assert catalogue.unplotted(study, result) == []
     share = result["share_that_fits"]["rows"]["all"]["share"]
     assert share["value"] == pytest.approx(sum(row["relevance"] > 0 for row in images) / 24)
     for figures in result["retrieval_quality"]["rows"].values():

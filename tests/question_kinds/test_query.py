@@ -38,6 +38,7 @@ def test_a_study_of_queries_becomes_a_report(
     command = hsfiq("analyze", folder, "--resamples", "50", "--report", report, "--json")
     assert command.code == 0, command.err
     result = json.loads((report / "results.json").read_text())
+    assert catalogue.unplotted(study, result) == []
     share = result["verdicts"]["rows"]["VALIDATED"]["share"]
     assert (share["value"], share["n"]) == (given.count("VALIDATED") / ANSWERS, ANSWERS)
     assert set(result["well_formed"]["rows"]) == {"by more than half", "by everybody"}

@@ -43,6 +43,7 @@ def test_a_study_of_rankings_becomes_a_report(catalogue: Catalogue, tmp_path: Pa
     )
     assert command.code == 0, command.err
     result = json.loads((report / "results.json").read_text())
+    assert catalogue.unplotted(study, result) == []
     assert set(result["mean_ranks"]["rows"]) == {"sharp", "blurred", "text-heavy", "image-heavy"}
     means = [row["mean rank"]["value"] for row in result["mean_ranks"]["rows"].values()]
     assert sum(means) == pytest.approx(1 + 2 + 3 + 4)

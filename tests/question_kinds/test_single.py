@@ -42,6 +42,7 @@ def test_a_study_of_single_sets_becomes_a_report(catalogue: Catalogue, tmp_path:
     )
     assert command.code == 0, command.err
     result = json.loads((report / "results.json").read_text())
+    assert catalogue.unplotted(study, result) == []
     assert result == command.result
     overall = result["mean_scores"]["rows"]["all"]["mean score"]
     assert overall["value"] == pytest.approx(sum(row["score"] for row in scores) / ANSWERS)

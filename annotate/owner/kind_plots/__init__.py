@@ -1,0 +1,1 @@
+"""The dashboard's plots of question kinds other than pairs."""

@@ -1,0 +1,65 @@
+"""The figures of a study's kind, as `hsfiq analyze` computes them for a release of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from sqlalchemy.orm import Session
+
+from hsfiq.annotate.owner.figures import RESAMPLES
+from hsfiq.collect.progress import AnswerRow
+from hsfiq.db.schema import head_revision
+from hsfiq.db.tables import Study
+from hsfiq.errors import NothingToDo
+from hsfiq.releases import Filters, Release, build
+from hsfiq.releases.kinds import release_kinds_of
+
+if TYPE_CHECKING:
+    from hsfiq.analysis.kinds.kind import Figures
+
+
+@dataclass(frozen=True, slots=True)
+class KindFigures:
+    """The latest figures of each study, kept until somebody answers."""
+
+    latest: dict[int, tuple[tuple[AnswerRow, ...], list[Figures]]] = field(default_factory=dict)
+
+    def of(
+        self, session: Session, study: Study, answers: Sequence[AnswerRow]
+    ) -> list[Figures] | None:
+        """The figures of these answers, empty without any; None without the analysis extra."""
+        try:
+            from hsfiq.analysis import inputs  # noqa: F401, PLC0415 (the extra may be absent)
+        except ModuleNotFoundError:
+            return None
+        given = tuple(answers)
+        known = self.latest.get(study.id)
+        if known is None or known[0] != given:
+            known = given, computed(session, study)
+            self.latest[study.id] = known
+        return known[1]
+
+
+def computed(session: Session, study: Study) -> list[Figures]:
+    (kind,) = release_kinds_of(study.kind)
+    try:
+        release = build(session, study, kind, Filters(), schema_revision=head_revision())
+    except NothingToDo:
+        return []
+    return figures_of(release)
+
+
+def figures_of(release: Release) -> list[Figures]:
+    """The figures of a release that is in no folder yet."""
+    from hsfiq.analysis.inputs import load_kind_inputs  # noqa: PLC0415 (the extra may be absent)
+
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for path, data in release.files.items():
+            (folder / path).write_bytes(data)
+        inputs = load_kind_inputs(folder, [], n_resamples=RESAMPLES)
+        return inputs.statistics.figures(inputs.release, inputs.metrics, inputs.bootstrap)
