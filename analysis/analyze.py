@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hsfiq.analysis.answer_model.scores import AnswerModel, answer_model
 from hsfiq.analysis.data.metrics import Metric, MetricValues
 from hsfiq.analysis.data.parts import PARTS
 from hsfiq.analysis.data.provenance import training_notes
@@ -147,6 +148,7 @@ class Analysis(JsonRecord):
         position_bias: P(set 1 preferred).
         metrics: the results of each metric, by name, in the order asked for.
         details: systems, participants, categories, overlap, sensitivity; None if not asked for.
+        answer_model: what contributes to the scores; None if not asked for.
         notes: cautions about the figures: a metric whose scorer was trained on these answers, pairs
             that are no random sample.
     """
@@ -157,6 +159,7 @@ class Analysis(JsonRecord):
     metrics: Mapping[str, MetricAnalysis]
     comparisons: Sequence[Comparison]
     details: Details | None = None
+    answer_model: AnswerModel | None = None
     notes: Sequence[str] = ()
 
     @property
@@ -181,6 +184,7 @@ class Analysis(JsonRecord):
             "comparisons": json_value(self.comparisons),
             "metric_ranks": json_value(self.metric_ranks),
             **({} if self.details is None else self.details.to_json()),
+            **({} if self.answer_model is None else {"answer_model": self.answer_model.to_json()}),
         }
 
 
@@ -190,6 +194,7 @@ def analyze(
     bootstrap: Bootstrap | None = None,
     *,
     in_detail: bool = False,
+    with_answer_model: bool = False,
 ) -> Analysis:
     """Measure how well metrics agree with people.
 
@@ -198,6 +203,7 @@ def analyze(
             another one ties, and every two are compared.
         bootstrap: the resamples for all intervals; by default of the release's participants.
         in_detail: compute the details too, which takes about as long again.
+        with_answer_model: fit the model of the scores too, which takes seconds to minutes.
 
     Raises:
         AnalysisError: the release does not have a metric, or its scores file does not fit.
@@ -213,6 +219,7 @@ def analyze(
         metrics={name: _analyze_metric(release, name, values, bootstrap) for name in values},
         comparisons=compare_all(release, values, bootstrap),
         details=details(release, values, bootstrap) if in_detail else None,
+        answer_model=answer_model(release) if with_answer_model else None,
         notes=(*notes, CHOSEN_PAIRS) if release.is_chosen else notes,
     )
 

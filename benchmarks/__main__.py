@@ -17,6 +17,7 @@ NAMES = (
     "train-step",
     "agreement",
     "analyze-scale",
+    "answer-model",
     "bootstrap",
     "coverage",
     "evaluate-memory",

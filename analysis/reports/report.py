@@ -34,6 +34,7 @@ from hsfiq.analysis.reports.sections.people.participants import (
 )
 from hsfiq.analysis.reports.sections.preference import preference_section
 from hsfiq.analysis.reports.sections.sensitivity import sensitivity_section
+from hsfiq.analysis.reports.sections.systems.answer_model import answer_model_section
 from hsfiq.analysis.reports.sections.systems.ranks import metric_ranks_section
 from hsfiq.analysis.reports.sections.systems.systems import systems_section
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
@@ -112,6 +113,7 @@ def report(
     bootstrap: Bootstrap | None = None,
     *,
     part: str | None = None,
+    answer_model: bool = False,
 ) -> Report:
     """Analyse a release in full detail and make a report of it; nothing is drawn or written yet.
 
@@ -120,19 +122,23 @@ def report(
         scores: further scores files; each is a metric with the file's name.
         bootstrap: the resamples for all intervals; by default 2,000, resampling participants.
         part: "train", "test" or "unused" to keep only the questions of that part of the split.
+        answer_model: add the model of the scores, which takes seconds to minutes.
 
     Raises:
         AnalysisError: the release or a scores file cannot be read, or a metric is unknown.
     """
     inputs = load_inputs(release, metrics, scores, part=part)
-    return report_of(inputs if bootstrap is None else replace(inputs, bootstrap=bootstrap))
+    inputs = inputs if bootstrap is None else replace(inputs, bootstrap=bootstrap)
+    return report_of(inputs, answer_model=answer_model)
 
 
-def report_of(inputs: Inputs) -> Report:
+def report_of(inputs: Inputs, *, answer_model: bool = False) -> Report:
     release, bootstrap = inputs.release, inputs.bootstrap
     values = {str(metric): metric.values(release) for metric in inputs.metrics}
     further = details(release, values, bootstrap)
-    analysis = replace(analyze(release, inputs.metrics, bootstrap), details=further)
+    analysis = analyze(release, inputs.metrics, bootstrap, with_answer_model=answer_model)
+    analysis = replace(analysis, details=further)
+    model = analysis.answer_model
     distribution = score_distribution(release, values, bootstrap)
     summary = analysis.release
     part = "" if summary.taken is None else f"{sentence(summary.taken)} "
@@ -152,6 +158,7 @@ def report_of(inputs: Inputs) -> Report:
             metric_ranks_section(analysis.metric_ranks),
             accuracy_section(analysis),
             systems_section(further.systems),
+            *(() if model is None else (answer_model_section(model),)),
             participants_section(analysis.position_bias, further.participants),
             categories_section(further.categories),
             overlap_section(further.overlap),

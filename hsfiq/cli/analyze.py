@@ -85,6 +85,14 @@ def analyze(
             "whether the conclusions change without questionable answers.",
         ),
     ] = False,
+    answer_model: Annotated[
+        bool,
+        typer.Option(
+            "--answer-model",
+            help="Also fit a model of the scores: what system, side, place, participant and query "
+            "contribute. Takes seconds, for large studies minutes.",
+        ),
+    ] = False,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -133,6 +141,12 @@ def analyze(
         "few_clusters": few_clusters,
     }
     if kind_of(folder) in STATISTICS:
+        if answer_model:
+            raise UnreadableInput(
+                "--answer-model",
+                "needs scores of pairs, and this release is of another question kind",
+                "leave it out",
+            )
         if verify:
             verify_tables(folder)
         analyze_kind(
@@ -146,12 +160,16 @@ def analyze(
         verify_tables(folder)
     if report is None:
         result = analyze_release(
-            inputs.release, inputs.metrics, inputs.bootstrap, in_detail=details
+            inputs.release,
+            inputs.metrics,
+            inputs.bootstrap,
+            in_detail=details,
+            with_answer_model=answer_model,
         )
     else:
         with requires("analysis"):
             from hsfiq.analysis.reports.report import report_of
-        content = report_of(inputs)
+        content = report_of(inputs, answer_model=answer_model)
         write_report(content.files(), report, force=force)
         typer.echo(f"{report / 'report.html'}: written", err=True)
         result = content.analysis

@@ -10,6 +10,7 @@ from textwrap import TextWrapper
 from hsfiq.analysis.analyze import Analysis, MetricAnalysis
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.reports.rules import RULES, base_rates, rates_by_rule
+from hsfiq.analysis.reports.text.answer_model import answer_model_lines
 from hsfiq.analysis.reports.text.details import details_text
 from hsfiq.analysis.reports.text.format import folded, interval_text, line, p_text
 from hsfiq.analysis.reports.text.systems import metric_ranks_lines
@@ -41,6 +42,8 @@ def analysis_text(analysis: Analysis) -> str:
     paragraphs = ["\n".join(block) for block in blocks]
     if analysis.details is not None:
         paragraphs.append(details_text(analysis.details))
+    if analysis.answer_model is not None:
+        paragraphs.append("\n".join(answer_model_lines(analysis.answer_model)))
     if analysis.metrics:
         paragraphs.append(FOOTNOTE)
     return "\n".join(map(folded, "\n\n".join(paragraphs).split("\n")))

@@ -1,0 +1,1 @@
+"""A model of the scores: what systems, side, place, participants and queries contribute."""

@@ -1,0 +1,227 @@
+"""An ordinal mixed model with two crossed random effects, by the Laplace approximation.
+
+A score of level y has P(y <= k) = 1 / (1 + exp(x - c_k)), with
+
+    x = fixed effects + sd_1 * a[person] + sd_2 * b[triplet],    a, b ~ N(0, 1) independently.
+
+The likelihood integrates over all a and b. Laplace's method replaces the integrand by a normal
+density around its maximum (Tierney and Kadane 1986; cumulative link mixed models: Tutz and
+Hennevogl 1996): the log-likelihood is then log p(y | a, b) - |a|^2 / 2 - |b|^2 / 2 at the maximum,
+less half the log determinant of the negative second derivatives. These are diagonal for either
+effect alone, so the longer effect is eliminated and only a matrix of the shorter one is factorised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, optimize, sparse
+from scipy.special import expit
+
+from hsfiq.analysis.arrays import FloatArray
+
+Codes = NDArray[np.intp]
+
+MAX_STEPS = 100  # of Newton's method for the random effects
+CONVERGED = 1e-9
+SMALLEST = 1e-300  # of a probability, before its logarithm
+GRADIENT_TOLERANCE = 1e-2  # of the log-likelihood's slope: far below one standard error
+DIFFERENCE = 1e-3  # step of the second derivatives
+LARGEST_ERROR = 5.0
+"""A fixed effect with a larger standard error grows without end: its odds are e^5 or e^-5."""
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalData:
+    """Scores with what they are explained by.
+
+    Attributes:
+        level: (n,) from 0 to n_levels - 1; each occurs.
+        fixed: (n, p), of full rank, without a constant.
+        person, triplet: (n,) numbers from 0.
+    """
+
+    level: Codes
+    fixed: FloatArray
+    person: Codes
+    triplet: Codes
+
+    @property
+    def n_levels(self) -> int:
+        return int(self.level.max()) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalFit:
+    """The maximum of the likelihood.
+
+    Attributes:
+        fixed: (p,) log odds.
+        sd: (2,) of the persons and the triplets, on the same scale.
+        thresholds: (n_levels - 1,).
+        covariance: of `fixed` and `sd`, (p + 2, p + 2), from the curvature of the log-likelihood.
+    """
+
+    fixed: FloatArray
+    sd: FloatArray
+    thresholds: FloatArray
+    log_likelihood: float
+    covariance: FloatArray
+
+
+class NoMaximum(ValueError):
+    """The likelihood has no maximum, or its curvature there is not negative."""
+
+
+class LaplaceLikelihood:
+    """The log-likelihood of one set of scores, for any parameters.
+
+    The parameters are (p + 2 + n_levels - 1,): fixed effects, both standard deviations, the first
+    threshold, and the logarithms of the distances to the next ones. The likelihood does not depend
+    on the sign of a standard deviation, so 0 is no boundary.
+    """
+
+    def __init__(self, data: OrdinalData) -> None:
+        self.data = data
+        self.n_fixed = data.fixed.shape[1]
+        sizes = [int(codes.max()) + 1 for codes in (data.person, data.triplet)]
+        # The effect with more values comes second and is eliminated.
+        self.is_exchanged = sizes[0] > sizes[1]
+        codes = [data.person, data.triplet]
+        self.few, self.many = reversed(codes) if self.is_exchanged else codes
+        self.n_few, self.n_many = min(sizes), max(sizes)
+        cells, self.cell = np.unique(self.few * self.n_many + self.many, return_inverse=True)
+        of_few, of_many = np.divmod(cells, self.n_many)
+        shape = (self.n_few, self.n_many)
+        self.crossed = sparse.csr_array((np.ones(len(cells)), (of_few, of_many)), shape=shape)
+        self.effects = np.zeros(self.n_few + self.n_many)  # where the last search ended
+
+    def start(self) -> FloatArray:
+        """Parameters to begin with: no fixed effect, and thresholds of the observed shares."""
+        counts = np.bincount(self.data.level)
+        share = counts.cumsum()[:-1] / counts.sum()
+        thresholds = np.log(share / (1 - share))
+        gaps = np.log(np.diff(thresholds))
+        return np.concatenate([np.zeros(self.n_fixed), [0.5, 0.5], thresholds[:1], gaps])
+
+    def thresholds(self, parameters: FloatArray) -> FloatArray:
+        tail = parameters[self.n_fixed + 2 :]
+        return np.concatenate([tail[:1], tail[0] + np.exp(tail[1:]).cumsum()])
+
+    def sd(self, parameters: FloatArray) -> tuple[float, float]:
+        """Of the effect with few and that with many values."""
+        first, second = parameters[self.n_fixed : self.n_fixed + 2]
+        return (second, first) if self.is_exchanged else (first, second)
+
+    def __call__(self, parameters: FloatArray) -> float:
+        """The log-likelihood; the random effects are searched from where they were last found."""
+        padded = np.concatenate([[-np.inf], self.thresholds(parameters), [np.inf]])
+        lower, upper = padded[self.data.level], padded[self.data.level + 1]
+        base = self.data.fixed @ parameters[: self.n_fixed]
+        sd_few, sd_many = self.sd(parameters)
+        effects = self.effects
+        value, slope, weight = self._at(effects, base, lower, upper, sd_few, sd_many)
+        for _ in range(MAX_STEPS):
+            step, log_determinant = self._solve(effects, slope, weight, sd_few, sd_many)
+            if np.abs(step).max() < CONVERGED:
+                self.effects = effects
+                return value - log_determinant / 2
+            size = 1.0
+            while size > CONVERGED:  # Newton's step may overshoot
+                found = self._at(effects + size * step, base, lower, upper, sd_few, sd_many)
+                if found[0] >= value - CONVERGED:
+                    break
+                size /= 2
+            effects = effects + size * step
+            value, slope, weight = found
+        raise NoMaximum("the random effects do not converge")
+
+    def _at(
+        self,
+        effects: FloatArray,
+        base: FloatArray,
+        lower: FloatArray,
+        upper: FloatArray,
+        sd_few: float,
+        sd_many: float,
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Log p(y, effects), and by score the slope and the negative curvature in x, (n,)."""
+        few, many = effects[: self.n_few], effects[self.n_few :]
+        x = base + sd_few * few[self.few] + sd_many * many[self.many]
+        below, above = expit(lower - x), expit(upper - x)
+        # The difference of two values near 1 loses digits, so that of their complements is used.
+        probability = np.where(below > 0.5, expit(x - lower) - expit(x - upper), above - below)
+        value = np.log(np.maximum(probability, SMALLEST)).sum() - (effects @ effects) / 2
+        weight = below * (1 - below) + above * (1 - above)
+        return float(value), below + above - 1, weight
+
+    def _solve(
+        self,
+        effects: FloatArray,
+        slope: FloatArray,
+        weight: FloatArray,
+        sd_few: float,
+        sd_many: float,
+    ) -> tuple[FloatArray, float]:
+        """Newton's step for all effects, and the log determinant of the curvature."""
+        slope_few = sd_few * np.bincount(self.few, slope, self.n_few) - effects[: self.n_few]
+        slope_many = sd_many * np.bincount(self.many, slope, self.n_many) - effects[self.n_few :]
+        of_few = 1 + sd_few**2 * np.bincount(self.few, weight, self.n_few)
+        of_many = 1 + sd_many**2 * np.bincount(self.many, weight, self.n_many)
+        crossed, scaled = self.crossed, self.crossed.copy()
+        crossed.data = sd_few * sd_many * np.bincount(self.cell, weight)  # in the order of its rows
+        scaled.data = crossed.data / of_many[crossed.indices]
+        complement = np.diag(of_few) - (scaled @ crossed.T).toarray()
+        factor = linalg.cho_factor(complement, lower=True, check_finite=False)
+        step_few = linalg.cho_solve(factor, slope_few - scaled @ slope_many, check_finite=False)
+        step_many = (slope_many - crossed.T @ step_few) / of_many
+        log_determinant = np.log(of_many).sum() + 2 * np.log(np.diag(factor[0])).sum()
+        return np.concatenate([step_few, step_many]), float(log_determinant)
+
+
+def fit_ordinal(data: OrdinalData) -> OrdinalFit:
+    """Maximise the likelihood; NoMaximum if it has none, such as for an effect without end."""
+    likelihood = LaplaceLikelihood(data)
+    start = likelihood.start()
+    found = optimize.minimize(
+        lambda parameters: -likelihood(parameters),
+        start,
+        method="BFGS",
+        options={
+            "gtol": GRADIENT_TOLERANCE,
+            "hess_inv0": np.eye(len(start)) * 4 / len(data.level),
+        },
+    )
+    parameters: FloatArray = found.x
+    information = -second_derivatives(likelihood, parameters)
+    if np.linalg.eigvalsh(information)[0] <= 0:
+        raise NoMaximum("the likelihood is flat in some direction")
+    kept = likelihood.n_fixed + 2
+    signs = np.ones(kept)
+    signs[-2:] = np.where(parameters[kept - 2 : kept] < 0, -1.0, 1.0)
+    covariance = np.linalg.inv(information)[:kept, :kept] * np.outer(signs, signs)
+    if np.diag(covariance)[:-2].max(initial=0) > LARGEST_ERROR**2:
+        raise NoMaximum("an effect grows without end")
+    return OrdinalFit(
+        fixed=parameters[: likelihood.n_fixed],
+        sd=np.abs(parameters[kept - 2 : kept]),
+        thresholds=likelihood.thresholds(parameters),
+        log_likelihood=-float(found.fun),
+        covariance=covariance,
+    )
+
+
+def second_derivatives(likelihood: LaplaceLikelihood, at: FloatArray) -> FloatArray:
+    """Of the log-likelihood, (m, m), by central differences."""
+    steps = DIFFERENCE * np.eye(len(at))
+    centre = likelihood(at)
+    ahead, behind = (np.array([likelihood(at + sign * step) for step in steps]) for sign in (1, -1))
+    second = np.diag(ahead + behind - 2 * centre)
+    for i, j in combinations(range(len(at)), 2):
+        both = likelihood(at + steps[i] + steps[j]) + likelihood(at - steps[i] - steps[j])
+        single = ahead[i] + behind[i] + ahead[j] + behind[j]
+        second[i, j] = second[j, i] = (both - single + 2 * centre) / 2
+    return np.asarray(second / DIFFERENCE**2)
