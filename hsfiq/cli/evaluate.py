@@ -18,6 +18,7 @@ from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.model.evaluation.benchmarks import Benchmark
+    from hsfiq.model.evaluation.uncertainty.report import UncertaintyRequest
 
 app = typer.Typer(
     help="The field's figures of a system's ranked lists on a benchmark.", no_args_is_help=True
@@ -56,7 +57,42 @@ class EvaluateOptions(ScorerOptions):
             help="Count queries without a list as misses; rank without missing images.",
         ),
     ] = False
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Add 95% intervals; needs the analysis extra.")
+    ] = False
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE[,FILE]",
+            help="Another system's run, to compare with --run, with intervals and tests; may be "
+            "repeated.",
+        ),
+    ] = None
+    per_query: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write each query's values: .csv, .jsonl or .parquet.",
+            dir_okay=False,
+        ),
+    ] = None
+    seed: Annotated[
+        int, typer.Option(min=0, help="The seed of the resamples and permutations.")
+    ] = 0
     as_json: JsonOption = False
+
+    @property
+    def uncertainty(self) -> UncertaintyRequest:
+        from hsfiq.model.evaluation.uncertainty.report import UncertaintyRequest
+
+        return UncertaintyRequest(
+            intervals=self.intervals,
+            compared=tuple(
+                tuple(Path(name) for name in names.split(",")) for names in self.compare or ()
+            ),
+            per_query=self.per_query,
+            seed=self.seed,
+        )
 
 
 @app.command(epilog="Example: hsfiq evaluate fashioniq --data fashion-iq --run sprc.json")
@@ -216,6 +252,12 @@ def report(
                 options.paths(scorer, root), device_of(options.device), bar, options.out
             )
         evaluation = evaluate_system(
-            benchmark, runs or (), request, submission, notes, allow_missing=options.allow_missing
+            benchmark,
+            runs or (),
+            request,
+            submission,
+            notes,
+            options.uncertainty,
+            allow_missing=options.allow_missing,
         )
     print_result(evaluation.result, "\n".join(evaluation.lines), as_json=options.as_json)

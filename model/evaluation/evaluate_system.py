@@ -21,6 +21,7 @@ from hsfiq.model.evaluation.submission import (
     write_submission,
 )
 from hsfiq.model.evaluation.table import to_table
+from hsfiq.model.evaluation.uncertainty.report import NOTHING, UncertaintyRequest, add_uncertainty
 from hsfiq.readers.submissions import read_run
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def evaluate_system(
     scorer: ScorerRequest | None,
     submission: Path | None = None,
     notes: Sequence[str] = (),
+    uncertainty: UncertaintyRequest = NOTHING,
     *,
     allow_missing: bool = False,
 ) -> EvaluationReport:
@@ -75,6 +77,7 @@ def evaluate_system(
         files: one system's runs; may be empty if there is a scorer.
         scorer: ranks the corpus if there are no runs, else adds CIRQRS@k to their figures.
         submission: a new folder for the files of the benchmark's server.
+        uncertainty: intervals, runs to compare with, and a file of values by query.
         allow_missing: whether to continue without lists of some queries, or without some images.
 
     Raises:
@@ -83,6 +86,7 @@ def evaluate_system(
     """
     if submission is not None:
         require_free(submission)
+    uncertainty.check(benchmark, files)
     out = scorer.out if scorer is not None else None
     if benchmark.withholds_targets:
         if files and scorer is not None:
@@ -110,6 +114,15 @@ def evaluate_system(
         )
     if files:
         report.result["run"] = [str(path) for path in files]
+    add_uncertainty(
+        report.result,
+        report.lines,
+        system.name,
+        system.benchmark,
+        system.answers,
+        uncertainty,
+        allow_missing=allow_missing,
+    )
     written = []
     if submission is not None:
         contents = make_submission(system.benchmark, system.answers[benchmark.parts[0].name])

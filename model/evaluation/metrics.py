@@ -111,38 +111,83 @@ def evaluate(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The values of one figure for each list.
+
+    Attributes:
+        lists: the rankings that it is computed from, by query id.
+        problem: why lists do not determine their value, and the remedy.
+    """
+
+    metric: ListMetric
+    lists: Mapping[str, tuple[str, ...]]
+    problem: str
+
+    def value(self, query: Query) -> float | None:
+        """The value of a query's list, 0 if it has none; None if the list does not determine it."""
+        ranked = self.lists.get(query.query_id)
+        return 0.0 if ranked is None else self.metric(query, ranked)
+
+    def mean(self, queries: Sequence[Query]) -> Figure:
+        """The mean over queries; undefined if any value is."""
+        values = [self.value(query) for query in queries]
+        defined = [value for value in values if value is not None]
+        if len(defined) < len(values):
+            n = f"{len(values) - len(defined):,} of {len(values):,}"
+            return Figure(None, f"{n} lists {self.problem}")
+        return Figure(fsum(defined) / len(defined))
+
+
 def part_figures(benchmark: Benchmark, part: Part, answers: SystemLists) -> PartFigures:
-    size = None if part.corpus.images is None else len(part.corpus.images)
-    n_candidates = size if size is None or benchmark.keeps_reference else size - 1
-    mean = partial(mean_over, lists=answers.lists, problem=too_short(benchmark, part))
-    figures: dict[str, Figure] = {}
     aspects: dict[str, Figure] = {}
-    is_circo = benchmark.name == "circo"
-    if is_circo:
-        figures = {f"map@{k}": mean(part.queries, precision_at(k, n_candidates)) for k in CIRCO_KS}
+    if benchmark.name == "circo":
+        semantic = Measure(
+            precision_at(SEMANTIC_K, candidates_per_query(benchmark, part)),
+            answers.lists,
+            too_short(benchmark, part),
+        )
         aspects = {
-            aspect: mean(
-                [query for query in part.queries if aspect in query.aspects],
-                precision_at(SEMANTIC_K, n_candidates),
-            )
+            aspect: semantic.mean([query for query in part.queries if aspect in query.aspects])
             for aspect in sorted({aspect for query in part.queries for aspect in query.aspects})
         }
-    for k in CIRCO_KS if is_circo else RECALL_KS:
-        figures[f"recall@{k}"] = mean(part.queries, recall_at(k, n_candidates))
-    if benchmark.name == "cirr":
-        figures |= subset_figures(part, answers)
     return PartFigures(
         name=part.name,
         n_queries=len(part.queries),
         corpus=part.corpus.name,
-        corpus_size=size,
-        figures=figures,
+        corpus_size=None if part.corpus.images is None else len(part.corpus.images),
+        figures={
+            name: measure.mean(part.queries)
+            for name, measure in measures_of(benchmark, part, answers).items()
+        },
         aspects=aspects,
         n_missing=part.corpus.n_missing,
     )
 
 
-def subset_figures(part: Part, answers: SystemLists) -> dict[str, Figure]:
+def measures_of(benchmark: Benchmark, part: Part, answers: SystemLists) -> dict[str, Measure]:
+    """What is computed of a part's lists, in the order of the figures."""
+    n_candidates = candidates_per_query(benchmark, part)
+    measure = partial(Measure, lists=answers.lists, problem=too_short(benchmark, part))
+    measures: dict[str, Measure] = {}
+    is_circo = benchmark.name == "circo"
+    if is_circo:
+        measures = {f"map@{k}": measure(precision_at(k, n_candidates)) for k in CIRCO_KS}
+    for k in CIRCO_KS if is_circo else RECALL_KS:
+        measures[f"recall@{k}"] = measure(recall_at(k, n_candidates))
+    if benchmark.name == "cirr":
+        measures |= subset_measures(answers)
+    return measures
+
+
+def candidates_per_query(benchmark: Benchmark, part: Part) -> int | None:
+    """How many images a complete list holds; None if the folder does not list them."""
+    if part.corpus.images is None:
+        return None
+    return len(part.corpus.images) - (not benchmark.keeps_reference)
+
+
+def subset_measures(answers: SystemLists) -> dict[str, Measure]:
     """Recall_subset@k, from the rankings of the image sets or else from the complete lists."""
     remedy = (
         "give 3 for each, not counting the reference"
@@ -150,11 +195,10 @@ def subset_figures(part: Part, answers: SystemLists) -> dict[str, Figure]:
         else "give the recall_subset run too"
     )
     return {
-        f"recall_subset@{k}": mean_over(
-            part.queries,
+        f"recall_subset@{k}": Measure(
             recall_within_set(k),
-            lists=answers.subset or answers.lists,
-            problem=f"do not determine which {k} of the image set come first; {remedy}",
+            answers.subset or answers.lists,
+            f"do not determine which {k} of the image set come first; {remedy}",
         )
         for k in SUBSET_KS
     }
@@ -185,30 +229,6 @@ def mean_of(figures: Mapping[str, Figure]) -> Figure:
             return Figure(None, f"{name}: {figure.reason}")
         values.append(figure.value)
     return Figure(fsum(values) / len(values))
-
-
-def mean_over(
-    queries: Sequence[Query],
-    metric: ListMetric,
-    *,
-    lists: Mapping[str, tuple[str, ...]],
-    problem: str,
-) -> Figure:
-    """The mean over queries; a query without a list counts 0.
-
-    Args:
-        metric: of each list; the mean is undefined if any value is.
-        problem: why lists do not determine their value, and the remedy.
-    """
-    values = [
-        metric(query, lists[query.query_id]) if query.query_id in lists else 0.0
-        for query in queries
-    ]
-    defined = [value for value in values if value is not None]
-    if len(defined) < len(values):
-        n = f"{len(values) - len(defined):,} of {len(values):,}"
-        return Figure(None, f"{n} lists {problem}")
-    return Figure(fsum(defined) / len(defined))
 
 
 def too_short(benchmark: Benchmark, part: Part) -> str:
