@@ -13,6 +13,7 @@ from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import JsonRecord, json_value
 from hsfiq.analysis.people.overlap import Overlap, overlap
 from hsfiq.analysis.people.participants import Participants, participants
+from hsfiq.analysis.people.place_and_time import PlaceAndTime, place_and_time
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.sensitivity.sensitivity import Sensitivity, sensitivity
 from hsfiq.analysis.statistics.categories import Categories, categories
@@ -136,6 +137,7 @@ class Details(JsonRecord):
     participants: Participants
     categories: Categories
     overlap: Overlap
+    place_and_time: PlaceAndTime
     sensitivity: Sensitivity
 
 
@@ -231,6 +233,7 @@ def details(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Det
         participants=participants(release, values),
         categories=categories(release, values, bootstrap),
         overlap=overlap(release, values, bootstrap),
+        place_and_time=place_and_time(release, values, bootstrap),
         sensitivity=sensitivity(release, values, bootstrap),
     )
 

@@ -131,9 +131,10 @@ class Answer:
     stored.
 
     `preferred` is 1 or 2, or 0 for a tie if the study allows one. `irrelevant` is None if flags
-    were not recorded, `images` if the states of the images are unknown. `confirmed` is True if the participant was asked whether a preference
-    for the set scored much lower is meant, and kept it; None if not asked, or unknown. `extra` has
-    the answers to the owner's extra questions; None if there are none.
+    were not recorded, `images` if the states of the images are unknown. `confirmed` is True if the
+    participant was asked whether a preference for the set scored much lower is meant, and kept it;
+    None if not asked, or unknown. `extra` has the answers to the owner's extra questions; None if
+    there are none.
     """
 
     score_1: int

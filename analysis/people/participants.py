@@ -1,4 +1,8 @@
-"""How each participant answered. Outliers are named; nobody is excluded for being one."""
+"""How each participant answered. Outliers are named; nobody is excluded for being one.
+
+Outliers are found by the answers alone and by agreement with the other annotators of the same sets,
+never by a metric: whoever disagrees with a metric may be right.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +21,29 @@ from hsfiq.analysis.data.answers import (
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import JsonRecord, json_number, with_reason
+from hsfiq.analysis.people.participant_reliability import MIN_PEOPLE, participant_reliability
+from hsfiq.analysis.people.straight_lining import straight_lining
 from hsfiq.analysis.statistics import preference
+from hsfiq.analysis.statistics.agreement import MIN_UNITS, set_units
 from hsfiq.analysis.statistics.correlation import MIN_SETS, participant_rhos, with_values
 
 MIN_Z = 3.5
 """Modified z-scores above this are outliers (Iglewicz and Hoaglin 1993)."""
 MAD_OF_NORMAL = 0.6745  # the median absolute deviation of a normal variable of variance 1
-COUNTS = ("n", "failed_checks")
+COUNTS = ("n", "failed_checks", "n_shared", "longest_run")
+COMPARED = (
+    *("mean_score", "set_1", "same_scores", "contradictions", "irrelevant", "seconds"),
+    *("failed_checks", "longest_run", "modal_share", "with_others"),
+)
+"""The figures in which a participant may be an outlier."""
+TOO_LITTLE_OVERLAP = f"others judged fewer than {MIN_UNITS} of the participant's sets"
 WHY_UNDEFINED = {
     "set_1": "no preference among the answers",
     "irrelevant": "irrelevance flags were not recorded",
     "seconds": "times were not recorded",
     "failed_checks": "results of attention checks were not recorded",
+    "with_others": TOO_LITTLE_OVERLAP,
+    "reliability": f"{TOO_LITTLE_OVERLAP}, or this is so for all but {MIN_PEOPLE - 1} participants",
     "rho": f"fewer than {MIN_SETS} sets with a value, or all values or all scores are the same",
     "tie_half": "no pair with a preference and both values",
 }
@@ -36,7 +51,7 @@ WHY_UNDEFINED = {
 
 @dataclass(frozen=True)
 class Outlier(JsonRecord):
-    """A participant who is an outlier in one figure; a metric's figure is named `rho recall@5`.
+    """A participant who is an outlier in one figure.
 
     The modified z-score is 0.6745 (value - median) / median absolute deviation.
     """
@@ -59,7 +74,9 @@ class Participants(JsonRecord):
             `same_scores`, the share of their questions whose two sets got the same score;
             `contradictions`, the share whose preferred set got the strictly lower score;
             `irrelevant`, the share that they flagged; `seconds`, the median of the active seconds;
-            `failed_checks`, the number of checks they failed.
+            `failed_checks`, the number of checks they failed; `longest_run` and `modal_share` (see
+            `straight_lining`); `n_shared`, `with_others`, `reliability`, `reliability_low` and
+            `reliability_high` (see `participant_reliability`).
         by_metric: for each metric, such a table of `rho`, over their own sets, and `tie_half`, over
             their own pairs.
     """
@@ -68,9 +85,15 @@ class Participants(JsonRecord):
     by_metric: Mapping[str, pd.DataFrame]
     outliers: tuple[Outlier, ...]
 
+    @property
+    def n_with_others(self) -> int:
+        """How many participants can be compared with others."""
+        return int(self.table["with_others"].notna().sum())
+
     def to_json(self) -> dict[str, object]:
         return {
             "n": len(self.table),
+            "n_with_others": self.n_with_others,
             "participants": {
                 str(name): {
                     **_to_json(self.table.loc[name]),
@@ -86,7 +109,12 @@ class Participants(JsonRecord):
 
 def participants(release: Release, values: MetricValues) -> Participants:
     """Describe each participant of a release, and name the outliers; nobody is excluded."""
-    table = _answers(release.preferences)
+    units = set_units(release.sets, release.triplets)
+    table = (
+        _answers(release.preferences)
+        .join(straight_lining(release.preferences))
+        .join(participant_reliability(release.sets, units))
+    )
     by_metric = {
         metric: pd.DataFrame(
             {
@@ -96,12 +124,7 @@ def participants(release: Release, values: MetricValues) -> Participants:
         ).reindex(table.index)
         for metric, own in values.items()
     }
-    columns = {str(name): table[name] for name in table.columns if name != "n"} | {
-        f"{name} {metric}": each[name]
-        for metric, each in by_metric.items()
-        for name in each.columns
-    }
-    named = tuple(outlier for name, column in columns.items() for outlier in outliers(name, column))
+    named = tuple(outlier for name in COMPARED for outlier in outliers(name, table[name]))
     return Participants(table, by_metric, named)
 
 

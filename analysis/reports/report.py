@@ -159,7 +159,9 @@ def report_of(inputs: Inputs, *, answer_model: bool = False) -> Report:
             accuracy_section(analysis),
             systems_section(further.systems),
             *(() if model is None else (answer_model_section(model),)),
-            participants_section(analysis.position_bias, further.participants),
+            participants_section(
+                analysis.position_bias, further.participants, further.place_and_time
+            ),
             categories_section(further.categories),
             overlap_section(further.overlap),
             sensitivity_section(further.sensitivity),

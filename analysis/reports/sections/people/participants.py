@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 from matplotlib.figure import Figure
 
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.people.participants import WHY_UNDEFINED, Participants
+from hsfiq.analysis.people.place_and_time import BinFigures, PlaceAndTime, Trend
 from hsfiq.analysis.reports import charts
-from hsfiq.analysis.reports.cells import number_cell, number_text, p_cell
+from hsfiq.analysis.reports.cells import estimate_cell, number_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import Chart, Column, NumberCell, Row, Section, Style, Table
 from hsfiq.analysis.reports.layout import table
+from hsfiq.analysis.statistics.agreement import MIN_UNITS
 from hsfiq.analysis.statistics.position import PositionBias
 
 FIGURES = {
@@ -22,9 +28,18 @@ FIGURES = {
     "seconds": "Median seconds",
     "failed_checks": "Failed checks",
 }
+CARE = {
+    "longest_run": "Longest run of one answer",
+    "modal_share": "Most frequent answer",
+    "n_shared": "Sets judged by others too",
+    "with_others": "rho with the others",
+    "reliability": "Reliability, shrunk",
+}
 STYLES: dict[str, Style] = {
-    **dict.fromkeys(("n", "seconds", "failed_checks"), "short"),
-    **dict.fromkeys(("set_1", "same_scores", "contradictions", "irrelevant"), "percent"),
+    **dict.fromkeys(("n", "seconds", "failed_checks", "longest_run", "n_shared"), "short"),
+    **dict.fromkeys(
+        ("set_1", "same_scores", "contradictions", "irrelevant", "modal_share"), "percent"
+    ),
 }
 QUANTILES = {
     "lowest": 0.0,
@@ -35,7 +50,9 @@ QUANTILES = {
 }
 
 
-def participants_section(bias: PositionBias, participants: Participants) -> Section:
+def participants_section(
+    bias: PositionBias, participants: Participants, by_place_and_time: PlaceAndTime
+) -> Section:
     return Section(
         "participants",
         "Participants: position bias, speed and checks",
@@ -43,8 +60,10 @@ def participants_section(bias: PositionBias, participants: Participants) -> Sect
             _bias_table(bias),
             _chart(participants),
             _summary_table(participants),
+            *_place_and_time(by_place_and_time),
             _outliers_table(participants),
             _participants_table(participants),
+            _care_table(participants),
         ),
     )
 
@@ -107,6 +126,19 @@ def _caption(participants: Participants) -> str:
                 f"{name} correlates positively with the scores of {int((rhos > 0).sum()):,} of "
                 f"{len(rhos):,} participants."
             )
+    known = participants.table["with_others"].dropna()
+    if len(known):
+        noun = "participant shares" if len(known) == 1 else "participants share"
+        sentences.append(
+            f"{len(known):,} {noun} at least {MIN_UNITS} sets with others; the scores of each "
+            f"correlate with the mean of the others' by {number_text(known.min())} to "
+            f"{number_text(known.max())}."
+        )
+    else:
+        sentences.append(
+            f"Nobody shares {MIN_UNITS} sets with others, so whether a participant agrees with "
+            "other people is unknown."
+        )
     n_outliers = len({outlier.participant for outlier in participants.outliers})
     if n_outliers:
         noun = "participant is an outlier" if n_outliers == 1 else "participants are outliers"
@@ -120,7 +152,9 @@ def _caption(participants: Participants) -> str:
 
 def participants_summary(participants: Participants) -> dict[str, dict[str, float]]:
     """Each figure's quantiles over the participants who have it; NaN if nobody has."""
-    values = {name: participants.table[name].astype("float64").dropna() for name in FIGURES}
+    values = {
+        name: participants.table[name].astype("float64").dropna() for name in (*FIGURES, *CARE)
+    }
     return {
         name: {
             quantile: float(np.quantile(column, q)) if len(column) else float("nan")
@@ -132,7 +166,7 @@ def participants_summary(participants: Participants) -> dict[str, dict[str, floa
 
 def _summary_table(participants: Participants) -> Table:
     rows: tuple[Row, ...] = tuple(
-        (FIGURES[name], *(_cell(name, value) for value in quantiles.values()))
+        ((FIGURES | CARE)[name], *(_cell(name, value) for value in quantiles.values()))
         for name, quantiles in participants_summary(participants).items()
     )
     return table("participants_summary", rows)
@@ -141,6 +175,39 @@ def _summary_table(participants: Participants) -> Table:
 def _cell(name: str, value: float) -> NumberCell:
     reason = WHY_UNDEFINED.get(name, "nothing was answered")
     return number_cell(value, reason, style=STYLES.get(name, "plain"))
+
+
+def _place_and_time(by: PlaceAndTime) -> Iterator[Table]:
+    for name, trend in (("place", by.place), ("seconds", by.seconds)):
+        yield _trend_table(f"by_{name}", trend)
+
+
+def _trend_table(name: str, trend: Trend) -> Table:
+    rows: list[Row] = [
+        (
+            number_cell(each.low, style="short"),
+            number_cell(each.high, style="short"),
+            each.n,
+            *_trend_cells(each.figures),
+        )
+        for each in trend.bins
+    ]
+    metrics: list[str] = []
+    if trend.change is not None:
+        metrics = list(trend.change.tie_half)
+        cells = (replace(cell, style="signed") for cell in _trend_cells(trend.change))
+        rows.append(("last minus first", "", "", *cells))
+    columns = (
+        Column(f"tie_half_{metric}", f"tie_half of {metric}", "tie_half") for metric in metrics
+    )
+    note = None
+    if trend.n_unknown:
+        note = f"Not recorded of {count_text(trend.n_unknown, 'answer')}."
+    return table(name, rows, *columns, note=note)
+
+
+def _trend_cells(figures: BinFigures) -> list[NumberCell]:
+    return [estimate_cell(each) for each in (figures.mean_score, *figures.tie_half.values())]
 
 
 def _outliers_table(participants: Participants) -> Table:
@@ -176,3 +243,18 @@ def _participants_table(participants: Participants) -> Table:
         *(Column(f"{name}_{metric}", f"{name} of {metric}") for metric, name in own_figures),
     )
     return table("participants", rows, *columns)
+
+
+def _care_table(participants: Participants) -> Table:
+    rows: list[Row] = []
+    for participant, figures in participants.table.iterrows():
+        low, high = (float(figures[f"reliability_{end}"]) for end in ("low", "high"))
+        reliability = _cell("reliability", float(figures["reliability"]))
+        rows.append(
+            (
+                str(participant),
+                *(_cell(name, float(figures[name])) for name in CARE if name != "reliability"),
+                replace(reliability, bounds=(low, high)),
+            )
+        )
+    return table("participants_care", rows)
