@@ -11,6 +11,7 @@ import gradio as gr
 import uvicorn
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
+from sqlalchemy.orm import Session
 
 from hsfiq.annotate import handlers
 from hsfiq.annotate.body_limit import limited_body
@@ -19,13 +20,13 @@ from hsfiq.annotate.enrolment import add_enrolment_routes
 from hsfiq.annotate.gradio_page import (
     HEAD,
     add_page_modules,
+    failed_opening,
     mount_gradio,
     question_page,
     question_page_style,
 )
 from hsfiq.annotate.handlers import Reassigned, Services
-from hsfiq.annotate.images.copies import ImageSize
-from hsfiq.annotate.images.response import image_response
+from hsfiq.annotate.images.routes import add_images
 from hsfiq.annotate.images.warm import warming
 from hsfiq.annotate.owner.layout import add_owner
 from hsfiq.annotate.payloads import (
@@ -155,7 +156,11 @@ def error_response(request: Request, error: Exception) -> Response:
 
 def add_study_routes(app: FastAPI, services: Services) -> None:
     """Add the routes that the question page calls; plain functions, which run in threads."""
-    add_image_routes(app, services)
+
+    def require_known(session: Session, request: Request) -> None:
+        required_participant(session, request.cookies, services.signer)
+
+    add_images(app, "/image", services.database, services.images, require_known)
     add_view_routes(app, services)
 
     @app.post("/consent")
@@ -193,22 +198,6 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
         return uncached(handlers.check(services, request.cookies, read_payload(CHECK, body)))
 
 
-def add_image_routes(app: FastAPI, services: Services) -> None:
-    def image(request: Request, token: str, size: ImageSize) -> Response:
-        with services.database.reading() as session:
-            required_participant(session, request.cookies, services.signer)
-            known_tags = request.headers.get("if-none-match", "")
-            return image_response(session, services.images, token, size, known_tags)
-
-    @app.get("/image/{token}")
-    def thumbnail(request: Request, token: str) -> Response:
-        return image(request, token, "thumbnail")
-
-    @app.get("/image/{token}/full")
-    def full_image(request: Request, token: str) -> Response:
-        return image(request, token, "full")
-
-
 def add_view_routes(app: FastAPI, services: Services) -> None:
     @app.get("/opening")
     def opening(request: Request) -> Response:
@@ -237,13 +226,8 @@ def mount_question_page(app: FastAPI, services: Services) -> None:
     def opening(request: gr.Request) -> Opening | FailedOpening:
         try:
             return handlers.opening(services, request.cookies)
-        except Refused as error:  # Gradio would hide the message, so the page shows it
-            language = language_for(request.headers)
-            return {
-                "error": str(error),
-                "language": language,
-                "texts": standard_texts(language)["page"],
-            }
+        except Refused as error:
+            return failed_opening(request.headers, error)
 
     style = question_page_style()
     mount_gradio(app, lambda: question_page(opening), STUDY, username, style, HEAD)

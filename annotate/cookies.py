@@ -168,6 +168,10 @@ class Assignment:
         text = f"{self.kind}:{self.key}:{self.revision}{version}{language}"
         return signer.sign(purpose_for(participant), text)
 
+    def draft(self, signer: Signer, participant: str) -> str:
+        """The name of what is entered on the page, also when its texts have changed."""
+        return signer.sign(f"draft of {participant}", f"{self.kind}:{self.key}:{self.revision}")
+
 
 def read_assignment(
     signer: Signer, participant: str, signed: str, kind: AssignmentKind

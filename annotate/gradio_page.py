@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import Any
@@ -14,7 +14,10 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hsfiq.annotate.pages import FOLDER, render
+from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import FailedOpening, Opening
+from hsfiq.errors import Refused
+from hsfiq.study.languages.standard import standard_texts
 
 STATIC = FOLDER / "static"
 MODULES = {path.name: path.read_bytes() for path in sorted((STATIC / "page").glob("*.js"))}
@@ -46,6 +49,12 @@ def add_page_modules(app: FastAPI, root: str = "") -> None:
         if version != VERSION or name not in MODULES:
             return Response(status_code=404)
         return Response(MODULES[name], media_type="text/javascript", headers=CACHED)
+
+
+def failed_opening(headers: Mapping[str, str], error: Refused) -> FailedOpening:
+    """What the page shows instead of the study; Gradio would hide the message."""
+    language = language_for(headers)
+    return {"error": str(error), "language": language, "texts": standard_texts(language)["page"]}
 
 
 def question_page(opening: Callable[[gr.Request], Opening | FailedOpening]) -> gr.Blocks:

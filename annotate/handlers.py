@@ -120,13 +120,7 @@ def submit(
         question = session.get_one(Question, assignment.key)
         if question.reassigned:
             raise Reassigned("this question has been reassigned to somebody else")
-        rules = rules_of(config_of(participant.study))
-        images = image_states(session, question, payload["images"], rules)
-        answer: Answer | Judgement | Skip
-        if "skip" in payload:
-            answer = Skip(images, served_at=question.served_at, submitted_at=now)
-        else:
-            answer = answer_of(question, participant, payload["answer"], images, now)
+        answer = given_answer(session, question, participant, payload, now)
         response = responses.submit(
             session,
             participant,
@@ -140,6 +134,21 @@ def submit(
         revision = response.revision
         position = position_after(session, participant, question.id, now)
     return {"revision": revision, "view": view_of(services, participant, position)}
+
+
+def given_answer(
+    session: Session,
+    question: Question,
+    participant: Participant,
+    payload: SubmitPayload | JudgedSubmitPayload | SkipPayload,
+    now: datetime,
+) -> Answer | Judgement | Skip:
+    """What the page sends, if it fits the question and the study; else `Refused`."""
+    rules = rules_of(config_of(participant.study))
+    images = image_states(session, question, payload["images"], rules)
+    if "skip" in payload:
+        return Skip(images, served_at=question.served_at, submitted_at=now)
+    return answer_of(question, participant, payload["answer"], images, now)
 
 
 def image_states(

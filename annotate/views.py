@@ -145,16 +145,19 @@ class ViewBuilder:
                 "earlier": None,
                 "reason_asked": False,
                 "assignment": "practice",
+                "draft": "practice",
                 "next_images": images_of(session, progress.steps[0].question_id),
             }
         if stage == "questionnaire":
             asked = participant_texts(session, participant).questionnaire
+            assignment = questionnaire_of(participant)
             return {
                 **base,
                 "step": "questionnaire",
                 "note": asked.note,
                 "questions": extra_views(asked.at_end),
-                "assignment": questionnaire_of(participant).signed(self.signer, participant.token),
+                "assignment": assignment.signed(self.signer, participant.token),
+                "draft": assignment.draft(self.signer, participant.token),
             }
         due = completion_of(session, participant, stage, progress.answered)
         if stage == "done":
@@ -221,6 +224,7 @@ class ViewBuilder:
             "standing_at": current.number if current else None,
             "reason_asked": asks_reason(question, participant),
             "assignment": assignment.signed(self.signer, participant.token),
+            "draft": assignment.draft(self.signer, participant.token),
             "next_images": images_of(session, following.question_id) if following else [],
         }
 

@@ -32,6 +32,7 @@ LEFT_OUT = {
     "no platform id": "have no platform id",
     "not from prolific": "did not come from Prolific",
     "unfinished": "have not answered all their questions",
+    "questions at the end": "have not answered the questions at the end",
     "returned": "gave up",
     "screened-out": "were screened out or declined",
     "excluded": "were excluded",
@@ -144,7 +145,8 @@ def why_left_out(row: ParticipantRow) -> str | None:
         return row.status
     if row.questions == 0 or row.answered < row.questions:
         return "unfinished"
-    return None
+    # Whoever must answer them has not been shown the completion code.
+    return "questions at the end" if row.at_end_due else None
 
 
 def is_rejected(failed: int, rule: PayoutRule) -> bool:

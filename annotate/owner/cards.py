@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from hsfiq.annotate.owner import figures, plots
 from hsfiq.annotate.owner.fragments import percent, render_fragment, seconds
-from hsfiq.annotate.owner.tables import standing_of
 from hsfiq.answer_rules import HIGHEST_SCORE
 from hsfiq.collect.checks import CheckResult
 from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
@@ -55,7 +54,7 @@ def tiles(
 ) -> Markup:
     progress = headline.progress
     share = progress.answered / progress.questions if progress.questions else 0.0
-    by_standing = Counter(map(standing_of, people)).most_common()
+    by_standing = Counter(person.standing for person in people).most_common()
     median = figures.times_of([answer for answer in answers if answer.counts]).median
     failed = sum(not check.passed for check in checks)
     return render_fragment(

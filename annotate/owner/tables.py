@@ -55,15 +55,6 @@ def history(question: QuestionHistory | None, name: str) -> Markup:
     return render_fragment("history.html", question=question)
 
 
-def standing_of(row: ParticipantRow) -> str:
-    """A participant's status, with `active` divided into invited, active and finished."""
-    if row.status != "active":
-        return row.status
-    if row.questions == 0:
-        return "invited"
-    return "finished" if row.answered >= row.questions else "active"
-
-
 def notes_of(answer: AnswerRow) -> str:
     notes = [
         answer.skipped or "",
@@ -98,7 +89,6 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 TEMPLATES.filters |= {
-    "standing": standing_of,
     "notes": notes_of,
     "scores": scores_text,
     "images": images_text,

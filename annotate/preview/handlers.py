@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate.cookies import UnknownBrowser, read_assignment
-from hsfiq.annotate.handlers import Services, answer_of, image_states
+from hsfiq.annotate.handlers import Services, given_answer
 from hsfiq.annotate.preview.links import PreviewPlace
 from hsfiq.collect.participants import require_language
 from hsfiq.collect.protocol import (
@@ -35,7 +35,7 @@ from hsfiq.collect.stages import Position
 from hsfiq.collect.steps import load_question
 from hsfiq.db.tables import Check, Study
 from hsfiq.errors import Forbidden
-from hsfiq.study.config import config_of, rules_of
+from hsfiq.study.config import config_of
 from hsfiq.study.instrument.extra_questions import read_answers
 
 
@@ -124,13 +124,8 @@ def submit(
         if reached > place.reached:
             raise Forbidden("this question comes later")
         question = load_question(session, step.question_id)
-        images = image_states(
-            session, question, payload["images"], rules_of(config_of(participant.study))
-        )
-        if "skip" in payload:
-            Skip(images)
-        else:
-            answer = answer_of(question, participant, payload["answer"], images, datetime.now(UTC))
+        answer = given_answer(session, question, participant, payload, datetime.now(UTC))
+        if not isinstance(answer, Skip):
             require_storable(answer, participant.study)
         after = visit.after(reached + 1)
         following = visit.preview.position_after(after.reached, step)

@@ -10,18 +10,19 @@ from typing import Annotated
 import gradio as gr
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from sqlalchemy.orm import Session
 
 from hsfiq.annotate.body_limit import limited_body
 from hsfiq.annotate.gradio_page import (
     HEAD,
     add_page_modules,
+    failed_opening,
     mount_gradio,
     question_page,
     question_page_style,
 )
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.images.copies import ImageSize
-from hsfiq.annotate.images.response import image_response
+from hsfiq.annotate.images.routes import add_images
 from hsfiq.annotate.pages import message_page
 from hsfiq.annotate.payloads import (
     CHECK,
@@ -42,10 +43,8 @@ from hsfiq.annotate.preview.links import (
     required_place,
     set_place_cookie,
 )
-from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import CheckReply, FailedOpening, Opening, SubmitReply, View
 from hsfiq.errors import Refused
-from hsfiq.study.languages.standard import standard_texts
 
 PREVIEW_PAGE = f"{PREVIEW}/study"
 
@@ -64,12 +63,7 @@ def add_preview(app: FastAPI, services: Services) -> None:
         try:
             return handlers.opening(services, required_place(request.cookies, services.signer))
         except Refused as error:
-            language = language_for(request.headers)
-            return {
-                "error": str(error),
-                "language": language,
-                "texts": standard_texts(language)["page"],
-            }
+            return failed_opening(request.headers, error)
 
     style = question_page_style()
     mount_gradio(app, lambda: question_page(opening), PREVIEW_PAGE, username, style, HEAD)
@@ -77,7 +71,11 @@ def add_preview(app: FastAPI, services: Services) -> None:
 
 def add_preview_routes(app: FastAPI, services: Services) -> None:
     add_opening_route(app, services)
-    add_image_routes(app, services)
+
+    def require_known(_session: Session, request: Request) -> None:
+        place_of(services, request)
+
+    add_images(app, f"{PREVIEW}/image", services.database, services.images, require_known)
     add_view_routes(app, services)
     add_answer_routes(app, services)
 
@@ -110,22 +108,6 @@ def add_opening_route(app: FastAPI, services: Services) -> None:
         is_https = request.url.scheme == "https"
         set_place_cookie(response, place, services.signer, secure=is_https)
         return response
-
-
-def add_image_routes(app: FastAPI, services: Services) -> None:
-    def image(request: Request, token: str, size: ImageSize) -> Response:
-        place_of(services, request)
-        known_tags = request.headers.get("if-none-match", "")
-        with services.database.reading() as session:
-            return image_response(session, services.images, token, size, known_tags)
-
-    @app.get(f"{PREVIEW}/image/{{token}}")
-    def thumbnail(request: Request, token: str) -> Response:
-        return image(request, token, "thumbnail")
-
-    @app.get(f"{PREVIEW}/image/{{token}}/full")
-    def full_image(request: Request, token: str) -> Response:
-        return image(request, token, "full")
 
 
 def add_view_routes(app: FastAPI, services: Services) -> None:

@@ -134,6 +134,7 @@ export interface JudgedView {
   earlier: EarlierAnswer | null;
   reason_asked: boolean;
   assignment: string;
+  draft: string;
   next_images: string[];
 }
 
@@ -150,6 +151,7 @@ export interface PracticeView {
   earlier: EarlierAnswer | null;
   reason_asked: boolean;
   assignment: string;
+  draft: string;
   next_images: string[];
   step: "practice";
   expected: Record<string, any>;
@@ -169,6 +171,7 @@ export interface QuestionView {
   earlier: EarlierAnswer | null;
   reason_asked: boolean;
   assignment: string;
+  draft: string;
   next_images: string[];
   step: "question";
   number: number;
@@ -209,6 +212,7 @@ export interface QuestionnaireView {
   note: string;
   questions: ExtraQuestionView[];
   assignment: string;
+  draft: string;
 }
 
 export interface Completion {

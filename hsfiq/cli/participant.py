@@ -54,7 +54,7 @@ def list_(
 
 def status_of(row: ParticipantRow) -> str:
     """`paused`, or `paused (failed checks: 2, limit 1)` with the recorded cause."""
-    return f"{row.status} ({row.status_cause})" if row.status_cause else row.status
+    return f"{row.standing} ({row.status_cause})" if row.status_cause else row.standing
 
 
 def add_command(command: str, action: str, help_text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -60,7 +61,7 @@ def status(
 ) -> None:
     """Show a study's progress, which systems people prefer so far, and its texts' versions."""
     from hsfiq.cli.watched_preferences import watched_preferences
-    from hsfiq.collect.progress import progress_of
+    from hsfiq.collect.progress import participants_of, progress_of
     from hsfiq.collect.recruiting.places import quotas_of
     from hsfiq.study.editing.text_versions import version_notes
     from hsfiq.study.languages.fallbacks import fallbacks_of
@@ -68,11 +69,13 @@ def status(
     with open_chosen(ctx, database, create=False).reading() as session:
         chosen = chosen_study(session, study)
         row = progress_of(session, chosen).facts()
+        standings = Counter(person.standing for person in participants_of(session, chosen))
         quotas = quotas_of(session, chosen, datetime.now(UTC))
         versions = version_notes(session, chosen)
         fallbacks = fallbacks_of(session, chosen)
         preferences = watched_preferences(session, chosen)
     lines = [f"{key}: {value}" for key, value in row.items()]
+    lines += [f"participants {name}: {count:,}" for name, count in standings.items()]
     lines += [
         f"participants of {count.category}: {count.taking_part:,} of {count.quota:,}"
         for count in quotas
@@ -90,6 +93,7 @@ def status(
         "fallbacks": fallbacks,
         "preferences": preferences.facts,
         "quotas": [count.facts() for count in quotas],
+        "standings": dict(standings),
         "text_versions": [version.facts() for version in versions],
     }
     print_result(facts, "\n".join(lines), as_json=as_json)

@@ -21,6 +21,7 @@ from hsfiq.collect.leases import (
     abandoned_questions,
     lease_expired,
 )
+from hsfiq.collect.outcomes.questionnaire import asks_at_end, have_answered_at_end
 from hsfiq.collect.outcomes.status_changes import cause_of, latest_changes
 from hsfiq.db.tables import (
     Check,
@@ -50,7 +51,8 @@ class ParticipantRow:
 
     `platform_id` is the recruitment platform's id of the person, `platform_study_id` that of the
     platform's study through which they came, `status_cause` the recorded cause of the status.
-    `language` is that of their page, None if unknown.
+    `language` is that of their page, None if unknown. `at_end_due` is whether they must answer the
+    questions at the end after the others, and have not.
     """
 
     participant: str
@@ -67,10 +69,22 @@ class ParticipantRow:
     median_seconds: float | None
     seen_at: datetime | None
     status_cause: str | None = None
+    at_end_due: bool = False
 
     def facts(self) -> dict[str, Any]:
         seen = self.seen_at.isoformat() if self.seen_at else None
-        return asdict(self) | {"seen_at": seen}
+        return asdict(self) | {"seen_at": seen, "standing": self.standing}
+
+    @property
+    def standing(self) -> str:
+        """The status, with `active` divided into invited, active, at the end, and finished."""
+        if self.status != "active":
+            return self.status
+        if self.questions == 0:
+            return "invited"
+        if self.answered < self.questions:
+            return "active"
+        return "at the questions at the end" if self.at_end_due else "finished"
 
 
 def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
@@ -79,6 +93,7 @@ def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
     for result in check_results(session, study):
         checks[result.participant_id].append(result.passed)
     seconds, changes = seconds_of(session, study), latest_changes(session, study)
+    asks, done = asks_at_end(study), have_answered_at_end(session, study)
     people = session.scalars(
         select(Participant).where(Participant.study_id == study.id).order_by(Participant.id)
     )
@@ -98,6 +113,7 @@ def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
             median_seconds=median(seconds[person.id]) if seconds[person.id] else None,
             seen_at=person.seen_at,
             status_cause=cause_of(changes.get(person.id), person.status),
+            at_end_due=asks and person.id not in done,
         )
         for person in people
     ]

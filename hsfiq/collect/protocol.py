@@ -179,6 +179,7 @@ class JudgedView(ViewBase):
     """What the practice question and a real question share.
 
     If the query is a text alone, `reference` is null; if it is an image alone, `text` is empty.
+    `draft` names what is entered and not sent: the assignment without texts' version and language.
     """
 
     text: str
@@ -187,6 +188,7 @@ class JudgedView(ViewBase):
     earlier: EarlierAnswer | None
     reason_asked: bool
     assignment: str
+    draft: str
     next_images: list[str]
 
 
@@ -237,6 +239,7 @@ class QuestionnaireView(ViewBase):
     note: str
     questions: list[ExtraQuestionView]
     assignment: str
+    draft: str
 
 
 class Completion(TypedDict):

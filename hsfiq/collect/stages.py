@@ -107,8 +107,9 @@ def stage_of(session: Session, participant: Participant, progress: Steps) -> Sta
 
 def final_stage(session: Session, participant: Participant) -> Stage:
     """Of a participant who has answered every question."""
-    is_due = may_answer(participant) and questionnaire_is_due(session, participant)
-    return "questionnaire" if is_due else "done"
+    if not questionnaire_is_due(session, participant):
+        return "done"
+    return "questionnaire" if may_answer(participant) else waiting_stage(session, participant)
 
 
 def departed_stage(session: Session, participant: Participant) -> Stage:

@@ -50,8 +50,8 @@ def test_a_view_has_no_other_keys(annotator: TestClient) -> None:
     current_view = view(annotator)
     assert set(current_view) == {
         "step", "number", "total", "answered", "back", "text", "reference", "sets", "earlier",
-        "standing_at", "assignment", "next_images", "minutes_left", "reason_asked", "text_version",
-        "messages", "language",
+        "standing_at", "assignment", "draft", "next_images", "minutes_left", "reason_asked",
+        "text_version", "messages", "language",
     }  # fmt: skip
     assert {key for image_set in current_view["sets"] for image in image_set for key in image} == {
         "token",

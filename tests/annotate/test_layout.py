@@ -201,6 +201,7 @@ def test_the_questions_at_the_end_are_not_cut(server: ThreadServer, open_page: O
         "note": LONG_TEXT,
         "questions": EXTRA,
         "assignment": "questionnaire",
+        "draft": "questionnaire",
     }
     page.evaluate(SHOW, [VERSION, opening, False])
     expect(page.locator(".page[data-step=questionnaire] .send")).to_be_visible()

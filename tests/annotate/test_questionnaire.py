@@ -12,7 +12,9 @@ from sqlalchemy import select
 from hsfiq.annotate.app import build_app, plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.answer_pages.content import participant_page
+from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import participants
+from hsfiq.collect.progress import participants_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, QuestionnaireAnswers
@@ -29,6 +31,7 @@ from tests.annotate.served_studies import (
     browser_of,
     enrol,
     make_study,
+    set_status,
 )
 
 ASKED = Questionnaire(
@@ -90,16 +93,39 @@ def test_nobody_answers_before_the_end_or_for_somebody_else(asking: Database) ->
     end = first.post("/submit", json=answer_body(view(first))).json()["view"]
     payload = {"assignment": end["assignment"], "answers": {"often": 1}}
     assert second.post("/questionnaire", json=payload).status_code == 403
-    with asking.writing() as session:
-        study = list_studies(session)[0]
-        study.status = "paused"
-    assert first.post("/questionnaire", json=payload).json()["step"] == "done"
+    set_status(asking, "paused")
+    paused = first.post("/questionnaire", json=payload).json()
+    assert (paused["step"], paused["kind"], "code" in paused) == ("farewell", "paused", False)
+    set_status(asking, "closed")
+    closed = first.post("/questionnaire", json=payload).json()
+    assert (closed["step"], closed["code"]) == ("done", "C0DE")
     assert rows(asking) == []
+
+
+def test_who_has_answered_all_but_the_questions_at_the_end_has_not_finished(
+    asking: Database,
+) -> None:
+    def standing() -> str:
+        with asking.reading() as session:
+            (row,) = participants_of(session, list_studies(session)[0])
+            return row.standing
+
+    client = enrol(new_client(asking), asking)
+    assert standing() == "active"
+    end = client.post("/submit", json=answer_body(view(client))).json()["view"]
+    assert standing() == "at the questions at the end"
+    payload = {"assignment": end["assignment"], "answers": {"often": 1}}
+    assert client.post("/questionnaire", json=payload).json()["code"] == "C0DE"
+    assert standing() == "finished"
 
 
 def test_the_consent_page_says_how_many_there_are(asking: Database) -> None:
     client = begin(new_client(asking), asking)
-    assert "Further questions at the end: 2" in view(client)["text"]
+    text = view(client)["text"]
+    assert "Further questions at the end: 2" in text
+    assert "your answers, also those to further questions" in text
+    for untrue in ("nothing else", "any other information", "do not reveal who you are"):
+        assert untrue not in text + entry_texts("en")["data_stored"]
 
 
 def test_the_dashboard_and_the_release_have_them_until_they_are_forgotten(

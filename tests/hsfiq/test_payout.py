@@ -12,8 +12,9 @@ from sqlalchemy import select
 
 from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
+from hsfiq.collect.outcomes.questionnaire import store_answers
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Study
+from hsfiq.db.tables import Participant, Study
 from hsfiq.study.config import Checks
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
 from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries
@@ -102,14 +103,35 @@ def test_the_lists(paid_study: Database) -> None:
 def test_nobody_is_rejected_without_a_limit(paid_study: Database) -> None:
     facts = json.loads(payout("--out", "out", "--json").out)
     assert facts["left_out"] == {
-        "no platform id": 1, "not from prolific": 1, "unfinished": 1, "returned": 1,
-        "screened-out": 0, "excluded": 1,
+        "no platform id": 1, "not from prolific": 1, "unfinished": 1,
+        "questions at the end": 0, "returned": 1, "screened-out": 0, "excluded": 1,
     }  # fmt: skip
     assert (facts["approved"], facts["rejected"], facts["bonuses"]) == (3, 0, 0)
     assert (facts["bonus_total"], facts["folder"]) == ("0.00", "out")
     files = contents()
     assert files["reject.csv"] == "platform_id,reason\n"
     assert files["bonus.csv"] == ""
+
+
+@on_sqlite
+def test_nobody_is_paid_before_the_questions_at_the_end(paid_study: Database) -> None:
+    """Until then, nobody has seen a completion code; in a closed study everybody sees theirs."""
+    asked = {"at_end": [{"name": "age", "type": "number", "text": "Your age?"}]}
+    with paid_study.writing() as session:
+        study = session.scalars(select(Study)).one()
+        study.design = study.design | {"questionnaire": asked}
+        finished = session.scalars(select(Participant).order_by(Participant.id)).first()
+        assert finished is not None
+        store_answers(session, finished, {"age": 30}, NOW)
+    facts = json.loads(payout("--out", "out", "--json").out)
+    assert (facts["approved"], facts["left_out"]["questions at the end"]) == (1, 2)
+    assert contents()["approve.csv"] == "b-careful\n"
+    standings = json.loads(hsfiq("study", "status", "--json").out)["standings"]
+    assert (standings["finished"], standings["at the questions at the end"]) == (1, 3)
+    with paid_study.writing() as session:
+        session.scalars(select(Study)).one().status = "closed"
+    facts = json.loads(payout("--out", "out", "--json", "--force").out)
+    assert (facts["approved"], facts["left_out"]["questions at the end"]) == (3, 0)
 
 
 @on_sqlite

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.images.response import image_response
+from hsfiq.annotate.images.routes import add_images
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.owner.answer_pages.content import participant_page, question_page
 from hsfiq.annotate.owner.login import OWNER
@@ -38,14 +38,4 @@ def add_answer_pages(app: FastAPI, database: Database, images: ImageStore) -> No
     def question(study: str, name: str) -> Response:
         return page(question_page, study, name)
 
-    @app.get(f"{OWNER}/image/{{token}}")
-    def thumbnail(request: Request, token: str) -> Response:
-        known_tags = request.headers.get("if-none-match", "")
-        with database.reading() as session:
-            return image_response(session, images, token, "thumbnail", known_tags)
-
-    @app.get(f"{OWNER}/image/{{token}}/full")
-    def full_image(request: Request, token: str) -> Response:
-        known_tags = request.headers.get("if-none-match", "")
-        with database.reading() as session:
-            return image_response(session, images, token, "full", known_tags)
+    add_images(app, f"{OWNER}/image", database, images, lambda *_: None)

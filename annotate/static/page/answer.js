@@ -46,7 +46,7 @@ export function currentAnswer() {
 
 /** @param {JudgedView} view */
 export function startAnswer(view) {
-  const draft = readDraft(view.assignment) ?? {};
+  const draft = readDraft(view.draft) ?? {};
   const { chosen, values, extra, wasAsked } = storedAnswer(view);
   answer = {
     view,
@@ -211,7 +211,7 @@ export function saveDraft() {
   if (!answer || !judgedView()) return;
   const { view, chosen, values, extra, wasAsked, submitKey, firstChoiceAt } = answer;
   const rest = { active: activeSeconds(), first: firstChoiceAt, images: seenImages() };
-  writeDraft(view.assignment, { chosen, values, extra, wasAsked, submitKey, ...rest });
+  writeDraft(view.draft, { chosen, values, extra, wasAsked, submitKey, ...rest });
 }
 
 /** Seconds on this question while the page was visible. */

@@ -27,17 +27,6 @@ export function removeDraft(name) {
 }
 
 /**
- * @param {string} from
- * @param {string} to
- */
-export function moveDraft(from, to) {
-  const draft = readDraft(from);
-  if (draft === null || from === to) return;
-  writeDraft(to, draft);
-  removeDraft(from);
-}
-
-/**
  * Without storage, a browser loses drafts on reload and nothing else.
  * @param {() => void} action
  */

@@ -24,6 +24,13 @@ export const extraField = (name) => PREFIX + name;
 export const questionOf = (questions, field) => questions.find(({ name }) => extraField(name) === field);
 
 /**
+ * How a message names a question.
+ * @param {ExtraQuestion} question
+ */
+export const nameOfExtra = (question) =>
+  t(question.type === "number" ? "a_number" : "extra_answer", question);
+
+/**
  * Build the controls; `enter` is called with what a question's controls then hold.
  * @param {HTMLElement} container
  * @param {ExtraQuestion[]} questions

@@ -1,11 +1,8 @@
 // The study's other languages: buttons on the consent page and in the guidelines.
 import { saveDraft } from "./answer.js";
 import { findAll, makeButton } from "./dom.js";
-import { moveDraft } from "./draft.js";
 import { ask, showReply } from "./server.js";
 import { currentStudy, currentView } from "./state.js";
-
-/** @typedef {import("../protocol").View} View */
 
 export function fillLanguages() {
   const others = currentStudy().languages.filter(({ tag }) => tag !== currentStudy().language);
@@ -29,18 +26,8 @@ function languageButton({ tag, name, direction }) {
  * @param {string} language
  */
 function chooseLanguage(language) {
-  const before = currentView();
+  const view = currentView();
   saveDraft();
-  showReply(async () => {
-    const number = before?.step === "question" ? before.number : null;
-    /** @type {View} */
-    const view = await ask("language", { language, number });
-    if (before && "assignment" in before && "assignment" in view && placeOf(before) === placeOf(view)) {
-      moveDraft(before.assignment, view.assignment);
-    }
-    return view;
-  }, () => chooseLanguage(language));
+  const number = view?.step === "question" ? view.number : null;
+  showReply(() => ask("language", { language, number }), () => chooseLanguage(language));
 }
-
-/** @param {View} view */
-const placeOf = (view) => `${view.step} ${"number" in view ? view.number : ""}`;

@@ -7,6 +7,7 @@ import {
   extraField,
   fillExtraQuestions,
   missingExtra,
+  nameOfExtra,
 } from "./extra_questions.js";
 import { announce, clearNotice, notify } from "./notice.js";
 import { ask, showReply } from "./server.js";
@@ -23,16 +24,16 @@ let entries = {};
 
 /** @param {QuestionnaireView} view */
 export function showQuestionnaire(view) {
-  const { note, questions, assignment } = view;
+  const { note, questions, draft } = view;
   showHeader(t("questionnaire_title"), t("finished", view));
   announce(t("questionnaire_title"));
   find(".questionnaire-note").textContent = note;
   find(".to-last").hidden = !view.back;
-  entries = readDraft(assignment) ?? {};
+  entries = readDraft(draft) ?? {};
   const container = find(".questionnaire-questions");
   buildExtraQuestions(container, questions, (name, entry) => {
     entries = { ...entries, [name]: entry };
-    writeDraft(assignment, entries);
+    writeDraft(draft, entries);
     fieldOf(name).classList.remove("unanswered");
     clearNotice();
     fillExtraQuestions(container, questions, entries);
@@ -43,13 +44,13 @@ export function showQuestionnaire(view) {
 export function sendQuestionnaire() {
   const view = currentView();
   if (view?.step !== "questionnaire") return;
-  const { questions, assignment } = view;
+  const { questions, assignment, draft } = view;
   const fields = missingExtra(questions, entries);
   const missing = questions.filter(({ name }) => fields.includes(extraField(name)));
   if (missing.length) return showMissing(missing);
   showReply(async () => {
     const reply = await ask("questionnaire", { assignment, answers: answersOf(questions, entries) });
-    removeDraft(assignment);
+    removeDraft(draft);
     return reply;
   }, sendQuestionnaire);
 }
@@ -58,14 +59,8 @@ export function sendQuestionnaire() {
 function showMissing(questions) {
   for (const { name } of questions) fieldOf(name).classList.add("unanswered");
   find(".questionnaire .unanswered").scrollIntoView({ block: "nearest" });
-  notify(t("still_missing", { items: questions.map(nameOf).join(", ") }));
+  notify(t("still_missing", { items: questions.map(nameOfExtra).join(", ") }));
 }
 
 /** @param {string} name */
 const fieldOf = (name) => find(`.questionnaire [data-field="${extraField(name)}"]`);
-
-/**
- * How a message names a question.
- * @param {ExtraQuestion} question
- */
-export const nameOf = (question) => t(question.type === "number" ? "a_number" : "extra_answer", question);

@@ -31,11 +31,12 @@ export function skip() {
  * @param {() => void} retry
  */
 function send(payload, retry) {
+  const { draft } = currentAnswer().view;
   showReply(async () => {
     /** @type {import("../protocol").SubmitReply} */
     const reply = await ask("submit", payload);
     if (!Number.isInteger(reply.revision)) throw new Error("no acknowledgement");
-    removeDraft(payload.assignment);
+    removeDraft(draft);
     return reply.view;
   }, retry);
 }

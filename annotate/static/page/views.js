@@ -3,7 +3,7 @@ import { isChanged, isReasonTooLong, markMissing, missingFields, waitsForImages 
 import { askConfirmation, needsConfirmation } from "./confirmation.js";
 import { closeReason, fillGuidelines, openGuidelines, openReason } from "./dialogs.js";
 import { find, focusPage, root } from "./dom.js";
-import { questionOf } from "./extra_questions.js";
+import { nameOfExtra, questionOf } from "./extra_questions.js";
 import { addEntry } from "./history.js";
 import { fillKeys } from "./keys.js";
 import { currentKind } from "./kinds.js";
@@ -12,7 +12,7 @@ import { showMessages } from "./messages.js";
 import { clearNotice, notify } from "./notice.js";
 import { showPreview } from "./preview.js";
 import { buildQuestion, explainImages, showQuestion } from "./question.js";
-import { nameOf as nameOfExtra, showQuestionnaire } from "./questionnaire.js";
+import { showQuestionnaire } from "./questionnaire.js";
 import { ask, isWaiting, showNoAccess } from "./server.js";
 import { currentStudy, isOpen, judgedView, setStudy, setView } from "./state.js";
 import {

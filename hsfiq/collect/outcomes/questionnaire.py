@@ -14,10 +14,24 @@ from hsfiq.study.config import config_of
 from hsfiq.study.instrument.extra_questions import read_answers
 
 
+def asks_at_end(study: Study) -> bool:
+    """Whether participants must answer questions at the end; in a closed study nobody can."""
+    return study.status != "closed" and bool(config_of(study).questionnaire.at_end)
+
+
 def questionnaire_is_due(session: Session, participant: Participant) -> bool:
-    """Whether the study has questions at the end that this participant has not answered."""
-    is_asked = bool(config_of(participant.study).questionnaire.at_end)
-    return is_asked and answers_at_end(session, participant) is None
+    """Whether this participant must still answer the study's questions at the end."""
+    return asks_at_end(participant.study) and answers_at_end(session, participant) is None
+
+
+def have_answered_at_end(session: Session, study: Study) -> set[int]:
+    """The participants who have answered the questions at the end, by database key."""
+    rows = (
+        select(Participant.id)
+        .join(QuestionnaireAnswers, QuestionnaireAnswers.participant_id == Participant.id)
+        .where(Participant.study_id == study.id)
+    )
+    return set(session.scalars(rows))
 
 
 def answers_at_end(session: Session, participant: Participant) -> dict[str, Any] | None:

@@ -98,7 +98,7 @@ def test_each_participant(watched: Database) -> None:
         ("p3", "active", 3, 6, 0, 0, 20.0),
         ("p4", "excluded", 1, 6, 0, 0, 2.0),
     ]
-    assert list(map(tables.standing_of, rows)) == ["finished", "finished", "active", "excluded"]
+    assert [row.standing for row in rows] == ["finished", "finished", "active", "excluded"]
 
 
 def test_answers_by_the_hour(counting: tuple[AnswerRow, ...]) -> None:
