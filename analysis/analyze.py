@@ -14,6 +14,7 @@ from hsfiq.analysis.json_values import JsonRecord, json_value
 from hsfiq.analysis.people.overlap import Overlap, overlap
 from hsfiq.analysis.people.participants import Participants, participants
 from hsfiq.analysis.people.place_and_time import PlaceAndTime, place_and_time
+from hsfiq.analysis.people.repeats import IntraRater, intra_rater
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.sensitivity.sensitivity import Sensitivity, sensitivity
 from hsfiq.analysis.statistics.categories import Categories, categories
@@ -138,6 +139,7 @@ class Details(JsonRecord):
     categories: Categories
     overlap: Overlap
     place_and_time: PlaceAndTime
+    repeated_pairs: IntraRater
     sensitivity: Sensitivity
 
 
@@ -234,6 +236,7 @@ def details(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Det
         categories=categories(release, values, bootstrap),
         overlap=overlap(release, values, bootstrap),
         place_and_time=place_and_time(release, values, bootstrap),
+        repeated_pairs=intra_rater(release, bootstrap),
         sensitivity=sensitivity(release, values, bootstrap),
     )
 

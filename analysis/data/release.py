@@ -29,6 +29,10 @@ COLUMNS = {
     "sets": ("set_id", "question_id", "participant_id", "query_id", "image_ids", "score"),
     "queries": ("query_id", "target_id"),
 }
+REPEAT_COLUMNS = (
+    *("question_id", "repeated_id", "participant_id", "query_id"),
+    *("score_1", "score_2", "preferred"),
+)
 KEYS = {"preferences": "question_id", "sets": "set_id", "queries": "query_id"}
 INTEGER_COLUMNS = {"preferences": ("score_1", "score_2", "preferred"), "sets": ("score",)}
 NULLABLE = {"target_id"}
@@ -45,6 +49,9 @@ class Release:
         kind: "hs" (scores) or "hp" (preferences).
         sets: one row per judged set, two per question.
         content_sha256: the manifest's digest of the content, if any.
+        repeats: the second answers to repeated questions, with the sides of the first: question_id,
+            repeated_id (the first), participant_id, query_id, score_1, score_2, preferred; None if
+            there are none.
         points: the number of points of the scale; None if unknown.
         ties_allowed: whether participants could prefer neither set; None if unknown.
         is_chosen: whether `hsfiq study next` chose its pairs by information.
@@ -67,6 +74,7 @@ class Release:
     queries: pd.DataFrame
     scores: Mapping[str, Path] = field(default_factory=dict)
     content_sha256: str | None = None
+    repeats: pd.DataFrame | None = None
     points: int | None = None
     ties_allowed: bool | None = None
     is_chosen: bool = False
@@ -176,10 +184,21 @@ def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
         queries=read_table(folder / "queries.parquet"),
         scores=find_scores(folder, score_files),
         content_sha256=digest if isinstance(digest, str) else None,
+        repeats=_read_repeats(folder / "repeats.parquet"),
         points=_points(manifest),
         ties_allowed=ties if isinstance(ties := manifest.get("ties_allowed"), bool) else None,
         is_chosen=isinstance(chosen_by, dict) and chosen_by.get("strategy") == "information",
     )
+
+
+def _read_repeats(path: Path) -> pd.DataFrame | None:
+    if not path.is_file():
+        return None
+    table = read_table(path)
+    problem = column_problem(table, REPEAT_COLUMNS, "question_id")
+    if problem is not None:
+        raise AnalysisError(path, problem, EXPORT_AGAIN)
+    return table
 
 
 def _points(manifest: Mapping[str, object]) -> int | None:

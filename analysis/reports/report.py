@@ -160,7 +160,10 @@ def report_of(inputs: Inputs, *, answer_model: bool = False) -> Report:
             systems_section(further.systems),
             *(() if model is None else (answer_model_section(model),)),
             participants_section(
-                analysis.position_bias, further.participants, further.place_and_time
+                analysis.position_bias,
+                further.participants,
+                further.place_and_time,
+                further.repeated_pairs,
             ),
             categories_section(further.categories),
             overlap_section(further.overlap),

@@ -27,6 +27,7 @@ from hsfiq.releases.instrument.extra_answers import extra_tables
 from hsfiq.releases.instrument.words import instrument_of
 from hsfiq.releases.kinds import RELEASE_KINDS, ReleaseKind
 from hsfiq.releases.manifest import MANIFEST
+from hsfiq.releases.repeats import repeat_rows
 from hsfiq.releases.rows import read_questions
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
 from hsfiq.study.config import CHOSEN_BY, config_of
@@ -83,6 +84,8 @@ def build(
         )
     drawn = draw_split(kept, split) if split else None
     tables = make_tables(questions, release_kind) | ({"splits": drawn.rows()} if drawn else {})
+    if "repeats" in release_kind.columns and (repeats := repeat_rows(questions)):
+        tables["repeats"] = repeats
     at_end = answers_by_participant(session, study)
     tables |= extra_tables(config_of(study).questionnaire, kept, at_end)
     schemas = {table: schema for table, schema in release_kind.schemas().items() if table in tables}

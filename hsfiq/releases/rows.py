@@ -12,11 +12,9 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, aliased
 
 from hsfiq.answer_rules import ImageState, ImageStates
-from hsfiq.collect.checks import check_results
 from hsfiq.collect.outcomes.status_changes import latest_changes, rule_text
 from hsfiq.collect.steps import image_orders
 from hsfiq.db.tables import (
-    Check,
     Dataset,
     Form,
     FurtherSet,
@@ -33,6 +31,7 @@ from hsfiq.db.tables import (
     Triplet,
 )
 from hsfiq.ids import question_id, set_id
+from hsfiq.releases.question_checks import read_checks, read_failed_checks, read_repeated
 from hsfiq.text import shown
 
 
@@ -88,6 +87,7 @@ class QuestionRow:
         language: of the page on which the answer was given; None if unknown.
         judgement: the answer of another kind than `pair`, as `hsfiq.kinds` reads it.
         excluded_by_rule: what the study's rule about checks counted when it last acted.
+        repeats: of a repeated question, the id of the question that it repeats.
         extra: the answers to the owner's extra questions by name; None if none was asked.
     """
 
@@ -124,6 +124,7 @@ class QuestionRow:
     confirmed: bool | None = None
     language: str | None = None
     extra: Mapping[str, Any] | None = None
+    repeats: str | None = None
 
     def judged(self, name: str) -> Any:
         """A value of the judgement; None without an answer."""
@@ -193,6 +194,8 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
     pair_ids = read_pair_ids(session, study, queries)
     checks = read_checks(session, study)
     failed_checks = read_failed_checks(session, study)
+    repeated = read_repeated(session, study)
+    names: dict[int, str] = {}
     latest = (
         select(
             Response.question_id,
@@ -225,10 +228,11 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
     for question, pair, form, participant, status, response, active_seconds in rows:
         query = queries[pair.query_id]
         form_name = cast("str", form.name)  # the schema requires one of every assigned form
+        names[question.id] = question_id(participant, form_name, question.place)
         answer = response or unanswered
         questions.append(
             QuestionRow(
-                question_id=question_id(participant, form_name, question.place),
+                question_id=names[question.id],
                 participant_id=participant,
                 form=form_name,
                 category=form.category,
@@ -242,6 +246,7 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
                 participant_status=status,
                 reassigned=question.reassigned,
                 check=checks.get(question.id),
+                repeats=names.get(repeated.get(question.id, 0)),  # it was asked before
                 failed_checks=failed_checks.get(form.id),
                 skipped=answer.skipped,
                 score_1=answer.score_1,
@@ -371,21 +376,3 @@ def read_pair_ids(session: Session, study: Study, queries: dict[int, QueryRow]) 
         ids[pair] = f"{queries[query].query_id}/{numbers[query]}"
         numbers[query] += 1
     return ids
-
-
-def read_checks(session: Session, study: Study) -> dict[int, str]:
-    """Read the kind of each question that is an attention check, by the question's database key."""
-    rows = session.execute(
-        select(Check.question_id, Check.kind)
-        .join(Form, Check.form_id == Form.id)
-        .where(Form.study_id == study.id, Check.question_id.is_not(None))
-    )
-    return {question: kind for question, kind in rows if question is not None}
-
-
-def read_failed_checks(session: Session, study: Study) -> dict[int, int]:
-    """Count the failed checks of each form, by the form's database key."""
-    failed: dict[int, int] = defaultdict(int)
-    for result in check_results(session, study):
-        failed[result.form_id] += not result.passed
-    return dict(failed)

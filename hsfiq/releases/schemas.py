@@ -53,6 +53,16 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
         "image_states": TEXTS,
         "score": pa.int8(),
     },
+    "repeats": {
+        "question_id": TEXT,
+        "repeated_id": TEXT,
+        "participant_id": TEXT,
+        "query_id": TEXT,
+        "score_1": pa.int8(),
+        "score_2": pa.int8(),
+        "preferred": pa.int8(),
+        "active_seconds": pa.float64(),
+    },
     "queries": {
         "query_id": TEXT,
         "triplet_id": TEXT,
@@ -104,6 +114,8 @@ SHARED = ("queries", "exclusions", "splits", "fields", "extra_answers", "partici
 DESCRIPTIONS = {
     "preferences": "one row a question: both scores, the preferred set (0 = tie), flags and times",
     "sets": "one row a retrieved set as judged: its images, best first, and its score, from 1",
+    "repeats": "one row a repeated question (an attention check): the second answer, with the "
+    "sides of the first",
     "queries": "one row a query: reference, target and text; each may be absent",
     "exclusions": "one row a dropped question, with the rule and the value that dropped it",
     "splits": "one row a question: its part, train, test or unused (in neither)",
@@ -146,6 +158,12 @@ COLUMN_DESCRIPTIONS = {
         "included; null if unknown",
         "reference_state": "how the reference image, if there is one, stood when the answer was "
         f"given: {_STATES}",
+    },
+    "repeats": {
+        "question_id": "of the repeated question, which is not in preferences",
+        "repeated_id": "the question_id of the first answer, in preferences",
+        "score_1": "of set 1 of the first question, on whichever side it was shown again",
+        "preferred": "1, 2 (sets of the first question) or 0 for a tie",
     },
     "fields": {
         "field": "the name of the question, as in the tables of answers",

@@ -15,7 +15,15 @@ from hsfiq.analysis.reports.text.summary import analysis_text
 from tests.analysis.drawn_releases import BEST_FIRST
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
-KEYS = {"systems", "participants", "categories", "overlap", "place_and_time", "sensitivity"}
+KEYS = {
+    "systems",
+    "participants",
+    "categories",
+    "overlap",
+    "place_and_time",
+    "repeated_pairs",
+    "sensitivity",
+}
 
 
 def strict(release: Release) -> dict[str, Any]:

@@ -52,7 +52,15 @@ def test_the_details_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert hsfiq("export", "--release", "hp", "--out", "r").code == 0
     plain = hsfiq("analyze", "r", "--metric", "recall@5", "--json").result
     details = hsfiq("analyze", "r", "--metric", "recall@5", "--details", "--json").result
-    keys = {"systems", "participants", "categories", "overlap", "place_and_time", "sensitivity"}
+    keys = {
+        "systems",
+        "participants",
+        "categories",
+        "overlap",
+        "place_and_time",
+        "repeated_pairs",
+        "sensitivity",
+    }
     assert set(details) - set(plain) == keys
     assert details["systems"]["reason"] == "the release names no systems"
     assert details["metrics"] == plain["metrics"]

@@ -17,7 +17,7 @@ from hsfiq.analysis.statistics.categories import Categories
 def details_text(details: Details) -> str:
     blocks = (
         systems_lines(details.systems),
-        participants_lines(details.participants, details.place_and_time),
+        participants_lines(details.participants, details.place_and_time, details.repeated_pairs),
         _categories(details.categories),
         overlap_lines(details.overlap),
         _sensitivity(details.sensitivity),

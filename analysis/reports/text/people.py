@@ -9,6 +9,7 @@ from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.people.overlap import Overlap
 from hsfiq.analysis.people.participants import TOO_LITTLE_OVERLAP, Participants
 from hsfiq.analysis.people.place_and_time import PlaceAndTime, Trend
+from hsfiq.analysis.people.repeats import IntraRater
 from hsfiq.analysis.reports.text.format import estimate_text, interval_text, line
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.statistics.agreement import Agreement
@@ -16,7 +17,9 @@ from hsfiq.analysis.statistics.agreement import Agreement
 N_OUTLIERS = 5
 
 
-def participants_lines(participants: Participants, by: PlaceAndTime) -> Iterator[str]:
+def participants_lines(
+    participants: Participants, by: PlaceAndTime, repeated: IntraRater
+) -> Iterator[str]:
     outliers = participants.outliers
     yield line("participants", f"{len(participants.table):,}; outliers (listed, not excluded):")
     for outlier in outliers[:N_OUTLIERS]:
@@ -31,6 +34,15 @@ def participants_lines(participants: Participants, by: PlaceAndTime) -> Iterator
     yield from _care(participants)
     for name, trend in (("place in the form", by.place), ("seconds", by.seconds)):
         yield from _trend(name, trend)
+    if repeated.same_preference.reason is not None:
+        yield f"  repeated pairs: {repeated.same_preference.reason}"
+        return
+    people = count_text(repeated.n_participants, "participant")
+    yield (
+        f"  repeated pairs: {repeated.n:,} by {people}; "
+        f"same preference {estimate_text(repeated.same_preference, 3)}, weighted kappa of scores "
+        f"{estimate_text(repeated.kappa, 3)}"
+    )
 
 
 def _care(participants: Participants) -> Iterator[str]:

@@ -43,7 +43,7 @@ HS = ReleaseKind(
     question_kind="pair",
     about="human judgements of paired retrieved sets",
     main="preferences",
-    columns={table: COLUMNS[table] for table in ("preferences", "sets")},
+    columns={table: COLUMNS[table] for table in ("preferences", "sets", "repeats")},
     descriptions={},
     tables=tables,
 )

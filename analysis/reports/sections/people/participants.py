@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.people.participants import WHY_UNDEFINED, Participants
 from hsfiq.analysis.people.place_and_time import BinFigures, PlaceAndTime, Trend
+from hsfiq.analysis.people.repeats import IntraRater
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import estimate_cell, number_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import Chart, Column, NumberCell, Row, Section, Style, Table
@@ -51,7 +52,10 @@ QUANTILES = {
 
 
 def participants_section(
-    bias: PositionBias, participants: Participants, by_place_and_time: PlaceAndTime
+    bias: PositionBias,
+    participants: Participants,
+    by_place_and_time: PlaceAndTime,
+    repeated: IntraRater,
 ) -> Section:
     return Section(
         "participants",
@@ -61,6 +65,7 @@ def participants_section(
             _chart(participants),
             _summary_table(participants),
             *_place_and_time(by_place_and_time),
+            _repeats_table(repeated),
             _outliers_table(participants),
             _participants_table(participants),
             _care_table(participants),
@@ -180,6 +185,11 @@ def _cell(name: str, value: float) -> NumberCell:
 def _place_and_time(by: PlaceAndTime) -> Iterator[Table]:
     for name, trend in (("place", by.place), ("seconds", by.seconds)):
         yield _trend_table(f"by_{name}", trend)
+
+
+def _repeats_table(repeated: IntraRater) -> Table:
+    cells = (estimate_cell(repeated.same_preference), estimate_cell(repeated.kappa))
+    return table("repeats", ((repeated.n, repeated.n_participants, *cells),))
 
 
 def _trend_table(name: str, trend: Trend) -> Table:
