@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hsfiq.analysis.answer_model.scores import AnswerModel, answer_model
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.data.metrics import Metric, MetricValues
 from hsfiq.analysis.data.parts import PARTS
 from hsfiq.analysis.data.provenance import training_notes
@@ -85,7 +86,7 @@ class ReleaseSummary(JsonRecord):
             return None
         return (
             f"{PARTS[self.part]} of the release: "
-            f"{self.n_questions:,} of {self.n_questions_in_all:,} questions"
+            f"{self.n_questions:,} of {count_text(self.n_questions_in_all, 'question')}"
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hsfiq.analysis.data.judged import JudgedRelease, kind_of, read_judged, take_judged_part
-from hsfiq.analysis.data.metrics import Metric, parse_metric
+from hsfiq.analysis.data.metrics import Metric, Recall, ScoreColumn, parse_metric
 from hsfiq.analysis.data.parts import take_part
 from hsfiq.analysis.data.release import Release, read_release
 from hsfiq.analysis.data.scores import find_scores
@@ -62,8 +62,8 @@ def load_kind_inputs(
 
 def load_inputs(
     release: Release | Path | str,
-    metrics: Sequence[Metric | str],
-    scores: Sequence[Path | str] = (),
+    metrics: Sequence[Metric | str] | Metric | str,
+    scores: Sequence[Path | str] | Path | str = (),
     *,
     part: str | None = None,
     unit: Unit = "participant",
@@ -74,8 +74,8 @@ def load_inputs(
     """Read a release and its scores files, and draw the resamples.
 
     Args:
-        metrics: metrics or their names: `recall@5`, or the name of a scores file.
-        scores: further scores files; each is a metric with the file's name.
+        metrics: metrics or their names, or a single one: `recall@5`, or the name of a scores file.
+        scores: further scores files, or one; each is a metric with the file's name.
         part: "train", "test" or "unused" to keep only the questions of that part of its split.
         unit: what is resampled: "participant", "triplet", "participant-triplet" or "row".
         few_clusters: widen the intervals as a small number of clusters requires.
@@ -83,6 +83,10 @@ def load_inputs(
     Raises:
         AnalysisError: a file cannot be read, or a metric, the part or the unit is unknown.
     """
+    if isinstance(metrics, str | Recall | ScoreColumn):
+        metrics = [metrics]
+    if isinstance(scores, str | Path):
+        scores = [scores]
     parsed = tuple(parse_metric(name) if isinstance(name, str) else name for name in metrics)
     files = [Path(file) for file in scores]
     if not isinstance(release, Release):

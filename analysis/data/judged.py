@@ -13,7 +13,14 @@ from pathlib import Path
 import pandas as pd
 
 from hsfiq.analysis.data.parts import SPLITS, parts_of, require_part
-from hsfiq.analysis.data.release import EXPORT_AGAIN, column_problem, read_manifest, read_table
+from hsfiq.analysis.data.release import (
+    EXPORT_AGAIN,
+    column_problem,
+    points_of,
+    read_manifest,
+    read_table,
+    score_problem,
+)
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse, first_few
 
@@ -74,10 +81,17 @@ def read_judged(
     require_columns(folder, main, tables[main], (*ASKED, *columns))
     require_columns(folder, "queries", tables["queries"], ("query_id", "triplet_id"))
     require_columns(folder, "sets", sets, SET_COLUMNS)
-    unknown = set(tables[main]["query_id"]) - set(tables["queries"]["query_id"])
-    if unknown:
-        what = f"lacks the query that other tables name: {first_few(sorted(unknown))}"
-        raise AnalysisError(folder / "queries.parquet", what, EXPORT_AGAIN)
+    answers, queries = tables[main], tables["queries"]
+    require_known(folder, "queries", "query", answers["query_id"], queries["query_id"])
+    if has_sets:
+        require_known(folder, "queries", "query", sets["query_id"], queries["query_id"])
+        require_known(folder, main, "question", sets["question_id"], answers["question_id"])
+    if "set_id" in columns:
+        require_known(folder, "sets", "set", answers["set_id"], sets["set_id"])
+    if "score" in columns:
+        problem = score_problem(answers, "question_id", ("score",), points_of(manifest))
+        if problem is not None:
+            raise AnalysisError(folder / f"{main}.parquet", problem, EXPORT_AGAIN)
     return JudgedRelease(
         folder=folder,
         name=str(manifest["name"]),
@@ -90,6 +104,16 @@ def read_judged(
         queries=tables["queries"],
         scores=find_scores(folder, score_files) if has_sets else {},
     )
+
+
+def require_known(
+    folder: Path, table: str, kind: str, named: pd.Series[str], present: pd.Series[str]
+) -> None:
+    """Raise AnalysisError unless a table has all ids that another one names."""
+    unknown = sorted(set(named.astype(str)) - set(present.astype(str)))
+    if unknown:
+        what = f"lacks the {kind} that other tables name: {first_few(unknown)}"
+        raise AnalysisError(folder / f"{table}.parquet", what, EXPORT_AGAIN)
 
 
 def require_columns(folder: Path, name: str, table: pd.DataFrame, columns: Sequence[str]) -> None:

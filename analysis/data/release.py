@@ -35,6 +35,9 @@ REPEAT_COLUMNS = (
 )
 KEYS = {"preferences": "question_id", "sets": "set_id", "queries": "query_id"}
 INTEGER_COLUMNS = {"preferences": ("score_1", "score_2", "preferred"), "sets": ("score",)}
+SCORES = {"preferences": ("score_1", "score_2"), "sets": ("score",)}
+MOST_POINTS = 7
+"""Of any scale, where the manifest does not say how many a study's has."""
 NULLABLE = {"target_id"}
 MANIFEST_TYPES = {"name": str, "version": str, "kind": str, "study": str, "simulated": bool}
 KINDS = ("hs", "hp")
@@ -134,6 +137,10 @@ class Release:
                     raise self._error(
                         table, f"column {column} holds {frame[column].dtype}, not whole numbers"
                     )
+        for table, columns in SCORES.items():
+            problem = score_problem(self._table(table), KEYS[table], columns, self.points)
+            if problem is not None:
+                raise self._error(table, problem)
         wrong = self.preferences[~self.preferences["preferred"].isin([0, 1, 2])]
         if len(wrong):
             question, value = wrong.iloc[0][["question_id", "preferred"]]
@@ -155,6 +162,13 @@ class Release:
             ("sets", "set", in_questions, in_sets),
             ("preferences", "set", in_sets, in_questions),
             ("queries", "query", self.sets["query_id"].astype(str), queries),
+            ("queries", "query", self.preferences["query_id"].astype(str), queries),
+            (
+                "preferences",
+                "question",
+                self.sets["question_id"].astype(str),
+                self.preferences["question_id"].astype(str),
+            ),
         ):
             unknown = pd.Index(present).get_indexer(pd.Index(named)) < 0
             missing = named[unknown].unique().tolist()
@@ -185,7 +199,7 @@ def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
         scores=find_scores(folder, score_files),
         content_sha256=digest if isinstance(digest, str) else None,
         repeats=_read_repeats(folder / "repeats.parquet"),
-        points=_points(manifest),
+        points=points_of(manifest),
         ties_allowed=ties if isinstance(ties := manifest.get("ties_allowed"), bool) else None,
         is_chosen=isinstance(chosen_by, dict) and chosen_by.get("strategy") == "information",
     )
@@ -201,7 +215,8 @@ def _read_repeats(path: Path) -> pd.DataFrame | None:
     return table
 
 
-def _points(manifest: Mapping[str, object]) -> int | None:
+def points_of(manifest: Mapping[str, object]) -> int | None:
+    """The number of points of the scale; None if unknown."""
     scale = manifest.get("scale")
     points = scale.get("points") if isinstance(scale, dict) else None
     return points if isinstance(points, int) else None
@@ -222,6 +237,19 @@ def column_problem(table: pd.DataFrame, columns: Sequence[str], key: str) -> str
     keys = table[key].astype(str)
     if keys.duplicated().any():
         return f"{key} occurs twice: {first_few(keys[keys.duplicated()].tolist())}"
+    return None
+
+
+def score_problem(
+    table: pd.DataFrame, key: str, columns: Sequence[str], points: int | None
+) -> str | None:
+    """Find the first score that is not on the scale of 1 to `points`."""
+    highest = points or MOST_POINTS
+    for column in columns:
+        outside = table[~table[column].between(1, highest)]
+        if len(outside):
+            where, score = outside.iloc[0][[key, column]]
+            return f"{column} is {score} in {key} {where}, not from 1 to {highest}"
     return None
 
 

@@ -162,6 +162,8 @@ def _rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield each row with its place in the file; all rows must have the same columns."""
     per_image: bool | None = None
     try:
+        if path.stat().st_size == 0:
+            raise AnalysisError(path, "is empty", "write set_id and score of each set")
         for place, row in READERS[path.suffix](path):
             per_image = "image_id" in row if per_image is None else per_image
             columns = ("set_id", "image_id", "score") if per_image else ("set_id", "score")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import cell_text, value_and_interval
 from hsfiq.analysis.reports.document import Document, NumberCell
@@ -47,9 +48,10 @@ def _provenance(cell: NumberCell) -> str:
     parts = [] if cell.n is None else [f"n = {cell.n:,}"]
     if cell.ci is not None:
         ci = cell.ci
+        clusters = count_text(ci.n_clusters, "cluster")
         parts.append(
-            f"{ci.level:.0%} {ci.method}, {ci.n_clusters:,} clusters (unit: {ci.unit}), "
-            f"{ci.n_resamples:,} resamples, seed {ci.seed}"
+            f"{ci.level:.0%} {ci.method}, {clusters} (unit: {ci.unit}), "
+            f"{count_text(ci.n_resamples, 'resample')}, seed {ci.seed}"
         )
         parts += [ci.note] if ci.note else []
     return "; ".join(parts)

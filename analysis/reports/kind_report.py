@@ -10,7 +10,7 @@ from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.kinds import KindAnalysis
 from hsfiq.analysis.kinds.kind import Figures, KindSummary
 from hsfiq.analysis.reports import charts
-from hsfiq.analysis.reports.cells import estimate_cell, number_text
+from hsfiq.analysis.reports.cells import estimate_cell
 from hsfiq.analysis.reports.csv_tables import to_csv
 from hsfiq.analysis.reports.document import Column, Document, Row, Section, Table
 from hsfiq.analysis.reports.html import to_html
@@ -49,7 +49,7 @@ def _blocks(analysis: KindAnalysis) -> Iterator[list[str]]:
 def figure_text(estimate: Estimate) -> str:
     if isnan(estimate.value):
         return f"undefined: {estimate.reason}"
-    clusters = f" of {estimate.ci.n_clusters:,} clusters" if estimate.ci else ""
+    clusters = f" of {count_text(estimate.ci.n_clusters, 'cluster')}" if estimate.ci else ""
     interval = interval_text(estimate.ci, 3) if estimate.ci else ""
     return f"{estimate.value:.3f} {interval}, n = {estimate.n:,}{clusters}"
 
@@ -101,9 +101,8 @@ def caveats(summary: KindSummary) -> Iterator[tuple[str, str]]:
     if summary.simulated:
         yield "Simulated answers", SIMULATED
     if summary.n_participants < FEW:
-        number = number_text(summary.n_participants, "short")
-        people = "participant" if summary.n_participants == 1 else "participants"
-        text = f"The answers are those of {number} {people}; intervals tend to be too short."
+        people = count_text(summary.n_participants, "participant")
+        text = f"The answers are those of {people}; intervals tend to be too short."
         yield "Few participants", text
 
 
@@ -125,8 +124,8 @@ def section_of(figures: Figures) -> Section:
 
 def methods_text(bootstrap: Bootstrap) -> str:
     return (
-        f"Intervals: 95%, percentile bootstrap, {bootstrap.n_resamples:,} resamples, seed "
-        f"{bootstrap.seed}, unit: {bootstrap.unit}; those of agreement resample queries. "
+        f"Intervals: 95%, percentile bootstrap, {count_text(bootstrap.n_resamples, 'resample')}, "
+        f"seed {bootstrap.seed}, unit: {bootstrap.unit}; those of agreement resample queries. "
         "results.json and tables/*.csv hold the figures in full precision, each with its n, "
         "clusters, method and seed. An undefined figure is a dash here and null in JSON, always "
         "with a reason."

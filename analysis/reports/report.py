@@ -10,6 +10,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from hsfiq.analysis.analyze import Analysis, analyze, details
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.inputs import Inputs, load_inputs
@@ -108,8 +109,8 @@ class Report:
 
 def report(
     release: Release | Path | str,
-    metrics: Sequence[Metric | str],
-    scores: Sequence[Path | str] = (),
+    metrics: Sequence[Metric | str] | Metric | str,
+    scores: Sequence[Path | str] | Path | str = (),
     bootstrap: Bootstrap | None = None,
     *,
     part: str | None = None,
@@ -118,8 +119,8 @@ def report(
     """Analyse a release in full detail and make a report of it; nothing is drawn or written yet.
 
     Args:
-        metrics: metrics or their names: `recall@5`, or the name of a scores file.
-        scores: further scores files; each is a metric with the file's name.
+        metrics: metrics or their names, or a single one: `recall@5`, or the name of a scores file.
+        scores: further scores files, or one; each is a metric with the file's name.
         bootstrap: the resamples for all intervals; by default 2,000, resampling participants.
         part: "train", "test" or "unused" to keep only the questions of that part of the split.
         answer_model: add the model of the scores, which takes seconds to minutes.
@@ -145,8 +146,9 @@ def report_of(inputs: Inputs, *, answer_model: bool = False) -> Report:
     document = Document(
         title=f"How well metrics agree with people: {summary.name} {summary.version}",
         summary=(
-            f"Study {summary.study}: {summary.n_questions:,} questions, {summary.n_sets:,} "
-            f"retrieved sets, {summary.n_participants:,} participants. {part}Metrics: "
+            f"Study {summary.study}: {count_text(summary.n_questions, 'question')}, "
+            f"{count_text(summary.n_sets, 'retrieved set')}, "
+            f"{count_text(summary.n_participants, 'participant')}. {part}Metrics: "
             f"{', '.join(analysis.metrics) or 'none'}."
         ),
         simulated=summary.simulated,

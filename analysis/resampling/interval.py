@@ -14,6 +14,7 @@ import numpy as np
 from scipy import stats
 
 from hsfiq.analysis.arrays import FloatArray
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number, with_reason
 
 LEVEL = 0.95
@@ -82,7 +83,7 @@ def percentile_interval(
     if n_clusters < 2:
         reason = f"an interval needs 2 clusters (unit: {unit}), and there are {n_clusters}"
     elif n_undefined > MOST_UNDEFINED * len(statistics):
-        reason = f"undefined in {n_undefined:,} of {len(statistics):,} resamples"
+        reason = f"undefined in {n_undefined:,} of {count_text(len(statistics), 'resample')}"
     else:
         low, high = percentiles(statistics, expanded_tail(n_clusters) if expand else TAIL)
         if low == high:

@@ -10,7 +10,7 @@ import pytest
 from hsfiq import analysis
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.errors import AnalysisError
-from tests.analysis.studies import Question, make_release, write_release
+from tests.analysis.studies import Question, bootstrap_of, make_release, write_release
 
 STUDY = [Question(1, (4, 2)), Question(2, (1, 3), participant="p2")]
 
@@ -28,6 +28,18 @@ def test_a_folder_gives_release_metrics_and_bootstrap(tmp_path: Path) -> None:
     bootstrap = inputs.bootstrap
     assert (bootstrap.unit, bootstrap.n_resamples) == ("row", 7)
     assert (bootstrap.seed, bootstrap.correction) == (3, "t")
+
+
+def test_one_metric_and_one_file_need_no_list(tmp_path: Path) -> None:
+    release = make_release(STUDY)
+    scores = tmp_path / "mine.csv"
+    pd.DataFrame({"set_id": release.sets["set_id"], "score": 1.0}).to_csv(scores, index=False)
+    for metric in ("recall@5", Recall(5)):
+        assert analysis.load_inputs(release, metric).metrics == (Recall(5),)
+    for file in (scores, str(scores)):
+        assert list(analysis.load_inputs(release, "mine", file).release.scores) == ["mine"]
+    report = analysis.report(release, metrics="recall@5", bootstrap=bootstrap_of(release, 5))
+    assert list(report.analysis.metrics) == ["recall@5"]
 
 
 def test_a_release_in_memory_gets_further_scores_files(tmp_path: Path) -> None:

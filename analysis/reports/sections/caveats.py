@@ -9,6 +9,7 @@ from math import isnan
 import pandas as pd
 
 from hsfiq.analysis.analyze import Analysis, Details
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.data.answers import contradicts, has_preference
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.reports.cells import bounds_text, number_text
@@ -72,19 +73,19 @@ def _simulated(analysis: Analysis) -> Iterator[Caveat]:
 
 def _data(release: Release, analysis: Analysis) -> Iterator[Caveat]:
     summary = analysis.release
-    participants = "simulated annotators" if summary.simulated else "people"
-    if summary.n_participants == 1:
-        participants = "participant"
+    people = ("simulated annotator", None) if summary.simulated else ("participant", "people")
     text = (
-        f"{summary.n_participants:,} {participants} compared two retrieved sets in "
-        f"{summary.n_questions:,} questions and scored each set: {summary.n_sets:,} scores."
+        f"{count_text(summary.n_participants, *people)} compared two retrieved sets in "
+        f"{count_text(summary.n_questions, 'question')} and scored each set: "
+        f"{count_text(summary.n_sets, 'score')}."
     )
     if summary.taken is not None:
         text = f"{sentence(summary.taken)} {text}"
     if "triplet_id" in release.queries:
         n = int(release.preferences["query_id"].map(release.triplets).nunique())
         if n < summary.n_questions:
-            text += f" The questions cover {n:,} triplets, so some triplets appear repeatedly."
+            triplets = count_text(n, "triplet")
+            text += f" The questions cover {triplets}, so some triplets appear repeatedly."
     yield "The data", text
 
 
@@ -141,11 +142,8 @@ def _base_rate(release: Release, analysis: Analysis) -> Iterator[Caveat]:
         )
     yield "The base rate is not 0.5" if is_biased else "The base rate", text
     if bias.human_ties:
-        questions = "question" if bias.human_ties == 1 else "questions"
-        text = (
-            f"In {bias.human_ties:,} {questions} neither set was preferred; preference rates "
-            "exclude them."
-        )
+        questions = count_text(bias.human_ties, "question")
+        text = f"In {questions} neither set was preferred; preference rates exclude them."
         yield "Human ties", text
 
 
@@ -185,9 +183,10 @@ def _missing(analysis: Analysis) -> Iterator[Caveat]:
             examples = ", ".join(missing.first) + (
                 ", ..." if missing.n > len(missing.first) else ""
             )
+            sets = count_text(analysis.release.n_sets, "set")
             text = (
-                f"It has no value for {missing.n:,} of {analysis.release.n_sets:,} sets "
-                f"({examples}); its figures exclude them."
+                f"It has no value for {missing.n:,} of {sets} ({examples}); its figures exclude "
+                "them."
             )
             yield f"{name} is incomplete", text
 
@@ -199,26 +198,26 @@ def _dependent_evidence(release: Release) -> Iterator[Caveat]:
     if n:
         agree = number_text(1 - int(contradicts(answers).sum()) / n, "percent")
         text = (
-            f"Of {n:,} pairs with a preference and two different scores, {agree} prefer the "
-            "higher score: the same person gave both. A metric that agrees with the scores "
-            "will also agree with the preferences, which adds no evidence for it."
+            f"Of {count_text(n, 'pair')} with a preference and two different scores, {agree} "
+            "prefer the higher score: the same person gave both. A metric that agrees with the "
+            "scores will also agree with the preferences, which adds no evidence for it."
         )
         yield "Preferences and scores are not independent evidence", text
 
 
 def _overlap(analysis: Analysis, details: Details) -> Iterator[Caveat]:
-    overlap, n_sets = details.overlap, analysis.release.n_sets
+    overlap, sets = details.overlap, count_text(analysis.release.n_sets, "set")
     if isnan(overlap.scores.alpha):
         count = f"Only {overlap.n_sets:,}" if overlap.n_sets else "None"
         text = (
-            f"{count} of {n_sets:,} sets {'was' if overlap.n_sets < 2 else 'were'} scored by "
+            f"{count} of {sets} {'was' if overlap.n_sets < 2 else 'were'} scored by "
             "two people, so neither inter-annotator agreement nor the highest correlation "
             "that a metric could reach can be estimated."
         )
         yield "Inter-annotator agreement is unknown", text
     else:
         text = (
-            f"{overlap.n_sets:,} of {n_sets:,} sets were scored by more than one person. On "
+            f"{overlap.n_sets:,} of {sets} were scored by more than one person. On "
             "these sets, inter-annotator agreement (Krippendorff's alpha of the scores "
             f"{number_text(overlap.scores.alpha)}), how well one annotator predicts another and "
             "the highest correlation that a metric could reach can be estimated."

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hsfiq.analysis.analyze import Analysis
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import DASH, estimate_cell, number_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import Cell, Chart, Column, Row, Table
@@ -61,7 +62,7 @@ def _distribution_caption(distribution: ScoreDistribution) -> str:
         return "There are no scores."
     mode = max(counts, key=lambda score: counts[score])
     share = number_text(counts[mode] / total, "percent")
-    caption = f"The most frequent score is {mode} ({share} of {total:,} sets)."
+    caption = f"The most frequent score is {mode} ({share} of {count_text(total, 'set')})."
     for name, by_score in distribution.metrics.items():
         if len(by_score) > 1:
             lowest, highest = min(by_score), max(by_score)

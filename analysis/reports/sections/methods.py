@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.reports.document import Block, Section
 from hsfiq.analysis.reports.layout import read_toml, table
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
@@ -33,8 +34,9 @@ def methods_section(bootstrap: Bootstrap, comparisons: Sequence[Comparison]) -> 
     blocks: list[Block] = [_intervals(bootstrap)]
     if comparisons:
         swaps = comparisons[0].spearman.swaps
+        permutations = count_text(swaps.n, "permutation")
         blocks.append(
-            f"Tests of differences: {swaps.n:,} permutations, seed {swaps.seed}, p = (b + 1) / "
+            f"Tests of differences: {permutations}, seed {swaps.seed}, p = (b + 1) / "
             "(permutations + 1)."
         )
     blocks += [
@@ -50,9 +52,11 @@ def methods_section(bootstrap: Bootstrap, comparisons: Sequence[Comparison]) -> 
 
 def _intervals(bootstrap: Bootstrap) -> str:
     expanded = " expanded for few clusters (Hesterberg 2015)" if bootstrap.correction == "t" else ""
+    resamples = count_text(bootstrap.n_resamples, "resample")
+    clusters = count_text(bootstrap.n_clusters, "cluster")
     return (
-        f"Intervals: 95%, percentile bootstrap{expanded}, {bootstrap.n_resamples:,} resamples, "
-        f"seed {bootstrap.seed}, unit: {bootstrap.unit} ({bootstrap.n_clusters:,} clusters in the "
-        "release). Whole clusters are drawn with replacement. All figures use the same draws, so "
-        "differences are paired. With fewer than 30 clusters, such intervals tend to be too short."
+        f"Intervals: 95%, percentile bootstrap{expanded}, {resamples}, seed {bootstrap.seed}, "
+        f"unit: {bootstrap.unit} ({clusters} in the release). Whole clusters are drawn with "
+        "replacement. All figures use the same draws, so differences are paired. With fewer than 30 clusters, "
+        "such intervals tend to be too short."
     )

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hsfiq.analysis.analyze import Analysis
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import estimate_cell, mark_best, number_cell, number_text
 from hsfiq.analysis.reports.document import Block, Chart, Section, Table
@@ -51,8 +52,10 @@ def _rules_table(rates: Mapping[str, PreferenceRates]) -> Table:
         for rule, rate in rates_by_rule(metric).items()
     )
     counts = "; ".join(
-        f"{name}: {metric.metric_ties:,} metric ties among {metric.base_rate.n:,} pairs; excluded: "
-        f"{metric.human_ties:,} human ties and {metric.missing:,} pairs without a value"
+        f"{name}: {count_text(metric.metric_ties, 'metric tie')} among "
+        f"{count_text(metric.base_rate.n, 'pair')}; excluded: "
+        f"{count_text(metric.human_ties, 'human tie')} and {count_text(metric.missing, 'pair')} "
+        "without a value"
         for name, metric in rates.items()
     )
     note = f"{counts}." if counts else None

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hsfiq.analysis.answer_model.scores import AnswerModel
+from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.reports.sections.systems.answer_model import named_effects
 from hsfiq.analysis.reports.text.format import line, p_text
 
 
 def answer_model_lines(model: AnswerModel) -> Iterator[str]:
     counts = (
-        f"{model.n_scores:,} scores, {model.n_participants:,} participants, "
-        f"{model.n_triplets:,} triplets"
+        f"{count_text(model.n_scores, 'score')}, "
+        f"{count_text(model.n_participants, 'participant')}, "
+        f"{count_text(model.n_triplets, 'triplet')}"
     )
     if model.reason is not None:
         yield line("model of scores", f"undefined: {model.reason} ({counts})")

@@ -119,4 +119,6 @@ def alpha_text(agreement: Agreement) -> str:
     if isnan(agreement.alpha):
         return f"undefined: {agreement.reason}"
     low, high = agreement.ci
-    return f"{agreement.alpha:.4f} [{low:.4f}, {high:.4f}] ({agreement.n_units:,} units)"
+    return (
+        f"{agreement.alpha:.4f} [{low:.4f}, {high:.4f}] ({count_text(agreement.n_units, 'unit')})"
+    )

@@ -80,7 +80,7 @@ def _intervals(interval: ConfidenceInterval | None) -> Iterator[str]:
     yield line(
         "intervals",
         f"{interval.level:.0%}, {interval.method}; unit: {interval.unit}, "
-        f"{interval.n_resamples:,} resamples",
+        f"{count_text(interval.n_resamples, 'resample')}",
     )
     if interval.note:
         yield line("", interval.note)

@@ -118,6 +118,10 @@ def changed(frame: pd.DataFrame, column: str, values: list[object]) -> pd.DataFr
         ("preferences", "set_1", ["x.1", "y.1"], "lacks the set that other tables name: x.1, y.1"),
         ("preferences", "set_2", ["p1.form_1.0.1", "p2.form_1.1.2"], "belongs to two questions"),
         ("sets", "score", [1.0, 2.5, 3.0, 4.0], "column score holds float64, not whole numbers"),
+        ("sets", "score", [1, 2, 8, 4], "score is 8 in set_id p2.form_1.1.1, not from 1 to 7"),
+        ("preferences", "score_2", [0, 3], "score_2 is 0 in question_id p1.form_1.0, not from 1"),
+        ("preferences", "query_id", ["q", "q"], "queries.parquet: lacks the query that other"),
+        ("sets", "question_id", list("xxyy"), "preferences.parquet: lacks the question that other"),
         ("sets", "set_id", list("aabc"), "set_id occurs twice: a"),
         ("sets", "image_ids", ["abcde"] * 4, "image_ids holds text, not lists"),
         ("queries", "query_id", ["x", "y"], "queries.parquet: lacks the query"),
@@ -131,6 +135,14 @@ def test_invalid_tables_are_errors(
     with pytest.raises(AnalysisError) as error_info:
         replace(release, **{table: frame})
     assert message in str(error_info.value)
+
+
+def test_scores_are_on_the_scale_of_the_manifest(folder: Path) -> None:
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**manifest, "scale": {"points": 3}}), encoding="utf-8")
+    with pytest.raises(AnalysisError, match=r"score_\d is \d in question_id .*, not from 1 to 3"):
+        read_release(folder)
 
 
 def test_a_set_without_its_question_is_an_error() -> None:

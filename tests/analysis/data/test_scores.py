@@ -41,6 +41,16 @@ def test_scores_per_set(tmp_path: Path, ending: str) -> None:
     assert math.isnan(values[IDS[2]])
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_an_empty_file_is_an_error(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"mine.{ending}"
+    path.touch()
+    with pytest.raises(AnalysisError) as error_info:
+        read_scores(path, RELEASE.sets)
+    assert (error_info.value.where, error_info.value.what) == (str(path), "is empty")
+    assert "\n" not in str(error_info.value)
+
+
 def test_columns_read_at_once_are_those_read_by_row(tmp_path: Path) -> None:
     path = write(tmp_path / "mine.parquet", per_set(0.1, None, 0.3)[::-1])
     at_once, by_row = read_scores(path, RELEASE.sets), read_scores_by_row(path, RELEASE.sets)

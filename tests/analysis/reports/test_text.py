@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 
+import pytest
 from hypothesis import given
 
+from hsfiq import analysis as analysis_package
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
+from hsfiq.analysis.reports.text.format import folded
 from hsfiq.analysis.reports.text.summary import FOOTNOTE, analysis_text
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
@@ -41,7 +45,9 @@ def test_the_figures_of_a_small_study() -> None:
 @given(studies)
 def test_any_study_can_be_printed(study: list[Question]) -> None:
     release = make_release(study)
-    analysis = analyze(release, [Recall(5), Recall(2)], bootstrap_of(release, 50))
+    analysis = analyze(
+        release, [Recall(5), Recall(2)], bootstrap_of(release, 50), in_detail=len(study) % 3 == 0
+    )
     text = analysis_text(analysis)
     assert "nan" not in text
     assert max(map(len, text.splitlines())) <= 100
@@ -52,3 +58,30 @@ def test_any_study_can_be_printed(study: list[Question]) -> None:
 
 def test_there_is_no_footnote_without_metrics() -> None:
     assert FOOTNOTE not in analysis_text(analyze(make_release(STUDY), []))
+
+
+PLURAL_OF_ONE = re.compile(
+    r"(?<![\d.,])1 (?:human |metric |retrieved |simulated )?"
+    r"(?:questions|sets|participants|people|annotators|answers|pairs|ties|triplets|scores|units|"
+    r"clusters|resamples|things|queries)\b"
+)
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_one_of_a_kind_is_in_the_singular(simulated: bool) -> None:
+    release = make_release([Question(0, values=(1.0, 0.0))], simulated=simulated)
+    bootstrap = bootstrap_of(release, 1)
+    report = analysis_package.report(release, "recall@5", bootstrap=bootstrap)
+    for text in (analysis_text(report.analysis), report.to_html()):
+        assert PLURAL_OF_ONE.findall(text) == []
+    assert "1 question, 2 retrieved sets, 1 participant" in report.to_html()
+    assert "1 question, 2 sets, 1 participant" in analysis_text(report.analysis)
+
+
+def test_long_lines_are_folded() -> None:
+    text = "  " + " ".join(["word"] * 60)
+    lines = folded(text).split("\n")
+    assert max(map(len, lines)) <= 100
+    assert all(line.startswith("    word") for line in lines[1:])
+    assert " ".join(" ".join(lines).split()) == text.strip()
+    assert folded("x" * 120) == "x" * 120

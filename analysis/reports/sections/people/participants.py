@@ -129,7 +129,7 @@ def _caption(participants: Participants) -> str:
         if len(rhos):
             sentences.append(
                 f"{name} correlates positively with the scores of {int((rhos > 0).sum()):,} of "
-                f"{len(rhos):,} participants."
+                f"{count_text(len(rhos), 'participant')}."
             )
     known = participants.table["with_others"].dropna()
     if len(known):

@@ -1,0 +1,14 @@
+"""Counts in words."""
+
+from __future__ import annotations
+
+from hsfiq.analysis.counts import count_text
+
+
+def test_one_is_in_the_singular() -> None:
+    assert count_text(1, "set") == "1 set"
+    assert [count_text(n, "set") for n in (0, 2, 1200)] == ["0 sets", "2 sets", "1,200 sets"]
+    assert (count_text(1, "query", "queries"), count_text(3, "query", "queries")) == (
+        "1 query",
+        "3 queries",
+    )
