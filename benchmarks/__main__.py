@@ -22,7 +22,6 @@ NAMES = (
     "coverage",
     "evaluate-memory",
     "permutation",
-    "systems",
     "reliability",
     "ablation",
     "loop-learns",

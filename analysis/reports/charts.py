@@ -2,83 +2,57 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil, isnan
-from typing import Any
+from typing import cast
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.typing import RcKeyType
 
 from hsfiq.analysis.reports.document import Chart, NumberCell
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito (2008), "Color Universal Design"."""
-MARKS = ("o", "s", "^", "D", "v", "P")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", "p", "h", "d", ">", "*")
+"""Not a multiple of the colours, so that a colour comes with all marks in turn."""
+Line = str | tuple[int, tuple[float, ...]]
+LINES: tuple[Line, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 GREY, INK = "#9a9a9a", "#222222"
 WIDTH = 6.4  # inches
 ROW_HEIGHT = 0.3  # inches, of a row with one mark
-LEGEND_WIDTH = 88  # characters
 PANELS_PER_ROW = 4
+MANY_SERIES = 6
+"""With more series than this, those of a row are drawn closer together."""
 ROW_LABEL, PANEL_TITLE = 30, 20  # the most characters of each
+NARROW, NARROW_ROW_LABEL = 4.0, 20  # inches, and the most characters in such a figure
 DASHED = (0, (4, 3))
-DOTS_PER_INCH = 200
-SIMULATED = "SIMULATED answers, not people's"
-
-STYLE: dict[RcKeyType, Any] = {
-    "font.size": 9.5,
-    "axes.titlesize": 9.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#666666",
-    "axes.labelcolor": INK,
-    "axes.axisbelow": True,
-    "grid.color": "#e4e4e4",
-    "legend.frameon": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "hsfiq",
-    "text.parse_math": False,  # names may hold dollar signs
-}
 
 
-def draw(chart: Chart, *, simulated: bool) -> Figure:
-    """Draw a chart as a figure without a window; `simulated` adds a heading that says so."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=chart.size, layout="constrained")
-        chart.paint(figure)
-        if simulated:
-            figure.suptitle(SIMULATED, fontsize=8, color=COLOURS[1], x=0.99, ha="right")
-    return figure
+@dataclass(frozen=True)
+class SeriesStyle:
+    """How a series is drawn; no two of the first 78 look the same."""
+
+    colour: str
+    mark: str
+    is_hollow: bool
+    line: Line
+
+    @property
+    def face(self) -> str:
+        return "white" if self.is_hollow else self.colour
 
 
-def to_png(chart: Chart, *, simulated: bool) -> bytes:
-    return _saved(draw(chart, simulated=simulated), "png", {"Software": None})
-
-
-def to_svg(chart: Chart, *, simulated: bool) -> bytes:
-    metadata = dict.fromkeys(("Date", "Creator", "Type", "Format"))
-    return _saved(draw(chart, simulated=simulated), "svg", metadata)
-
-
-def to_inline(chart: Chart, svg: bytes) -> str:
-    """The SVG element of a page, from what `to_svg` returned.
-
-    It is labelled by its caption and alternative text; its ids start with the chart's name, so that
-    they are unique in the page.
-    """
-    text = svg.decode()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-    text = re.sub(r'(\bid="|xlink:href="#|url\(#)', rf"\g<1>{chart.name}-", text)
-    labels = f'aria-labelledby="{chart.name}-caption" aria-describedby="{chart.name}-alt"'
-    return text.replace("<svg ", f'<svg role="img" {labels} ', 1).strip()
+def style_of_series(index: int, colours: Sequence[str] = COLOURS) -> SeriesStyle:
+    """The style of a series by its place from 0: colours repeat, but with another mark and line."""
+    again = index // len(colours)
+    return SeriesStyle(
+        colour=colours[index % len(colours)],
+        mark=MARKS[index % len(MARKS)],
+        is_hollow=again % 2 == 1,
+        line=LINES[again % len(LINES)],
+    )
 
 
 def draw_intervals(
@@ -97,16 +71,46 @@ def draw_intervals(
         shift = (index - (len(series) - 1) / 2) * step
         heights = [row + shift for row, cell in enumerate(cells) if not isnan(cell.value)]
         defined = [cell for cell in cells if not isnan(cell.value)]
-        colour, mark = colours[index % len(colours)], MARKS[index % len(MARKS)]
+        style = style_of_series(index, colours)
         values = [cell.value for cell in defined]
-        axes.plot(values, heights, linestyle="", ms=5, color=colour, marker=mark, label=name)
         low, high = ([_bounds(cell)[side] for cell in defined] for side in (0, 1))
-        axes.hlines(heights, low, high, color=colour, linewidth=1.6)
-    labels = ["\n".join(shorten(line) for line in row.split("\n")) for row in rows]
+        axes.hlines(heights, low, high, color=style.colour, linewidth=1.4, linestyle=style.line)
+        plot_marks(axes, values, heights, style, label=shorten(name), linestyle="")
+    length = row_label_length(axes)
+    labels = ["\n".join(shorten(line, length) for line in row.split("\n")) for row in rows]
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(max(1, len(rows)) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
+
+
+def plot_marks(
+    axes: Axes,
+    x: Sequence[float],
+    y: Sequence[float],
+    style: SeriesStyle,
+    *,
+    label: str,
+    linestyle: Line,
+) -> None:
+    """Plot the marks of a series, with lines between them unless `linestyle` is empty."""
+    axes.plot(
+        x,
+        y,
+        linestyle=linestyle,
+        linewidth=1,
+        ms=5,
+        color=style.colour,
+        marker=style.mark,
+        markerfacecolor=style.face,
+        label=label,
+    )
+
+
+def row_label_length(axes: Axes) -> int:
+    """The most characters of a row's label: a narrow figure leaves less room for them."""
+    width = _figure_of(axes).get_figwidth()
+    return ROW_LABEL if width > NARROW else NARROW_ROW_LABEL
 
 
 def interval_chart(
@@ -135,7 +139,8 @@ def interval_chart(
         draw_legend(figure, axes)
 
     size = (WIDTH, intervals_height(len(rows), len(series), margin))
-    return Chart(name, title, caption, alt, size, paint)
+    is_empty = all(isnan(cell.value) for cells in series.values() for cell in cells)
+    return Chart(name, title, caption, alt, size, paint, is_empty=is_empty)
 
 
 def draw_reference(axes: Axes, value: float, label: str) -> None:
@@ -145,13 +150,16 @@ def draw_reference(axes: Axes, value: float, label: str) -> None:
 def draw_legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     longest = max((len(label) for label in labels), default=1)
-    ncols = max(1, min(len(labels), LEGEND_WIDTH // (longest + 8)))
+    letter = 0.52 * float(mpl.rcParams["font.size"]) / 72  # inches
+    width = figure.get_figwidth() / letter  # characters
+    ncols = max(1, min(len(labels), int(width // (longest + 6))))
     figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
 
 
 def intervals_height(rows: int, series: int, margin: float) -> float:
     """The height of a chart of intervals, in inches."""
-    return margin + rows * ROW_HEIGHT * max(1.0, 0.55 * series)
+    each = 0.55 if series <= MANY_SERIES else 0.38
+    return margin + rows * ROW_HEIGHT * max(1.0, each * series)
 
 
 def panels(figure: Figure, n: int) -> list[Axes]:
@@ -190,8 +198,5 @@ def _bounds(cell: NumberCell) -> tuple[float, float]:
     return (cell.value, cell.value) if isnan(low) else (low, high)
 
 
-def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
-    out = io.BytesIO()
-    with mpl.rc_context(STYLE):
-        figure.savefig(out, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
-    return out.getvalue()
+def _figure_of(axes: Axes) -> Figure:
+    return cast("Figure", axes.figure)

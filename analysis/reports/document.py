@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 Style = Literal["plain", "signed", "percent", "short", "p"]
+MANY = 4
+"""Captions name each metric for so many at most; for more they name the extremes."""
 SIGNIFICANCE_NOTE = "* p at most .05, ** .01, *** .001."
 
 
@@ -91,7 +93,12 @@ class Table:
 class Chart:
     """A chart that has not been drawn yet; `paint` draws it on an empty figure of `size` inches.
 
-    `name` is the name of its files; `alt` describes it for readers who cannot see it.
+    Attributes:
+        name: the name of its files.
+        caption: what is seen in it.
+        alt: describes it for readers who cannot see it.
+        is_wide: whether it needs the whole width of a paper with two columns.
+        is_empty: whether nothing of it is defined; the page then says so instead.
     """
 
     name: str
@@ -100,6 +107,8 @@ class Chart:
     alt: str
     size: tuple[float, float]
     paint: Callable[[Figure], None]
+    is_wide: bool = False
+    is_empty: bool = False
 
 
 Block = str | Table | Chart
@@ -112,6 +121,16 @@ class Section:
     name: str
     title: str
     blocks: tuple[Block, ...]
+
+    def drawn(self) -> Section:
+        """The section with a sentence in place of each chart that would be empty."""
+        blocks = (
+            f"{block.title}: no figure is defined, so nothing is drawn."
+            if isinstance(block, Chart) and block.is_empty
+            else block
+            for block in self.blocks
+        )
+        return replace(self, blocks=tuple(blocks))
 
 
 @dataclass(frozen=True)
@@ -126,6 +145,10 @@ class Document:
     simulated: bool
     caveats: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
+
+    def drawn(self) -> Document:
+        """The document without empty charts: see `Section.drawn`."""
+        return replace(self, sections=tuple(section.drawn() for section in self.sections))
 
     def tables(self) -> Iterator[Table]:
         yield from (block for block in self._blocks() if isinstance(block, Table))

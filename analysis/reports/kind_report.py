@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from math import isnan
 
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.kinds import KindAnalysis
 from hsfiq.analysis.kinds.kind import Figures, KindSummary
-from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import estimate_cell
-from hsfiq.analysis.reports.csv_tables import to_csv
 from hsfiq.analysis.reports.document import Column, Document, Row, Section, Table
-from hsfiq.analysis.reports.html import to_html
+from hsfiq.analysis.reports.formats.folder import report_files
 from hsfiq.analysis.reports.kind_charts import chart_of
-from hsfiq.analysis.reports.latex import to_latex
 from hsfiq.analysis.reports.text.format import interval_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
@@ -64,23 +60,11 @@ def about(summary: KindSummary) -> str:
     )
 
 
-def kind_report(analysis: KindAnalysis, bootstrap: Bootstrap) -> dict[str, bytes]:
-    """The content of the report's files, by their paths in its folder."""
-    document = document_of(analysis, bootstrap)
-    simulated = document.simulated
-    results = json.dumps(analysis.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
-    svgs = {chart.name: charts.to_svg(chart, simulated=simulated) for chart in document.charts()}
-    files = {
-        "report.html": to_html(document, svgs).encode(),
-        "results.json": f"{results}\n".encode(),
-    }
-    for chart in document.charts():
-        files[f"figures/{chart.name}.svg"] = svgs[chart.name]
-        files[f"figures/{chart.name}.png"] = charts.to_png(chart, simulated=simulated)
-    for table in document.tables():
-        files[f"tables/{table.name}.csv"] = to_csv(table, simulated=simulated).encode()
-        files[f"tables/{table.name}.tex"] = to_latex(table, simulated=simulated).encode()
-    return files
+def kind_report(
+    analysis: KindAnalysis, bootstrap: Bootstrap, style: str | None = None
+) -> dict[str, bytes]:
+    """The content of the report's files, by their paths in its folder; see `report_files`."""
+    return report_files(document_of(analysis, bootstrap), analysis.to_json(), style)
 
 
 def document_of(analysis: KindAnalysis, bootstrap: Bootstrap) -> Document:

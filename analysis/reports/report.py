@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +14,10 @@ from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.inputs import Inputs, load_inputs
 from hsfiq.analysis.json_values import json_value
-from hsfiq.analysis.reports import charts
-from hsfiq.analysis.reports.csv_tables import to_csv
 from hsfiq.analysis.reports.document import Document
-from hsfiq.analysis.reports.html import to_html
-from hsfiq.analysis.reports.latex import to_latex
+from hsfiq.analysis.reports.formats.folder import report_files
+from hsfiq.analysis.reports.formats.html import to_html
+from hsfiq.analysis.reports.formats.images import draw, to_svg
 from hsfiq.analysis.reports.rules import base_rates
 from hsfiq.analysis.reports.score_distribution import ScoreDistribution, score_distribution
 from hsfiq.analysis.reports.sections.accuracy import accuracy_section
@@ -76,35 +74,20 @@ class Report:
     def figures(self) -> dict[str, Figure]:
         document = self.document
         return {
-            chart.name: charts.draw(chart, simulated=document.simulated)
-            for chart in document.charts()
+            chart.name: draw(chart, simulated=document.simulated) for chart in document.charts()
         }
 
-    def files(self) -> dict[str, bytes]:
+    def files(self, style: str | None = None) -> dict[str, bytes]:
         """The content of all files, by their paths in the report's folder.
 
-        `hsfiq.report_folder.write_report` writes them.
+        `hsfiq.report_folder.write_report` writes them. `style` ("iclr", "cvpr" or "acl") gives PDF
+        figures and LaTeX tables the widths and the letters of that venue.
         """
-        svgs, simulated = self._svgs(), self.document.simulated
-        results = json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
-        files = {
-            "report.html": to_html(self.document, svgs).encode(),
-            "results.json": f"{results}\n".encode(),
-        }
-        for chart in self.document.charts():
-            files[f"figures/{chart.name}.svg"] = svgs[chart.name]
-            files[f"figures/{chart.name}.png"] = charts.to_png(chart, simulated=simulated)
-        for table in self.document.tables():
-            files[f"tables/{table.name}.csv"] = to_csv(table, simulated=simulated).encode()
-            files[f"tables/{table.name}.tex"] = to_latex(table, simulated=simulated).encode()
-        return files
+        return report_files(self.document, self.to_json(), style)
 
     def _svgs(self) -> dict[str, bytes]:
         simulated = self.document.simulated
-        return {
-            chart.name: charts.to_svg(chart, simulated=simulated)
-            for chart in self.document.charts()
-        }
+        return {chart.name: to_svg(chart, simulated=simulated) for chart in self.document.charts()}
 
 
 def report(
@@ -172,5 +155,5 @@ def report_of(inputs: Inputs, *, answer_model: bool = False) -> Report:
             sensitivity_section(further.sensitivity),
             methods_section(bootstrap, analysis.comparisons),
         ),
-    )
+    ).drawn()
     return Report(analysis, distribution, document)

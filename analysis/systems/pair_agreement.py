@@ -147,7 +147,8 @@ def sums_of_people(rows: pd.DataFrame, triplets: pd.Series[str]) -> PairSums:
     person, triplet = _codes(rows["participant_id"]), _codes(rows["query_id"].map(triplets))
     by_person = _sums(rows, signs, person)
     one_way = [_squares(by_person), _squares(_sums(rows, signs, triplet))]
-    both = _squares(_sums(rows, signs, person * (int(triplet.max()) + 1) + triplet))
+    # Numbered anew: a row for each participant and triplet there could be would not fit in memory.
+    both = _squares(_sums(rows, signs, _codes(person * (int(triplet.max()) + 1) + triplet)))
     return PairSums(by_person, np.maximum.reduce([*one_way, one_way[0] + one_way[1] - both]))
 
 
@@ -228,7 +229,7 @@ def _squares(by_cluster: sparse.csr_array) -> FloatArray:
     return np.asarray(by_cluster.power(2).sum(axis=0), dtype=np.float64)
 
 
-def _codes(ids: pd.Series[str]) -> NDArray[np.intp]:
+def _codes(ids: pd.Series[str] | NDArray[np.intp]) -> NDArray[np.intp]:
     return np.asarray(pd.factorize(ids)[0], dtype=np.intp)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
@@ -101,6 +102,14 @@ def analyze(
             "results.json, with all details.",
         ),
     ] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(
+            metavar="iclr|cvpr|acl",
+            help="The venue of a paper: the report's PDF figures and LaTeX tables have its "
+            "widths, and figures letters of 8 points.",
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing report in that folder.")
     ] = False,
@@ -117,8 +126,7 @@ def analyze(
 
     Of a release of another question kind than pairs, also what people answered.
     """
-    if force and report is None:
-        raise UnreadableInput("--force", "replaces a report, but none is written", "add --report")
+    require_report(report, {"--force": force, "--style": style is not None})
     with requires("analysis"):
         from hsfiq.analysis.analyze import analyze as analyze_release
         from hsfiq.analysis.data.digests import verify_tables
@@ -126,10 +134,12 @@ def analyze(
         from hsfiq.analysis.inputs import load_inputs
         from hsfiq.analysis.kinds import STATISTICS
         from hsfiq.analysis.reports.text.summary import analysis_text
+        from hsfiq.analysis.reports.venues import venue_of
     from hsfiq.report_folder import require_free, write_report
 
     if report is not None:
         require_free(report, force=force)
+    venue_of(style)  # refuses an unknown one before the work starts
     folder = release or newest_hp_release()
     if release is None:
         typer.echo(f"analysing {folder}", err=True)
@@ -150,7 +160,14 @@ def analyze(
         if verify:
             verify_tables(folder)
         analyze_kind(
-            folder, metric or [], scores or [], sampling, report, force=force, as_json=as_json
+            folder,
+            metric or [],
+            scores or [],
+            sampling,
+            report,
+            style=style,
+            force=force,
+            as_json=as_json,
         )
         return
     if not metric:
@@ -170,10 +187,17 @@ def analyze(
         with requires("analysis"):
             from hsfiq.analysis.reports.report import report_of
         content = report_of(inputs, answer_model=answer_model)
-        write_report(content.files(), report, force=force)
+        write_report(content.files(style), report, force=force)
         typer.echo(f"{report / 'report.html'}: written", err=True)
         result = content.analysis
     print_result(result.to_json(), analysis_text(result), as_json=as_json)
+
+
+def require_report(report: Path | None, given: Mapping[str, bool]) -> None:
+    """Refuse options of a report, by whether they were given, if none is to be written."""
+    for option, is_given in given.items():
+        if is_given and report is None:
+            raise UnreadableInput(option, "is about a report, but none is written", "add --report")
 
 
 def analyze_kind(
@@ -183,6 +207,7 @@ def analyze_kind(
     sampling: Sampling,
     report: Path | None,
     *,
+    style: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -195,6 +220,6 @@ def analyze_kind(
     inputs = load_kind_inputs(folder, metrics, scores, **sampling)
     result = analyze_judged(inputs.release, inputs.statistics, inputs.metrics, inputs.bootstrap)
     if report is not None:
-        write_report(kind_report(result, inputs.bootstrap), report, force=force)
+        write_report(kind_report(result, inputs.bootstrap, style), report, force=force)
         typer.echo(f"{report / 'report.html'}: written", err=True)
     print_result(result.to_json(), kind_text(result), as_json=as_json)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from hsfiq.analysis.analyze import Analysis
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import number_cell, number_text
-from hsfiq.analysis.reports.document import Chart, Row, Section, Table
+from hsfiq.analysis.reports.document import MANY, Chart, Row, Section, Table
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.statistics.margin import BINS, AccuracyByMargin
 
@@ -71,28 +71,26 @@ def _margin_chart(analysis: Analysis) -> Chart:
         "between the human scores (right), each with an interval.",
         (charts.WIDTH, 3.2),
         paint,
+        is_wide=True,
+        is_empty=not any(margin.by_metric.bins for margin in margins.values()),
     )
 
 
 def _paint_bins(
     axes: Axes, places: Sequence[float], margin: AccuracyByMargin, name: str, index: int
 ) -> None:
-    colour = charts.COLOURS[index % len(charts.COLOURS)]
-    axes.plot(
-        places,
-        [margin_bin.accuracy for margin_bin in margin.bins],
-        linewidth=1,
-        ms=5,
-        color=colour,
-        marker=charts.MARKS[index % len(charts.MARKS)],
-        label=charts.shorten(name),
-    )
+    style = charts.style_of_series(index)
     intervals = [margin_bin.ci for margin_bin in margin.bins]
     low, high = ([getattr(ci, end) for ci in intervals] for end in ("low", "high"))
-    axes.vlines(places, low, high, color=colour, linewidth=1.6)
+    axes.vlines(places, low, high, color=style.colour, linewidth=1.4)
+    accuracies = [margin_bin.accuracy for margin_bin in margin.bins]
+    label = charts.shorten(name)
+    charts.plot_marks(axes, places, accuracies, style, label=label, linestyle=style.line)
 
 
 def _margin_caption(analysis: Analysis) -> str:
+    if len(analysis.metrics) > MANY:
+        return _many_margins_caption(analysis)
     sentences = []
     for name, metric in analysis.metrics.items():
         margin = metric.margins.by_metric
@@ -106,6 +104,20 @@ def _margin_caption(analysis: Analysis) -> str:
         elif not isnan(trend.rho) or margin.bins:
             sentences.append(f"All differences of {name} are of the same size.")
     return " ".join(sentences) or "No pair has a preference and two different metric values."
+
+
+def _many_margins_caption(analysis: Analysis) -> str:
+    trends = {name: metric.margins.by_metric.trend for name, metric in analysis.metrics.items()}
+    rising = [name for name, trend in trends.items() if trend.ci.low > 0]
+    caption = (
+        f"{len(rising)} of {len(trends)} metrics are more often correct on pairs with a larger "
+        "difference"
+    )
+    if not rising:
+        return f"{caption}."
+    steepest = max(rising, key=lambda name: trends[name].rho)
+    trend = number_text(trends[steepest].rho, "signed")
+    return f"{caption}, most clearly {steepest} (trend {trend})."
 
 
 def _margin_table(analysis: Analysis) -> Table:

@@ -9,8 +9,11 @@ from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import difference_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import Chart, Section, Table
 from hsfiq.analysis.reports.layout import table
+from hsfiq.analysis.reports.sections.comparison_matrix import matrix_chart
 from hsfiq.analysis.statistics.compare import STATISTICS, Comparison
 
+MANY_PAIRS = 6
+"""With more pairs of metrics than this, the chart is a matrix."""
 NAMES = {"spearman": "Spearman's rho", "tie_half": "tie_half", "symmetric": "symmetric rate"}
 
 
@@ -19,7 +22,8 @@ def comparison_section(comparisons: Sequence[Comparison]) -> Section:
     title = "Differences between metrics"
     if not comparisons:
         return Section("comparisons", title, ("A comparison needs at least two metrics.",))
-    return Section("comparisons", title, (_chart(comparisons), _table(comparisons)))
+    chart = matrix_chart if len(comparisons) > MANY_PAIRS else _chart
+    return Section("comparisons", title, (chart(comparisons), _table(comparisons)))
 
 
 def _table(comparisons: Sequence[Comparison]) -> Table:

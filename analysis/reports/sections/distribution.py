@@ -11,7 +11,7 @@ from hsfiq.analysis.analyze import Analysis
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import DASH, estimate_cell, number_cell, number_text, p_cell
-from hsfiq.analysis.reports.document import Cell, Chart, Column, Row, Table
+from hsfiq.analysis.reports.document import MANY, Cell, Chart, Column, Row, Table
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.reports.score_distribution import ScoreDistribution, ValuesAtScore
 from hsfiq.analysis.statistics.normality import SHAPIRO_MAX, Normality
@@ -39,6 +39,8 @@ def distribution_chart(distribution: ScoreDistribution) -> Chart:
         "with an interval, over a grey bar from the lower to the upper quartile.",
         charts.panels_size(n_panels, 2.4),
         paint,
+        is_wide=True,
+        is_empty=not distribution.n_sets,
     )
 
 
@@ -63,6 +65,12 @@ def _distribution_caption(distribution: ScoreDistribution) -> str:
     mode = max(counts, key=lambda score: counts[score])
     share = number_text(counts[mode] / total, "percent")
     caption = f"The most frequent score is {mode} ({share} of {count_text(total, 'set')})."
+    if len(distribution.metrics) > MANY:
+        rising = [name for name, means in _means(distribution).items() if means[-1] > means[0]]
+        return (
+            f"{caption} {len(rising)} of {len(distribution.metrics)} metrics have a higher mean at "
+            "the highest score than at the lowest. Grey bars show the middle half of the sets."
+        )
     for name, by_score in distribution.metrics.items():
         if len(by_score) > 1:
             lowest, highest = min(by_score), max(by_score)
@@ -72,6 +80,15 @@ def _distribution_caption(distribution: ScoreDistribution) -> str:
                 f"{number_text(high)} at score {highest}."
             )
     return f"{caption} Grey bars show the middle half of the sets."
+
+
+def _means(distribution: ScoreDistribution) -> dict[str, list[float]]:
+    """Each metric's means by rising score, of the metrics with any."""
+    return {
+        name: [values.mean.value for _, values in sorted(by_score.items())]
+        for name, by_score in distribution.metrics.items()
+        if by_score
+    }
 
 
 def distribution_table(distribution: ScoreDistribution) -> Table:

@@ -57,6 +57,6 @@ def _intervals(bootstrap: Bootstrap) -> str:
     return (
         f"Intervals: 95%, percentile bootstrap{expanded}, {resamples}, seed {bootstrap.seed}, "
         f"unit: {bootstrap.unit} ({clusters} in the release). Whole clusters are drawn with "
-        "replacement. All figures use the same draws, so differences are paired. With fewer than 30 clusters, "
-        "such intervals tend to be too short."
+        "replacement. All figures use the same draws, so differences are paired. With fewer than "
+        "30 clusters, such intervals tend to be too short."
     )

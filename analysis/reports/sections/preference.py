@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import isnan
+from collections.abc import Mapping, Sequence
+from math import ceil, isnan
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,12 +12,14 @@ from hsfiq.analysis.analyze import Analysis
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import estimate_cell, mark_best, number_cell, number_text
-from hsfiq.analysis.reports.document import Block, Chart, Section, Table
+from hsfiq.analysis.reports.document import MANY, Block, Chart, Section, Table
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.reports.rules import RULES, SOURCES, base_rates, rates_by_rule
-from hsfiq.analysis.statistics.preference import PreferenceRates
+from hsfiq.analysis.statistics.preference import PreferenceRates, Rate
 
 LABELS = {rule: f"{label}{SOURCES.get(rule, '')}" for rule, label in RULES.items()}
+
+RULES_PER_ROW = 3  # of the panels by rule
 
 
 def preference_section(analysis: Analysis) -> Section:
@@ -63,36 +65,61 @@ def _rules_table(rates: Mapping[str, PreferenceRates]) -> Table:
 
 
 def _rules_chart(rates: Mapping[str, PreferenceRates]) -> Chart:
+    """A panel for each metric, or for many metrics one for each rule."""
     n_panels = max(1, len(rates))
-
-    def paint(figure: Figure) -> None:
-        panels = figure.subplots(n_panels, 1, sharex=True, squeeze=False)[:, 0]
-        for index, (axes, (name, metric)) in enumerate(zip(panels, rates.items(), strict=False)):
-            _paint_rules(axes, metric, charts.COLOURS[index % len(charts.COLOURS)])
-            axes.set_title(charts.shorten(name))
-        panels[-1].set_xlabel("rate")
-        charts.draw_legend(figure, panels[0])
-
+    is_by_rule = len(rates) > MANY
+    height = 0.7 + n_panels * (0.35 + len(RULES) * 0.27)
+    if is_by_rule:
+        height = 0.9 + ceil(len(RULES) / RULES_PER_ROW) * (0.35 + len(rates) * 0.2)
     return Chart(
         "rules",
         "The same answers by every rule",
         _rules_caption(rates),
         "For each metric and rule, a dot with its interval, and a black bar at the rate of an "
         "uninformative metric.",
-        (charts.WIDTH, 0.7 + n_panels * (0.35 + len(RULES) * 0.27)),
-        paint,
+        (charts.WIDTH, height),
+        lambda figure: (_paint_by_rule if is_by_rule else _paint_by_metric)(figure, rates),
+        is_wide=True,
+        is_empty=all(isnan(rate.rate) for each in rates.values() for rate in _all_rates(each)),
     )
 
 
-def _paint_rules(axes: Axes, rates: PreferenceRates, colour: str) -> None:
-    cells = [estimate_cell(rate) for rate in rates_by_rule(rates).values()]
-    charts.draw_intervals(axes, list(LABELS.values()), {"rate": cells}, colours=(colour,))
+def _all_rates(rates: PreferenceRates) -> list[Rate]:
+    return list(rates_by_rule(rates).values())
+
+
+def _paint_by_metric(figure: Figure, rates: Mapping[str, PreferenceRates]) -> None:
+    panels = figure.subplots(max(1, len(rates)), 1, sharex=True, squeeze=False)[:, 0]
+    for index, (axes, (name, metric)) in enumerate(zip(panels, rates.items(), strict=False)):
+        cells = [estimate_cell(rate) for rate in _all_rates(metric)]
+        colours = (charts.style_of_series(index).colour,)
+        charts.draw_intervals(axes, list(LABELS.values()), {"rate": cells}, colours=colours)
+        _paint_base_rates(axes, list(base_rates(metric).values()))
+        axes.set_title(charts.shorten(name))
+    panels[-1].set_xlabel("rate")
+    charts.draw_legend(figure, panels[0])
+
+
+def _paint_by_rule(figure: Figure, rates: Mapping[str, PreferenceRates]) -> None:
+    rows = ceil(len(RULES) / RULES_PER_ROW)
+    panels = figure.subplots(rows, RULES_PER_ROW, sharex=True, sharey=True).flat
+    for axes, rule in zip(panels, RULES, strict=True):
+        cells = [estimate_cell(rates_by_rule(metric)[rule]) for metric in rates.values()]
+        charts.draw_intervals(axes, list(rates), {"rate": cells})
+        _paint_base_rates(axes, [base_rates(metric)[rule] for metric in rates.values()], size=8)
+        axes.set_title(RULES[rule])
+        axes.set_xlabel("rate")
+        axes.label_outer()
+    charts.draw_legend(figure, panels[0])
+
+
+def _paint_base_rates(axes: Axes, values: Sequence[float], size: float = 13) -> None:
     axes.plot(
-        list(base_rates(rates).values()),
-        range(len(RULES)),
+        values,
+        range(len(values)),
         linestyle="",
         marker="|",
-        ms=13,
+        ms=size,
         mew=2.2,
         color=charts.INK,
         label="base rate (uninformative metric)",
@@ -100,6 +127,8 @@ def _paint_rules(axes: Axes, rates: PreferenceRates, colour: str) -> None:
 
 
 def _rules_caption(rates: Mapping[str, PreferenceRates]) -> str:
+    if len(rates) > MANY:
+        return _many_rules_caption(rates)
     sentences = []
     for name, metric in rates.items():
         defined = {
@@ -126,6 +155,26 @@ def _rules_caption(rates: Mapping[str, PreferenceRates]) -> str:
     if not sentences:
         return "No preference rate is defined; the table gives the reasons."
     return f"{' '.join(sentences)} Only the distance from the black bar is informative."
+
+
+def _many_rules_caption(rates: Mapping[str, PreferenceRates]) -> str:
+    """The metric whose rate depends most on the rule, and the best by the symmetric rate."""
+    spans = {}
+    for name, metric in rates.items():
+        defined = [rate.rate for rate in _all_rates(metric) if not isnan(rate.rate)]
+        if defined:
+            spans[name] = (min(defined), max(defined))
+    best = {name: each.symmetric.rate for name, each in rates.items() if each.symmetric.n}
+    if not spans or not best:
+        return "No preference rate is defined for most metrics; the table gives the reasons."
+    widest = max(spans, key=lambda name: spans[name][1] - spans[name][0])
+    low, high = map(number_text, spans[widest])
+    first = max(best, key=lambda name: best[name])
+    return (
+        f"Depending only on the rule, the rate of {widest} ranges from {low} to {high}. Where its "
+        f"values differ, {first} agrees most often with people: at a rate of "
+        f"{number_text(best[first])}. Only the distance from the black bar is informative."
+    )
 
 
 def _given_tie_table(analysis: Analysis) -> Table:

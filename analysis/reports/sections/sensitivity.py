@@ -72,6 +72,13 @@ def _chart(sensitivity: Sensitivity) -> Chart:
         "For each way of excluding answers, rho and tie_half of every metric with intervals.",
         (charts.WIDTH + 0.6, charts.intervals_height(len(defined), len(metrics), 1.2)),
         paint,
+        is_wide=True,
+        is_empty=not any(
+            not isnan(_cell(row, statistic, name).value)
+            for row in defined
+            for statistic in STATISTICS
+            for name in metrics
+        ),
     )
 
 

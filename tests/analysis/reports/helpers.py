@@ -62,14 +62,21 @@ def check_page(html: str) -> ET.Element:
 
 
 def check_latex(text: str) -> None:
-    """Check that braces and environments close, and that rows have as many cells as columns."""
+    """Check each float: braces and environments close, and all rows have a cell for each column."""
+    floats = re.split(r"(?=\\begin\{table)", text)[1:]
+    assert floats
+    for each in floats:
+        check_float(each)
+
+
+def check_float(text: str) -> None:
     bare = re.sub(r"\\[{}&%$#_\\]", "", text.replace(r"\\", ""))
     depth = 0
     for character in bare:
         depth += (character == "{") - (character == "}")
         assert depth >= 0
     assert depth == 0
-    assert re.findall(r"\\begin\{(\w+)\}", text) == re.findall(r"\\end\{(\w+)\}", text)[::-1]
+    assert re.findall(r"\\begin\{(\S+?)\}", text) == re.findall(r"\\end\{(\S+?)\}", text)[::-1]
     columns = re.search(r"\\begin\{tabular\}\{([lr]+)\}", text)
     assert columns is not None
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]

@@ -9,7 +9,7 @@ import pytest
 
 from hsfiq import analysis
 from hsfiq.analysis.reports.cells import cell_text
-from hsfiq.analysis.reports.latex import to_latex
+from hsfiq.analysis.reports.formats.latex import to_latex
 from hsfiq.analysis.reports.report import Report
 from tests.analysis.reports.helpers import (
     SPECIAL_CHARACTERS,

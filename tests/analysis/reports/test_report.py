@@ -45,7 +45,7 @@ def test_the_folder_holds_page_results_charts_and_tables(
     assert set(files) == {
         "report.html",
         "results.json",
-        *(f"figures/{name}.{kind}" for name in charts for kind in ("svg", "png")),
+        *(f"figures/{name}.{kind}" for name in charts for kind in ("svg", "png", "pdf")),
         *(f"tables/{name}.{kind}" for name in tables for kind in ("csv", "tex")),
     }
     assert all(files[f"figures/{name}.png"].startswith(b"\x89PNG") for name in charts)
@@ -77,7 +77,7 @@ def test_the_results_are_the_printed_json_and_more(
 
 def test_simulated_answers_are_marked_in_every_file(files: dict[str, bytes]) -> None:
     for name, content in files.items():
-        if not name.endswith((".png", ".csv")):
+        if not name.endswith((".png", ".pdf", ".csv")):
             assert b"simulated" in content.lower(), name
         if name.endswith(".csv"):
             assert all(row["simulated"] == "true" for row in read_csv(content)), name

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from hsfiq.analysis.resampling.permutation import Swaps
+from hsfiq.analysis.systems import pair_agreement as pair_agreement_module
 from hsfiq.analysis.systems.pair_agreement import (
     compare_spa,
     one_sided_p,
@@ -176,3 +177,28 @@ def test_reasons() -> None:
     (result,) = compare_spa(one, {"one": values, "two": values}, triplets, Swaps(n=20))
     assert result.reason == ("a test needs 2 triplets with values of both metrics, and there is 1")
     assert pair_agreement(one, values, triplets).to_json()["accuracy_significant"] is None
+
+
+def test_clusters_are_only_those_that_occur(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row for each participant and triplet that there could be would take all memory."""
+    n = 300
+    queries = [f"q{number}" for number in range(n)]
+    rows = pd.DataFrame(
+        {
+            "participant_id": [f"p{number}" for number in range(n)],
+            "query_id": queries,
+            "first": 0,
+            "second": 1,
+            "preferred": 1,
+        }
+    )
+    n_clusters = []
+    sums = pair_agreement_module._sums
+
+    def recorded(table: pd.DataFrame, signs: np.ndarray, codes: np.ndarray) -> object:
+        n_clusters.append(int(codes.max()) + 1)
+        return sums(table, signs, codes)
+
+    monkeypatch.setattr(pair_agreement_module, "_sums", recorded)
+    sums_of_people(rows, pd.Series(queries, index=queries))
+    assert n_clusters == [n, n, n]

@@ -14,7 +14,16 @@ from hsfiq.analysis.people.place_and_time import BinFigures, PlaceAndTime, Trend
 from hsfiq.analysis.people.repeats import IntraRater
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import estimate_cell, number_cell, number_text, p_cell
-from hsfiq.analysis.reports.document import Chart, Column, NumberCell, Row, Section, Style, Table
+from hsfiq.analysis.reports.document import (
+    MANY,
+    Chart,
+    Column,
+    NumberCell,
+    Row,
+    Section,
+    Style,
+    Table,
+)
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.statistics.agreement import MIN_UNITS
 from hsfiq.analysis.statistics.position import PositionBias
@@ -111,6 +120,8 @@ def _chart(participants: Participants) -> Chart:
         "for every metric; dashed lines mark chance.",
         charts.panels_size(len(columns), 2.0),
         paint,
+        is_wide=True,
+        is_empty=not len(participants.table),
     )
 
 
@@ -124,13 +135,7 @@ def _caption(participants: Participants) -> str:
             f"The participants' mean scores range from {number_text(means.min())} to "
             f"{number_text(means.max())}."
         )
-    for name, figures in participants.by_metric.items():
-        rhos = figures["rho"].dropna()
-        if len(rhos):
-            sentences.append(
-                f"{name} correlates positively with the scores of {int((rhos > 0).sum()):,} of "
-                f"{count_text(len(rhos), 'participant')}."
-            )
+    sentences += _rho_sentences(participants)
     known = participants.table["with_others"].dropna()
     if len(known):
         noun = "participant shares" if len(known) == 1 else "participants share"
@@ -153,6 +158,20 @@ def _caption(participants: Participants) -> str:
     else:
         sentences.append("There are no outliers.")
     return " ".join(sentences)
+
+
+def _rho_sentences(participants: Participants) -> list[str]:
+    """With whom each metric correlates positively; of many metrics, the two extremes."""
+    by_metric = {name: each["rho"].dropna() for name, each in participants.by_metric.items()}
+    shares = {name: float((rhos > 0).mean()) for name, rhos in by_metric.items() if len(rhos)}
+    names = list(shares)
+    if len(names) > MANY:
+        names = [max(shares, key=lambda name: shares[name]), min(shares, key=lambda n: shares[n])]
+    return [
+        f"{name} correlates positively with the scores of {int((by_metric[name] > 0).sum()):,} of "
+        f"{count_text(len(by_metric[name]), 'participant')}."
+        for name in dict.fromkeys(names)
+    ]
 
 
 def participants_summary(participants: Participants) -> dict[str, dict[str, float]]:

@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from hsfiq.analysis.counts import count_text
-from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import cell_text, value_and_interval
 from hsfiq.analysis.reports.document import Document, NumberCell
+from hsfiq.analysis.reports.formats.fit import fit
+from hsfiq.analysis.reports.formats.images import to_inline
 from hsfiq.analysis.reports.sections.methods import METHOD_NUMBERS, METHODS
 
 LONG_TABLE = 25
 """Tables with more rows are collapsed; a click opens them, and print shows them."""
+
+WIDE_TABLE = 118
+"""Tables of more characters are split by columns, so that they fit the screen and A4."""
 
 
 def to_html(document: Document, svgs: Mapping[str, bytes]) -> str:
@@ -21,7 +25,7 @@ def to_html(document: Document, svgs: Mapping[str, bytes]) -> str:
 
     An undefined figure is a dash with a letter, which is explained below its table.
     """
-    inline = {chart.name: charts.to_inline(chart, svgs[chart.name]) for chart in document.charts()}
+    inline = {chart.name: to_inline(chart, svgs[chart.name]) for chart in document.charts()}
     return _environment().get_template("report.html").render(document=document, svgs=inline)
 
 
@@ -36,8 +40,10 @@ def _environment() -> Environment:
     environment.filters.update(cell_text=cell_text, provenance=_provenance)
     environment.globals.update(
         LONG_TABLE=LONG_TABLE,
+        WIDE_TABLE=WIDE_TABLE,
         METHODS=METHODS,
         METHOD_NUMBERS=METHOD_NUMBERS,
+        fit=fit,
         value_and_interval=value_and_interval,
     )
     return environment
