@@ -22,6 +22,7 @@ NAMES = (
     "coverage",
     "evaluate-memory",
     "permutation",
+    "systems",
     "reliability",
     "ablation",
     "loop-learns",

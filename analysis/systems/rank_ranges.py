@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 from scipy import stats
@@ -39,6 +40,10 @@ class RankRange(JsonRecord):
     high: int
     cluster: int
 
+    def text(self) -> str:
+        """The range, such as 2-3."""
+        return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
+
 
 @dataclass(frozen=True)
 class RankRanges(JsonRecord):
@@ -46,6 +51,16 @@ class RankRanges(JsonRecord):
 
     systems: Mapping[str, RankRange] = field(default_factory=dict)
     reason: str | None = None
+
+    def text(self) -> str:
+        """The systems with their ranges; a bar separates clusters."""
+        if self.reason is not None:
+            return f"undefined: {self.reason}"
+        clusters = groupby(self.systems.items(), key=lambda item: item[1].cluster)
+        return " | ".join(
+            ", ".join(f"{name} {place.text()}" for name, place in systems)
+            for _, systems in clusters
+        )
 
     def to_json(self) -> dict[str, object]:
         systems = None if self.reason is not None else json_value(self.systems)

@@ -8,9 +8,10 @@ from textwrap import TextWrapper
 
 from hsfiq.analysis.reports.text.format import estimate_text, interval_text, line, p_text
 from hsfiq.analysis.systems.metric_ranks import MetricRank
-from hsfiq.analysis.systems.rank_ranges import RankRange, RankRanges
+from hsfiq.analysis.systems.pair_agreement import SIGNIFICANT, SpaDifference
 from hsfiq.analysis.systems.systems import Systems
 
+MOST_DIFFERENCES = 6  # as many as four metrics have
 WRAPPED = TextWrapper(
     100, initial_indent="  ", subsequent_indent="    ", break_long_words=False,
     break_on_hyphens=False,
@@ -29,7 +30,7 @@ def systems_lines(systems: Systems) -> Iterator[str]:
             for estimate in (system.win_rate, system.strength, system.mean_score)
         )
         yield f"  {name:<16}{win_rate:>26}{strength:>28}{mean_score:>26}"
-    yield from WRAPPED.wrap(f"ranks by people: {_ranks(systems.ranks)}")
+    yield from WRAPPED.wrap(f"ranks by people: {systems.ranks.text()}")
     yield from WRAPPED.wrap(_side(systems))
     for metric, figures in systems.metrics.items():
         order = figures.order
@@ -39,7 +40,7 @@ def systems_lines(systems: Systems) -> Iterator[str]:
             tau = f"Kendall's tau {order.tau:.2f} {interval_text(order.ci, 3)}"
             text = f"{tau}, reversed: {pairs}"
         yield f"  ranking by {metric}: {text}"
-        yield from WRAPPED.wrap(f"ranks by {metric}: {_ranks(figures.ranks)}")
+        yield from WRAPPED.wrap(f"ranks by {metric}: {figures.ranks.text()}")
         agreement = figures.pairs
         text = f"undefined: {agreement.reason}"
         if agreement.n_pairs:
@@ -48,7 +49,18 @@ def systems_lines(systems: Systems) -> Iterator[str]:
                 f"n = {agreement.n_pairs:,}"
             )
         yield f"  pairs of systems by {metric}: {text}"
-    for difference in systems.spa_differences:
+    yield from _spa_differences(systems.spa_differences)
+
+
+def _spa_differences(differences: Sequence[SpaDifference]) -> Iterator[str]:
+    if len(differences) > MOST_DIFFERENCES:
+        n = sum(difference.p_holm <= SIGNIFICANT for difference in differences)
+        yield from WRAPPED.wrap(
+            f"soft pairwise accuracy: {n:,} of {len(differences):,} pairs of metrics differ "
+            "significantly; --json and --report have all differences"
+        )
+        return
+    for difference in differences:
         text = f"undefined: {difference.reason}"
         if difference.reason is None:
             p = f"{p_text(difference.p)}, Holm {p_text(difference.p_holm)}"
@@ -66,20 +78,6 @@ def metric_ranks_lines(ranks: Mapping[str, Sequence[MetricRank]]) -> Iterator[st
             f"{rank}: {', '.join(metric.metric for metric in metrics)}" for rank, metrics in groups
         )
         yield from WRAPPED.wrap(f"by {statistic}: {text or 'undefined'}")
-
-
-def _ranks(ranks: RankRanges) -> str:
-    """Clusters are separated by a bar."""
-    if ranks.reason is not None:
-        return f"undefined: {ranks.reason}"
-    groups = groupby(ranks.systems.items(), key=lambda item: item[1].cluster)
-    return " | ".join(
-        ", ".join(f"{name} {_range(place)}" for name, place in systems) for _, systems in groups
-    )
-
-
-def _range(place: RankRange) -> str:
-    return str(place.low) if place.low == place.high else f"{place.low}-{place.high}"
 
 
 def _side(systems: Systems) -> str:

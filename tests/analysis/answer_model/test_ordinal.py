@@ -93,7 +93,7 @@ def test_laplace_is_close_to_the_integral_and_closer_with_more_scores() -> None:
 
 
 def test_laplace_is_its_formula_with_dense_matrices() -> None:
-    """The maximum over all effects by plain steps, and the determinant of the whole matrix."""
+    """The maximum by plain steps, the determinant of the whole matrix, and the next term."""
     data = draw(2, 50, 4, 11, SD)
     effects = np.zeros(15)
 
@@ -116,14 +116,47 @@ def test_laplace_is_its_formula_with_dense_matrices() -> None:
         )
         effects -= np.linalg.solve(curvature / 1e-8, slope)
     expected = joint(effects) - np.linalg.slogdet(-curvature / 1e-8)[1] / 2
+    for place in range(4, 15):  # the effect with more values has the next term of the expansion
+        moved = 0.02 * np.eye(15)[place]
+        ahead_2, ahead, behind, behind_2 = (joint(effects + n * moved) for n in (2, 1, -1, -2))
+        centre = joint(effects)
+        curved = -(ahead - 2 * centre + behind) / 0.02**2
+        third = (ahead_2 - 2 * ahead + 2 * behind - behind_2) / (2 * 0.02**3)
+        fourth = (ahead_2 - 4 * ahead + 6 * centre - 4 * behind + behind_2) / 0.02**4
+        expected += fourth / (8 * curved**2) + 5 * third**2 / (24 * curved**3)
     assert LaplaceLikelihood(data)(parameters()) == pytest.approx(expected, abs=1e-3)
 
 
-def test_which_effect_is_eliminated_does_not_matter() -> None:
+def test_it_does_not_matter_which_effect_is_called_the_persons() -> None:
     data = draw(3, 80, 12, 5, SD)
     turned = OrdinalData(data.level, data.fixed, data.triplet, data.person)
     expected = LaplaceLikelihood(turned)(parameters((SD[1], SD[0])))
     assert LaplaceLikelihood(data)(parameters()) == pytest.approx(expected)
+
+
+def test_the_next_term_matters_for_triplets_with_two_scores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without differences between persons, each triplet is an integral of its own."""
+    drawn = draw(6, 120, 3, 60, (0.0, 0.8))
+    data = OrdinalData(drawn.level, drawn.fixed, drawn.person, np.arange(120) // 2)
+    points, weights = np.polynomial.hermite_e.hermegauss(40)
+    weights = weights / weights.sum()
+    exact = 0.0
+    for triplet in range(60):
+        total = 0.0
+        for point, weight in zip(points, weights, strict=True):
+            x = [
+                float(data.fixed[row] @ FIXED) + 0.8 * point
+                for row in (2 * triplet, 2 * triplet + 1)
+            ]
+            rows = enumerate(x, 2 * triplet)
+            total += weight * math.prod(probability(data, row, at) for row, at in rows)
+        exact += math.log(total)
+    with_term = LaplaceLikelihood(data)(parameters((0.0, 0.8)))
+    monkeypatch.setattr(LaplaceLikelihood, "_correction", lambda *_: 0.0)
+    without = LaplaceLikelihood(data)(parameters((0.0, 0.8)))
+    assert abs(with_term - exact) < 0.3 * abs(without - exact)
 
 
 def test_second_derivatives_of_a_quadratic_function() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import isnan
 
-from hsfiq.analysis.reports.cells import mark_best, number_cell, p_cell
+from scipy.special import expit
+
+from hsfiq.analysis.reports.cells import mark_best, number_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import NumberCell, Row, Table
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.systems.davidson import Parameter
@@ -56,15 +58,19 @@ def model_table(systems: Systems, names: list[str]) -> Table:
 
 
 def side_sentence(systems: Systems) -> str:
-    """What the side alone does, and that its interval holds 0 or not."""
+    """What the side alone does; empty if that is unknown."""
     side = systems.model.side
     if systems.model.reason is not None or side.ci is None or isnan(side.ci.low):
         return ""
-    rate = systems.model.set_1_rate
-    text = f"Of two equally strong systems, the one shown as set 1 is preferred in {rate:.1%}"
+    low, high = (number_text(float(expit(end)), "percent") for end in (side.ci.low, side.ci.high))
+    rate = number_text(systems.model.set_1_rate, "percent")
+    text = (
+        "Between two equally strong systems, set 1 is preferred in "
+        f"{rate} [{low}, {high}] of the answers without a tie"
+    )
     if side.ci.low <= 0 <= side.ci.high:
         return f"{text}; this does not differ significantly from 50%."
-    return f"{text}, and the interval excludes 50%."
+    return f"{text}; the side alone makes a difference."
 
 
 def _parameter(name: str, parameter: Parameter) -> Row:

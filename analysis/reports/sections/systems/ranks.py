@@ -10,25 +10,20 @@ from hsfiq.analysis.reports.document import Cell, Column, NumberCell, Row, Secti
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.reports.sections.comparison import NAMES
 from hsfiq.analysis.systems.metric_ranks import MetricRank
+from hsfiq.analysis.systems.rank_ranges import RankRanges
 from hsfiq.analysis.systems.systems import Systems
 
 NOT_SIGNIFICANT = "n.s."
 
 
-def ranks_table(systems: Systems) -> Table:
-    judges = {"people": systems.ranks} | {
-        metric: figures.ranks for metric, figures in systems.metrics.items()
-    }
-    rows: list[Row] = []
-    for judge, ranks in judges.items():
-        if ranks.reason is not None:
-            undefined = number_cell(float("nan"), ranks.reason)
-            rows.append((judge, "all", undefined, undefined))
-        for system, place in ranks.systems.items():
-            bounds = (float(place.low), float(place.high))
-            rank = NumberCell(float(place.rank), bounds=bounds, style="short")
-            rows.append((judge, system, rank, place.cluster))
-    return table("systems_ranks", rows)
+def rank_cells(ranks: RankRanges, system: str) -> tuple[Cell, Cell]:
+    """The rank of a system with its range, and its cluster."""
+    if ranks.reason is not None:
+        undefined = number_cell(float("nan"), ranks.reason)
+        return undefined, undefined
+    place = ranks.systems[system]
+    bounds = (float(place.low), float(place.high))
+    return NumberCell(float(place.rank), bounds=bounds, style="short"), place.cluster
 
 
 def win_matrix_table(systems: Systems, names: Sequence[str]) -> Table:
@@ -38,7 +33,7 @@ def win_matrix_table(systems: Systems, names: Sequence[str]) -> Table:
         (name, *(_rate(rates[name, other]) if name != other else "" for other in names))
         for name in names
     )
-    columns = (Column(f"against_{name}", name, "win_rate") for name in names)
+    columns = (Column(f"against_{name}", name) for name in names)
     return table("win_matrix", rows, *columns)
 
 
@@ -72,7 +67,7 @@ def _metric_table(statistic: str, ranks: Sequence[MetricRank]) -> Table:
         marks: list[Cell] = [""] * (place + 1)
         marks += [_mark(rank.p_below[worse.metric]) for worse in ranks[place + 1 :]]
         rows.append((place + 1, rank.metric, number_cell(rank.value), rank.rank, *marks[1:]))
-    columns = (Column(f"above_{place}", str(place), "rank") for place in range(2, len(ranks) + 1))
+    columns = (Column(f"above_{place}", str(place)) for place in range(2, len(ranks) + 1))
     return table("metric_ranks", rows, *columns, key=statistic, statistic=NAMES[statistic])
 
 

@@ -25,7 +25,7 @@ from hsfiq.analysis.reports.sections.systems.pairs import (
 )
 from hsfiq.analysis.reports.sections.systems.ranks import (
     duels_table,
-    ranks_table,
+    rank_cells,
     win_matrix_table,
 )
 from hsfiq.analysis.systems.ranking import OrderAgreement
@@ -44,7 +44,6 @@ def systems_section(systems: Systems) -> Section:
     blocks = (
         _chart(systems),
         _people_table(systems),
-        ranks_table(systems),
         win_matrix_table(systems, names),
         duels_table(systems, names),
         _strength_table(systems),
@@ -79,7 +78,8 @@ def _people_table(systems: Systems) -> Table:
     rows: list[Row] = []
     for name, win, system in zip(names, wins, figures, strict=True):
         similarity = (estimate_cell(system.own_similarity),) if has_similarity else ()
-        rows.append((name, win, estimate_cell(system.mean_score), *similarity))
+        rank, cluster = rank_cells(systems.ranks, name)
+        rows.append((name, win, estimate_cell(system.mean_score), rank, cluster, *similarity))
     if not has_similarity:
         return table("systems", rows, note=NO_SIMILARITY)
     return table(
@@ -112,21 +112,35 @@ def _set_score_table(systems: Systems) -> Table:
 
 
 def _strength_table(systems: Systems) -> Table:
-    strengths = {
-        "people": {name: figures.strength for name, figures in systems.figures.items()}
-    } | {metric: dict(figures.strength) for metric, figures in systems.metrics.items()}
-    rows: tuple[Row, ...] = tuple(
-        (name, *(replace(estimate_cell(by[name]), style="signed") for by in strengths.values()))
+    """Strength and rank of each system, according to people and to each metric."""
+    judges = {
+        "people": (
+            {name: figures.strength for name, figures in systems.figures.items()},
+            systems.ranks,
+        )
+    } | {metric: (figures.strength, figures.ranks) for metric, figures in systems.metrics.items()}
+    rows: list[Row] = [
+        (
+            judge,
+            name,
+            replace(estimate_cell(strength[name]), style="signed"),
+            *rank_cells(ranks, name),
+        )
+        for judge, (strength, ranks) in judges.items()
         for name in by_win_rate(systems)
-    )
-    columns = (Column(f"by_{judge}", f"By {judge}", "strength") for judge in strengths)
-    return table("systems_strength", rows, *columns)
+    ]
+    return table("systems_strength", rows)
 
 
 def _order_table(systems: Systems) -> Table:
     rows = (
-        (metric, number_cell(order.tau, order.reason, ci=order.ci), _reversed_pairs(order))
-        for metric, order in ((name, each.order) for name, each in systems.metrics.items())
+        (
+            metric,
+            number_cell(figures.order.tau, figures.order.reason, ci=figures.order.ci),
+            _reversed_pairs(figures.order),
+            figures.ranks.text(),
+        )
+        for metric, figures in systems.metrics.items()
     )
     return table("systems_order", rows)
 
@@ -161,15 +175,23 @@ def _caption(systems: Systems) -> str:
         return "No two systems were compared."
     caption = f"People prefer {best} most often: its win rate is {number_text(rate.value)}"
     caption += f" {bounds_text((rate.ci.low, rate.ci.high))}." if rate.ci else "."
+    same = [
+        metric
+        for metric, figures in systems.metrics.items()
+        if figures.order.reason is None and not figures.order.swapped
+    ]
     if len(systems.metrics) > MANY:
-        orders = [figures.order for figures in systems.metrics.values()]
-        same = sum(order.reason is None and not order.swapped for order in orders)
-        return f"{caption} {same} of {len(orders)} metrics rank the systems as people do."
+        return f"{caption} {len(same)} of {len(systems.metrics)} metrics rank them as people do."
+    if same:
+        verb = "ranks" if len(same) == 1 else "rank"
+        caption += f" {_joined(same)} {verb} the systems in the same order as people do."
     for metric, figures in systems.metrics.items():
         if figures.order.reason is not None:
             caption += f" The ranking by {metric} is undefined."
         elif figures.order.swapped:
             caption += f" {metric} reverses {_reversed_pairs(figures.order)}."
-        else:
-            caption += f" {metric} ranks the systems in the same order as people do."
     return caption
+
+
+def _joined(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
