@@ -227,6 +227,20 @@ def test_what_is_used_together_is_close_together(server: ThreadServer, open_page
         assert down < 130, size
 
 
+def test_extra_questions_come_after_the_main_answer(
+    server: ThreadServer, open_page: OpenPage
+) -> None:
+    page = open_page(server, 390, 844)
+    shown_with(page, {"k": 5, "extra": EXTRA})
+    tops = [
+        page.locator(part).bounding_box()["y"]  # type: ignore[index]
+        for part in (".set[data-side='2']", ".preference", ".extra-questions", ".next")
+    ]
+    assert tops == sorted(tops)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    assert page.locator(".question > .extra-questions").count() == 1
+
+
 def test_images_use_large_screens_and_small_ones(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     least = {(2560, 1440): (360, 480), (1920, 1080): (270, 330), (768, 1024): (110, 140)}

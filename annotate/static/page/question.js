@@ -206,4 +206,17 @@ export function buildQuestion() {
   const extra = currentStudy().extra_questions;
   root.dataset.extra = String(extra.length > 0);
   buildExtraQuestions(find(".extra-questions"), extra, enterExtra);
+  placeExtraQuestions();
 }
+
+/** An upright phone, as in the style sheet: there, the preference is below the sets. */
+const uprightPhone = matchMedia("(max-width: 479px), (max-width: 599px) and (min-height: 560px)");
+
+/** The extra questions come after the main answer: on an upright phone, after the preference. */
+function placeExtraQuestions() {
+  const questions = find(".extra-questions");
+  if (uprightPhone.matches) find(".next").before(questions);
+  else find(".question").append(questions);
+}
+
+uprightPhone.addEventListener("change", placeExtraQuestions);
