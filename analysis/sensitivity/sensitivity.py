@@ -28,12 +28,13 @@ ALL_ANSWERS, ALL_RULES = "as it is", "all together"
 class FilteredConclusions(JsonRecord):
     """`conclusions` without the answers that a rule excludes; None if it cannot be applied.
 
-    `n_questions` are kept; `changes` names the conclusions that differ from those of all answers.
+    `n_questions` are kept; `n_dropped` is None if the rule cannot be applied; `changes` names the
+    conclusions that differ from those of all answers.
     """
 
     rule: str
     n_questions: int
-    n_dropped: int
+    n_dropped: int | None
     conclusions: Conclusions | None
     changes: tuple[str, ...] = ()
     reason: str | None = None
@@ -84,7 +85,7 @@ def sensitivity(
     dropped_by_any = None
     for rule, dropped in rules(release.preferences, min_seconds, practice):
         if isinstance(dropped, str):
-            rows.append(FilteredConclusions(rule, n, 0, None, reason=dropped))
+            rows.append(FilteredConclusions(rule, n, None, None, reason=dropped))
             continue
         dropped_by_any = dropped if dropped_by_any is None else dropped_by_any | dropped
         rows.append(_without(release, dropped, rule, values, bootstrap, base))

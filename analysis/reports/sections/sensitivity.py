@@ -41,7 +41,7 @@ def _table(sensitivity: Sensitivity, statistic: Statistic) -> Table:
     rows: tuple[Row, ...] = tuple(
         (
             row.rule,
-            row.n_dropped,
+            number_cell(float("nan"), row.reason) if row.n_dropped is None else row.n_dropped,
             *(_cell(row, statistic, metric) for metric in metrics),
             "; ".join(row.changes) or (DASH if row.conclusions is None else "none"),
         )
