@@ -11,6 +11,7 @@ from hsfiq.analysis.data.metrics import Metric, MetricValues
 from hsfiq.analysis.data.parts import PARTS
 from hsfiq.analysis.data.provenance import training_notes
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.data.shared_triplets import SharedTriplets
 from hsfiq.analysis.json_values import JsonRecord, json_value
 from hsfiq.analysis.people.overlap import Overlap, overlap
 from hsfiq.analysis.people.participants import Participants, participants
@@ -149,6 +150,7 @@ class Analysis(JsonRecord):
     """The figures of one release, in full precision; undefined ones are NaN beside a reason.
 
     Attributes:
+        shared_triplets: how many triplets were judged by several participants.
         human_score: normality of the human scores, over all sets.
         position_bias: P(set 1 preferred).
         metrics: the results of each metric, by name, in the order asked for.
@@ -159,6 +161,7 @@ class Analysis(JsonRecord):
     """
 
     release: ReleaseSummary
+    shared_triplets: SharedTriplets
     human_score: Normality
     position_bias: PositionBias
     metrics: Mapping[str, MetricAnalysis]
@@ -182,6 +185,7 @@ class Analysis(JsonRecord):
         """Return the analysis as strictly valid JSON: NaN is null, beside a "reason"."""
         return {
             "release": self.release.to_json(),
+            "shared_triplets": self.shared_triplets.to_json(),
             "notes": list(self.notes),
             "human_score": {"normality": self.human_score.to_json()},
             "position_bias": self.position_bias.to_json(),
@@ -206,7 +210,7 @@ def analyze(
     Args:
         metrics: duplicates count once. With two or more, each also gets its preference rate where
             another one ties, and every two are compared.
-        bootstrap: the resamples for all intervals; by default of the release's participants.
+        bootstrap: the resamples for all intervals; by default as the release's design requires.
         in_detail: compute the details too, which takes about as long again.
         with_answer_model: fit the model of the scores too, which takes seconds to minutes.
 
@@ -219,6 +223,7 @@ def analyze(
     notes = training_notes(release, list(values))
     return Analysis(
         release=ReleaseSummary.of(release),
+        shared_triplets=SharedTriplets.of(release.preferences, release.triplets),
         human_score=normality(release.sets["score"]),
         position_bias=position_bias(release.preferences, bootstrap),
         metrics={name: _analyze_metric(release, name, values, bootstrap) for name in values},

@@ -38,7 +38,7 @@ def load_kind_inputs(
     scores: Sequence[Path] = (),
     *,
     part: str | None = None,
-    unit: Unit = "participant",
+    unit: Unit | None = None,
     n_resamples: int = 2000,
     seed: int = 0,
     few_clusters: bool = False,
@@ -55,7 +55,7 @@ def load_kind_inputs(
         unit=unit,
         n_resamples=n_resamples,
         seed=seed,
-        correction="t" if few_clusters else "none",
+        is_widened=few_clusters,
     )
     return KindInputs(release, statistics, parsed, bootstrap)
 
@@ -66,7 +66,7 @@ def load_inputs(
     scores: Sequence[Path | str] | Path | str = (),
     *,
     part: str | None = None,
-    unit: Unit = "participant",
+    unit: Unit | None = None,
     n_resamples: int = 2000,
     seed: int = 0,
     few_clusters: bool = False,
@@ -77,8 +77,9 @@ def load_inputs(
         metrics: metrics or their names, or a single one: `recall@5`, or the name of a scores file.
         scores: further scores files, or one; each is a metric with the file's name.
         part: "train", "test" or "unused" to keep only the questions of that part of its split.
-        unit: what is resampled: "participant", "triplet", "participant-triplet" or "row".
-        few_clusters: widen the intervals as a small number of clusters requires.
+        unit: what is resampled: "participant", "triplet", "participant-triplet" or "row"; by
+            default as the design requires (see `Bootstrap.of_rows`).
+        few_clusters: widen the intervals as for few clusters with any number of them.
 
     Raises:
         AnalysisError: a file cannot be read, or a metric, the part or the unit is unknown.
@@ -100,6 +101,6 @@ def load_inputs(
         unit=unit,
         n_resamples=n_resamples,
         seed=seed,
-        correction="t" if few_clusters else "none",
+        is_widened=few_clusters,
     )
     return Inputs(release, parsed, bootstrap)

@@ -14,26 +14,28 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
-from benchmarks.coverage import QUESTIONS, Scores, simulate, table
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.spearman import resampled_spearman
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from hsfiq.analysis.resampling.bootstrap import Unit
 
-PARTICIPANTS = 61
+PARTICIPANTS, QUESTIONS = 61, 50
 RESAMPLES = 10_000
 PART = 1000
 REFERENCES = 200
 BATCH = 100
 CLOSE = 1e-12
+SLOPE, SLOPE_SPREAD, OFFSET_SPREAD = 0.5, 0.35, 0.4
+
+Scores = tuple[np.ndarray, np.ndarray]
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
@@ -160,3 +162,26 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
     result = work()
     return time.perf_counter() - start, result
+
+
+def simulate(rng: np.random.Generator, participants: int, questions: int) -> Scores:
+    """A study: the metric and the human scores, each (participants x questions x 2,)."""
+    n = 2 * questions
+    slopes = rng.normal(SLOPE, SLOPE_SPREAD, size=(participants, 1))
+    offsets = rng.normal(0, OFFSET_SPREAD, size=(participants, 1))
+    values = rng.normal(size=(participants, n))
+    latent = 3 + offsets + slopes * values + rng.normal(size=(participants, n))
+    return values.ravel(), np.clip(np.round(latent), 1, 5).ravel()
+
+
+def table(participants: int, questions: int) -> pd.DataFrame:
+    """Participant and query of each row of `simulate`, two rows per question."""
+    n = participants * questions
+    return pd.DataFrame(
+        {
+            "participant_id": np.repeat(
+                [f"p{number:04}" for number in range(participants)], 2 * questions
+            ),
+            "query_id": np.repeat([f"q{number:06}" for number in range(n)], 2),
+        }
+    )

@@ -18,7 +18,7 @@ from hsfiq.analysis.answer_model.ordinal import NoMaximum, OrdinalData, OrdinalF
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value, with_reason
-from hsfiq.analysis.resampling.interval import LEVEL
+from hsfiq.analysis.resampling.spread import LEVEL
 
 NORMAL_QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
 LOGISTIC_VARIANCE = pi**2 / 3

@@ -21,6 +21,7 @@ from hsfiq.analysis.json_values import UNDEFINED
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, by_query, system_names
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
+from hsfiq.analysis.resampling.spread import RATE
 
 ALL = "all"
 
@@ -55,8 +56,8 @@ def qrels(images: pd.DataFrame) -> pd.DataFrame:
 def share_that_fits(images: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
     fits = fitting(images)
     systems = images["system"].to_numpy(object)
-    shares = group_means(images, fits, systems, sorted(set(systems)), bootstrap)
-    shares |= group_means(images, fits, np.full(len(images), ALL, object), [ALL], bootstrap)
+    shares = group_means(images, fits, systems, sorted(set(systems)), bootstrap, RATE)
+    shares |= group_means(images, fits, np.full(len(images), ALL, object), [ALL], bootstrap, RATE)
     return Figures(
         "share_that_fits",
         "Images that fit, by system",

@@ -14,7 +14,8 @@ from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.json_values import JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.resampling.interval import LEVEL, ConfidenceInterval
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.resampling.spread import LEVEL
 from hsfiq.analysis.statistics.agreement import Level, agreement
 
 ALPHA_RESAMPLES = 1000
@@ -132,7 +133,7 @@ def by_query(release: JudgedRelease, bootstrap: Bootstrap) -> Bootstrap:
         unit="triplet",
         n_resamples=bootstrap.n_resamples,
         seed=bootstrap.seed,
-        correction=bootstrap.correction,
+        is_widened=bootstrap.is_widened,
     )
 
 

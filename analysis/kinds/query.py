@@ -12,6 +12,7 @@ from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, by_query
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
+from hsfiq.analysis.resampling.spread import RATE
 
 ALL, WELL_FORMED = "all", "VALIDATED"
 
@@ -79,7 +80,7 @@ def agreement_on_verdicts(answers: pd.DataFrame) -> Figures:
 
 def share(rows: pd.DataFrame, is_counted: pd.Series[bool], bootstrap: Bootstrap) -> Estimate:
     values = np.where(is_counted.to_numpy(), 1.0, 0.0)
-    return group_means(rows, values, np.full(len(rows), ALL, object), [ALL], bootstrap)[ALL]
+    return group_means(rows, values, np.full(len(rows), ALL, object), [ALL], bootstrap, RATE)[ALL]
 
 
 QUERY = KindStatistics(

@@ -14,6 +14,7 @@ from hsfiq.analysis.kinds.concordance import concordance
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, by_query, system_names
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import group_means
+from hsfiq.analysis.resampling.spread import RATE
 from hsfiq.analysis.statistics.agreement import set_units
 from hsfiq.analysis.systems.ranking import strengths
 
@@ -73,7 +74,7 @@ def implied_pairs(sets: pd.DataFrame) -> pd.DataFrame:
 def pairwise_rates(pairs: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
     named = (pairs["system_1"] + " before " + pairs["system_2"]).to_numpy(object)
     shares = pairs["share"].to_numpy(np.float64)
-    rates = group_means(pairs, shares, named, sorted(set(named)), bootstrap)
+    rates = group_means(pairs, shares, named, sorted(set(named)), bootstrap, RATE)
     return Figures(
         "pairwise_rates",
         "Which system comes before which",

@@ -12,6 +12,7 @@ from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, system_names
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
+from hsfiq.analysis.resampling.spread import RATE
 from hsfiq.analysis.statistics.agreement import score_ratings, set_units
 from hsfiq.analysis.statistics.correlation import spearman
 
@@ -50,7 +51,7 @@ def score_shares(sets: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
     rows = {}
     for score in sorted(set(scores.tolist())):
         given = (scores == score).astype(np.float64)
-        share = group_means(sets, given, everything, [ALL], bootstrap)[ALL]
+        share = group_means(sets, given, everything, [ALL], bootstrap, RATE)[ALL]
         rows[str(score)] = {"share": share}
     return Figures(
         "score_shares", "Scores given", "score", rows, "The share of the answers with this score."

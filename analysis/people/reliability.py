@@ -26,7 +26,8 @@ from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import indicator_matrix
 from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.resampling.interval import LEVEL, ConfidenceInterval
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.resampling.spread import LEVEL
 from hsfiq.analysis.statistics.agreement import MIN_UNITS, few_units, shared_ratings
 
 N_RATERS = (1, 2, 3, 4, 5)

@@ -22,7 +22,7 @@ from hsfiq.analysis.json_values import JsonRecord
 from hsfiq.analysis.power.calibration import calibrate
 from hsfiq.analysis.power.population import Population
 from hsfiq.analysis.power.simulated_studies import draw_study
-from hsfiq.analysis.resampling.interval import LEVEL
+from hsfiq.analysis.resampling.spread import LEVEL
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS, Statistic
 
 POWER = 0.8

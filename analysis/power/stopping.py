@@ -20,7 +20,7 @@ from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.json_values import JsonRecord
-from hsfiq.analysis.resampling.interval import LEVEL
+from hsfiq.analysis.resampling.spread import LEVEL
 from hsfiq.analysis.sequential.confidence_sequence import looks_until_excluded
 from hsfiq.analysis.sequential.preferences import EQUAL
 from hsfiq.analysis.systems.systems import compared_systems

@@ -12,6 +12,7 @@ from hsfiq.analysis.reports.cells import estimate_cell
 from hsfiq.analysis.reports.document import Column, Document, Row, Section, Table
 from hsfiq.analysis.reports.formats.folder import report_files
 from hsfiq.analysis.reports.kind_charts import chart_of
+from hsfiq.analysis.reports.sections.methods import intervals_text
 from hsfiq.analysis.reports.text.format import interval_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
@@ -86,7 +87,10 @@ def caveats(summary: KindSummary) -> Iterator[tuple[str, str]]:
         yield "Simulated answers", SIMULATED
     if summary.n_participants < FEW:
         people = count_text(summary.n_participants, "participant")
-        text = f"The answers are those of {people}; intervals tend to be too short."
+        text = (
+            f"The answers are those of {people}; the intervals are widened for that, but a few "
+            "people cannot show how much others differ."
+        )
         yield "Few participants", text
 
 
@@ -108,8 +112,7 @@ def section_of(figures: Figures) -> Section:
 
 def methods_text(bootstrap: Bootstrap) -> str:
     return (
-        f"Intervals: 95%, percentile bootstrap, {count_text(bootstrap.n_resamples, 'resample')}, "
-        f"seed {bootstrap.seed}, unit: {bootstrap.unit}; those of agreement resample queries. "
+        f"{intervals_text(bootstrap)} Those of agreement resample queries. "
         "results.json and tables/*.csv hold the figures in full precision, each with its n, "
         "clusters, method and seed. An undefined figure is a dash here and null in JSON, always "
         "with a reason."

@@ -104,7 +104,7 @@ def report(
     Args:
         metrics: metrics or their names, or a single one: `recall@5`, or the name of a scores file.
         scores: further scores files, or one; each is a metric with the file's name.
-        bootstrap: the resamples for all intervals; by default 2,000, resampling participants.
+        bootstrap: the resamples for all intervals; by default 2,000, as the design requires.
         part: "train", "test" or "unused" to keep only the questions of that part of the split.
         answer_model: add the model of the scores, which takes seconds to minutes.
 

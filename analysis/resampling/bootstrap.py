@@ -3,13 +3,15 @@
 Fifty answers by one person are not fifty independent answers, so the bootstrap draws participants
 (or triplets, or both) instead of rows. A resample is a vector of weights: how often each row
 counts. All statistics of a release use the same resamples, so differences between them are paired.
+
+A statistic is an array whose first value is that of the rows as they are; the resamples follow.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, get_args
 
 import numpy as np
@@ -19,109 +21,137 @@ from scipy import sparse
 
 from hsfiq.analysis.arrays import BoolArray, FloatArray
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.data.shared_triplets import SharedTriplets
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.resampling.interval import ConfidenceInterval, percentile_interval
+from hsfiq.analysis.resampling.clusters import Clusters, Groups, Pairs
+from hsfiq.analysis.resampling.interval import (
+    FEW_CLUSTERS,
+    ConfidenceInterval,
+    percentile_interval,
+    student_interval,
+)
+from hsfiq.analysis.resampling.spread import (
+    Bounds,
+    Spread,
+    one_way_spread,
+    student_p,
+    two_way_spread,
+)
 
 Unit = Literal["participant", "triplet", "participant-triplet", "row"]
-Correction = Literal["none", "t"]
 
 UNITS: tuple[Unit, ...] = get_args(Unit)
-CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
 DEFAULT_RESAMPLES = 2000
 BLOCK_SIZE = 1_000_000  # numbers held in memory at once: 8 MB
 MOST_KEPT = 20_000_000  # draws that are kept for the next statistic: 40 MB
-
-CLUSTER_COLUMNS: dict[Unit, tuple[str, ...]] = {
-    "participant": ("participant_id",),
-    "triplet": ("query_id",),
-    "participant-triplet": ("participant_id", "query_id"),
-    "row": (),
-}
+FEWEST_FOR_PERCENTILES = 5
+"""Resamples of fewer clusters take too few different values to have percentiles."""
 
 
 @dataclass(frozen=True, eq=False)
-class Clusters:
-    """The clusters that the ids of one column belong to: `codes` has the number for each id."""
+class Resamples:
+    """How often each of `n_clusters` is drawn in each of `n` resamples.
 
-    column: str
-    ids: pd.Index[str]
-    codes: NDArray[np.intp]
-    size: int
-    _last: list[tuple[weakref.ref[pd.DataFrame], NDArray[np.intp]]] = field(
-        default_factory=list, repr=False
-    )
+    `clusters` is None if single rows are drawn; `seed` is that of this stream of random numbers.
+    """
 
-    @classmethod
-    def of_column(
-        cls, rows: pd.DataFrame, column: str, cluster_of: pd.Series[str] | None = None
-    ) -> Clusters:
-        """Find the clusters of a column; the order of the rows does not matter.
+    n: int
+    seed: tuple[int, int]
+    clusters: Clusters | Groups | None
+    n_clusters: int
+    _kept: list[NDArray[np.uint16]] = field(default_factory=list, repr=False)
 
-        An id that `cluster_of` lacks is a cluster of its own, and so is every id if it is None.
+    def codes(self, rows: pd.DataFrame) -> NDArray[np.intp]:
+        """The number of each row's cluster, (n_rows,)."""
+        return np.arange(len(rows)) if self.clusters is None else self.clusters.codes_of(rows)
+
+    def counts(self, size: int, width: int = 1) -> Iterator[FloatArray]:
+        """Yield how often each of `size` clusters is drawn, (b, size), in blocks of resamples.
+
+        Random numbers are read in order, so the size of a block changes no draw. `width`, the
+        number of values that the caller computes per resample, bounds the size of a block.
         """
-        ids = pd.Index(rows[column].unique())
-        names = list(ids) if cluster_of is None else [cluster_of.get(name, name) for name in ids]
-        codes, distinct = pd.factorize(np.array(names, dtype=object), sort=True)
-        return cls(column, ids, codes, len(distinct))
+        block_length = max(1, BLOCK_SIZE // max(1, width, size))
+        starts = range(0, self.n, block_length)
+        if self._is_kept(size):
+            if not self._kept:
+                blocks = self._drawn(size, max(1, BLOCK_SIZE // max(1, size)))
+                self._kept.append(np.concatenate(list(blocks), dtype=np.uint16, casting="unsafe"))
+            for start in starts:
+                yield self._kept[0][start : start + block_length].astype(np.float64)
+        else:
+            yield from self._drawn(size, block_length)
 
-    def codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
-        """The cluster number of each row; AnalysisError if an id is in none of the clusters.
+    def _is_kept(self, size: int) -> bool:
+        """Whether the draws are kept: not of single rows, whose number differs, or of too many."""
+        return self.clusters is not None and self.n * size <= MOST_KEPT and size < 2**16
 
-        Several figures come from the same rows, so the last answer is kept while its rows are.
-        """
-        if self._last and self._last[0][0]() is rows:
-            return self._last[0][1]
-        codes = self._codes_of(rows)
-        self._last[:] = [(weakref.ref(rows), codes)]
-        return codes
+    def _drawn(self, size: int, block_length: int) -> Iterator[FloatArray]:
+        stream = np.random.default_rng(self.seed)
+        for start in range(0, self.n, block_length):
+            yield _draw_counts(stream, min(block_length, self.n - start), size)
 
-    def _codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
-        positions = self.ids.get_indexer(pd.Index(rows[self.column]))
-        if (positions < 0).any():
-            unknown = rows[self.column].iloc[int((positions < 0).argmax())]
-            raise AnalysisError(
-                self.column,
-                f"{unknown} is in none of the clusters",
-                "make the bootstrap from this release",
-            )
-        return self.codes[positions]
+    def weights(self, rows: pd.DataFrame) -> Iterator[FloatArray]:
+        """Yield how often each row counts in each resample, (b, n_rows)."""
+        codes = self.codes(rows)
+        for counts in self.counts(self.size(rows), len(rows)):
+            yield counts.take(codes, axis=1)
+
+    def sums(
+        self, rows: pd.DataFrame, columns: FloatArray | sparse.csr_array
+    ) -> Iterator[FloatArray]:
+        """Yield `weights @ columns` of finite columns (n_rows, m), in blocks (b, m), but faster."""
+        if self.clusters is None:
+            yield from (block @ columns for block in self.weights(rows))
+            return
+        cluster_sums = indicator_matrix(self.codes(rows), self.clusters.size).T @ columns
+        for counts in self.counts(self.clusters.size, columns.shape[1]):
+            yield counts @ cluster_sums
+
+    def size(self, rows: pd.DataFrame) -> int:
+        return len(rows) if self.clusters is None else self.clusters.size
+
+    def n_clusters_of(self, rows: pd.DataFrame | None, chosen: BoolArray | None = None) -> int:
+        """The number of clusters of some rows; None for all rows. `chosen` takes some of them."""
+        if rows is None:
+            return self.n_clusters
+        if self.clusters is None:
+            return len(rows) if chosen is None else int(chosen.sum())
+        return self.clusters.n_of(rows, chosen)
 
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """How often each cluster is drawn in each resample, the same for every statistic.
+    """The resamples that all statistics of a release share.
 
     Attributes:
-        unit: what is resampled: participants, triplets, both at once, or single rows as if they
-            were independent. For both at once the weights multiply (Owen 2007, "The pigeonhole
-            bootstrap"); variance that is due to neither then counts up to three times, so the
-            interval is too long rather than too short.
-        correction: "t" widens the intervals for few clusters (see `interval.expanded_tail`).
-        clusters: those of each resampled column; empty for rows.
-        n_clusters: the number of clusters; the smaller number if there are two columns.
-        memo: (n_resamples,) statistics that several figures need, by what they are computed from.
+        unit: what is resampled: participants, triplets, both, or single rows as if they were
+            independent. Both is the two-way bootstrap for answers that depend on each other through
+            the person and through the triplet: `parts` are then participants, triplets, and the
+            answers of one participant to one triplet, and the variances of a statistic over the
+            three combine to that of Cameron, Gelbach and Miller (see `two_way_spread`).
+        is_widened: whether the intervals are widened for few clusters with any number of them,
+            instead of only below `FEW_CLUSTERS`.
+        parts: one for each column that is resampled.
+        memo: (length,) statistics that several figures need, by what they are computed from.
     """
 
     unit: Unit
     n_resamples: int
     seed: int
-    correction: Correction
-    clusters: tuple[Clusters, ...]
-    n_clusters: int
+    is_widened: bool
+    parts: tuple[Resamples, ...]
     memo: dict[bytes, FloatArray] = field(default_factory=dict, repr=False)
-    _draws: dict[tuple[int, ...], list[NDArray[np.uint16]]] = field(
-        default_factory=dict, repr=False
-    )
 
     @classmethod
     def of_release(
         cls,
         release: Release,
         *,
-        unit: Unit = "participant",
+        unit: Unit | None = None,
         n_resamples: int = DEFAULT_RESAMPLES,
         seed: int = 0,
-        correction: Correction = "none",
+        is_widened: bool = False,
     ) -> Bootstrap:
         """Resample the clusters of a release, whatever the order of its rows."""
         return cls.of_rows(
@@ -130,7 +160,7 @@ class Bootstrap:
             unit=unit,
             n_resamples=n_resamples,
             seed=seed,
-            correction=correction,
+            is_widened=is_widened,
         )
 
     @classmethod
@@ -139,29 +169,31 @@ class Bootstrap:
         rows: pd.DataFrame,
         triplets: pd.Series[str] | None = None,
         *,
-        unit: Unit = "participant",
+        unit: Unit | None = None,
         n_resamples: int = DEFAULT_RESAMPLES,
         seed: int = 0,
-        correction: Correction = "none",
+        is_widened: bool = False,
     ) -> Bootstrap:
         """Resample the clusters of a table with `participant_id` and `query_id`.
 
-        `triplets` maps query_id to triplet; if None, each query is a cluster of its own.
-        AnalysisError: there would be no resample, or the unit or the correction is unknown.
+        `triplets` maps query_id to triplet; if None, each query is a cluster of its own. Without a
+        unit, participants and triplets are resampled if several participants judged a triplet, and
+        else participants. AnalysisError: there would be no resample, or the unit is unknown.
         """
         if n_resamples < 1:
             raise AnalysisError("resamples", f"{n_resamples} is too few", "use 1 or more")
+        if unit is None:
+            unit = "participant"
+            if SharedTriplets.of(rows, triplets).n_shared:
+                unit = "participant-triplet"
         if unit not in UNITS:
             raise AnalysisError("unit", f"no such unit: {unit}", f"use one of {', '.join(UNITS)}")
-        if correction not in CORRECTIONS:
-            known = ", ".join(CORRECTIONS)
-            raise AnalysisError("correction", f"unknown: {correction}", f"use one of {known}")
-        clusters = tuple(
-            Clusters.of_column(rows, column, triplets if column == "query_id" else None)
-            for column in CLUSTER_COLUMNS[unit]
+        clusters = _clusters(unit, rows, triplets)
+        parts = tuple(
+            Resamples(n_resamples, (seed, place), each, len(rows) if each is None else each.n)
+            for place, each in enumerate(clusters)
         )
-        n_clusters = min((each.size for each in clusters), default=len(rows))
-        return cls(unit, n_resamples, seed, correction, clusters, n_clusters)
+        return cls(unit, n_resamples, seed, is_widened, parts)
 
     def for_release(self, release: Release, unit: Unit | None = None) -> Bootstrap:
         """The same settings for another release, such as one category, or for another unit."""
@@ -170,72 +202,54 @@ class Bootstrap:
             unit=unit or self.unit,
             n_resamples=self.n_resamples,
             seed=self.seed,
-            correction=self.correction,
+            is_widened=self.is_widened,
         )
 
-    def n_clusters_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> int:
-        """The number of clusters that some rows come from; the smaller one of two columns.
+    @property
+    def length(self) -> int:
+        """The length of a statistic's array: its value, then those of all resamples."""
+        return 1 + sum(part.n for part in self.parts)
 
-        `chosen` takes only some of these rows.
+    def n_clusters_of(self, rows: pd.DataFrame | None, chosen: BoolArray | None = None) -> int:
+        """The number of clusters that some rows come from; the smaller number of two columns.
+
+        None for all rows; `chosen` takes only some of these rows.
         """
-        everything = slice(None) if chosen is None else chosen
-        sizes = (
-            int(np.count_nonzero(np.bincount(clusters.codes_of(rows)[everything])))
-            for clusters in self.clusters
-        )
-        return min(sizes, default=len(rows) if chosen is None else int(chosen.sum()))
+        return min(part.n_clusters_of(rows, chosen) for part in self.parts)
 
     def weights(self, rows: pd.DataFrame) -> Iterator[FloatArray]:
-        """Yield how often each row counts in each resample, in blocks (b, n) of resamples.
+        """Yield how often each row counts, in blocks (b, n): once, then in each resample.
 
-        Whole numbers, `n_resamples` rows in total, the same at every call. AnalysisError: a row's
+        Whole numbers, `length` rows in total, the same at every call. AnalysisError: a row's
         participant or query is not in the resampled release.
         """
-        codes = [clusters.codes_of(rows) for clusters in self.clusters]
-        sizes = [clusters.size for clusters in self.clusters]
-        if self.unit == "row":
-            codes, sizes = [np.arange(len(rows))], [len(rows)]
-        for counts_by_column in self._blocks(sizes, len(rows)):
-            block = counts_by_column[0].take(codes[0], axis=1)
-            for counts, code in zip(counts_by_column[1:], codes[1:], strict=True):
-                block *= counts.take(code, axis=1)
-            yield block
-
-    def counts(self, width: int = 1) -> Iterator[FloatArray]:
-        """Yield how often each cluster is drawn, (b, n_clusters), if one column is resampled.
-
-        `width`, the number of values that the caller computes per resample, bounds the size of a
-        block.
-        """
-        yield from (counts for (counts,) in self._blocks([self.n_clusters], width))
+        yield np.ones((1, len(rows)))
+        yield from chain.from_iterable(part.weights(rows) for part in self.parts)
 
     def sums(
         self, rows: pd.DataFrame, columns: FloatArray | sparse.csr_array
     ) -> Iterator[FloatArray]:
         """Yield `weights @ columns` of finite columns (n, m), in blocks (b, m), but faster."""
-        if len(self.clusters) == 1:
-            cluster_sums = (
-                indicator_matrix(self.clusters[0].codes_of(rows), self.n_clusters).T @ columns
-            )
-            yield from (counts @ cluster_sums for counts in self.counts(columns.shape[1]))
-        else:
-            yield from (block @ columns for block in self.weights(rows))
+        yield np.ones((1, len(rows))) @ columns
+        yield from chain.from_iterable(part.sums(rows, columns) for part in self.parts)
 
     def totals_of(self, tables: Sequence[tuple[pd.DataFrame, FloatArray]]) -> list[FloatArray]:
         """The `totals` of several tables with their columns, drawing the resamples only once."""
-        if len(self.clusters) != 1 or not tables:
+        if not tables or self.unit == "row":
             return [self.totals(rows, columns) for rows, columns in tables]
-        by_cluster = [
-            indicator_matrix(self.clusters[0].codes_of(rows), self.n_clusters).T @ columns
-            for rows, columns in tables
-        ]
-        joined = np.concatenate(by_cluster, axis=1)
-        totals = np.concatenate([counts @ joined for counts in self.counts(joined.shape[1])])
-        ends = np.cumsum([columns.shape[1] for columns in by_cluster])[:-1]
-        return np.split(totals, ends, axis=1)
+        blocks = [np.concatenate([columns.sum(axis=0) for _, columns in tables])[None]]
+        for part in self.parts:
+            size = part.size(tables[0][0])
+            joined = np.concatenate(
+                [indicator_matrix(part.codes(rows), size).T @ columns for rows, columns in tables],
+                axis=1,
+            )
+            blocks += [counts @ joined for counts in part.counts(size, joined.shape[1])]
+        ends = np.cumsum([columns.shape[1] for _, columns in tables])[:-1]
+        return np.split(np.concatenate(blocks), ends, axis=1)
 
     def totals(self, rows: pd.DataFrame, columns: FloatArray | sparse.csr_array) -> FloatArray:
-        """The blocks of `sums` in one array, (n_resamples, m): for few columns."""
+        """The blocks of `sums` in one array, (length, m): for few columns."""
         return np.concatenate(list(self.sums(rows, columns)))
 
     def ratios(
@@ -247,74 +261,83 @@ class Bootstrap:
         """Divide sums over the rows of each resample: rates, shares and means.
 
         Both arguments are (n, m): what each row adds to the numerator and denominator of each
-        ratio. Returns (n_resamples, m); NaN if the denominator of a resample is 0.
+        ratio. Returns (length, m); NaN if the denominator of a resample is 0.
         """
         columns = np.concatenate([numerators, denominators], axis=1).astype(np.float64)
         totals = self.totals(rows, columns)
         m = numerators.shape[1]
         return ratio(totals[:, :m], totals[:, m:])
 
+    def spread(
+        self,
+        statistics: FloatArray,
+        rows: pd.DataFrame | None = None,
+        chosen: BoolArray | None = None,
+    ) -> Spread:
+        """The spread of a statistic, (length,); the rows are as for `interval`."""
+        blocks = np.split(statistics[1:], len(self.parts))
+        spreads = [
+            one_way_spread(_variance(block), part.n_clusters_of(rows, chosen))
+            for part, block in zip(self.parts, blocks, strict=True)
+        ]
+        if len(spreads) == 1:
+            return spreads[0]
+        participants, triplets, pairs = spreads
+        return two_way_spread(participants, triplets, pairs.variance)
+
+    def deviations(self, statistics: FloatArray) -> FloatArray:
+        """How far the resamples of m statistics, (length, m), deviate together, (n_resamples, m).
+
+        If two columns are resampled, the deviations of both are added: they have the correlations,
+        but not the size, of the sampling errors.
+        """
+        blocks = np.split(statistics[1:] - statistics[0], len(self.parts))
+        return blocks[0] if len(blocks) == 1 else blocks[0] + blocks[1]
+
+    def p(
+        self, statistics: FloatArray, rows: pd.DataFrame | None = None, null: float = 0.0
+    ) -> float:
+        """The two-sided p of Student's t that a statistic, (length,), is `null`; or NaN."""
+        return student_p(float(statistics[0]) - null, self.spread(statistics, rows))
+
     def interval(
         self,
         statistics: FloatArray,
         rows: pd.DataFrame | None = None,
         chosen: BoolArray | None = None,
+        bounds: Bounds | None = None,
     ) -> ConfidenceInterval:
-        """Take the percentiles of a statistic over the resamples (see `percentile_interval`).
+        """The interval of a statistic from its resamples.
+
+        Percentiles, or Student's interval if two columns are resampled or clusters are very few.
 
         Args:
-            statistics: (n_resamples,), NaN where the statistic is undefined.
+            statistics: (length,), NaN where the statistic is undefined.
             rows: the rows that it was computed from, whose clusters are counted; None for all.
             chosen: which of these rows it was computed from, (n,); None for all of them.
+            bounds: the range of the statistic, if it has one; Student's interval stays within.
         """
-        return percentile_interval(
-            statistics,
-            unit=self.unit.replace("-", " x "),
-            n_clusters=self.n_clusters if rows is None else self.n_clusters_of(rows, chosen),
+        n_clusters = self.n_clusters_of(rows, chosen)
+        unit = self.unit.replace("-", " x ")
+        if len(self.parts) == 1 and n_clusters >= FEWEST_FOR_PERCENTILES:
+            expand = self.is_widened or n_clusters < FEW_CLUSTERS
+            return percentile_interval(
+                statistics[1:], unit=unit, n_clusters=n_clusters, seed=self.seed, expand=expand
+            )
+        return student_interval(
+            float(statistics[0]),
+            statistics[1:],
+            self.spread(statistics, rows, chosen),
+            method=f"Student's t, {'two-way ' if len(self.parts) > 1 else ''}bootstrap variance",
+            unit=unit,
+            n_clusters=n_clusters,
             seed=self.seed,
-            expand=self.correction == "t",
+            bounds=bounds,
         )
 
     def undefined_interval(self, rows: pd.DataFrame) -> ConfidenceInterval:
         """The interval of a statistic that is undefined in every resample of these rows."""
-        return self.interval(np.full(self.n_resamples, np.nan), rows)
-
-    def _blocks(self, sizes: Sequence[int], width: int) -> Iterator[list[FloatArray]]:
-        """Yield blocks of how often each cluster is drawn, (b, size) for each of the sizes.
-
-        Each column has its own stream of random numbers, read in order, so neither the other
-        column nor the size of a block changes a draw.
-        """
-        streams = [np.random.default_rng((self.seed, place)) for place in range(len(sizes))]
-        block_length = max(1, BLOCK_SIZE // max(1, width, *sizes))
-        kept = self._kept_draws(sizes)
-        for start in range(0, self.n_resamples, block_length):
-            n = min(block_length, self.n_resamples - start)
-            if kept is not None:
-                yield [each[start : start + n].astype(np.float64) for each in kept]
-            else:
-                yield [_draw_counts(rng, n, size) for rng, size in zip(streams, sizes, strict=True)]
-
-    def _kept_draws(self, sizes: Sequence[int]) -> list[NDArray[np.uint16]] | None:
-        """All draws, (n_resamples, size) for each of the sizes, kept for the next statistic.
-
-        None for single rows, whose number differs, or if they would take too much memory.
-        """
-        n_draws, largest = self.n_resamples * sum(sizes), max(sizes, default=0)
-        if self.unit == "row" or n_draws > MOST_KEPT or largest >= 2**16:
-            return None
-        key = tuple(sizes)
-        if key not in self._draws:
-            block_length = max(1, BLOCK_SIZE // max(1, *sizes))
-            self._draws[key] = []
-            for place, size in enumerate(sizes):
-                rng = np.random.default_rng((self.seed, place))
-                blocks = [
-                    _draw_counts(rng, min(block_length, self.n_resamples - start), size)
-                    for start in range(0, self.n_resamples, block_length)
-                ]
-                self._draws[key].append(np.concatenate(blocks, dtype=np.uint16, casting="unsafe"))
-        return self._draws[key]
+        return self.interval(np.full(self.length, np.nan), rows)
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray | NDArray[np.int64]) -> FloatArray:
@@ -329,6 +352,28 @@ def indicator_matrix(codes: NDArray[np.intp], size: int) -> sparse.csr_array:
     """One column for each of `size` codes, 1 in the rows that have it: (n,) -> (n, size)."""
     n = len(codes)
     return sparse.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, size))
+
+
+def _clusters(
+    unit: Unit, rows: pd.DataFrame, triplets: pd.Series[str] | None
+) -> tuple[Clusters | Groups | None, ...]:
+    """What is resampled, one for each part."""
+    if unit == "row":
+        return (None,)
+    people = Clusters.of_column(rows, "participant_id")
+    if unit == "participant":
+        return (people,)
+    of_triplets = Clusters.of_column(rows, "query_id", triplets)
+    if unit == "triplet":
+        return (of_triplets,)
+    pairs = Pairs.of_rows(rows, people, of_triplets)
+    return (people, Groups.of_clusters(of_triplets, 0), Groups.of_clusters(pairs, 1))
+
+
+def _variance(resampled: FloatArray) -> float:
+    """The variance of the defined values of (n,) resamples; NaN if there is none."""
+    defined = resampled[~np.isnan(resampled)]
+    return float(defined.var()) if len(defined) else np.nan
 
 
 def _draw_counts(rng: np.random.Generator, n: int, size: int) -> FloatArray:

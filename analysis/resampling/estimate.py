@@ -13,6 +13,7 @@ from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, ratio
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.resampling.spread import Bounds
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,21 @@ def group_means(
     groups: NDArray[np.object_],
     names: Sequence[str],
     bootstrap: Bootstrap,
+    bounds: Bounds | None = None,
 ) -> dict[str, Estimate]:
-    """Average (n,) finite values by the group of each row.
+    """Average (n,) finite values, which lie within the bounds, by the group of each row.
 
     The mean of a name without rows is NaN, with a reason.
     """
-    (means,) = means_of_tables([Grouped(rows, values, groups)], names, bootstrap)
+    (means,) = means_of_tables([Grouped(rows, values, groups)], names, bootstrap, bounds)
     return means
 
 
 def means_of_tables(
-    tables: Sequence[Grouped], names: Sequence[str], bootstrap: Bootstrap
+    tables: Sequence[Grouped],
+    names: Sequence[str],
+    bootstrap: Bootstrap,
+    bounds: Bounds | None = None,
 ) -> list[dict[str, Estimate]]:
     """The `group_means` of several tables, on the same resamples."""
     inside = [
@@ -64,7 +69,7 @@ def means_of_tables(
         ]
     )
     return [
-        _means(table, own, ratio(sums[:, : len(names)], sums[:, len(names) :]), names, bootstrap)
+        _means(table, own, ratio(*np.hsplit(sums, 2)), names, bootstrap, bounds)
         for table, own, sums in zip(tables, inside, totals, strict=True)
     ]
 
@@ -75,12 +80,13 @@ def _means(
     resampled: FloatArray,
     names: Sequence[str],
     bootstrap: Bootstrap,
+    bounds: Bounds | None,
 ) -> dict[str, Estimate]:
     means = {}
     for number, name in enumerate(names):
         own = inside[:, number] > 0
         if own.any():
-            ci = bootstrap.interval(resampled[:, number], table.rows, own)
+            ci = bootstrap.interval(resampled[:, number], table.rows, own, bounds)
             means[name] = Estimate(float(table.values[own].mean()), int(own.sum()), ci)
         else:
             means[name] = Estimate(UNDEFINED, 0, None, "no value to average")

@@ -7,7 +7,7 @@ In JSON a statistic has `"ci": [low, high]` beside `"ci_method": {"level", "meth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -16,10 +16,12 @@ from scipy import stats
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number, with_reason
+from hsfiq.analysis.resampling.spread import LEVEL, TAIL, Bounds, Spread, student_ends
 
-LEVEL = 0.95
-TAIL = (1 - LEVEL) / 2
 FEW_CLUSTERS = 30
+FEW_CLUSTERS_NOTE = (
+    "{n} clusters are few: the interval holds only if they are typical of all others"
+)
 MOST_UNDEFINED = 0.05
 """The share of resamples that may be undefined: with more, the tails themselves are unknown."""
 
@@ -32,6 +34,7 @@ class ConfidenceInterval(JsonRecord):
         low, high: its ends; NaN if it is undefined.
         n_clusters: the number of resampled units.
         n_undefined: the number of excluded resamples, in which the statistic is undefined.
+        df: the degrees of freedom, if the interval is Student's.
         note: a caution about ends that are defined.
     """
 
@@ -46,6 +49,7 @@ class ConfidenceInterval(JsonRecord):
     seed: int
     note: str | None = None
     reason: str | None = None
+    df: float | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return {"ci": [low, high], "ci_method": all the rest}."""
@@ -77,32 +81,68 @@ def percentile_interval(
     `expand` widens the interval for few clusters (see `expanded_tail`). The ends are NaN, with a
     reason, for fewer than two clusters or if too many resamples are undefined.
     """
+    method = "expanded percentile bootstrap" if expand else "percentile bootstrap"
+    interval = _undefined(statistics, method, unit, n_clusters, seed)
+    if interval.reason is not None:
+        return interval
+    low, high = percentiles(statistics, expanded_tail(n_clusters) if expand else TAIL)
+    return _with_ends(interval, low, high)
+
+
+def student_interval(
+    estimate: float,
+    statistics: FloatArray,
+    spread: Spread,
+    *,
+    method: str,
+    unit: str,
+    n_clusters: int,
+    seed: int,
+    bounds: Bounds | None = None,
+) -> ConfidenceInterval:
+    """Student's interval of an estimate with the spread of its resamples (see `student_ends`).
+
+    The ends are NaN, with a reason, for fewer than two clusters or if too many resamples are
+    undefined.
+    """
+    interval = _undefined(statistics, method, unit, n_clusters, seed)
+    if interval.reason is not None:
+        return interval
+    low, high = student_ends(estimate, spread, bounds)
+    return _with_ends(replace(interval, df=spread.df), low, high)
+
+
+def _undefined(
+    statistics: FloatArray, method: str, unit: str, n_clusters: int, seed: int
+) -> ConfidenceInterval:
+    """An interval without ends, with a reason if it cannot have any."""
     n_undefined = int(np.isnan(statistics).sum())
-    low = high = UNDEFINED
-    reason = note = None
+    reason = None
     if n_clusters < 2:
         reason = f"an interval needs 2 clusters (unit: {unit}), and there are {n_clusters}"
     elif n_undefined > MOST_UNDEFINED * len(statistics):
         reason = f"undefined in {n_undefined:,} of {count_text(len(statistics), 'resample')}"
-    else:
-        low, high = percentiles(statistics, expanded_tail(n_clusters) if expand else TAIL)
-        if low == high:
-            note = "all resamples give the same value, so the spread is unknown"
-        elif n_clusters < FEW_CLUSTERS and not expand:
-            note = f"{n_clusters} clusters are few: such an interval tends to be too short"
     return ConfidenceInterval(
-        low=low,
-        high=high,
+        low=UNDEFINED,
+        high=UNDEFINED,
         level=LEVEL,
-        method="expanded percentile bootstrap" if expand else "percentile bootstrap",
+        method=method,
         unit=unit,
         n_clusters=n_clusters,
         n_resamples=len(statistics),
         seed=seed,
         n_undefined=n_undefined,
-        note=note,
         reason=reason,
     )
+
+
+def _with_ends(interval: ConfidenceInterval, low: float, high: float) -> ConfidenceInterval:
+    note = None
+    if low == high:
+        note = "all resamples give the same value, so the spread is unknown"
+    elif interval.n_clusters < FEW_CLUSTERS:
+        note = FEW_CLUSTERS_NOTE.format(n=interval.n_clusters)
+    return replace(interval, low=low, high=high, note=note)
 
 
 def percentiles(statistics: FloatArray, tail: float = TAIL) -> tuple[float, float]:

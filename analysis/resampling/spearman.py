@@ -31,13 +31,13 @@ MAX_TERMS = 32
 def resampled_spearman(
     bootstrap: Bootstrap, rows: pd.DataFrame, x: FloatArray, y: FloatArray
 ) -> FloatArray:
-    """Spearman's rho of each resample, (n_resamples,), computed the fastest way.
+    """Spearman's rho of the rows and of each resample, (length,), computed the fastest way.
 
-    All ways give the same result: NaN if a variable has only one value in a resample. The variables
-    are (n,) and finite. The bootstrap remembers the result, which several figures need.
+    All ways give the same result: NaN if a variable has only one value. The variables are (n,) and
+    finite. The bootstrap remembers the result, which several figures need.
     """
     digest = hashlib.sha256()
-    for each in (x, y, *(clusters.codes_of(rows) for clusters in bootstrap.clusters)):
+    for each in (x, y, *(part.codes(rows) for part in bootstrap.parts)):
         digest.update(np.ascontiguousarray(each).tobytes())
     key = digest.digest()
     if key not in bootstrap.memo:
@@ -58,18 +58,20 @@ def _resampled_spearman(
         by_x = np.argsort(pair.order)[cell]
         weights_of_cells = bootstrap.sums(rows, indicator_matrix(by_x, len(cells)))
         return np.concatenate([pair.rho(weights) for weights in weights_of_cells])
-    if len(bootstrap.clusters) == 1:
-        (clusters,) = bootstrap.clusters
-        codes = clusters.codes_of(rows)
-        n_groups = len(np.unique(codes * len(values_y) + level))
-        is_dense = n_groups * clusters.size <= MAX_TERMS * len(rows)
-        clustered = ClusteredPair.of(run, level, codes, clusters.size, is_dense=is_dense)
-        blocks = bootstrap.counts(clustered.width if is_dense else 1)
-        length = None if is_dense else LANES
-        return np.concatenate([clustered.rho(part) for part in _parts(blocks, length)])
     pair = SortedPair.of(run, level)
-    blocks = bootstrap.weights(rows.iloc[pair.order])
-    return np.concatenate([pair.rho(weights) for weights in blocks])
+    rhos = [pair.rho(np.ones((1, len(rows))))]
+    for part in bootstrap.parts:
+        if part.clusters is None:
+            rhos += [pair.rho(weights) for weights in part.weights(rows.iloc[pair.order])]
+            continue
+        codes, size = part.codes(rows), part.size(rows)
+        n_groups = len(np.unique(codes * len(values_y) + level))
+        is_dense = n_groups * size <= MAX_TERMS * len(rows)
+        clustered = ClusteredPair.of(run, level, codes, size, is_dense=is_dense)
+        blocks = part.counts(size, clustered.width if is_dense else 1)
+        length = None if is_dense else LANES
+        rhos += [clustered.rho(counts) for counts in _parts(blocks, length)]
+    return np.concatenate(rhos)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -16,7 +16,10 @@ from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.permutation import Swaps
+from hsfiq.analysis.resampling.spread import CORRELATION, RATE, Bounds
 from hsfiq.analysis.statistics import preference
+from hsfiq.analysis.statistics.compare import Comparison, Difference, compare_all
 from hsfiq.analysis.statistics.correlation import resampled_rho, spearman, with_values
 
 Statistic = Literal["rho", "tie_half"]
@@ -25,6 +28,11 @@ Verdict = Literal["above", "below", "unclear", "undefined"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 CHANCE: dict[Statistic, float] = {"rho": 0.0, "tie_half": 0.5}
 """The value that a metric without any information has."""
+COMPARED: dict[Statistic, str] = {"rho": "spearman", "tie_half": "tie_half"}
+"""The field of a `Comparison` that compares the statistic."""
+PERMUTATIONS = 999
+ALPHA = 0.05
+BOUNDS: dict[Statistic, Bounds] = {"rho": CORRELATION, "tie_half": RATE}
 
 
 @dataclass(frozen=True)
@@ -35,8 +43,8 @@ class Conclusions(JsonRecord):
         estimates: by statistic and metric, with their intervals.
         verdicts: by statistic and metric, where the interval lies: above chance, below it,
             around it (unclear), or nowhere (undefined).
-        winners: by statistic, the metric whose difference from each other one has an interval
-            above 0 (paired: the same resamples); None if there is no such metric.
+        winners: by statistic, the metric that is significantly better than each other one (Holm's
+            adjusted p of `compare_all`, with `PERMUTATIONS`); None if there is no such metric.
     """
 
     estimates: Mapping[Statistic, Mapping[str, Estimate]]
@@ -75,15 +83,15 @@ def conclude(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Co
     estimates: dict[Statistic, dict[str, Estimate]] = {each: {} for each in STATISTICS}
     verdicts: dict[Statistic, dict[str, Verdict]] = {each: {} for each in STATISTICS}
     winners: dict[Statistic, str | None] = {}
+    comparisons = compare_all(release, values, bootstrap, Swaps(PERMUTATIONS, bootstrap.seed))
     for statistic in STATISTICS:
-        resampled = {}
         for name, own in values.items():
-            rows, resampled[name] = resampled_statistic(statistic, release, own, bootstrap)
-            ci = bootstrap.interval(resampled[name], rows)
+            rows, resampled = resampled_statistic(statistic, release, own, bootstrap)
+            ci = bootstrap.interval(resampled, rows, bounds=BOUNDS[statistic])
             value, n, reason = _observed(statistic, release, own)
             estimates[statistic][name] = Estimate(value, n, ci, reason)
             verdicts[statistic][name] = _verdict(ci.low, ci.high, CHANCE[statistic])
-        winners[statistic] = winner(resampled, bootstrap)
+        winners[statistic] = winner(list(values), comparisons, statistic)
     return Conclusions(estimates, verdicts, winners)
 
 
@@ -104,15 +112,21 @@ def resampled_statistic(
     return rows, bootstrap.ratios(rows, terms.hits[:, None], terms.counted[:, None])[:, 0]
 
 
-def winner(resampled: Mapping[str, FloatArray], bootstrap: Bootstrap) -> str | None:
-    """The metric that exceeds each other metric, with intervals of the differences above 0.
+def winner(
+    metrics: Sequence[str], comparisons: Sequence[Comparison], statistic: Statistic
+) -> str | None:
+    """The metric that is significantly better than each other metric.
 
-    `resampled` has each metric's (n_resamples,) statistics. None for fewer than two metrics, or if
-    no metric is better than all others.
+    None for fewer than two metrics, or if no metric is better than all others.
     """
-    for name, own in resampled.items():
-        others = [each for other, each in resampled.items() if other != name]
-        if others and all(bootstrap.interval(own - each).low > 0 for each in others):
+    better = {(name, other): False for name in metrics for other in metrics if name != other}
+    for comparison in comparisons:
+        result: Difference = getattr(comparison, COMPARED[statistic])
+        if result.p_holm <= ALPHA:
+            pair = (comparison.metric, comparison.other)
+            better[pair if result.difference > 0 else pair[::-1]] = True
+    for name in metrics if len(metrics) > 1 else ():
+        if all(better[name, other] for other in metrics if other != name):
             return name
     return None
 

@@ -16,7 +16,8 @@ from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
-from hsfiq.analysis.resampling.bootstrap import Bootstrap, Clusters, ratio
+from hsfiq.analysis.resampling.bootstrap import ratio
+from hsfiq.analysis.resampling.clusters import Clusters
 from hsfiq.analysis.resampling.leave_one_out import leave_one_out_spearman
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS, Statistic
 from hsfiq.analysis.statistics import preference
@@ -62,7 +63,7 @@ class Jackknife(JsonRecord):
 
 
 def jackknife(release: Release, values: MetricValues) -> Jackknife:
-    (clusters,) = Bootstrap.of_release(release).clusters
+    clusters = Clusters.of_column(release.preferences, "participant_id")
     people = [str(name) for name in clusters.ids[np.argsort(clusters.codes)]]
     ranges: dict[Statistic, dict[str, JackknifeRange]] = {}
     best: dict[Statistic, tuple[str, ...]] = {}

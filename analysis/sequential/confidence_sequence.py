@@ -22,7 +22,7 @@ import numpy as np
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.resampling.interval import LEVEL
+from hsfiq.analysis.resampling.spread import LEVEL
 
 GRID = 400
 """The ends of intervals are multiples of 1 / GRID."""

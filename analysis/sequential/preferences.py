@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
-from hsfiq.analysis.resampling.interval import LEVEL
+from hsfiq.analysis.resampling.spread import LEVEL
 from hsfiq.analysis.sequential.confidence_sequence import confidence_sequence, looks_until_excluded
 
 EQUAL = 0.5

@@ -1,16 +1,20 @@
 """Two metrics compared: which agrees better with people, on the same sets and pairs.
 
-The interval is paired: both metrics are measured on the same resamples. The test exchanges the two
-metrics for whole participants, because one person's answers depend on each other: under the null
-hypothesis that they agree equally well, it does not matter by which of them a participant was
-measured. To first order this flips the sign of each participant's contribution to the difference,
-so the test is valid even if a metric fits some participants better than others. For few
-participants it has little power: with n of them no p is below 2 / 2^n.
+The interval is paired: both metrics are measured on the same resamples. If participants are
+resampled, the test exchanges the two metrics for whole participants, because one person's answers
+depend on each other: under the null hypothesis that they agree equally well, it does not matter by
+which of them a participant was measured. To first order this flips the sign of each participant's
+contribution to the difference, so the test is valid even if a metric fits some participants better
+than others. For few participants it has little power: with n of them no p is below 2 / 2^n.
+
+If several participants judged the same triplets, no exchange of whole participants or of whole
+triplets leaves the answers as likely as before. Then p comes from Student's t with the two-way
+variance of the difference, as the interval does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -23,14 +27,19 @@ from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number
-from hsfiq.analysis.resampling.bootstrap import Bootstrap, ratio
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Unit, ratio
 from hsfiq.analysis.resampling.interval import ConfidenceInterval, with_interval
 from hsfiq.analysis.resampling.permutation import Swaps, cluster_sums, holm, p_value, standard_ranks
 from hsfiq.analysis.resampling.spearman import resampled_spearman
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.correlation import why_undefined
 
-MIN_PARTICIPANTS = 2
+MIN_CLUSTERS = 2
+SWAP_METHODS: dict[Unit, str] = {
+    "participant": "paired permutation, metrics exchanged for whole participants",
+    "triplet": "paired permutation, metrics exchanged for whole triplets",
+    "row": "paired permutation, metrics exchanged for single rows",
+}
 STATISTICS = ("spearman", "tie_half", "symmetric")
 
 
@@ -40,10 +49,12 @@ class Difference(JsonRecord):
 
     Attributes:
         ci: its interval, paired.
-        p: of no difference, two-sided, by exchanging the metrics for whole participants.
-        p_holm: p adjusted for all pairs of metrics (Holm 1979), for this statistic alone.
+        p: of no difference, two-sided.
+        p_holm: p adjusted for all pairs of metrics and all statistics together (Holm 1979).
+        p_method: how p was computed.
         n: the number of rows with both metrics: sets for `spearman`, else pairs.
-        n_clusters: the number of participants that they come from.
+        n_clusters: the number of clusters that they come from.
+        swaps: the permutations; None if p comes from Student's t.
         reason: why difference or p is NaN.
     """
 
@@ -51,20 +62,21 @@ class Difference(JsonRecord):
     ci: ConfidenceInterval
     p: float
     p_holm: float
+    p_method: str
     n: int
     n_clusters: int
-    swaps: Swaps
+    swaps: Swaps | None
     reason: str | None = None
 
     def to_json(self) -> dict[str, object]:
+        swaps = self.swaps
         fields: dict[str, object] = {
             "difference": json_number(self.difference),
             "p": json_number(self.p),
             "p_holm": json_number(self.p_holm),
             "p_method": {
-                "method": "paired permutation, metrics exchanged for whole participants",
-                "n_permutations": self.swaps.n,
-                "seed": self.swaps.seed,
+                "method": self.p_method,
+                **({"n_permutations": swaps.n, "seed": swaps.seed} if swaps is not None else {}),
             },
             "n": self.n,
             "n_clusters": self.n_clusters,
@@ -80,7 +92,7 @@ class Comparison(JsonRecord):
         other: the metric whose statistics are subtracted.
         spearman: over the sets that have both values.
         tie_half: over the pairs with a preference and all four values.
-        symmetric: of these pairs, each metric's rate over those in which its values differ.
+        symmetric: over those of these pairs in which the values of both metrics differ.
     """
 
     metric: str
@@ -112,15 +124,23 @@ def compare_all(
         bootstrap=bootstrap,
         swaps=swaps or Swaps(seed=bootstrap.seed),
     )
-    comparisons = [comparer.compare(metric, other) for metric, other in combinations(values, 2)]
-    for name in STATISTICS:
-        each = [getattr(comparison, name) for comparison in comparisons]
-        adjusted = holm(np.array([difference.p for difference in each], dtype=np.float64))
-        comparisons = [
-            replace(comparison, **{name: replace(difference, p_holm=float(p))})
-            for comparison, difference, p in zip(comparisons, each, adjusted, strict=True)
-        ]
-    return comparisons
+    return adjusted([comparer.compare(*pair) for pair in combinations(values, 2)])
+
+
+def adjusted(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Adjust the p of all statistics of all comparisons as one family (Holm 1979)."""
+    family = [[getattr(each, name).p for name in STATISTICS] for each in comparisons]
+    by_statistic = holm(np.array(family, dtype=np.float64).ravel()).reshape(-1, len(STATISTICS))
+    return [
+        replace(
+            comparison,
+            **{
+                name: replace(getattr(comparison, name), p_holm=float(p))
+                for name, p in zip(STATISTICS, own, strict=True)
+            },
+        )
+        for comparison, own in zip(comparisons, by_statistic, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +163,7 @@ class _Comparer:
         rows, set_1, differences = preference.usable_pairs(
             self.preferences, self.differences[metric], self.differences[other]
         )
+        untied = np.all([each != 0 for each in differences], axis=0)
         return Comparison(
             metric,
             other,
@@ -153,9 +174,9 @@ class _Comparer:
                 "no pair has a preference and all values",
             ),
             self._rate(
-                rows,
-                [preference.symmetric(each, set_1) for each in differences],
-                "a metric has the same two values in every pair",
+                rows[untied],
+                [preference.symmetric(each[untied], set_1[untied]) for each in differences],
+                "in every pair, one of the metrics has the same two values",
             ),
         )
 
@@ -173,16 +194,15 @@ class _Comparer:
         for name, each in both.items():
             if (name, key) not in self.cache:
                 self.cache[name, key] = resampled_spearman(self.bootstrap, rows, each, scores)
-        sums = cluster_sums(
-            standard_ranks(scores),
-            standard_ranks(both[metric]),
-            standard_ranks(both[other]),
-            _participant_codes(rows),
-        )
-        blocks = self.swaps.masks(*sums.moved.shape[:2])
-        permuted = np.concatenate([sums.differences(block) for block in blocks])
         resampled = self.cache[metric, key] - self.cache[other, key]
-        return self._difference(rows, sums.difference(), resampled, permuted)
+
+        def permuted() -> FloatArray:
+            ranks = [standard_ranks(each) for each in (scores, both[metric], both[other])]
+            sums = cluster_sums(ranks[0], ranks[1], ranks[2], self._swapped_units(rows))
+            blocks = self.swaps.masks(*sums.moved.shape[:2])
+            return np.concatenate([sums.differences(block) for block in blocks])
+
+        return self._difference(rows, resampled, permuted)
 
     def _rate(
         self, rows: pd.DataFrame, terms: Sequence[preference.RateTerms], reason: str
@@ -194,17 +214,18 @@ class _Comparer:
         resampled = self.bootstrap.ratios(rows, hits, counted)
         return self._difference(
             rows,
-            terms[0].rate - terms[1].rate,
             resampled[:, 0] - resampled[:, 1],
-            self._permuted(rows, hits, counted),
+            lambda: self._permuted_rates(rows, hits, counted),
         )
 
-    def _permuted(self, rows: pd.DataFrame, hits: FloatArray, counted: FloatArray) -> FloatArray:
+    def _permuted_rates(
+        self, rows: pd.DataFrame, hits: FloatArray, counted: FloatArray
+    ) -> FloatArray:
         """The difference of the rates under each permutation, (n_permutations,)."""
-        participants = _participant_codes(rows)
+        units = self._swapped_units(rows)
         columns = np.column_stack([hits, counted])
-        sums = np.stack([np.bincount(participants, weights=each) for each in columns.T], axis=1)
-        moved = sums[:, [1, 0, 3, 2]] - sums  # what a participant's swap changes, (people, 4)
+        sums = np.stack([np.bincount(units, weights=each) for each in columns.T], axis=1)
+        moved = sums[:, [1, 0, 3, 2]] - sums  # what the swap of a unit changes, (units, 4)
         blocks = [
             sums.sum(axis=0) + block.astype(np.float64) @ moved
             for block in self.swaps.masks(len(sums))
@@ -214,22 +235,31 @@ class _Comparer:
         return np.asarray(rates[:, 0] - rates[:, 1])
 
     def _difference(
-        self, rows: pd.DataFrame, observed: float, resampled: FloatArray, permuted: FloatArray
+        self, rows: pd.DataFrame, resampled: FloatArray, permuted: Callable[[], FloatArray]
     ) -> Difference:
-        n_clusters, p, reason = int(rows["participant_id"].nunique()), UNDEFINED, None
-        if n_clusters >= MIN_PARTICIPANTS:
-            p = p_value(observed, permuted)
-        else:
-            reason = "one participant alone gives no test"
+        """The difference with its interval and p; `permuted` computes it for all permutations."""
+        observed = float(resampled[0])
         ci = self.bootstrap.interval(resampled, rows)
-        return Difference(observed, ci, p, p, len(rows), n_clusters, self.swaps, reason)
+        n_clusters = self.bootstrap.n_clusters_of(rows)
+        difference = Difference(
+            observed, ci, UNDEFINED, UNDEFINED, "none", len(rows), n_clusters, None
+        )
+        if n_clusters < MIN_CLUSTERS:
+            return replace(difference, reason=f"one {self.bootstrap.unit} alone gives no test")
+        if len(self.bootstrap.parts) > 1:
+            p, method, swaps = self.bootstrap.p(resampled, rows), ci.method, None
+        else:
+            p, swaps = p_value(observed, permuted()), self.swaps
+            method = SWAP_METHODS[self.bootstrap.unit]
+        reason = "all resamples give the same difference" if np.isnan(p) else None
+        return replace(difference, p=p, p_method=method, swaps=swaps, reason=reason)
 
     def _undefined(self, rows: pd.DataFrame, reason: str) -> Difference:
-        n_clusters = int(rows["participant_id"].nunique())
-        ci, nan = self.bootstrap.undefined_interval(rows), UNDEFINED
-        return Difference(nan, ci, nan, nan, len(rows), n_clusters, self.swaps, reason)
+        n_clusters, ci = self.bootstrap.n_clusters_of(rows), self.bootstrap.undefined_interval(rows)
+        nan = UNDEFINED
+        return Difference(nan, ci, nan, nan, "none", len(rows), n_clusters, None, reason)
 
-
-def _participant_codes(rows: pd.DataFrame) -> NDArray[np.int64]:
-    """The participant of each row, numbered from 0 in the order of their ids."""
-    return np.asarray(pd.factorize(rows["participant_id"], sort=True)[0], dtype=np.int64)
+    def _swapped_units(self, rows: pd.DataFrame) -> NDArray[np.int64]:
+        """The resampled unit of each row, numbered from 0 in the order of the ids."""
+        codes = self.bootstrap.parts[0].codes(rows)
+        return np.unique(codes, return_inverse=True)[1]

@@ -17,8 +17,9 @@ from scipy import stats
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.interval import LEVEL, ConfidenceInterval, with_interval
+from hsfiq.analysis.resampling.interval import ConfidenceInterval, with_interval
 from hsfiq.analysis.resampling.spearman import resampled_spearman
+from hsfiq.analysis.resampling.spread import CORRELATION, LEVEL
 
 MIN_SETS = 3  # the p-value has n - 2 degrees of freedom
 
@@ -29,6 +30,8 @@ class Correlation(JsonRecord):
 
     Attributes:
         p: two-sided, from Student's t, as if the sets were independent.
+        p_clustered: the same with the variance by which the clustered interval is computed; NaN
+            without a bootstrap or for one cluster.
         n: the number of sets with both a score and a value of the metric.
         n_clusters: the number of participants that they come from.
         ci: the clustered interval; None without a bootstrap.
@@ -42,6 +45,7 @@ class Correlation(JsonRecord):
     reason: str | None = None
     ci: ConfidenceInterval | None = None
     independent_ci: tuple[float, float] = (UNDEFINED, UNDEFINED)
+    p_clustered: float = UNDEFINED
 
 
 def spearman(
@@ -55,13 +59,15 @@ def spearman(
     table = with_values(sets, values)
     n, n_clusters = len(table), int(table["participant_id"].nunique())
     reason = why_undefined(table)
-    ci = None
+    ci, p_clustered = None, UNDEFINED
     if bootstrap is not None:
-        ci = bootstrap.interval(resampled_rho(table, bootstrap), table)
+        resampled = resampled_rho(table, bootstrap)
+        ci = bootstrap.interval(resampled, table, bounds=CORRELATION)
+        p_clustered = bootstrap.p(resampled, table)
     if reason is not None:
         return Correlation(UNDEFINED, UNDEFINED, n, n_clusters, reason, ci)
     rho, p = (float(figure) for figure in stats.spearmanr(table["value"], table["score"]))
-    return Correlation(rho, p, n, n_clusters, None, ci, bonett_wright(rho, n))
+    return Correlation(rho, p, n, n_clusters, None, ci, bonett_wright(rho, n), p_clustered)
 
 
 def with_values(sets: pd.DataFrame, values: pd.Series[float]) -> pd.DataFrame:
@@ -147,7 +153,9 @@ def within_participant(
     mean_ci = centred_ci = None
     if bootstrap is not None:
         mean_ci = _mean_interval(rhos, sets, bootstrap)
-        centred_ci = bootstrap.interval(resampled_rho(centred, bootstrap), centred)
+        centred_ci = bootstrap.interval(
+            resampled_rho(centred, bootstrap), centred, bounds=CORRELATION
+        )
     no_rhos = f"no participant has {MIN_SETS} sets with neither side constant"
     return WithinParticipant(
         mean=float(rhos.mean()) if len(rhos) else UNDEFINED,
@@ -182,11 +190,12 @@ def _mean_interval(
     if bootstrap.unit != "participant":
         bootstrap = Bootstrap.of_rows(
             sets,
+            unit="participant",
             n_resamples=bootstrap.n_resamples,
             seed=bootstrap.seed,
-            correction=bootstrap.correction,
+            is_widened=bootstrap.is_widened,
         )
     rows = pd.DataFrame({"participant_id": rhos.index})
     values = np.asarray(rhos, dtype=np.float64)[:, None]
     means = bootstrap.ratios(rows, values, np.ones(values.shape))[:, 0]
-    return bootstrap.interval(means, rows)
+    return bootstrap.interval(means, rows, bounds=CORRELATION)

@@ -19,6 +19,7 @@ from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.resampling.spread import CORRELATION, RATE
 from hsfiq.analysis.statistics import preference
 
 BINS = 5
@@ -114,7 +115,7 @@ def _accuracies(
             low=float(margin[chosen].min()),
             high=float(margin[chosen].max()),
             accuracy=float(right[chosen].mean()),
-            ci=bootstrap.interval(accuracies, rows, chosen),
+            ci=bootstrap.interval(accuracies, rows, chosen, RATE),
             n=int(chosen.sum()),
         )
         for chosen, accuracies in zip(inside.T, resampled.T, strict=True)
@@ -132,7 +133,9 @@ def _trend(rows: pd.DataFrame, margin: FloatArray, right: BoolArray, bootstrap: 
         return Trend(UNDEFINED, bootstrap.undefined_interval(rows), reason)
     ranks = stats.rankdata(margin) - (len(margin) + 1) / 2
     columns = np.stack([np.ones(len(ranks)), ranks, right, ranks**2, ranks * right], axis=1)
-    ci = bootstrap.interval(_correlations(bootstrap.totals(rows, columns)), rows)
+    ci = bootstrap.interval(
+        _correlations(bootstrap.totals(rows, columns)), rows, bounds=CORRELATION
+    )
     return Trend(float(_correlations(columns.sum(axis=0)[None])[0]), ci)
 
 

@@ -28,6 +28,7 @@ from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, with_reason
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.resampling.spread import RATE
 
 MAX_FOLDS = 5
 MIN_FOLDS = 2
@@ -179,7 +180,8 @@ def _accuracy(
         base_rate = float(np.where(always_tie, relations.tied, ~relations.tied / 2).mean())
         agree = relations.agree(epsilons[folds])[:, None]
         accuracy = float(agree.mean())
-        ci = bootstrap.interval(bootstrap.ratios(rows, agree, np.ones((n, 1)))[:, 0], rows)
+        resampled = bootstrap.ratios(rows, agree, np.ones((n, 1)))[:, 0]
+        ci = bootstrap.interval(resampled, rows, bounds=RATE)
     is_defined = n > 0 and forced is None
     epsilon = relations.best_epsilon() if is_defined else UNDEFINED
     share_tied = float(relations.tied.mean()) if is_defined else UNDEFINED

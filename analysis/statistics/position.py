@@ -12,6 +12,7 @@ from scipy import stats
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.resampling.spread import RATE
 from hsfiq.analysis.statistics import preference
 
 
@@ -50,7 +51,7 @@ def position_bias(preferences: pd.DataFrame, bootstrap: Bootstrap | None = None)
     ci = None
     if bootstrap is not None:
         resampled = bootstrap.ratios(rows, terms.hits[:, None], terms.counted[:, None])
-        ci = bootstrap.interval(resampled[:, 0], rows)
+        ci = bootstrap.interval(resampled[:, 0], rows, bounds=RATE)
     if n == 0:
         reason = "no question has a preference"
         return PositionBias(UNDEFINED, 0, UNDEFINED, human_ties, UNDEFINED, 0, ci, reason)

@@ -21,6 +21,7 @@ from hsfiq.analysis.data.answers import has_preference, metric_difference
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.resampling.spread import RATE
 
 CONDITIONS = {
     "ge": "m(set 1) >= m(set 2)",
@@ -239,7 +240,7 @@ def _rates(
         counted = np.stack([each.counted for each in terms], axis=1)
         resampled = bootstrap.ratios(pairs, hits, counted)
         intervals = [
-            bootstrap.interval(resampled[:, place], pairs, each.counted)
+            bootstrap.interval(resampled[:, place], pairs, each.counted, RATE)
             for place, each in enumerate(terms)
         ]
     rates = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scipy import stats
 
 from hsfiq.analysis.json_values import UNDEFINED
-from hsfiq.analysis.resampling.interval import LEVEL
+from hsfiq.analysis.resampling.spread import LEVEL
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,9 @@ def resampled_wins(
     n_systems: int,
     bootstrap: Bootstrap,
 ) -> FloatArray:
-    """Count wins in each resample, (n_resamples, n_systems, n_systems); see `count_wins`."""
+    """Count wins in each resample, (length, n_systems, n_systems); see `count_wins`."""
     systems = np.arange(n_systems)
-    wins = np.empty((bootstrap.n_resamples, n_systems, n_systems))
+    wins = np.empty((bootstrap.length, n_systems, n_systems))
     for system in systems:  # one winner at a time: all pairs at once would need much memory
         won = np.where(first == system, share, 0.0)[:, None] * (second[:, None] == systems)
         won += np.where(second == system, 1 - share, 0.0)[:, None] * (first[:, None] == systems)

@@ -25,7 +25,8 @@ from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.errors import first_few
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number, with_reason
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, indicator_matrix
-from hsfiq.analysis.resampling.interval import LEVEL, ConfidenceInterval
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.resampling.spread import LEVEL
 from hsfiq.analysis.systems.bradley_terry import count_wins, why_undefined
 
 MAX_STEPS = 60

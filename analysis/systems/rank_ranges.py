@@ -2,7 +2,8 @@
 
 System i is better than j if the interval of s_i - s_j lies above 0. The intervals of all pairs hold
 together: they are as wide as the 95% quantile, over the resamples, of the largest standardised
-deviation of any pair (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks"). A system's
+deviation of any pair (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks"), expanded
+for few clusters by the ratio of Student's quantile to the normal one. A system's
 rank is then from 1 + the number of systems that are better to n - the number that are worse, for
 all systems at once. A cluster ends where every system above is better than every one below, as in
 the tables of the Conference on Machine Translation (WMT).
@@ -13,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from math import sqrt
 
 import numpy as np
 from scipy import stats
 
-from hsfiq.analysis.arrays import BoolArray, FloatArray
+from hsfiq.analysis.arrays import BoolArray
 from hsfiq.analysis.json_values import JsonRecord, json_value, with_reason
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.interval import LEVEL, MOST_UNDEFINED, TAIL, expanded_tail
+from hsfiq.analysis.resampling.interval import MOST_UNDEFINED
+from hsfiq.analysis.resampling.spread import LEVEL, TAIL, Spread
 from hsfiq.analysis.systems.bradley_terry import EQUAL
 from hsfiq.analysis.systems.ranking import Strengths
 
@@ -71,17 +74,14 @@ def rank_ranges(strengths: Strengths, names: Sequence[str], bootstrap: Bootstrap
     """Undefined, with a reason, where strengths or their intervals are."""
     if strengths.reason is not None:
         return RankRanges(reason=strengths.reason)
-    if bootstrap.n_clusters < 2:
+    if bootstrap.n_clusters_of(None) < 2:
         return RankRanges(reason="rank ranges need 2 clusters, and there is 1")
-    resampled = strengths.resampled[~np.isnan(strengths.resampled).any(axis=1)]
-    n_undefined = len(strengths.resampled) - len(resampled)
-    if n_undefined > MOST_UNDEFINED * len(strengths.resampled):
-        n = len(strengths.resampled)
+    resampled = strengths.resampled[1:]
+    n_undefined = int(np.isnan(resampled).any(axis=1).sum())
+    if n_undefined > MOST_UNDEFINED * len(resampled):
+        n = len(resampled)
         return RankRanges(reason=f"strengths are undefined in {n_undefined:,} of {n:,} resamples")
-    widen = 1.0
-    if bootstrap.correction == "t":
-        widen = float(stats.norm.ppf(expanded_tail(bootstrap.n_clusters)) / stats.norm.ppf(TAIL))
-    better = better_pairs(strengths.fitted, resampled, widen)
+    better = better_pairs(strengths, bootstrap)
     order = np.argsort(-strengths.fitted, kind="stable").tolist()
     clusters = cluster_numbers(better, order)
     stronger = strengths.fitted[:, None] - strengths.fitted > EQUAL
@@ -98,22 +98,28 @@ def rank_ranges(strengths: Strengths, names: Sequence[str], bootstrap: Bootstrap
     )
 
 
-def better_pairs(fitted: FloatArray, resampled: FloatArray, widen: float = 1.0) -> BoolArray:
-    """Whether system i is better than system j, (n, n), at 95% for all pairs together.
-
-    The strengths are (n,) and, without NaN, (b, n); `widen` lengthens the intervals.
-    """
-    first, second = np.triu_indices(len(fitted), 1)
-    difference = fitted[first] - fitted[second]
-    deviations = resampled[:, first] - resampled[:, second] - difference
-    error = deviations.std(axis=0)
+def better_pairs(strengths: Strengths, bootstrap: Bootstrap) -> BoolArray:
+    """Whether system i is better than system j, (n, n), at 95% for all pairs together."""
+    n = len(strengths.fitted)
+    first, second = np.triu_indices(n, 1)
+    differences = strengths.resampled[:, first] - strengths.resampled[:, second]
+    deviations = bootstrap.deviations(differences)
+    deviations = deviations[~np.isnan(deviations).any(axis=1)]
     with np.errstate(invalid="ignore", divide="ignore"):
-        largest = np.nan_to_num(np.abs(deviations / error)).max(axis=1, initial=0.0)
-    margin = widen * np.quantile(largest, LEVEL) * error + EQUAL
-    better = np.zeros((len(fitted), len(fitted)), dtype=np.bool_)
-    better[first, second] = difference > margin
-    better[second, first] = -difference > margin
+        standardised = np.nan_to_num(np.abs(deviations / deviations.std(axis=0)))
+    critical = np.quantile(standardised.max(axis=1, initial=0.0), LEVEL)
+    spreads = [bootstrap.spread(column) for column in differences.T]
+    errors = np.array([student_error(spread) for spread in spreads])
+    margin = critical * errors + EQUAL
+    better = np.zeros((n, n), dtype=np.bool_)
+    better[first, second] = differences[0] > margin
+    better[second, first] = -differences[0] > margin
     return better
+
+
+def student_error(spread: Spread) -> float:
+    """A standard error, expanded by the ratio of Student's quantile to the normal one."""
+    return float(sqrt(spread.variance) * stats.t.ppf(TAIL, spread.df) / stats.norm.ppf(TAIL))
 
 
 def cluster_numbers(better: BoolArray, order: Sequence[int]) -> dict[int, int]:

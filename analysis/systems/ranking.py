@@ -14,6 +14,7 @@ from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.resampling.spread import CORRELATION
 from hsfiq.analysis.systems.bradley_terry import (
     EQUAL,
     count_wins,
@@ -32,7 +33,7 @@ class Strengths:
     Attributes:
         estimates: by system, its log-strength; n counts the comparisons of all systems.
         fitted: (n_systems,) the log-strengths.
-        resampled: (n_resamples, n_systems) those of each resample, NaN where undefined.
+        resampled: (length, n_systems) those of the study and of each resample, NaN where undefined.
     """
 
     estimates: Mapping[str, Estimate]
@@ -70,7 +71,7 @@ def strengths(
     wins = count_wins(first, second, share, len(names))
     reason = why_undefined(wins, names)
     fitted = log_strengths(wins)
-    resampled = np.full((bootstrap.n_resamples, len(names)), np.nan)
+    resampled = np.full((bootstrap.length, len(names)), np.nan)
     if reason is None:
         all_wins = resampled_wins(rows, first, second, share, len(names), bootstrap)
         resampled = resampled_log_strengths(all_wins)
@@ -104,4 +105,6 @@ def order_agreement(
         if human.fitted[better] - human.fitted[worse] > EQUAL
         and predicted.fitted[worse] - predicted.fitted[better] > EQUAL
     )
-    return OrderAgreement(tau, bootstrap.interval(resampled), len(names), swapped)
+    return OrderAgreement(
+        tau, bootstrap.interval(resampled, bounds=CORRELATION), len(names), swapped
+    )

@@ -18,6 +18,7 @@ from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
 from hsfiq.analysis.resampling.permutation import Swaps
+from hsfiq.analysis.resampling.spread import RATE
 from hsfiq.analysis.statistics.preference import Rate, preference_rates
 from hsfiq.analysis.systems.davidson import StrengthsAndSide, strengths_and_side
 from hsfiq.analysis.systems.pair_agreement import (
@@ -163,7 +164,7 @@ def win_rates(
     side = np.repeat((1, 2), len(compared))
     preferred = sides["preferred"].to_numpy()
     won = np.where(preferred == 0, 0.5, (preferred == side).astype(np.float64))
-    return group_means(sides, won, sides["system"].to_numpy(object), names, bootstrap)
+    return group_means(sides, won, sides["system"].to_numpy(object), names, bootstrap, RATE)
 
 
 def own_similarity(release: Release, name: str, bootstrap: Bootstrap) -> Rate:

@@ -11,6 +11,7 @@ import pandas as pd
 from hsfiq.analysis.json_values import JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, ratio
 from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.spread import RATE
 from hsfiq.analysis.systems.bradley_terry import resampled_wins
 
 
@@ -51,7 +52,7 @@ def win_matrix(rows: pd.DataFrame, names: Sequence[str], bootstrap: Bootstrap) -
             won, lost = resampled[:, i, j], resampled[:, j, i]
             rate = Estimate(float("nan"), 0, None, "no question compares the two systems")
             if n:
-                ci = bootstrap.interval(ratio(won, won + lost), rows[between])
+                ci = bootstrap.interval(ratio(won, won + lost), rows[between], bounds=RATE)
                 rate = Estimate((wins + ties / 2) / n, n, ci)
             duels.append(Duel(system, other, wins, ties, n - wins - ties, rate))
     return duels

@@ -19,7 +19,7 @@ class Sampling(TypedDict):
     """Which questions are analysed, and how they are resampled."""
 
     part: str | None
-    unit: Unit
+    unit: Unit | None
     n_resamples: int
     seed: int
     few_clusters: bool
@@ -63,19 +63,19 @@ def analyze(
     ] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0,
     unit: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="UNIT",
-            help="What is resampled: participant, triplet, participant-triplet (both, which gives "
-            "intervals that are rather too long than too short) or row (assumes independent "
-            "answers; for comparison).",
+            help="What is resampled: participant, triplet, participant-triplet (both) or row "
+            "(assumes independent answers; for comparison). By default participants, or both if "
+            "several participants judged the same triplet.",
         ),
-    ] = "participant",
+    ] = None,
     few_clusters: Annotated[
         bool,
         typer.Option(
             "--few-clusters",
-            help="Widen the intervals, as a small number of participants requires.",
+            help="Widen the intervals as for few clusters, also with 30 or more.",
         ),
     ] = False,
     details: Annotated[
@@ -145,7 +145,7 @@ def analyze(
         typer.echo(f"analysing {folder}", err=True)
     sampling: Sampling = {
         "part": part,
-        "unit": cast("Unit", unit),  # checked by load_inputs
+        "unit": cast("Unit | None", unit),  # checked by load_inputs
         "n_resamples": resamples,
         "seed": seed,
         "few_clusters": few_clusters,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.interval import FEW_CLUSTERS, expanded_tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,7 +135,19 @@ def values_of(study: Sequence[Question]) -> pd.Series:
 
 def bootstrap_of(release: Release, n_resamples: int) -> Bootstrap:
     """Few resamples of participants."""
-    return Bootstrap.of_release(release, n_resamples=n_resamples)
+    return Bootstrap.of_release(release, unit="participant", n_resamples=n_resamples)
+
+
+def participant_counts(bootstrap: Bootstrap) -> np.ndarray:
+    """How often each participant is drawn in each resample, (n_resamples, n_participants)."""
+    (people,) = bootstrap.parts
+    return np.concatenate(list(people.counts(bootstrap.n_clusters_of(None))))
+
+
+def expected_ends(resampled: Sequence[float] | np.ndarray, n_clusters: int) -> tuple[float, ...]:
+    """The percentiles of the resamples of 5 or more clusters, expanded below 30."""
+    tail = expanded_tail(n_clusters) if n_clusters < FEW_CLUSTERS else 0.025
+    return tuple(np.quantile(resampled, [tail, 1 - tail]))
 
 
 def write_release(release: Release, folder: Path) -> Path:

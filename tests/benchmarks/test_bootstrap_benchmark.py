@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks import bootstrap, coverage
@@ -23,15 +25,39 @@ def test_both_methods_give_the_same_rho(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_coverage_counts_intervals_that_contain_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coverage, "TRUTH_PARTICIPANTS", 2000)
-    result = coverage.measure(seed=2, studies=12, sizes=(4, 12))
-    assert 0.3 < result["truth"] < 0.5
-    cases = {(case["participants"], case["interval"]): case for case in result["cases"]}
+    for name, value in {
+        "TRUTH_QUESTIONS": 20_000,
+        "QUESTIONS": 10,
+        "CROSSED_QUESTIONS": 10,
+        "RESAMPLES": 40,
+        "PERMUTATIONS": 19,
+    }.items():
+        monkeypatch.setattr(coverage, name, value)
+    designs = (coverage.Design(6, 1), coverage.Design(8, None))
+    result = coverage.measure(seed=2, studies=8, designs=designs)
+    assert 0.2 < result["truth"]["rho"] < 0.4
+    assert 0.5 < result["truth"]["tie_half"] < 0.7
+    cases = {(case["overlap"], case["way"], case["statistic"]): case for case in result["cases"]}
     assert len(cases) == 8
-    for size in (4, 12):
-        clustered, widened, sets = (
-            cases[size, name] for name in ("participants", "participants, widened", "sets")
-        )
-        assert clustered["mean_length"] < widened["mean_length"]
-        assert sets["mean_length"] < clustered["mean_length"]
-        assert sets["coverage"] < widened["coverage"]
+    for statistic in ("rho", "tie_half"):
+        crossed = [cases["crossed", way, statistic] for way in ("participants", "default")]
+        assert crossed[0]["mean_length"] < crossed[1]["mean_length"]
+        assert crossed[0]["coverage"] < crossed[1]["coverage"]
+        # Without overlap the default differs only in that the interval is widened.
+        apart = [cases["1", way, statistic] for way in ("participants", "default")]
+        assert apart[0]["size"] == apart[1]["size"]
+    lines = coverage.markdown(result).splitlines()
+    assert len({line.count("|") for line in lines[:4]}) == 1
+
+
+@pytest.mark.parametrize("overlap", [1, 2, 3, None])
+def test_every_participant_answers_as_many_questions_and_no_query_twice(
+    overlap: int | None,
+) -> None:
+    design = coverage.Design(10, overlap)
+    people, queries = coverage.assigned(np.random.default_rng(0), design)
+    answers = pd.DataFrame({"person": people, "query": queries})
+    assert not answers.duplicated().any()
+    n = coverage.CROSSED_QUESTIONS if overlap is None else coverage.QUESTIONS
+    assert set(answers.groupby("person").size()) == {n}
+    assert answers.groupby("query").size().max() == (overlap or 10)

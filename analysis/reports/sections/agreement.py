@@ -22,6 +22,9 @@ from hsfiq.analysis.reports.sections.distribution import (
     distribution_table,
     normality_table,
 )
+from hsfiq.analysis.statistics.correlation import Correlation
+
+NO_SPREAD = "all resamples give the same value, so the spread is unknown"
 
 
 def agreement_section(analysis: Analysis, distribution: ScoreDistribution) -> Section:
@@ -47,7 +50,7 @@ def _spearman_table(analysis: Analysis) -> Table:
         (
             name,
             cell,
-            p_cell(correlation.p, correlation.reason),
+            p_cell(correlation.p_clustered, why_no_p(correlation)),
             NumberCell(
                 correlation.rho, bounds=correlation.independent_ci, reason=correlation.reason
             ),
@@ -57,6 +60,12 @@ def _spearman_table(analysis: Analysis) -> Table:
         for (name, correlation), cell in zip(correlations.items(), cells, strict=True)
     )
     return table("table2_spearman", rows)
+
+
+def why_no_p(correlation: Correlation) -> str | None:
+    """Why a correlation has no clustered p; None if it has one."""
+    interval = correlation.ci.reason if correlation.ci is not None else None
+    return correlation.reason or interval or NO_SPREAD
 
 
 def _spearman_chart(analysis: Analysis) -> Chart:

@@ -16,6 +16,7 @@ from hsfiq.analysis.reports.cells import bounds_text, number_text
 from hsfiq.analysis.resampling.interval import FEW_CLUSTERS
 
 Caveat = tuple[str, str]
+TWO_WAY = "participant x triplet"
 
 EXCLUSION_RULES = {
     "handed-on": "reassigned to another participant",
@@ -36,6 +37,7 @@ def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Cav
     if not len(release.preferences):
         return (("There are no answers", "The release is empty, so every figure is undefined."),)
     return (
+        *_shared_triplets(analysis),
         *_notes(analysis),
         *_simulated(analysis),
         *_data(release, analysis),
@@ -55,6 +57,24 @@ def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Cav
 def sentence(text: str) -> str:
     """A clause as a sentence: capitalised, with a full stop."""
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _shared_triplets(analysis: Analysis) -> Iterator[Caveat]:
+    shared, ci = analysis.shared_triplets, analysis.position_bias.ci
+    if not shared.n_shared or ci is None:
+        return
+    text = f"{sentence(shared.clause)} Answers to the same triplet depend on each other. "
+    if ci.unit == TWO_WAY:
+        text += (
+            "Intervals and p-values therefore account for participants and triplets, so they "
+            "speak for other people and other queries."
+        )
+    else:
+        text += (
+            f"Intervals and p-values resample only one (unit: {ci.unit}), so they are too short "
+            "for other people and other queries together."
+        )
+    yield "Participants share triplets", text
 
 
 def _notes(analysis: Analysis) -> Iterator[Caveat]:
@@ -99,8 +119,8 @@ def _few_participants(analysis: Analysis) -> Iterator[Caveat]:
         yield "One participant", text
     elif n < FEW_CLUSTERS:
         text = (
-            f"{n} participants are few: intervals that resample participants tend to be too "
-            "short. The true uncertainty is at least as large as shown."
+            f"{n} participants are few: the intervals are widened for that, but a few people "
+            "cannot show how much others differ."
         )
         yield "Few participants", text
 

@@ -70,6 +70,8 @@ def _release(analysis: Analysis) -> Iterator[str]:
         yield line("position bias", f"{rate}{excluded}")
         yield line("", f"binomial {p_text(bias.p)}, sign-flip test {p_text(bias.p_clustered)}")
     yield from _intervals(bias.ci)
+    if analysis.shared_triplets.n_shared:
+        yield line("", analysis.shared_triplets.clause)
     yield from _normality("human score", analysis.human_score)
 
 
@@ -102,6 +104,8 @@ def _metric(name: str, metric: MetricAnalysis) -> Iterator[str]:
         n = f"{count_text(rho.n, 'set')} of {count_text(rho.n_clusters, 'participant')}"
         yield line("  Spearman", f"rho = {rho.rho:.4f} {interval_text(rho.ci)}, n = {n}")
         low, high = rho.independent_ci
+        if not isnan(rho.p_clustered):
+            yield line("", f"clustered {p_text(rho.p_clustered)}")
         yield line("", f"assuming independent sets: [{low:.4f}, {high:.4f}], {p_text(rho.p)}")
     yield from _within(metric.within)
     yield from _preference(metric)

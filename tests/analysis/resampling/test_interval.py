@@ -69,7 +69,8 @@ def test_doubtful_intervals_have_a_note() -> None:
     values = [float(value) for value in range(100)]
     assert interval(values, n_clusters=10).note
     assert "ci_method" in interval(values, n_clusters=10).to_json()
-    assert interval(values, n_clusters=10, expand=True).note is None
+    assert interval(values, n_clusters=10, expand=True).note
+    assert interval(values, n_clusters=30).note is None
     constant = interval([0.5] * 100)
     assert (constant.low, constant.high) == (0.5, 0.5)
     assert "the spread is unknown" in str(constant.to_json())

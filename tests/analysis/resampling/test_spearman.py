@@ -136,7 +136,7 @@ def test_a_monotone_transform_changes_no_resample() -> None:
     rng = np.random.default_rng(5)
     rows = pd.DataFrame({"participant_id": [f"p{number}" for number in rng.integers(9, size=200)]})
     x, y = rng.normal(size=200), rng.integers(1, 6, size=200).astype(float)
-    bootstrap = Bootstrap.of_rows(rows, n_resamples=100)
+    bootstrap = Bootstrap.of_rows(rows, unit="participant", n_resamples=100)
     plain = resampled_spearman(bootstrap, rows, x, y)
     assert (resampled_spearman(bootstrap, rows, np.exp(x), y**3) == plain).all()
     assert resampled_spearman(bootstrap, rows, -x, y) == pytest.approx(-plain, abs=1e-12)

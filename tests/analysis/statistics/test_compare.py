@@ -14,7 +14,9 @@ from scipy import stats
 
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
+from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.reports.text.summary import analysis_text
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.permutation import Swaps
 from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference, compare_all
 from hsfiq.analysis.statistics.correlation import spearman
@@ -23,8 +25,6 @@ from tests.analysis.studies import Question, bootstrap_of, few, make_release, qu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from hsfiq.analysis.data.release import Release
 
 RESAMPLES = 12
 SWAPS = Swaps(30, seed=3)
@@ -97,6 +97,18 @@ def usable(
     return release.sets[~release.sets["set_id"].isin(missing)], pairs[complete]
 
 
+def rows_of(name: str, release: Release, values: Mapping[str, pd.Series[float]]) -> pd.DataFrame:
+    """The sets or pairs that a statistic compares."""
+    sets, pairs = usable(release, values)
+    if name == "spearman":
+        return sets
+    gaps = [
+        pairs["set_1"].map(metric).astype(float) - pairs["set_2"].map(metric).astype(float)
+        for metric in values.values()
+    ]
+    return pairs if name == "tie_half" else pairs[(gaps[0] != 0) & (gaps[1] != 0)]
+
+
 @few
 @given(measured)
 def test_differences_are_those_of_the_single_statistics(
@@ -105,18 +117,17 @@ def test_differences_are_those_of_the_single_statistics(
     study, *columns = drawn
     values = as_metrics(study, *columns)
     release = make_release(study)
-    sets, pairs = usable(release, values)
     result = compare(study, values)
-    rhos = [spearman(sets, metric).rho for metric in values.values()]
-    rates = [preference_rates(pairs, metric) for metric in values.values()]
-    for name, metric_a, metric_b in (
-        ("spearman", *rhos),
-        ("tie_half", *[metric_rates.tie_half.rate for metric_rates in rates]),
-        ("symmetric", *[metric_rates.symmetric.rate for metric_rates in rates]),
-    ):
+    for name in STATISTICS:
+        rows = rows_of(name, release, values)
+        metric_a, metric_b = (
+            spearman(rows, metric).rho
+            if name == "spearman"
+            else getattr(preference_rates(rows, metric), name).rate
+            for metric in values.values()
+        )
         difference: Difference = getattr(result, name)
         assert difference.difference == pytest.approx(metric_a - metric_b, nan_ok=True, abs=1e-12)
-        rows = sets if name == "spearman" else pairs
         assert difference.n == len(rows)
         assert difference.n_clusters == rows["participant_id"].nunique()
         undefined = math.isnan(difference.difference) or math.isnan(difference.p)
@@ -132,20 +143,17 @@ def test_intervals_equal_those_of_repeated_rows(
     values = as_metrics(study, *columns)
     release = make_release(study)
     bootstrap = bootstrap_of(release, RESAMPLES)
-    rows = usable(release, values)
     result = compare(study, values)
-    repeated = [
-        [
-            table.loc[np.repeat(table.index, weights.astype(int))]
-            for weights in np.concatenate(list(bootstrap.weights(table)))
-        ]
-        for table in rows
-    ]
     for name in STATISTICS:
         if math.isnan(getattr(result, name).difference):
             continue
-        statistics = [literal(*resample, name, values) for resample in zip(*repeated, strict=True)]
-        expected = bootstrap.interval(np.array(statistics), rows[name != "spearman"])
+        table = rows_of(name, release, values)
+        repeated = [
+            table.loc[np.repeat(table.index, weights.astype(int))]
+            for weights in np.concatenate(list(bootstrap.weights(table)))
+        ]
+        statistics = [literal(rows, rows, name, values) for rows in repeated]
+        expected = bootstrap.interval(np.array(statistics), table)
         ci = getattr(result, name).ci
         assert (ci.low, ci.high, ci.n_undefined) == (
             pytest.approx(expected.low, nan_ok=True, abs=1e-12),
@@ -168,11 +176,11 @@ def test_p_exchanges_complete_participants(
     values = as_metrics(study, *columns)
     release = make_release(study)
     result = compare(study, values)
-    for name, rows in zip(STATISTICS, (0, 1, 1), strict=True):
+    for name in STATISTICS:
         difference: Difference = getattr(result, name)
         if math.isnan(difference.p):
             continue
-        table = usable(release, values)[rows]
+        table = rows_of(name, release, values)
         people = sorted(table["participant_id"].unique())
         shape = (1, len(people)) if name == "spearman" else (len(people),)
         extreme = 0
@@ -285,7 +293,49 @@ def test_a_better_metric_is_detected_and_equal_ones_are_not() -> None:
             assert difference.p < difference.p_holm < 0.01
         equal_difference: Difference = getattr(equal, name)
         assert equal_difference.ci.low < 0 < equal_difference.ci.high
-        assert equal_difference.p == equal_difference.p_holm > 0.05
+        assert 0.05 < equal_difference.p <= equal_difference.p_holm
+
+
+def test_all_p_values_are_one_family() -> None:
+    """Nine values: three statistics of three comparisons."""
+    study, values = simulate(np.random.default_rng(12), (0.6, 1.0, 1.0), n_participants=8)
+    release = make_release(study)
+    result = compare_all(release, values, bootstrap_of(release, RESAMPLES), Swaps(200))
+    tests = sorted(
+        (getattr(comparison, name) for comparison in result for name in STATISTICS),
+        key=lambda difference: difference.p,
+    )
+    highest = 0.0
+    for place, difference in enumerate(tests):
+        highest = max(highest, min(1.0, difference.p * (9 - place)))
+        assert difference.p_holm == pytest.approx(highest)
+
+
+def test_shared_triplets_and_other_units_have_a_test_of_their_own() -> None:
+    study, values = simulate(np.random.default_rng(13), (0.4, 1.0), 6, 10)
+    apart = make_release(study)
+    queries = [f"query {number % 15}" for number in range(len(study))]
+    shared = Release(
+        **{
+            **vars(apart),
+            "preferences": apart.preferences.assign(query_id=queries),
+            "sets": apart.sets.assign(query_id=np.repeat(queries, 2)),
+            "queries": pd.DataFrame({"query_id": sorted(set(queries)), "target_id": None}),
+        }
+    )
+    bootstrap = Bootstrap.of_release(shared, n_resamples=300)
+    (comparison,) = compare_all(shared, values, bootstrap, SWAPS)
+    for name in STATISTICS:
+        difference: Difference = getattr(comparison, name)
+        assert "two-way" in difference.p_method
+        assert difference.swaps is None
+        assert (difference.p < 0.05) == (difference.ci.low > 0 or difference.ci.high < 0)
+    for unit, units in (("triplet", 15), ("row", 120)):
+        by_unit = Bootstrap.of_release(shared, unit=unit, n_resamples=20)
+        (other,) = compare_all(shared, values, by_unit, SWAPS)
+        assert unit in other.spearman.p_method
+        assert other.spearman.n_clusters == units
+        assert other.spearman.p != comparison.spearman.p
 
 
 def test_p_is_small_at_the_nominal_rate() -> None:
@@ -308,10 +358,10 @@ def test_a_third_metric_changes_only_p_holm() -> None:
     (pair_alone,) = compare_all(release, pair, bootstrap, swaps)
     first_pair, second_pair, _ = compare_all(release, values, bootstrap, swaps)
     for name in STATISTICS:
-        assert replace(getattr(first_pair, name), p_holm=getattr(pair_alone, name).p) == getattr(
-            pair_alone, name
-        )
-        assert getattr(first_pair, name).p_holm >= getattr(pair_alone, name).p
+        alone: Difference = getattr(pair_alone, name)
+        among_three: Difference = getattr(first_pair, name)
+        assert replace(among_three, p_holm=alone.p_holm) == alone
+        assert among_three.p_holm >= alone.p_holm
     assert (second_pair.spearman.n, second_pair.tie_half.n) == (len(release.sets) - 100, 150)
 
 
@@ -323,7 +373,7 @@ def test_what_is_undefined_has_a_reason() -> None:
     ties = [replace(q, preferred=0) for q in two_people]
     single_reason, empty_reason = (
         "one participant alone",
-        ("one: n = 0", "no pair has", "a metric has the same two values"),
+        ("one: n = 0", "no pair has", "in every pair, one of the metrics"),
     )
     for study, columns, reasons in (
         ([], ([], []), empty_reason),

@@ -11,7 +11,16 @@ from scipy import stats
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.correlation import Correlation, bonett_wright, spearman
 from tests.analysis import reference
-from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies, values_of
+from tests.analysis.studies import (
+    Question,
+    bootstrap_of,
+    expected_ends,
+    few,
+    make_release,
+    participant_counts,
+    studies,
+    values_of,
+)
 
 
 def both(study: list[Question]) -> tuple[list[float], list[float]]:
@@ -124,7 +133,7 @@ def test_the_interval_equals_that_of_repeated_participants() -> None:
     ]
     order = sorted(range(12), key=lambda number: f"p{number}")
     rhos = []
-    for counts in np.concatenate(list(bootstrap.counts())):
+    for counts in participant_counts(bootstrap):
         chosen = [
             question
             for place, number in enumerate(order)
@@ -133,8 +142,7 @@ def test_the_interval_equals_that_of_repeated_participants() -> None:
         ]
         rhos.append(stats.spearmanr(*both(chosen)).statistic)
     assert result.ci is not None
-    ends = np.quantile(rhos, [0.025, 0.975])
-    assert (result.ci.low, result.ci.high) == pytest.approx(tuple(ends), abs=1e-12)
+    assert (result.ci.low, result.ci.high) == pytest.approx(expected_ends(rhos, 12), abs=1e-12)
     assert (result.ci.n_clusters, result.ci.unit, result.ci.seed) == (12, "participant", 5)
     written = result.to_json()
     assert written["ci"] == [result.ci.low, result.ci.high]

@@ -12,7 +12,14 @@ from scipy import stats
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.position import position_bias, sign_flip_p
 from tests.analysis import reference
-from tests.analysis.studies import Question, bootstrap_of, few, make_release
+from tests.analysis.studies import (
+    Question,
+    bootstrap_of,
+    expected_ends,
+    few,
+    make_release,
+    participant_counts,
+)
 
 
 @few
@@ -75,7 +82,7 @@ def test_the_interval_equals_that_of_repeated_participants() -> None:
     bootstrap = bootstrap_of(release, 120)
     result = position_bias(release.preferences, bootstrap)
     rates = []
-    for counts in np.concatenate(list(bootstrap.counts())):
+    for counts in participant_counts(bootstrap):
         answers = [
             question.preferred
             for person in range(7)
@@ -86,4 +93,4 @@ def test_the_interval_equals_that_of_repeated_participants() -> None:
         rates.append(answers.count(1) / len(answers))
     assert result.ci is not None
     ends = (result.ci.low, result.ci.high)
-    assert ends == pytest.approx(tuple(np.quantile(rates, [0.025, 0.975])), abs=1e-12)
+    assert ends == pytest.approx(expected_ends(rates, 7), abs=1e-12)

@@ -14,7 +14,16 @@ from hsfiq.analysis.statistics.correlation import (
     participant_rhos,
     within_participant,
 )
-from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies, values_of
+from tests.analysis.studies import (
+    Question,
+    bootstrap_of,
+    expected_ends,
+    few,
+    make_release,
+    participant_counts,
+    studies,
+    values_of,
+)
 
 
 def within(study: list[Question]) -> WithinParticipant:
@@ -82,12 +91,12 @@ def test_the_interval_resamples_the_participants_rhos() -> None:
     )
     values = pd.Series(rng.normal(size=120), index=table["set_id"])
     rhos = participant_rhos(table.assign(value=values.to_numpy())).to_numpy()
-    bootstrap = Bootstrap.of_rows(table, n_resamples=200)
+    bootstrap = Bootstrap.of_rows(table, unit="participant", n_resamples=200)
     result = within_participant(table, values, bootstrap)
-    drawn = [rhos @ counts / 12 for counts in np.concatenate(list(bootstrap.counts()))]
+    drawn = [rhos @ counts / 12 for counts in participant_counts(bootstrap)]
     assert result.mean_ci is not None
     ends = (result.mean_ci.low, result.mean_ci.high)
-    assert ends == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
+    assert ends == pytest.approx(expected_ends(drawn, 12))
     by_row = Bootstrap.of_rows(table, unit="row", n_resamples=200)
     by_rows = within_participant(table, values, by_row)
     assert by_rows.mean_ci == result.mean_ci

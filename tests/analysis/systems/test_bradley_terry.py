@@ -102,9 +102,9 @@ def test_wins_are_counted_in_each_resample() -> None:
     first = rng.integers(0, 3, n)
     second = (first + rng.integers(1, 3, n)) % 3
     share = rng.choice([0, 0.5, 1], n)
-    bootstrap = Bootstrap.of_rows(rows, n_resamples=5)
+    bootstrap = Bootstrap.of_rows(rows, unit="participant", n_resamples=5)
     result = resampled_wins(rows, first, second, share, 3, bootstrap)
-    (weights,) = bootstrap.weights(rows)
+    weights = np.concatenate(list(bootstrap.weights(rows)))
     for resample, counts in enumerate(weights.astype(int)):
         repeated = [np.repeat(column, counts) for column in (first, second, share)]
         np.testing.assert_allclose(result[resample], count_wins(*repeated, 3))

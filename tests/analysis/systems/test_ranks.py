@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.permutation import Swaps
@@ -54,12 +55,12 @@ def test_the_win_matrix_counts_each_pair() -> None:
 def strengths_of(fitted: list[float], error: float, n: int = 400) -> Strengths:
     noise = np.random.default_rng(1).normal(0, error, (n, len(fitted)))
     values = np.array(fitted)
-    return Strengths({}, values, values + noise, None)
+    return Strengths({}, values, np.vstack([values, values + noise]), None)
 
 
-def bootstrap() -> Bootstrap:
+def bootstrap(n: int = 400) -> Bootstrap:
     rows = pd.DataFrame({"participant_id": list("abcdefgh"), "query_id": "q"})
-    return Bootstrap.of_rows(rows, n_resamples=400)
+    return Bootstrap.of_rows(rows, unit="participant", n_resamples=n)
 
 
 def test_ranks_follow_from_the_pairs_that_differ() -> None:
@@ -82,7 +83,7 @@ def test_better_is_simultaneous_over_all_pairs() -> None:
     deviations = {
         (i, j): [
             (resample[i] - resample[j]) - (strengths.fitted[i] - strengths.fitted[j])
-            for resample in strengths.resampled
+            for resample in strengths.resampled[1:]
         ]
         for i in range(n)
         for j in range(i + 1, n)
@@ -90,7 +91,8 @@ def test_better_is_simultaneous_over_all_pairs() -> None:
     error = {pair: np.std(each) for pair, each in deviations.items()}
     largest = [max(abs(deviations[pair][b]) / error[pair] for pair in error) for b in range(60)]
     critical = np.quantile(largest, 0.95)
-    better = better_pairs(strengths.fitted, strengths.resampled)
+    critical *= (8 / 7) ** 0.5 * stats.t.ppf(0.975, 7) / stats.norm.ppf(0.975)
+    better = better_pairs(strengths, bootstrap(60))
     for i in range(n):
         for j in range(n):
             gap = strengths.fitted[i] - strengths.fitted[j]
@@ -116,7 +118,7 @@ def test_undefined_rank_ranges() -> None:
         "reason": "a never lost",
     }
     often = strengths_of([1.0, 0.0], 0.1)
-    often.resampled[:100] = np.nan
+    often.resampled[1:101] = np.nan
     assert "in 100 of 400 resamples" in str(rank_ranges(often, ["a", "b"], bootstrap()).reason)
 
 
