@@ -27,7 +27,7 @@ def test_a_folder_gives_release_metrics_and_bootstrap(tmp_path: Path) -> None:
     assert list(inputs.metrics[1].values(inputs.release)) == [0, 1, 2, 3]
     bootstrap = inputs.bootstrap
     assert (bootstrap.unit, bootstrap.n_resamples) == ("row", 7)
-    assert (bootstrap.seed, bootstrap.correction) == (3, "t")
+    assert (bootstrap.seed, bootstrap.is_widened) == (3, True)
 
 
 def test_one_metric_and_one_file_need_no_list(tmp_path: Path) -> None:

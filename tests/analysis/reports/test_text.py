@@ -29,12 +29,12 @@ def test_the_figures_of_a_small_study() -> None:
     text = analysis_text(analyze(make_release(STUDY), [Recall(5), Recall(1)]))
     lines = text.splitlines()
     assert "6 questions, 12 sets, 2 participants" in lines[0]
-    assert "P(set 1 preferred) = 0.6000 [0.5000, 1.0000], n = 5, 1 human tie" in lines[1]
+    assert "P(set 1 preferred) = 0.6000 [0.0000, 1.0000], n = 5, 1 human tie" in lines[1]
     assert "binomial p = 1, sign-flip test p = 1" in lines[2]
-    assert "95%, percentile bootstrap; unit: participant, 2,000 resamples" in lines[3]
+    assert "95%, Student's t, bootstrap variance; unit: participant, 2,000 resamples" in lines[3]
     assert "2 clusters are few" in lines[4]
     rows = {line.split("  ")[2]: line.split()[-6:] for line in lines if line.startswith("    ")}
-    assert rows["ge"] == ["0.6667", "[0.5000,", "1.0000]", "3", "50.0%", "0.5000"]
+    assert rows["ge"] == ["0.6667", "[0.0000,", "1.0000]", "3", "50.0%", "0.5000"]
     assert any("2 sets: p1.form_1.5.1, p1.form_1.5.2" in line for line in lines)
     assert any("gt where recall@1 ties" in line and "no pair has" in line for line in lines)
     assert text.endswith(FOOTNOTE)

@@ -125,7 +125,7 @@ def test_the_same_rho_is_resampled_once() -> None:
     rng = np.random.default_rng(7)
     rows = pd.DataFrame({"participant_id": [f"p{number}" for number in rng.integers(9, size=50)]})
     x, y = rng.normal(size=50), rng.integers(1, 6, size=50).astype(float)
-    bootstrap = Bootstrap.of_rows(rows, n_resamples=10)
+    bootstrap = Bootstrap.of_rows(rows, unit="participant", n_resamples=10)
     first = resampled_spearman(bootstrap, rows, x, y)
     assert resampled_spearman(bootstrap, rows.copy(), x.copy(), y) is first
     other = rows.assign(participant_id=rows["participant_id"].to_numpy()[::-1])

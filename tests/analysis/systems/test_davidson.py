@@ -142,16 +142,17 @@ def test_the_side_is_separated_from_the_systems() -> None:
 
 def test_resamples_are_fitted_like_their_rows() -> None:
     rows = questions(WITH_TIES)
-    bootstrap = Bootstrap.of_rows(rows, n_resamples=6)
+    bootstrap = Bootstrap.of_rows(rows, unit="participant", n_resamples=6)
     result = strengths_and_side(rows, NAMES, bootstrap)
     one_by_one = []
-    for weights in next(bootstrap.weights(rows)):
+    for weights in np.concatenate(list(bootstrap.weights(rows)))[1:]:
         repeated = rows.loc[rows.index.repeat(weights.astype(int))].reset_index(drop=True)
         resample = strengths_and_side(repeated, NAMES, Bootstrap.of_rows(repeated, n_resamples=1))
         one_by_one.append(resample.side.value)
     assert result.side.ci is not None
-    low, high = np.quantile(one_by_one, [0.025, 0.975])
-    assert (result.side.ci.low, result.side.ci.high) == pytest.approx((low, high), abs=1e-7)
+    expected = bootstrap.interval(np.array([result.side.value, *one_by_one]), rows)
+    ends = pytest.approx((expected.low, expected.high), abs=1e-7)
+    assert (result.side.ci.low, result.side.ci.high) == ends
 
 
 @pytest.mark.parametrize(

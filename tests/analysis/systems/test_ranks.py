@@ -32,7 +32,7 @@ def test_the_win_matrix_counts_each_pair() -> None:
         }
     )
     names = ["a", "b", "c", "never shown"]
-    duels = win_matrix(rows, names, Bootstrap.of_rows(rows, n_resamples=20))
+    duels = win_matrix(rows, names, Bootstrap.of_rows(rows, unit="participant", n_resamples=20))
     assert len(duels) == 12
     for duel in duels:
         won = tied = lost = 0
@@ -125,7 +125,7 @@ def test_undefined_rank_ranges() -> None:
 def comparison(metric: str, other: str, difference: float, p: float) -> Comparison:
     rows = pd.DataFrame({"participant_id": ["a", "b"], "query_id": "q"})
     ci = Bootstrap.of_rows(rows, n_resamples=2).undefined_interval(rows)
-    each = Difference(difference, ci, p, p, 2, 2, Swaps())
+    each = Difference(difference, ci, p, p, "swaps", 2, 2, Swaps())
     return Comparison(metric, other, each, each, each)
 
 
