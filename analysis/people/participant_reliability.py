@@ -19,7 +19,7 @@ from scipy import stats
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.people.overlap import others_mean
-from hsfiq.analysis.resampling.interval import LEVEL
+from hsfiq.analysis.resampling.spread import LEVEL
 from hsfiq.analysis.statistics.agreement import MIN_UNITS
 from hsfiq.analysis.statistics.correlation import participant_rhos, with_values
 

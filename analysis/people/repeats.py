@@ -17,6 +17,7 @@ from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.spread import RATE
 from hsfiq.analysis.statistics.agreement import MIN_UNITS, set_units
 
 ANSWER = ["score_1", "score_2", "preferred"]
@@ -52,7 +53,7 @@ def intra_rater(release: Release, bootstrap: Bootstrap) -> IntraRater:
         return IntraRater(n, n_participants, nothing, nothing)
     same = (pairs["preferred"] == pairs["preferred_again"]).to_numpy(np.float64)
     shares = bootstrap.ratios(pairs, same[:, None], np.ones((n, 1)))[:, 0]
-    share = Estimate(float(same.mean()), n, bootstrap.interval(shares, pairs))
+    share = Estimate(float(same.mean()), n, bootstrap.interval(shares, pairs, bounds=RATE))
     return IntraRater(n, n_participants, share, _kappa(pairs, bootstrap))
 
 
