@@ -185,7 +185,8 @@ def strengths_and_side(
     reason = why_undefined(wins, names)
     if reason is not None:
         return StrengthsAndSide(reason=reason)
-    pairs, pair = np.unique(shown, axis=0, return_inverse=True)
+    numbers, pair = np.unique(shown[:, 0] * len(names) + shown[:, 1], return_inverse=True)
+    pairs = np.column_stack(np.divmod(numbers, len(names)))
     has_ties = bool((outcome == 2).any())
     design = Design.of_pairs(pairs, len(names), has_ties=has_ties)
     if not design.is_identified():

@@ -26,10 +26,12 @@ from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
+from hsfiq.analysis.resampling.bootstrap import indicator_matrix
 from hsfiq.analysis.resampling.permutation import Swaps, holm, p_value
 
 SIGNIFICANT = 0.05  # two-sided
 MIN_TRIPLETS = 2
+MOST_UNITS = 5_000
 
 
 @dataclass(frozen=True)
@@ -194,10 +196,11 @@ def _spa_difference(
         sums_of_metric(rows, differences[name][present], triplets) for name in (metric, other)
     )
     gap = soft_accuracy(people, first.p) - soft_accuracy(people, second.p)
-    moved = second.by_cluster - first.by_cluster
-    spread = second.by_cluster.power(2) - first.by_cluster.power(2)
+    units = swapped_together(n_triplets, swaps.seed)
+    moved = units @ (second.by_cluster - first.by_cluster)
+    spread = units @ (second.by_cluster.power(2) - first.by_cluster.power(2))
     permuted = []
-    for masks in swaps.masks(n_triplets):
+    for masks in swaps.masks(units.shape[0]):
         swapped = masks.astype(np.float64)
         totals, variance = swapped @ moved, swapped @ spread
         p_first = one_sided_p(first.totals + totals, first.variance + variance)
@@ -213,6 +216,17 @@ def _spa_difference(
 
 def _differences(rows: pd.DataFrame, values: pd.Series[float]) -> FloatArray:
     return np.asarray(metric_difference(rows, values), dtype=np.float64)
+
+
+def swapped_together(n_triplets: int, seed: int) -> sparse.csr_array:
+    """Which triplets are swapped together, (n_units, n_triplets): each alone, if they are few.
+
+    Of more than MOST_UNITS, drawn groups are swapped, which is as valid and needs less memory.
+    """
+    unit = np.arange(n_triplets)
+    if n_triplets > MOST_UNITS:
+        unit = np.random.default_rng((seed, 1)).permutation(n_triplets) % MOST_UNITS
+    return indicator_matrix(unit, int(unit.max()) + 1).T.tocsr()
 
 
 def _sums(rows: pd.DataFrame, signs: FloatArray, codes: NDArray[np.intp]) -> sparse.csr_array:

@@ -17,6 +17,7 @@ from hsfiq.analysis.systems.pair_agreement import (
     soft_accuracy,
     sums_of_metric,
     sums_of_people,
+    swapped_together,
 )
 
 
@@ -202,3 +203,17 @@ def test_clusters_are_only_those_that_occur(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(pair_agreement_module, "_sums", recorded)
     sums_of_people(rows, pd.Series(queries, index=queries))
     assert n_clusters == [n, n, n]
+
+
+def test_many_triplets_are_swapped_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert swapped_together(4, 0).toarray().tolist() == np.eye(4).tolist()
+    monkeypatch.setattr(pair_agreement_module, "MOST_UNITS", 6)
+    units = swapped_together(20, 0)
+    assert units.shape == (6, 20)
+    assert units.sum(axis=0).tolist() == [1] * 20
+    assert set(units.sum(axis=1).tolist()) == {3, 4}
+    rows, first, triplets = draw(5)
+    (result,) = compare_spa(
+        rows, {"first": first, "second": draw(6)[1]}, triplets, Swaps(n=40, seed=3)
+    )
+    assert 0 < result.p <= 1
