@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pandas as pd
+
 from hsfiq.analysis.data.judged import JudgedRelease, kind_of, read_judged, take_judged_part
-from hsfiq.analysis.data.metrics import Metric, Recall, ScoreColumn, parse_metric
+from hsfiq.analysis.data.metrics import GivenScores, Metric, Recall, ScoreColumn, parse_metric
 from hsfiq.analysis.data.parts import take_part
-from hsfiq.analysis.data.release import Release, read_release
+from hsfiq.analysis.data.release import Release, read_release, release_of_tables
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.kinds import STATISTICS, KindStatistics
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Unit
@@ -60,10 +62,16 @@ def load_kind_inputs(
     return KindInputs(release, statistics, parsed, bootstrap)
 
 
+ReleaseLike = Release | Path | str | Mapping[str, pd.DataFrame]
+"""A release, its folder, or its tables by name: `preferences`, `sets` and `queries`."""
+ScoresLike = Sequence[Path | str] | Path | str | Mapping[str, pd.DataFrame]
+"""Scores files, or tables of scores by the metric's name."""
+
+
 def load_inputs(
-    release: Release | Path | str,
+    release: ReleaseLike,
     metrics: Sequence[Metric | str] | Metric | str,
-    scores: Sequence[Path | str] | Path | str = (),
+    scores: ScoresLike = (),
     *,
     part: str | None = None,
     unit: Unit | None = None,
@@ -75,7 +83,8 @@ def load_inputs(
 
     Args:
         metrics: metrics or their names, or a single one: `recall@5`, or the name of a scores file.
-        scores: further scores files, or one; each is a metric with the file's name.
+        scores: further scores files, or one, each a metric with the file's name; or tables of
+            scores by the metric's name.
         part: "train", "test" or "unused" to keep only the questions of that part of its split.
         unit: what is resampled: "participant", "triplet", "participant-triplet" or "row"; by
             default as the design requires (see `Bootstrap.of_rows`).
@@ -84,12 +93,15 @@ def load_inputs(
     Raises:
         AnalysisError: a file cannot be read, or a metric, the part or the unit is unknown.
     """
-    if isinstance(metrics, str | Recall | ScoreColumn):
+    if isinstance(metrics, str | Recall | ScoreColumn | GivenScores):
         metrics = [metrics]
+    given = scores if isinstance(scores, Mapping) else {}
     if isinstance(scores, str | Path):
         scores = [scores]
-    parsed = tuple(parse_metric(name) if isinstance(name, str) else name for name in metrics)
-    files = [Path(file) for file in scores]
+    parsed = tuple(_metric(each, given) for each in metrics)
+    files = [] if isinstance(scores, Mapping) else [Path(file) for file in scores]
+    if isinstance(release, Mapping):
+        release = release_of_tables(release)
     if not isinstance(release, Release):
         release = read_release(Path(release), files)
     elif files:
@@ -104,3 +116,9 @@ def load_inputs(
         is_widened=few_clusters,
     )
     return Inputs(release, parsed, bootstrap)
+
+
+def _metric(metric: Metric | str, given: Mapping[str, pd.DataFrame]) -> Metric:
+    if not isinstance(metric, str):
+        return metric
+    return GivenScores(metric, given[metric]) if metric in given else parse_metric(metric)

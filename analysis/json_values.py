@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
 
 UNDEFINED = float("nan")
 
@@ -26,6 +28,41 @@ class JsonRecord:
             fields |= ci.to_json()
             reason = reason or vars(ci).get("reason")
         return with_reason(fields, reason)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The figures of a result as a table: a row for each, named by its place in `to_json`.
+
+        An interval is in the columns `low` and `high`; an undefined figure is NaN.
+        """
+        rows = dict(_rows("", self.to_json()))
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def _repr_html_(self) -> str:
+        """The table, for notebooks."""
+        return str(self.to_frame().to_html(na_rep="", float_format="{:.4g}".format))
+
+
+def _rows(name: str, value: Mapping[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield a JSON object's own numbers and texts, then those of the objects in it."""
+    own: dict[str, object] = {}
+    inner: list[tuple[str, object]] = []
+    for key, each in value.items():
+        if key == "ci" and isinstance(each, list):
+            own["low"], own["high"] = (UNDEFINED if end is None else end for end in each)
+        elif isinstance(each, Mapping | list):
+            inner.append((key, each))
+        else:
+            own[key] = UNDEFINED if each is None else each
+    if any(isinstance(each, int | float) for each in own.values()):
+        yield name, own
+    for key, each in inner:
+        path = f"{name}.{key}" if name else key
+        if isinstance(each, Mapping) and key != "ci_method":
+            yield from _rows(path, each)
+        elif isinstance(each, list):
+            for place, part in enumerate(each):
+                if isinstance(part, Mapping):
+                    yield from _rows(f"{path}.{place}", part)
 
 
 def json_value(value: object) -> object:

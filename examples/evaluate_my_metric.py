@@ -6,10 +6,7 @@ annotators of this example are simulated.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hsfiq import analysis
-from hsfiq.analysis.data.release import read_release
 from hsfiq.cli import run
 from hsfiq.report_folder import write_report
 
@@ -24,22 +21,19 @@ def main() -> None:
     run(["demo", "--answers", "150", "--seed", "3", "--dir", "study"])
     run(["export", "--database", "sqlite:///study/hsfiq.db", "--release", "hp", "--out", "release"])
 
-    release = read_release(Path("release"))
+    release = analysis.read_release("release")
     targets = release.queries.set_index("query_id")["target_id"]
     sets = release.sets
     scores = [
         reciprocal_rank(targets[query], list(images))
         for query, images in zip(sets["query_id"], sets["image_ids"], strict=True)
     ]
-    sets.assign(score=scores)[["set_id", "score"]].to_csv("reciprocal-rank.csv", index=False)
+    mine = sets.assign(score=scores)[["set_id", "score"]]
 
     report = analysis.report(
-        release, metrics=["recall@5", "reciprocal-rank"], scores=["reciprocal-rank.csv"]
+        release, metrics=["recall@5", "reciprocal-rank"], scores={"reciprocal-rank": mine}
     )
-    for name, metric in report.analysis.metrics.items():
-        interval = metric.spearman.ci  # None if undefined
-        bounds = f" [{interval.low:.3f}, {interval.high:.3f}]" if interval else ""
-        print(f"{name}: rho {metric.spearman.rho:.3f}{bounds}")
+    print(report.to_frame()[["rho", "rho_low", "rho_high"]].round(3))
     write_report(report.files(), "report")
     print("report/report.html written")
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.data.scores import RECALL, read_scores
+from hsfiq.analysis.data.scores import RECALL, read_scores, scores_of_table
 from hsfiq.analysis.errors import AnalysisError
 
 MetricValues = Mapping[str, "pd.Series[float]"]
@@ -94,7 +94,23 @@ class ScoreColumn:
         )
 
 
-Metric = Recall | ScoreColumn
+@dataclass(frozen=True, eq=False)
+class GivenScores:
+    """A metric from a DataFrame with the columns of a scores file."""
+
+    name: str
+    table: pd.DataFrame
+
+    def __str__(self) -> str:
+        return self.name
+
+    def values(self, release: Release | JudgedRelease) -> pd.Series[float]:
+        """(n,) float64, indexed by set_id; NaN for sets without a score; see `scores_of_table`."""
+        scores = scores_of_table(self.name, self.table, release.whole.sets)
+        return scores.reindex(set_ids(release))
+
+
+Metric = Recall | ScoreColumn | GivenScores
 
 
 def parse_metric(name: str) -> Metric:

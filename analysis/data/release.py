@@ -114,6 +114,19 @@ class Release:
         """The release with the questions of all parts, which its scores files refer to."""
         return self.parent or self
 
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Copies of the tables by name; `images` has a row for each image of each set."""
+        images = self.sets[["set_id", "query_id", "image_ids"]].explode("image_ids")
+        images = images.rename(columns={"image_ids": "image_id"}).reset_index(drop=True)
+        images.insert(2, "rank", images.groupby("set_id", sort=False).cumcount() + 1)
+        return {
+            "preferences": self.preferences.copy(),
+            "sets": self.sets.copy(),
+            "queries": self.queries.copy(),
+            "images": images,
+        }
+
     def subset(self, kept: pd.Series[bool]) -> Release:
         """Keep the questions where `kept`, indexed as `preferences`, is true, and their sets."""
         preferences = self.preferences[kept]
@@ -178,12 +191,36 @@ class Release:
                 )
 
 
-def read_release(folder: Path, score_files: Sequence[Path] = ()) -> Release:
+def release_of_tables(
+    tables: Mapping[str, pd.DataFrame], name: str = "tables", *, simulated: bool = False
+) -> Release:
+    """Make a release of DataFrames: `preferences`, `sets` and `queries`, with the columns above.
+
+    AnalysisError: a table is missing, or the tables do not fit together.
+    """
+    missing = [table for table in COLUMNS if table not in tables]
+    if missing:
+        raise AnalysisError(name, f"no table {', '.join(missing)}", f"give {', '.join(COLUMNS)}")
+    return Release(
+        folder=Path(name),
+        name=name,
+        version="0",
+        kind="hp",
+        study=name,
+        simulated=simulated,
+        preferences=tables["preferences"],
+        sets=tables["sets"],
+        queries=tables["queries"],
+    )
+
+
+def read_release(folder: Path | str, score_files: Sequence[Path] = ()) -> Release:
     """Read a release folder, as written by `hsfiq export`, and find its scores files.
 
     Each further scores file (Parquet, CSV or JSONL) is the metric of its name; none is read until a
     metric needs it. AnalysisError: a file is missing or unreadable, or the tables do not fit.
     """
+    folder = Path(folder)
     manifest = read_manifest(folder / "manifest.json")
     digest, chosen_by = manifest.get("content_sha256"), manifest.get("chosen_by")
     return Release(

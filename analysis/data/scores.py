@@ -10,7 +10,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -72,11 +72,31 @@ def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
 
 def read_scores_by_row(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
     """The same, row by row: for all kinds of files, and for the place of a mistake."""
+    return _by_set(((f"{path}, {place}", row) for place, row in _rows(path)), sets)
+
+
+def scores_of_table(name: str, table: pd.DataFrame, sets: pd.DataFrame) -> pd.Series[float]:
+    """The same from a DataFrame with the columns of a scores file.
+
+    AnalysisError: a column is missing, or as in `read_scores`.
+    """
+    missing = [column for column in ("set_id", "score") if column not in table]
+    if missing:
+        raise AnalysisError(f"scores {name}", f"no column {', '.join(missing)}")
+    records = enumerate(table.to_dict("records"), start=1)
+    rows = (
+        (f"scores {name}, row {number}", {str(column): value for column, value in record.items()})
+        for number, record in records
+    )
+    return _by_set(rows, sets)
+
+
+def _by_set(rows: Iterable[tuple[str, Row]], sets: pd.DataFrame) -> pd.Series[float]:
+    """Each set's score from rows with their places."""
     scores: dict[tuple[str, ...], float] = {}
     ids = [str(set_id) for set_id in sets["set_id"]]
     images = dict(zip(ids, (tuple(map(str, names)) for names in sets["image_ids"]), strict=True))
-    for place, row in _rows(path):
-        where = f"{path}, {place}"
+    for where, row in rows:
         key = _key(row, images, where)
         if key in scores:
             raise AnalysisError(where, f"{' '.join(key)} occurs twice", "keep one row")

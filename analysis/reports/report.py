@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from html import escape
+from io import StringIO
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from hsfiq.analysis.analyze import Analysis, analyze, details
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.data.metrics import Metric
-from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.inputs import Inputs, load_inputs
-from hsfiq.analysis.json_values import json_value
+from hsfiq.analysis.inputs import Inputs, ReleaseLike, ScoresLike, load_inputs
+from hsfiq.analysis.json_values import UNDEFINED, json_value
+from hsfiq.analysis.reports.cells import estimate_cell
 from hsfiq.analysis.reports.document import Document
+from hsfiq.analysis.reports.formats.csv_tables import to_csv
 from hsfiq.analysis.reports.formats.folder import report_files
 from hsfiq.analysis.reports.formats.html import to_html
 from hsfiq.analysis.reports.formats.images import draw, to_svg
@@ -36,7 +39,7 @@ from hsfiq.analysis.reports.sections.sensitivity import sensitivity_section
 from hsfiq.analysis.reports.sections.systems.answer_model import answer_model_section
 from hsfiq.analysis.reports.sections.systems.ranks import metric_ranks_section
 from hsfiq.analysis.reports.sections.systems.systems import systems_section
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,41 @@ class Report:
             },
         }
 
+    def to_frame(self) -> pd.DataFrame:
+        """Each metric's main figures with their intervals; `tables` has all figures."""
+        rows = {
+            name: {
+                f"{figure}{end}": value
+                for figure, estimate in (
+                    ("rho", estimate_cell(metric.spearman)),
+                    ("tie_half", estimate_cell(metric.preference.tie_half)),
+                    ("symmetric", estimate_cell(metric.preference.symmetric)),
+                )
+                for end, value in zip(
+                    ("", "_low", "_high"),
+                    (estimate.value, *(estimate.bounds or (UNDEFINED, UNDEFINED))),
+                    strict=True,
+                )
+            }
+            for name, metric in self.analysis.metrics.items()
+        }
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def _repr_html_(self) -> str:
+        """The main figures, for notebooks."""
+        caption = escape(f"{self.document.title}. {self.document.summary}")
+        table = self.to_frame().to_html(na_rep="", float_format="{:.3f}".format)
+        return f"<p>{caption}</p>{table}"
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The page's tables by name, in full precision, as `tables/*.csv` has them."""
+        simulated = self.document.simulated
+        return {
+            table.name: pd.read_csv(StringIO(to_csv(table, simulated=simulated)))
+            for table in self.document.tables()
+        }
+
     def to_html(self) -> str:
         """The page, as one self-contained file."""
         return to_html(self.document, self._svgs())
@@ -91,27 +129,32 @@ class Report:
 
 
 def report(
-    release: Release | Path | str,
+    release: ReleaseLike,
     metrics: Sequence[Metric | str] | Metric | str,
-    scores: Sequence[Path | str] | Path | str = (),
+    scores: ScoresLike = (),
     bootstrap: Bootstrap | None = None,
     *,
     part: str | None = None,
+    n_resamples: int = DEFAULT_RESAMPLES,
+    seed: int = 0,
     answer_model: bool = False,
 ) -> Report:
     """Analyse a release in full detail and make a report of it; nothing is drawn or written yet.
 
     Args:
+        release: a release, its folder, or its tables by name: `preferences`, `sets`, `queries`.
         metrics: metrics or their names, or a single one: `recall@5`, or the name of a scores file.
-        scores: further scores files, or one; each is a metric with the file's name.
-        bootstrap: the resamples for all intervals; by default 2,000, as the design requires.
+        scores: further scores files, or one, each a metric with the file's name; or tables of
+            scores by the metric's name.
+        bootstrap: the resamples for all intervals; by default as the design requires, `n_resamples`
+            times with `seed`.
         part: "train", "test" or "unused" to keep only the questions of that part of the split.
         answer_model: add the model of the scores, which takes seconds to minutes.
 
     Raises:
         AnalysisError: the release or a scores file cannot be read, or a metric is unknown.
     """
-    inputs = load_inputs(release, metrics, scores, part=part)
+    inputs = load_inputs(release, metrics, scores, part=part, n_resamples=n_resamples, seed=seed)
     inputs = inputs if bootstrap is None else replace(inputs, bootstrap=bootstrap)
     return report_of(inputs, answer_model=answer_model)
 
