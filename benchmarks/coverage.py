@@ -70,9 +70,9 @@ class Design(NamedTuple):
 
 DESIGNS = tuple(
     Design(participants, overlap)
-    for participants in (10, 30, 60)
+    for participants in (4, 10, 30, 60)
     for overlap in (1, 2, 3, 10, None)
-    if overlap != participants
+    if overlap is None or overlap < participants
 )
 
 
