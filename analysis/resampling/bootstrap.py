@@ -10,7 +10,7 @@ A statistic is an array whose first value is that of the rows as they are; the r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal, get_args
 
@@ -324,7 +324,7 @@ class Bootstrap:
             return percentile_interval(
                 statistics[1:], unit=unit, n_clusters=n_clusters, seed=self.seed, expand=expand
             )
-        return student_interval(
+        interval = student_interval(
             float(statistics[0]),
             statistics[1:],
             self.spread(statistics, rows, chosen),
@@ -334,6 +334,7 @@ class Bootstrap:
             seed=self.seed,
             bounds=bounds,
         )
+        return replace(interval, n_resamples=self.n_resamples)
 
     def undefined_interval(self, rows: pd.DataFrame) -> ConfidenceInterval:
         """The interval of a statistic that is undefined in every resample of these rows."""

@@ -32,7 +32,8 @@ class ConfidenceInterval(JsonRecord):
 
     Attributes:
         low, high: its ends; NaN if it is undefined.
-        n_clusters: the number of resampled units.
+        n_clusters: the number of resampled units; the smaller number of two columns.
+        n_resamples: the number of resamples of each column.
         n_undefined: the number of excluded resamples, in which the statistic is undefined.
         df: the degrees of freedom, if the interval is Student's.
         note: a caution about ends that are defined.

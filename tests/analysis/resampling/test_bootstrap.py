@@ -118,6 +118,7 @@ def test_the_two_way_variance_of_a_mean_is_that_of_statsmodels(n_people: int) ->
     assert spread.variance == pytest.approx(by_people + by_query - variances[2], rel=0.06)
     assert n_people - 1 <= spread.df <= n_people + 20 - 2
     interval = bootstrap.interval(means, rows)
+    assert interval.n_resamples == 4000
     half = stats.t.ppf(0.975, spread.df) * spread.variance**0.5
     assert (interval.low, interval.high) == pytest.approx((means[0] - half, means[0] + half))
     assert bootstrap.p(means, rows, interval.low) == pytest.approx(0.05)
