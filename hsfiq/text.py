@@ -27,6 +27,15 @@ def first_few(names: Sequence[str], limit: int = 3) -> str:
     return ", ".join(names[:limit]) + more
 
 
+def count_text(n: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun; `hsfiq.analysis.counts.count_text` is the same.
+
+    >>> count_text(1, "set"), count_text(1200, "set"), count_text(2, "query", "queries")
+    ('1 set', '1,200 sets', '2 queries')
+    """
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
+
+
 def joined(captions: Sequence[str]) -> str:
     return " and ".join(captions)
 

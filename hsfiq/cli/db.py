@@ -9,6 +9,7 @@ import typer
 
 from hsfiq.cli.common import DatabaseOption, JsonOption, database_url, print_result
 from hsfiq.errors import NothingToDo
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -112,7 +113,8 @@ def restore(
 def described(contents: Contents) -> str:
     """The studies, participants and answers of a database, and its schema revision."""
     studies = ", ".join(
-        f"{study.study} ({study.participants:,} participants, {study.answers:,} answers)"
+        f"{study.study} ({count_text(study.participants, 'participant')}, "
+        f"{count_text(study.answers, 'answer')})"
         for study in contents.studies
     )
     counts = f"{len(contents.studies):,} {'study' if len(contents.studies) == 1 else 'studies'}"

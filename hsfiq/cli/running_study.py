@@ -19,6 +19,7 @@ from hsfiq.cli.common import (
     requires,
 )
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 StudyName = Annotated[str, typer.Argument(metavar="NAME", help="The study's name.")]
 UrlOption = Annotated[str, typer.Option(help="The app's public address.")]
@@ -131,5 +132,5 @@ def message(
         pseudonym = person.name if person else None
         label = participant_label(person.name, person.external_id) if person else None
     result = {"study": name, "participant": pseudonym, "recipients": recipients}
-    whom = label or f"{recipients:,} participants"
+    whom = label or count_text(recipients, "participant")
     print_result(result, f"study {name}: message sent to {whom}", as_json=as_json)

@@ -14,6 +14,7 @@ import typer
 from hsfiq.cli.common import JsonOption, print_result, requires
 from hsfiq.drawn.annotators import STANDARD
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from hsfiq.simulate import Destination
@@ -142,12 +143,12 @@ def progress_bar() -> Iterator[ProgressCallback]:
 def lines_of(result: dict[str, Any]) -> list[str]:
     unfinished = [person for person in result["people"] if person["state"] != "finished"]
     people = (
-        f"{result['participants']:,} simulated participants (seed {result['seed']}): "
+        f"{count_text(result['participants'], 'simulated participant')} (seed {result['seed']}): "
         f"{result['finished']:,} finished, {result['turned_away']:,} turned away, "
         f"{result['failed']:,} failed"
     )
     questions = (
-        f"{result['answered']:,} questions answered, {result['skipped']:,} skipped, "
+        f"{count_text(result['answered'], 'question')} answered, {result['skipped']:,} skipped, "
         f"{result['refused']:,} answers refused"
     )
     listed = [

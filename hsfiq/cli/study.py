@@ -25,6 +25,7 @@ from hsfiq.cli.common import (
 )
 from hsfiq.cli.study_budget import print_budget
 from hsfiq.errors import ConfigError, UnreadableInput
+from hsfiq.text import count_text
 
 app = typer.Typer(
     help="Create, open and close studies, invite participants, show progress.", no_args_is_help=True
@@ -46,7 +47,8 @@ def list_(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOpti
         rows = [progress_of(session, study).facts() for study in list_studies(session)]
     lines = [
         f"{row['study']}: {row['status']}, {row['origin']}, {row['answered']:,} of "
-        f"{row['questions']:,} questions answered by {row['participants']:,} participants"
+        f"{count_text(row['questions'], 'question')} answered by "
+        f"{count_text(row['participants'], 'participant')}"
         for row in rows
     ]
     print_result({"studies": rows}, "\n".join(lines) or "no study yet", as_json=as_json)
@@ -154,8 +156,9 @@ def create(
     except ConfigError as error:
         raise located(config, error) from error
     line = (
-        f"study {row['study']}: {row['questions']:,} questions about {len(queries):,} queries in "
-        f"{row['forms']:,} forms for {capacity.places:,} participants; it is {row['status']}"
+        f"study {row['study']}: {count_text(row['questions'], 'question')} about "
+        f"{count_text(len(queries), 'query', 'queries')} in {count_text(row['forms'], 'form')} for "
+        f"{count_text(capacity.places, 'participant')}; it is {row['status']}"
     )
     with opened.reading() as session:
         images = check_study_images(session, chosen_study(session, wanted.study.name))

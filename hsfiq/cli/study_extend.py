@@ -18,6 +18,7 @@ from hsfiq.cli.common import (
 )
 from hsfiq.cli.study_budget import as_text, expected_widths
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from hsfiq.study.extensions.extension import MoreAnnotators, NewQueries
@@ -79,8 +80,9 @@ def extend(
         if dry_run:
             session.rollback()
     line = (
-        f"study {study}: {added.questions:,} questions about {added.queries:,} queries in "
-        f"{added.forms:,} forms for {places:,} more participants"
+        f"study {study}: {count_text(added.questions, 'question')} about "
+        f"{count_text(added.queries, 'query', 'queries')} in {count_text(added.forms, 'form')} for "
+        f"{count_text(places, 'more participant')}"
     )
     line += f"; it recruits {added.cap:,} now" if added.cap else ""
     warn(warnings)

@@ -11,6 +11,7 @@ from hsfiq.releases.filters import NOT_RECORDED
 from hsfiq.releases.instrument.words import instrument_section
 from hsfiq.releases.kinds import ReleaseKind
 from hsfiq.study.config import CHOSEN_BY
+from hsfiq.text import count_text
 
 SPLIT_RULES = {
     "triplet": "Test questions are about a held-out triplet, in either order of its captions.",
@@ -52,8 +53,9 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema], kind: Re
         f"---\npretty_name: {manifest['name']} {manifest['version']}\nconfigs:\n{configs}---\n\n"
         f"# {manifest['name']} {manifest['version']}\n\n{simulated}"
         f"{manifest['title']}: {kind.about} for composed image retrieval. "
-        f"{counts['questions']:,} questions about {counts['queries']:,} queries, "
-        f"{sets}{counts['participants']:,} participants.\n\n"
+        f"{count_text(counts['questions'], 'question')} about "
+        f"{count_text(counts['queries'], 'query', 'queries')}, "
+        f"{sets}{count_text(counts['participants'], 'participant')}.\n\n"
         f"{instrument_section(manifest)}"
         f"## What was dropped\n\n| rule | dropped | left |\n|---|---|---|\n"
         f"| (assigned) | | {funnel['assigned']:,} |\n{steps}\n{notes}"

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+from hsfiq import text
 from hsfiq.analysis.counts import count_text
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1_234_567])
+def test_both_packages_count_alike(n: int) -> None:
+    assert count_text(n, "query", "queries") == text.count_text(n, "query", "queries")
+    assert count_text(n, "set") == text.count_text(n, "set")
 
 
 def test_one_is_in_the_singular() -> None:
