@@ -12,6 +12,7 @@ from hsfiq.analysis.data.parts import PARTS
 from hsfiq.analysis.data.provenance import training_notes
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.data.shared_triplets import SharedTriplets
+from hsfiq.analysis.equivalence import Equivalence, equivalences
 from hsfiq.analysis.json_values import JsonRecord, json_value
 from hsfiq.analysis.people.overlap import Overlap, overlap
 from hsfiq.analysis.people.participants import Participants, participants
@@ -38,7 +39,8 @@ from hsfiq.analysis.statistics.preference import (
     preference_rates,
 )
 from hsfiq.analysis.systems.metric_ranks import MetricRank, metric_ranks
-from hsfiq.analysis.systems.systems import Systems, systems
+from hsfiq.analysis.systems.systems import Systems, duels_of, systems
+from hsfiq.analysis.within_query import WithinQuery, within_query
 
 CHOSEN_PAIRS = (
     "the pairs were chosen for what their answers would teach a scorer that was unsure of them: "
@@ -143,6 +145,7 @@ class Details(JsonRecord):
     place_and_time: PlaceAndTime
     repeated_pairs: IntraRater
     sensitivity: Sensitivity
+    within_query: WithinQuery
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,7 @@ class Analysis(JsonRecord):
         metrics: the results of each metric, by name, in the order asked for.
         details: systems, participants, categories, overlap, sensitivity; None if not asked for.
         answer_model: what contributes to the scores; None if not asked for.
+        equivalences: which systems and metrics are equivalent; None if no margin was given.
         notes: cautions about the figures: a metric whose scorer was trained on these answers, pairs
             that are no random sample.
     """
@@ -168,6 +172,7 @@ class Analysis(JsonRecord):
     comparisons: Sequence[Comparison]
     details: Details | None = None
     answer_model: AnswerModel | None = None
+    equivalences: Sequence[Equivalence] | None = None
     notes: Sequence[str] = ()
 
     @property
@@ -194,6 +199,9 @@ class Analysis(JsonRecord):
             "metric_ranks": json_value(self.metric_ranks),
             **({} if self.details is None else self.details.to_json()),
             **({} if self.answer_model is None else {"answer_model": self.answer_model.to_json()}),
+            **(
+                {} if self.equivalences is None else {"equivalences": json_value(self.equivalences)}
+            ),
         }
 
 
@@ -204,6 +212,7 @@ def analyze(
     *,
     in_detail: bool = False,
     with_answer_model: bool = False,
+    margin: float | None = None,
 ) -> Analysis:
     """Measure how well metrics agree with people.
 
@@ -213,6 +222,7 @@ def analyze(
         bootstrap: the resamples for all intervals; by default as the release's design requires.
         in_detail: compute the details too, which takes about as long again.
         with_answer_model: fit the model of the scores too, which takes seconds to minutes.
+        margin: test which systems and metrics are equivalent, with this margin.
 
     Raises:
         AnalysisError: the release does not have a metric, or its scores file does not fit.
@@ -221,15 +231,22 @@ def analyze(
     values = {str(metric): metric.values(release) for metric in metrics}
     bootstrap = bootstrap or Bootstrap.of_release(release)
     notes = training_notes(release, list(values))
+    comparisons = compare_all(release, values, bootstrap)
+    further = details(release, values, bootstrap) if in_detail else None
+    tested = None
+    if margin is not None:
+        duels = duels_of(release, bootstrap) if further is None else further.systems.duels
+        tested = equivalences(margin, comparisons, duels)
     return Analysis(
         release=ReleaseSummary.of(release),
         shared_triplets=SharedTriplets.of(release.preferences, release.triplets),
         human_score=normality(release.sets["score"]),
         position_bias=position_bias(release.preferences, bootstrap),
         metrics={name: _analyze_metric(release, name, values, bootstrap) for name in values},
-        comparisons=compare_all(release, values, bootstrap),
-        details=details(release, values, bootstrap) if in_detail else None,
+        comparisons=comparisons,
+        details=further,
         answer_model=answer_model(release) if with_answer_model else None,
+        equivalences=tested,
         notes=(*notes, CHOSEN_PAIRS) if release.is_chosen else notes,
     )
 
@@ -244,6 +261,7 @@ def details(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Det
         place_and_time=place_and_time(release, values, bootstrap),
         repeated_pairs=intra_rater(release, bootstrap),
         sensitivity=sensitivity(release, values, bootstrap),
+        within_query=within_query(release, values, bootstrap),
     )
 
 

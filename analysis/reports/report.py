@@ -28,6 +28,7 @@ from hsfiq.analysis.reports.sections.agreement import agreement_section
 from hsfiq.analysis.reports.sections.categories import categories_section
 from hsfiq.analysis.reports.sections.caveats import caveats, sentence
 from hsfiq.analysis.reports.sections.comparison import comparison_section
+from hsfiq.analysis.reports.sections.equivalence import equivalence_section
 from hsfiq.analysis.reports.sections.methods import methods_section
 from hsfiq.analysis.reports.sections.people.overlap import overlap_section
 from hsfiq.analysis.reports.sections.people.participants import (
@@ -39,6 +40,7 @@ from hsfiq.analysis.reports.sections.sensitivity import sensitivity_section
 from hsfiq.analysis.reports.sections.systems.answer_model import answer_model_section
 from hsfiq.analysis.reports.sections.systems.ranks import metric_ranks_section
 from hsfiq.analysis.reports.sections.systems.systems import systems_section
+from hsfiq.analysis.reports.sections.within_query import within_query_section
 from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap
 
 
@@ -138,6 +140,7 @@ def report(
     n_resamples: int = DEFAULT_RESAMPLES,
     seed: int = 0,
     answer_model: bool = False,
+    margin: float | None = None,
 ) -> Report:
     """Analyse a release in full detail and make a report of it; nothing is drawn or written yet.
 
@@ -150,22 +153,25 @@ def report(
             times with `seed`.
         part: "train", "test" or "unused" to keep only the questions of that part of the split.
         answer_model: add the model of the scores, which takes seconds to minutes.
+        margin: add tests of equivalence with this margin.
 
     Raises:
         AnalysisError: the release or a scores file cannot be read, or a metric is unknown.
     """
     inputs = load_inputs(release, metrics, scores, part=part, n_resamples=n_resamples, seed=seed)
     inputs = inputs if bootstrap is None else replace(inputs, bootstrap=bootstrap)
-    return report_of(inputs, answer_model=answer_model)
+    return report_of(inputs, answer_model=answer_model, margin=margin)
 
 
-def report_of(inputs: Inputs, *, answer_model: bool = False) -> Report:
+def report_of(inputs: Inputs, *, answer_model: bool = False, margin: float | None = None) -> Report:
     release, bootstrap = inputs.release, inputs.bootstrap
     values = {str(metric): metric.values(release) for metric in inputs.metrics}
     further = details(release, values, bootstrap)
-    analysis = analyze(release, inputs.metrics, bootstrap, with_answer_model=answer_model)
+    analysis = analyze(
+        release, inputs.metrics, bootstrap, with_answer_model=answer_model, margin=margin
+    )
     analysis = replace(analysis, details=further)
-    model = analysis.answer_model
+    model, tested = analysis.answer_model, analysis.equivalences
     distribution = score_distribution(release, values, bootstrap)
     summary = analysis.release
     part = "" if summary.taken is None else f"{sentence(summary.taken)} "
@@ -182,10 +188,12 @@ def report_of(inputs: Inputs, *, answer_model: bool = False) -> Report:
         sections=(
             agreement_section(analysis, distribution),
             preference_section(analysis),
+            within_query_section(further.within_query),
             comparison_section(analysis.comparisons),
             metric_ranks_section(analysis.metric_ranks),
             accuracy_section(analysis),
             systems_section(further.systems),
+            *(() if tested is None else (equivalence_section(tested),)),
             *(() if model is None else (answer_model_section(model),)),
             participants_section(
                 analysis.position_bias,

@@ -148,6 +148,12 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
     )
 
 
+def duels_of(release: Release, bootstrap: Bootstrap) -> list[Duel]:
+    """The win matrix alone; empty if the release names no systems."""
+    names = sorted(release.sets.get("system", pd.Series(dtype=object)).dropna().unique())
+    return win_matrix(compared_systems(release.preferences, names), names, bootstrap)
+
+
 def compared_systems(preferences: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """The questions that compare two different systems, numbered as `first` and `second`."""
     numbers = {name: number for number, name in enumerate(names)}

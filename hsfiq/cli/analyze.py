@@ -86,6 +86,14 @@ def analyze(
             "whether the conclusions change without questionable answers.",
         ),
     ] = False,
+    equivalence: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MARGIN",
+            help="Test whether systems, and metrics, differ by less than this (TOST), such as "
+            "0.05.",
+        ),
+    ] = None,
     answer_model: Annotated[
         bool,
         typer.Option(
@@ -127,6 +135,7 @@ def analyze(
     Of a release of another question kind than pairs, also what people answered.
     """
     require_report(report, {"--force": force, "--style": style is not None})
+    check_margin(equivalence)
     with requires("analysis"):
         from hsfiq.analysis.analyze import analyze as analyze_release
         from hsfiq.analysis.data.digests import verify_tables
@@ -151,12 +160,7 @@ def analyze(
         "few_clusters": few_clusters,
     }
     if kind_of(folder) in STATISTICS:
-        if answer_model:
-            raise UnreadableInput(
-                "--answer-model",
-                "needs scores of pairs, and this release is of another question kind",
-                "leave it out",
-            )
+        refuse_options_of_pairs(answer_model=answer_model, equivalence=equivalence)
         if verify:
             verify_tables(folder)
         analyze_kind(
@@ -182,11 +186,12 @@ def analyze(
             inputs.bootstrap,
             in_detail=details,
             with_answer_model=answer_model,
+            margin=equivalence,
         )
     else:
         with requires("analysis"):
             from hsfiq.analysis.reports.report import report_of
-        content = report_of(inputs, answer_model=answer_model)
+        content = report_of(inputs, answer_model=answer_model, margin=equivalence)
         write_report(content.files(style), report, force=force)
         typer.echo(f"{report / 'report.html'}: written", err=True)
         result = content.analysis
@@ -198,6 +203,28 @@ def require_report(report: Path | None, given: Mapping[str, bool]) -> None:
     for option, is_given in given.items():
         if is_given and report is None:
             raise UnreadableInput(option, "is about a report, but none is written", "add --report")
+
+
+def check_margin(margin: float | None) -> None:
+    if margin is None:
+        return
+    with requires("analysis"):
+        from hsfiq.analysis.equivalence import require_margin
+    require_margin(margin)
+
+
+def refuse_options_of_pairs(*, answer_model: bool, equivalence: float | None) -> None:
+    """Refuse what other question kinds than pairs do not have."""
+    for option, is_given in (
+        ("--answer-model", answer_model),
+        ("--equivalence", equivalence is not None),
+    ):
+        if is_given:
+            raise UnreadableInput(
+                option,
+                "needs answers about pairs, and this release is of another question kind",
+                "leave it out",
+            )
 
 
 def analyze_kind(

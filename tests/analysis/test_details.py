@@ -23,6 +23,7 @@ KEYS = {
     "place_and_time",
     "repeated_pairs",
     "sensitivity",
+    "within_query",
 }
 
 

@@ -60,6 +60,7 @@ def test_the_details_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "place_and_time",
         "repeated_pairs",
         "sensitivity",
+        "within_query",
     }
     assert set(details) - set(plain) == keys
     assert details["systems"]["reason"] == "the release names no systems"

@@ -9,6 +9,7 @@ from hsfiq.analysis.analyze import Details
 from hsfiq.analysis.reports.text.format import estimate_text, line
 from hsfiq.analysis.reports.text.people import overlap_lines, participants_lines
 from hsfiq.analysis.reports.text.systems import systems_lines
+from hsfiq.analysis.reports.text.within_query import within_query_lines
 from hsfiq.analysis.sensitivity.conclusions import STATISTICS
 from hsfiq.analysis.sensitivity.sensitivity import Sensitivity
 from hsfiq.analysis.statistics.categories import Categories
@@ -16,6 +17,7 @@ from hsfiq.analysis.statistics.categories import Categories
 
 def details_text(details: Details) -> str:
     blocks = (
+        within_query_lines(details.within_query),
         systems_lines(details.systems),
         participants_lines(details.participants, details.place_and_time, details.repeated_pairs),
         _categories(details.categories),

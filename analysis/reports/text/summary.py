@@ -14,6 +14,7 @@ from hsfiq.analysis.reports.text.answer_model import answer_model_lines
 from hsfiq.analysis.reports.text.details import details_text
 from hsfiq.analysis.reports.text.format import folded, interval_text, line, p_text
 from hsfiq.analysis.reports.text.systems import metric_ranks_lines
+from hsfiq.analysis.reports.text.within_query import equivalence_lines
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
 from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference
 from hsfiq.analysis.statistics.correlation import WithinParticipant
@@ -42,6 +43,8 @@ def analysis_text(analysis: Analysis) -> str:
     paragraphs = ["\n".join(block) for block in blocks]
     if analysis.details is not None:
         paragraphs.append(details_text(analysis.details))
+    if analysis.equivalences is not None:
+        paragraphs.append("\n".join(equivalence_lines(analysis.equivalences)))
     if analysis.answer_model is not None:
         paragraphs.append("\n".join(answer_model_lines(analysis.answer_model)))
     if analysis.metrics:

@@ -19,7 +19,8 @@ def full_report(
     utility.rename("score").rename_axis("set_id").reset_index().to_json(
         path, orient="records", lines=True
     )
-    return analysis.report(release, ["recall@5", "oracle"], [path], quick_bootstrap(release))
+    bootstrap = quick_bootstrap(release)
+    return analysis.report(release, ["recall@5", "oracle"], [path], bootstrap, margin=0.05)
 
 
 @pytest.fixture(scope="package")

@@ -1,0 +1,111 @@
+"""TOST against its definition, a published rule and simulated studies at the margin."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hsfiq.analysis.equivalence import Equivalence, equivalences
+from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.interval import ConfidenceInterval, percentile_interval
+from hsfiq.analysis.resampling.permutation import Swaps, holm
+from hsfiq.analysis.statistics.compare import Comparison, Difference
+from hsfiq.analysis.systems.win_matrix import Duel
+
+Z = stats.norm.ppf(0.975)
+
+
+def interval(low: float, high: float, reason: str | None = None) -> ConfidenceInterval:
+    return ConfidenceInterval(low, high, 0.95, "test", "participant", 40, 100, 0, 0, None, reason)
+
+
+def duel(rate: float, low: float, high: float, names: tuple[str, str] = ("a", "b")) -> Duel:
+    return Duel(*names, 3, 0, 2, Estimate(rate, 5, interval(low, high)))
+
+
+def result_of(each: Duel) -> Equivalence:
+    (result,) = equivalences(0.05, [], [each])
+    return result
+
+
+def test_two_one_sided_tests_by_hand() -> None:
+    """A rate of 0.52 with a standard error of 0.015: z = 0.07 / 0.015 and 0.03 / 0.015."""
+    result = result_of(duel(0.52, 0.52 - Z * 0.015, 0.52 + Z * 0.015))
+    assert result.difference == pytest.approx(0.02)
+    assert result.p == pytest.approx(stats.norm.sf(2.0))
+    assert (result.low, result.high) == pytest.approx(
+        (0.02 - 1.6448536 * 0.015, 0.02 + 1.6448536 * 0.015)
+    )
+    assert result.is_equivalent is True
+    assert (result.statistic, result.n_clusters, result.unit) == ("preference", 40, "participant")
+
+
+def test_equivalence_is_a_90_percent_interval_within_the_margin() -> None:
+    """On both sides, also of lopsided intervals."""
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        rate = rng.uniform(0.42, 0.58)
+        result = result_of(duel(rate, rate - rng.uniform(0.01, 0.1), rate + rng.uniform(0.01, 0.1)))
+        is_inside = result.low > -0.05 and result.high < 0.05
+        assert result.is_equivalent == is_inside
+        assert (result.p <= 0.05) == is_inside
+
+
+def test_the_error_at_the_margin_is_5_percent() -> None:
+    """1,000 studies of 60 participants whose true rate is 0.55, by their bootstrap intervals."""
+    rng, claimed = np.random.default_rng(8), 0
+    for _ in range(1000):
+        shares = rng.binomial(25, np.clip(rng.normal(0.55, 0.08, 60), 0, 1)) / 25
+        drawn = shares[rng.integers(60, size=(400, 60))].mean(axis=1)
+        ci = percentile_interval(drawn, unit="participant", n_clusters=60, seed=0)
+        each = Duel("a", "b", 1, 0, 1, Estimate(float(shares.mean()), 60, ci))
+        claimed += bool(result_of(each).is_equivalent)
+    assert 0.03 < claimed / 1000 < 0.075
+
+
+def comparison(difference: float, half: float) -> Comparison:
+    ci = interval(difference - half, difference + half)
+    result = Difference(difference, ci, 0.5, 0.5, 100, 40, Swaps())
+    return Comparison("m", "o", result, replace(result, difference=float("nan"), reason="no value"),
+                      result)  # fmt: skip
+
+
+def test_metrics_are_tested_by_each_statistic() -> None:
+    rho, tie_half, symmetric = equivalences(0.1, [comparison(0.01, 0.02)], [])
+    assert (rho.of, rho.first, rho.second, rho.statistic) == ("metrics", "m", "o", "spearman")
+    assert rho.is_equivalent is symmetric.is_equivalent is True
+    assert math.isnan(tie_half.p)
+    assert (tie_half.is_equivalent, tie_half.reason) == (None, "no value")
+    assert tie_half.to_json()["p"] is None
+
+
+def test_holm_is_over_the_pairs_of_systems_and_pairs_count_once() -> None:
+    duels = [
+        duel(rate, rate - 0.03, rate + 0.03, names)
+        for rate, names in ((0.5, ("a", "b")), (0.5, ("b", "a")), (0.51, ("a", "c")))
+    ]
+    results = equivalences(0.05, [], duels)
+    assert [(each.first, each.second) for each in results] == [("a", "b"), ("a", "c")]
+    expected = holm(np.array([each.p for each in results]))
+    assert [each.p_holm for each in results] == pytest.approx(expected)
+
+
+def test_no_spread_gives_no_test() -> None:
+    flat = result_of(duel(0.5, 0.5, 0.5))
+    assert (flat.is_equivalent, math.isnan(flat.p)) == (None, True)
+    assert "spread is unknown" in (flat.reason or "")
+    one = Duel("a", "b", 1, 0, 1, Estimate(0.5, 2, interval(math.nan, math.nan, "2 clusters")))
+    assert result_of(one).reason == "2 clusters"
+    never = Duel("a", "b", 0, 0, 0, Estimate(math.nan, 0, None, "never compared"))
+    assert result_of(never).reason == "never compared"
+
+
+@pytest.mark.parametrize("margin", [0.0, -0.1, 0.5, math.nan])
+def test_impossible_margins_are_refused(margin: float) -> None:
+    with pytest.raises(AnalysisError, match="is not between"):
+        equivalences(margin, [], [])
