@@ -42,6 +42,7 @@ class WithinQueryCorrelation(JsonRecord):
     kendall: Estimate
     n_groups: int
     mean_sets: float
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class WithinQueryDifference(JsonRecord):
         p: by exchanging the metrics for whole clusters, as intervals resample them.
         cells: the test that exchanges single sets (PERM-BOTH); undefined if the groups differ in
             size or are too many.
+        reason: why p is NaN.
     """
 
     metric: str
@@ -60,6 +62,7 @@ class WithinQueryDifference(JsonRecord):
     p: float
     p_holm: float
     cells: GroupedTest
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,7 @@ def _correlation(items: pd.DataFrame, metric: str, bootstrap: Bootstrap) -> With
         _mean(items, kendall, bootstrap),
         len(sizes),
         float(sizes.mean()) if len(sizes) else UNDEFINED,
+        None if len(sizes) else NO_GROUP,
     )
 
 
@@ -188,6 +192,7 @@ def _difference(
     gaps = correlations(both, metric)[0] - correlations(both, other)[0]
     p, defined = UNDEFINED, gaps.dropna()
     difference = _mean(items, gaps, bootstrap)
+    reason = difference.reason
     if len(defined):
         clusters = pd.factorize(_first_rows(items, defined)["cluster"])[0]
         sums = np.bincount(clusters, weights=defined.to_numpy()) / len(defined)
@@ -197,8 +202,10 @@ def _difference(
                 for block in swaps.masks(len(sums))
             ]
             p = p_value(float(sums.sum()), np.concatenate(permuted))
+        else:
+            reason = "one cluster alone gives no test"
     return WithinQueryDifference(
-        metric, other, difference, p, p, _exchange_cells(both, metric, other, swaps)
+        metric, other, difference, p, p, _exchange_cells(both, metric, other, swaps), reason
     )
 
 

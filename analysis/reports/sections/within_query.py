@@ -24,7 +24,7 @@ def within_query_section(within: WithinQuery) -> Section:
             estimate_cell(each.kendall),
             each.spearman.n,
             each.n_groups,
-            number_cell(each.mean_sets, each.spearman.reason, style="short"),
+            number_cell(each.mean_sets, each.reason, style="short"),
         )
         for metric, each in within.metrics.items()
     )
@@ -35,8 +35,8 @@ def within_query_section(within: WithinQuery) -> Section:
                 each.metric,
                 each.other,
                 replace(estimate_cell(each.difference), style="signed", stars=stars(each.p_holm)),
-                p_cell(each.p, each.difference.reason),
-                p_cell(each.p_holm, each.difference.reason),
+                p_cell(each.p, each.reason),
+                p_cell(each.p_holm, each.reason),
                 p_cell(each.cells.p, each.cells.reason),
                 each.difference.n,
             )

@@ -45,13 +45,13 @@ def test_the_figures_of_a_small_study() -> None:
 @given(studies)
 def test_any_study_can_be_printed(study: list[Question]) -> None:
     release = make_release(study)
-<<<<<<< HEAD
     analysis = analyze(
-        release, [Recall(5), Recall(2)], bootstrap_of(release, 50), in_detail=len(study) % 3 == 0
+        release,
+        [Recall(5), Recall(2)],
+        bootstrap_of(release, 50),
+        in_detail=len(study) % 3 == 0,
+        margin=0.05,
     )
-=======
-    analysis = analyze(release, [Recall(5), Recall(2)], bootstrap_of(release, 50), margin=0.05)
->>>>>>> 2b899df (hsfiq analyze: correlations within queries with a test between metrics; equivalence of systems and metrics (TOST))
     text = analysis_text(analysis)
     assert "nan" not in text
     assert "equivalence " in text
