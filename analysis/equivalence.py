@@ -6,7 +6,8 @@ difference is significantly above -margin and significantly below +margin (Schui
 difference that would not matter.
 
 Both follow from the difference's 95% interval, however that was made: on each side, its length
-gives a standard error, with the quantiles of the normal distribution.
+gives a standard error, with the quantiles of the normal distribution, or of Student's t if the
+interval is Student's.
 """
 
 from __future__ import annotations
@@ -21,16 +22,15 @@ from scipy import stats
 
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
-from hsfiq.analysis.resampling.interval import LEVEL, ConfidenceInterval
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
 from hsfiq.analysis.resampling.permutation import holm
+from hsfiq.analysis.resampling.spread import LEVEL
 from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference
 from hsfiq.analysis.systems.win_matrix import Duel
 
 ALPHA = 0.05
 NEUTRAL = 0.5
 PREFERENCE = "preference"
-QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
-ONE_SIDED = float(stats.norm.ppf(LEVEL))
 
 
 @dataclass(frozen=True)
@@ -124,17 +124,19 @@ def _tested(
         reason = "the 95% interval has no length on one side, so the spread is unknown"
     if reason is not None:
         return replace(blank, difference=difference, reason=reason)
-    below, above = (abs(end - difference) / QUANTILE for end in ends)  # standard errors
-    margin = blank.margin
+    df = None if ci is None else ci.df
+    errors = stats.norm if df is None else stats.t(df)
+    two_sided, one_sided = float(errors.ppf((1 + LEVEL) / 2)), float(errors.ppf(LEVEL))
+    below, above = (abs(end - difference) / two_sided for end in ends)  # standard errors
     p = max(
-        float(stats.norm.sf((difference + margin) / below)),
-        float(stats.norm.sf((margin - difference) / above)),
+        float(errors.sf((difference + blank.margin) / below)),
+        float(errors.sf((blank.margin - difference) / above)),
     )
     return replace(
         blank,
         difference=difference,
-        low=difference - ONE_SIDED * below,
-        high=difference + ONE_SIDED * above,
+        low=difference - one_sided * below,
+        high=difference + one_sided * above,
         p=p,
         p_holm=p,
         is_equivalent=p <= ALPHA,

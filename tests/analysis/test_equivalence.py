@@ -56,6 +56,16 @@ def test_equivalence_is_a_90_percent_interval_within_the_margin() -> None:
         assert (result.p <= 0.05) == is_inside
 
 
+def test_students_intervals_give_students_test() -> None:
+    half = stats.t.ppf(0.975, 7) * 0.015
+    each = duel(0.52, 0.52 - half, 0.52 + half)
+    assert each.rate.ci is not None
+    ci = replace(each.rate.ci, df=7.0)
+    result = result_of(replace(each, rate=replace(each.rate, ci=ci)))
+    assert result.p == pytest.approx(stats.t.sf(2.0, 7))
+    assert result.high == pytest.approx(0.02 + stats.t.ppf(0.95, 7) * 0.015)
+
+
 def test_the_error_at_the_margin_is_5_percent() -> None:
     """1,000 studies of 60 participants whose true rate is 0.55, by their bootstrap intervals."""
     rng, claimed = np.random.default_rng(8), 0
@@ -70,7 +80,7 @@ def test_the_error_at_the_margin_is_5_percent() -> None:
 
 def comparison(difference: float, half: float) -> Comparison:
     ci = interval(difference - half, difference + half)
-    result = Difference(difference, ci, 0.5, 0.5, 100, 40, Swaps())
+    result = Difference(difference, ci, 0.5, 0.5, "test", 100, 40, Swaps())
     return Comparison("m", "o", result, replace(result, difference=float("nan"), reason="no value"),
                       result)  # fmt: skip
 
