@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from sqlalchemy.orm import Session
 
 import hsfiq
+from hsfiq.collect.checks import MIRRORED
 from hsfiq.collect.outcomes.questionnaire import answers_by_participant
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
@@ -27,7 +28,6 @@ from hsfiq.releases.instrument.extra_answers import extra_tables
 from hsfiq.releases.instrument.words import instrument_of
 from hsfiq.releases.kinds import RELEASE_KINDS, ReleaseKind
 from hsfiq.releases.manifest import MANIFEST
-from hsfiq.releases.repeats import repeat_rows
 from hsfiq.releases.rows import read_questions
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
 from hsfiq.study.config import CHOSEN_BY, config_of
@@ -185,3 +185,29 @@ def digest_content(
     # Without a split nothing is added, so that releases older than splits keep their digest.
     options = [asdict(filters), *([asdict(split)] if split else [])]
     return sha256(json.dumps([name, *options, digests], sort_keys=True).encode())
+
+
+def repeat_rows(questions: FilteredQuestions) -> list[dict[str, Any]]:
+    """The rows of `repeats`: answered repeated questions, with the sides of the first question."""
+    kept = {question.question_id: question for question in questions.kept}
+    rows = []
+    for exclusion in questions.excluded:
+        again = exclusion.question
+        if again.repeats not in kept or again.preferred is None:
+            continue
+        scores, preferred = (again.score_1, again.score_2), again.preferred
+        if again.swapped != kept[again.repeats].swapped:
+            scores, preferred = scores[::-1], MIRRORED[preferred]
+        rows.append(
+            {
+                "question_id": again.question_id,
+                "repeated_id": again.repeats,
+                "participant_id": again.participant_id,
+                "query_id": again.query_id,
+                "score_1": scores[0],
+                "score_2": scores[1],
+                "preferred": preferred,
+                "active_seconds": again.active_seconds,
+            }
+        )
+    return rows
