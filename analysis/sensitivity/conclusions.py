@@ -100,7 +100,7 @@ def resampled_statistic(
 ) -> tuple[pd.DataFrame, FloatArray]:
     """A metric's `rho` over the sets, or `tie_half` over the questions, in each resample.
 
-    Returns the (n, ...) rows that it comes from, and (n_resamples,), NaN where undefined.
+    Returns the (n, ...) rows that it comes from, and its (length,) values, NaN where undefined.
     """
     if statistic == "rho":
         table = with_values(release.sets, values)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 
 from hsfiq.analysis.reports import charts
-from hsfiq.analysis.reports.cells import difference_cell, number_text, p_cell
+from hsfiq.analysis.reports.cells import difference_cell, number_cell, number_text, p_cell
 from hsfiq.analysis.reports.document import Chart, Section, Table
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.reports.sections.comparison_matrix import matrix_chart
@@ -38,7 +38,7 @@ def _table(comparisons: Sequence[Comparison]) -> Table:
             comparison.other,
             NAMES[name],
             difference_cell(difference),
-            p_cell(difference.p, difference.reason),
+            number_cell(difference.p, difference.reason, style="p"),
             p_cell(difference.p_holm, difference.reason),
             difference.n,
         )

@@ -26,7 +26,7 @@ def equivalence_section(tested: Sequence[Equivalence]) -> Section:
             number_cell(each.difference, each.reason, style="signed"),
             number_cell(each.low, each.reason, style="signed"),
             number_cell(each.high, each.reason, style="signed"),
-            p_cell(each.p, each.reason),
+            number_cell(each.p, each.reason, style="p"),
             p_cell(each.p_holm, each.reason),
             VERDICTS[each.is_equivalent],
         )

@@ -35,9 +35,9 @@ def within_query_section(within: WithinQuery) -> Section:
                 each.metric,
                 each.other,
                 replace(estimate_cell(each.difference), style="signed", stars=stars(each.p_holm)),
-                p_cell(each.p, each.reason),
+                number_cell(each.p, each.reason, style="p"),
                 p_cell(each.p_holm, each.reason),
-                p_cell(each.cells.p, each.cells.reason),
+                number_cell(each.cells.p, each.cells.reason, style="p"),
                 each.difference.n,
             )
             for each in within.differences

@@ -78,7 +78,7 @@ def _trend(name: str, trend: Trend) -> Iterator[str]:
     }
     texts = (f"{figure} {_change_text(each)}" for figure, each in figures.items())
     yield (
-        f"  by {name}, {last.low:g}-{last.high:g} minus {first.low:g}-{first.high:g}: "
+        f"  by {name}, {last.low:.3g}-{last.high:.3g} minus {first.low:.3g}-{first.high:.3g}: "
         f"{', '.join(texts)}"
     )
 

@@ -36,7 +36,7 @@ def spa_differences_table(systems: Systems) -> Table:
             each.metric,
             each.other,
             number_cell(each.difference, each.reason, n=each.n_pairs, style="signed"),
-            p_cell(each.p, each.reason),
+            number_cell(each.p, each.reason, style="p"),
             p_cell(each.p_holm, each.reason),
             each.n_triplets,
         )
