@@ -101,7 +101,7 @@ def compare(
 
 
 def reference_rhos(draws: Bootstrap, rows: pd.DataFrame, study: Scores) -> list[float]:
-    """The rho of the first resamples, each written out row by row."""
+    """The rho of the rows as they are and of the first resamples, each written out row by row."""
     values, scores = study
     # Single rows are drawn by their place, and ours goes over them by rising value.
     order = np.argsort(values, kind="stable") if draws.unit == "row" else np.arange(len(rows))
