@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, cast
@@ -136,6 +137,9 @@ def analyze(
     """
     require_report(report, {"--force": force, "--style": style is not None})
     check_margin(equivalence)
+    # The matrices are narrow: with more threads, the command takes as long but half as much CPU
+    # time again, and the last digits of figures depend on the number of cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with requires("analysis"):
         from hsfiq.analysis.analyze import analyze as analyze_release
         from hsfiq.analysis.data.digests import verify_tables
