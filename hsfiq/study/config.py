@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from functools import cache
+from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 
 from hsfiq.db.tables import Study
 from hsfiq.errors import UnreadableInput
@@ -250,7 +251,7 @@ def config_from_json(stored: Mapping[str, Any]) -> StudyConfig:
     """A config from the JSON of its tables."""
     values: dict[str, Any] = {
         name: _from_json(table, stored[name])
-        for name, table in get_type_hints(StudyConfig).items()
+        for name, table in hints_of(StudyConfig).items()
         if name in stored
     }
     return StudyConfig(**values)
@@ -270,7 +271,7 @@ def stored_presentation(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_json(table: type[T], values: Mapping[str, Any]) -> T:
     """A table of the stored config; its lists are of texts or of tables, in tuples until stored."""
-    hints = get_type_hints(table)
+    hints = hints_of(cast("type", table))
     return table(
         **{
             key: tuple(_part_from_json(get_args(hints[key])[0], part) for part in value)
@@ -279,6 +280,12 @@ def _from_json(table: type[T], values: Mapping[str, Any]) -> T:
             for key, value in values.items()
         }
     )
+
+
+@cache
+def hints_of(table: type) -> Mapping[str, Any]:
+    """The types of a table's fields; pages read the config several times for each answer."""
+    return get_type_hints(table)
 
 
 def _part_from_json(hint: Any, part: Any) -> Any:
