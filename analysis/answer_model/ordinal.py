@@ -120,7 +120,7 @@ class LaplaceLikelihood:
         return (second, first) if self.is_exchanged else (first, second)
 
     def __call__(self, parameters: FloatArray) -> float:
-        """The log-likelihood; the random effects are searched from where they were last found."""
+        """The log-likelihood; the search for the random effects starts at the last maximum."""
         padded = np.concatenate([[-np.inf], self.thresholds(parameters), [np.inf]])
         lower, upper = padded[self.data.level], padded[self.data.level + 1]
         base = self.data.fixed @ parameters[: self.n_fixed]
@@ -136,12 +136,12 @@ class LaplaceLikelihood:
                 return value - log_determinant / 2 + correction
             size = 1.0
             while size > CONVERGED:  # Newton's step may overshoot
-                found = self._at(effects + size * step, base, lower, upper, sd_few, sd_many)
-                if found[0] >= value - CONVERGED:
+                stepped = self._at(effects + size * step, base, lower, upper, sd_few, sd_many)
+                if stepped[0] >= value - CONVERGED:
                     break
                 size /= 2
             effects = effects + size * step
-            value, slope, weight = found
+            value, slope, weight = stepped
         raise NoMaximum("the random effects do not converge")
 
     def _predicted(
@@ -216,7 +216,7 @@ def fit_ordinal(data: OrdinalData) -> OrdinalFit:
     """Maximise the likelihood; NoMaximum if it has none, such as for an effect without end."""
     likelihood = LaplaceLikelihood(data)
     start = likelihood.start()
-    found = optimize.minimize(
+    fit = optimize.minimize(
         lambda parameters: -likelihood(parameters),
         start,
         method="BFGS",
@@ -225,7 +225,7 @@ def fit_ordinal(data: OrdinalData) -> OrdinalFit:
             "hess_inv0": np.eye(len(start)) * 4 / len(data.level),
         },
     )
-    parameters: FloatArray = found.x
+    parameters: FloatArray = fit.x
     information = -second_derivatives(likelihood, parameters)
     if np.linalg.eigvalsh(information)[0] <= 0:
         raise NoMaximum("the likelihood is flat in some direction")
@@ -239,7 +239,7 @@ def fit_ordinal(data: OrdinalData) -> OrdinalFit:
         fixed=parameters[: likelihood.n_fixed],
         sd=np.abs(parameters[kept - 2 : kept]),
         thresholds=likelihood.thresholds(parameters),
-        log_likelihood=-float(found.fun),
+        log_likelihood=-float(fit.fun),
         covariance=covariance,
     )
 

@@ -137,8 +137,8 @@ def analyze(
     """
     require_report(report, {"--force": force, "--style": style is not None})
     check_margin(equivalence)
-    # The matrices are narrow: with more threads, the command takes as long but half as much CPU
-    # time again, and the last digits of figures depend on the number of cores.
+    # The matrices are narrow: more threads take more CPU time and save none, and the last digits of
+    # figures would depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with requires("analysis"):
         from hsfiq.analysis.analyze import analyze as analyze_release

@@ -133,7 +133,7 @@ def test_the_benchmarks_studies_have_the_parameters_they_name() -> None:
     rows = benchmark.simulate(np.random.default_rng(3), design)
     assert len(rows) == 2 * 40 * benchmark.QUESTIONS
     assert rows.groupby("triplet")["participant"].nunique().eq(2).all()
-    found = benchmark.estimates(fit_scores(rows))
-    assert found["system best"][0] == pytest.approx(benchmark.SYSTEMS["best"], abs=0.15)
-    assert found["side"][0] == pytest.approx(benchmark.SIDE, abs=0.25)
-    assert found["sd participants"][0] == pytest.approx(benchmark.SD_PARTICIPANTS, abs=0.4)
+    estimates = benchmark.estimates(fit_scores(rows))
+    assert estimates["system best"][0] == pytest.approx(benchmark.SYSTEMS["best"], abs=0.15)
+    assert estimates["side"][0] == pytest.approx(benchmark.SIDE, abs=0.25)
+    assert estimates["sd participants"][0] == pytest.approx(benchmark.SD_PARTICIPANTS, abs=0.4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -37,7 +38,7 @@ def test_a_result_has_a_row_for_each_figure() -> None:
     assert "symmetric" in preference_rates(RELEASE.preferences, values)._repr_html_()
 
 
-def test_a_report_of_data_frames_is_that_of_files(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_report_of_data_frames_is_that_of_files(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     SCORES.to_csv(path, index=False)
     tables = {name: RELEASE.tables[name] for name in ("preferences", "sets", "queries")}
