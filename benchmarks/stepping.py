@@ -57,7 +57,7 @@ class Stepper:
     def loss(self, tokens: Sequence[Tensor]) -> Tensor:
         """-log sigmoid((s+ - s-) / temperature), the mean over the batch (QuRe eq. 2)."""
         reference, positive, negative = tokens
-        query = self.blip2.query(reference, self.texts)
+        query = self.blip2.compose(reference, self.texts)
         gallery = self.blip2.gallery(torch.cat([positive, negative]))  # [2 B, L, D]
         better, worse = (paired_relevance(query, images, "max") for images in gallery.chunk(2))
         return softplus((worse - better) / self.blip2.temperature).mean()

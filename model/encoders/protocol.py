@@ -1,34 +1,34 @@
-"""The protocol of the encoders.
+"""The protocols of retrievers and of the scorers' encoders.
 
 The image encoder is frozen and its tokens depend on the image alone, so they are computed once and
-kept (`hsfiq.model.features.cache`). The part after it is trained: `query` and `gallery` read
+kept (`hsfiq.model.features.cache`). The part after it is trained: `compose` and `gallery` read
 tokens, never pixels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
 from hsfiq.model.encoders.preprocessing import Preprocessing
 
 
-class Encoder(Protocol):
-    """A `torch.nn.Module` with these members; only its trained parameters require gradients.
+class Retriever(Protocol):
+    """A `torch.nn.Module` with these members: any model that ranks images for a query.
 
     Letters in shapes: B batch, P image tokens, W their width, L vectors of an image in the gallery,
     D dimensions.
     """
 
     name: str
-    """As `hsfiq.model.encoders.registry.build_encoder` takes it."""
     preprocessing: Preprocessing
     tokens_shape: tuple[int, int]
     """(P, W)."""
-    temperature: nn.Parameter
-    """Training divides scores by it (QuRe eq. 1): 0.07 at the start; learned in BLIP-2."""
+    training: bool
+
+    def train(self, mode: bool = True) -> Any: ...
 
     def frozen_id(self) -> str:
         """The sha256 of every weight and setting that `image_tokens` depends on."""
@@ -38,10 +38,20 @@ class Encoder(Protocol):
         """Encode images, without gradients: [B, 3, size, size] -> [B, P, W]."""
         ...
 
-    def query(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+    def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """Compose references and texts: [B, P, W] and B texts -> [B, D], each of length 1."""
         ...
 
     def gallery(self, tokens: Tensor) -> Tensor:
         """Project images to the vectors that queries are compared with: [B, P, W] -> [B, L, D]."""
         ...
+
+
+class Encoder(Retriever, Protocol):
+    """A scorer's encoder; only its trained parameters require gradients.
+
+    `hsfiq.model.encoders.registry.build_encoder` takes its name.
+    """
+
+    temperature: nn.Parameter
+    """Training divides scores by it (QuRe eq. 1): 0.07 at the start; learned in BLIP-2."""

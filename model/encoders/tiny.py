@@ -46,12 +46,34 @@ and every margin would be large."""
 _WORD = re.compile(r"[a-z0-9/'-]+")
 
 
-class Tiny(nn.Module):
-    """The `tiny` encoder; `hsfiq.model.encoders.protocol.Encoder` describes the methods."""
+class PatchTokens:
+    """The frozen image encoder: it has no weights."""
 
     name = NAME
     preprocessing = Preprocessing(size=SIZE, pad_ratio=1.25)
     tokens_shape = (N_PATCHES, PATCH_WIDTH)
+
+    def frozen_id(self) -> str:
+        """The tokens depend on the patch size and on the features alone."""
+        features = f"colour, contrast and texture of {PATCH} x {PATCH} pixels"
+        return sha256(features.encode()).hexdigest()
+
+    @torch.no_grad()
+    def image_tokens(self, pixels: Tensor) -> Tensor:
+        """Describe patches: mean and deviation of each colour, Fourier magnitudes of grey."""
+        patches = F.unfold(pixels, PATCH, stride=PATCH).transpose(1, 2)  # [B, P, 3 * 12 * 12]
+        patches = patches.reshape(len(pixels), N_PATCHES, 3, PATCH, PATCH)
+        colour, contrast = patches.mean((-1, -2)), patches.std((-1, -2))  # [B, P, 3]
+        grey = patches.mean(dim=2)  # [B, P, 12, 12]
+        waves = torch.fft.rfft2(grey - grey.mean((-1, -2), keepdim=True), norm="ortho")
+        texture = torch.log1p(4 * waves.abs()).flatten(-2)  # [B, P, 12 * 7]
+        # Compress the range: a strong pattern must not hide a faint one, nor noise look like one.
+        texture = 3 * texture / (3 + texture.norm(dim=-1, keepdim=True))
+        return torch.cat([colour, contrast, texture], dim=-1)  # [B, P, W]
+
+
+class Tiny(PatchTokens, nn.Module):
+    """The `tiny` encoder; `hsfiq.model.encoders.protocol.Encoder` describes the methods."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
@@ -70,25 +92,7 @@ class Tiny(nn.Module):
         # A query starts as its reference, so that only the text's effect has to be learned.
         self.text_proj.load_state_dict(self.vision_proj.state_dict())
 
-    def frozen_id(self) -> str:
-        """No weights: the tokens depend on the patch size and on the features alone."""
-        features = f"colour, contrast and texture of {PATCH} x {PATCH} pixels"
-        return sha256(features.encode()).hexdigest()
-
-    @torch.no_grad()
-    def image_tokens(self, pixels: Tensor) -> Tensor:
-        """Describe patches: mean and deviation of each colour, Fourier magnitudes of grey."""
-        patches = F.unfold(pixels, PATCH, stride=PATCH).transpose(1, 2)  # [B, P, 3 * 12 * 12]
-        patches = patches.reshape(len(pixels), N_PATCHES, 3, PATCH, PATCH)
-        colour, contrast = patches.mean((-1, -2)), patches.std((-1, -2))  # [B, P, 3]
-        grey = patches.mean(dim=2)  # [B, P, 12, 12]
-        waves = torch.fft.rfft2(grey - grey.mean((-1, -2), keepdim=True), norm="ortho")
-        texture = torch.log1p(4 * waves.abs()).flatten(-2)  # [B, P, 12 * 7]
-        # Compress the range: a strong pattern must not hide a faint one, nor noise look like one.
-        texture = 3 * texture / (3 + texture.norm(dim=-1, keepdim=True))
-        return torch.cat([colour, contrast, texture], dim=-1)  # [B, P, W]
-
-    def query(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+    def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         ids = word_ids(texts).to(tokens.device)  # [B, T]
         words = self.words(ids) + self.word_places[: ids.shape[1]]  # [B, T, width]
         states = self.layer(self.read(tokens), words, ids != 0)

@@ -42,7 +42,7 @@ def score_held_out(
         distributed = Distributed(loaded.scorer.encoder.temperature.device)
         target_ranks = ranks(
             inputs.triplets.data,
-            Inference(loaded.scorer, inputs.triplets.tokens, distributed, dtype),
+            Inference(loaded.scorer.encoder, inputs.triplets.tokens, distributed, dtype),
             loaded.recipe.pooling,
             without_reference=loaded.recipe.dataset == "cirr",
         )

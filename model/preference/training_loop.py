@@ -75,7 +75,7 @@ class Retraining:
         )
         optimisation = settings.optimisation(recipe)
         self.optimizer = Optimizer(self.parameters, optimisation, distributed.device, dtype)
-        self.inference = Inference(scorer, tokens, distributed, dtype)
+        self.inference = Inference(scorer.encoder, tokens, distributed, dtype)
 
     def train(self) -> Retrained:
         """Train for all epochs; raise `Diverged` if a loss or a weight is not finite."""
@@ -146,7 +146,7 @@ class Retraining:
         ]
         owner, query, image = torch.tensor(pairs, device=self.distributed.device).T  # [M] each
         with autocast(self.distributed.device, self.dtype):
-            composed = self.scorer.encoder.query(
+            composed = self.scorer.encoder.compose(
                 self.read([reference for reference, _ in queries]),
                 [normalise(text) for _, text in queries],
             )  # [Q, D]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Final, Literal, get_type_hints
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.recipes.base import RecipeBase
 from hsfiq.model.recipes.values import (
-    RANGES,
     SIZED,
     CaptionRule,
     EncoderName,
@@ -17,17 +17,12 @@ from hsfiq.model.recipes.values import (
     Strategy,
     cosine_lr,
     known_names,
-    parsed,
-    read_values,
     shown,
 )
 
-FIXED: Final = ("name", "dataset")
-"""The settings that a command line cannot change."""
-
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(RecipeBase):
     """Every number that training depends on, besides the data.
 
     Attributes:
@@ -104,53 +99,14 @@ class Recipe:
         """The learning rate throughout an epoch, counted from 0 (QuRe's `cosine_lr_schedule`)."""
         return cosine_lr(epoch, self.epochs, self.lr, self.final_lr_share)
 
-    def with_values(self, values: Mapping[str, str]) -> Recipe:
-        """The recipe with other values, as written on a command line; raises as the constructor."""
-        kinds = {key: kind for key, kind in kinds_of_values().items() if key not in FIXED}
-        return replace(self, **read_values(values, kinds, self.name))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in asdict(self).items()
-        }
-
-    @classmethod
-    def from_json(cls, value: object, where: str) -> Recipe:
-        """The recipe that `to_json` wrote; UnreadableInput if it is not one of this version."""
-        kinds = kinds_of_values()
-        if not isinstance(value, dict) or set(value) != set(kinds):
-            keys = set(value) if isinstance(value, dict) else set()
-            differing = sorted(set(kinds) ^ keys)
-            raise UnreadableInput(
-                where,
-                "is not a recipe of this version",
-                f"lacking or unknown: {', '.join(differing)}",
-            )
-        read = {}
-        for key, kind in kinds.items():
-            try:
-                read[key] = parsed(shown(value[key]), kind)
-            except ValueError as error:
-                raise UnreadableInput(f"{where}: {key}", f"{value[key]!r} {error}") from error
-        return cls(**read)
-
     def _problems(self) -> Iterator[str]:
-        for key, (least, most) in RANGES.items():
-            value = getattr(self, key)
-            for number in value if isinstance(value, tuple) else (value,):
-                if number is not None and not least <= number <= most:
-                    yield f"{key} is {shown(value)}, not from {least} to {most}"
+        yield from self.out_of_range()
         if self.n_def > self.epochs:
             yield f"n_def is {self.n_def}, more than its {self.epochs} epochs"
         if self.batch % self.accumulate:
             yield f"a batch of {self.batch} has no {self.accumulate} equal parts (accumulate)"
         if self.strategy in SIZED and self.n_neg is None:
             yield f"strategy {self.strategy} needs n_neg, the size of a negative set"
-
-
-def kinds_of_values() -> dict[str, Any]:
-    return get_type_hints(Recipe)
 
 
 RETRAINING: Final = "preference"

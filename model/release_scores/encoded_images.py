@@ -32,7 +32,7 @@ def encode_images(
     tokens = FeatureCache.open(cache, loaded.scorer.encoder)
     report = tokens.fill(files, device=device, on_progress=callback.caching)
     dtype = inference_dtype(loaded.recipe, device)
-    inference = Inference(loaded.scorer, tokens, Distributed(device), dtype)
+    inference = Inference(loaded.scorer.encoder, tokens, Distributed(device), dtype)
     return inference, files.keys() - report.unreadable.keys()
 
 

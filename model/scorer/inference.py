@@ -1,4 +1,4 @@
-"""Vectors of queries and images from a scorer, without gradients, shared among the processes."""
+"""Vectors of queries and images from a retriever, without gradients, shared among the processes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.encoders.protocol import Retriever
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.runtime.diagnosis import Diverged
 from hsfiq.model.runtime.distributed import Distributed
-from hsfiq.model.scorer.scorer import Scorer
 
 BATCH = 64
 """Images or queries that the encoder takes at once."""
@@ -22,13 +22,17 @@ CHUNK = 512
 
 
 class Inference:
-    """A scorer in eval mode, computing in the precision that it was trained in."""
+    """A retriever in eval mode, computing in the precision that it was trained in."""
 
     def __init__(
-        self, scorer: Scorer, tokens: TokenSource, distributed: Distributed, dtype: torch.dtype
+        self,
+        retriever: Retriever,
+        tokens: TokenSource,
+        distributed: Distributed,
+        dtype: torch.dtype,
     ) -> None:
-        """Encode with a scorer on the device of `distributed`; each process encodes its share."""
-        self._scorer = scorer
+        """The retriever is on the device of `distributed`; each process encodes its share."""
+        self._retriever = retriever
         self._tokens = tokens
         self._distributed = distributed
         self._dtype = dtype
@@ -37,7 +41,7 @@ class Inference:
         """Project images: N ids -> [N, L, D] float32; Diverged if a vector is not finite."""
 
         def project(rows: list[int]) -> Tensor:
-            return self._scorer.encoder.gallery(self._read(image_ids[i] for i in rows))
+            return self._retriever.gallery(self._read(image_ids[i] for i in rows))
 
         return self._encode(len(image_ids), project)
 
@@ -51,7 +55,7 @@ class Inference:
 
         def compose(rows: list[int]) -> Tensor:
             tokens = self._read(references[i] for i in rows)
-            return self._scorer.encoder.query(tokens, [texts[i] for i in rows])
+            return self._retriever.compose(tokens, [texts[i] for i in rows])
 
         return self._encode(len(references), compose)
 
@@ -59,14 +63,14 @@ class Inference:
     def _encode(self, n: int, encode: Callable[[list[int]], Tensor]) -> Tensor:
         # A process without a share encodes one row all the same: it has to join in gathering.
         share = self._distributed.share(torch.arange(n)).tolist() or [0]
-        with evaluating(self._scorer), autocast(self._distributed.device, self._dtype):
+        with evaluating(self._retriever), autocast(self._distributed.device, self._dtype):
             parts = [
                 encode(share[start : start + BATCH]).float()
                 for start in range(0, len(share), BATCH)
             ]
         vectors = self._distributed.gather(torch.cat(parts), n)
         if not vectors.isfinite().all():
-            raise Diverged("the scorer gives vectors that are not finite numbers")
+            raise Diverged("the model gives vectors that are not finite numbers")
         return vectors
 
     def _read(self, image_ids: Iterator[str]) -> Tensor:
@@ -89,10 +93,10 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
 
 
 @contextmanager
-def evaluating(scorer: Scorer) -> Iterator[None]:
-    was_training = scorer.training
-    scorer.eval()
+def evaluating(retriever: Retriever) -> Iterator[None]:
+    was_training = retriever.training
+    retriever.train(mode=False)
     try:
         yield
     finally:
-        scorer.train(was_training)
+        retriever.train(was_training)

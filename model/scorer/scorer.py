@@ -38,7 +38,7 @@ class Scorer(nn.Module):
             [B] margins (s(target) - s(negative)) / temperature: the log odds that the target is
             preferred (Bradley-Terry; CIRQRS eq. 2, QuRe eq. 2).
         """
-        queries = self.encoder.query(references, texts)  # [B, D]
+        queries = self.encoder.compose(references, texts)  # [B, D]
         with torch.autocast(targets.device.type, enabled=False):  # on a CPU it cannot join fp16
             candidates = torch.cat([targets, negatives])  # [2B, P, W]
         images = self.encoder.gallery(candidates)  # [2B, L, D]

@@ -90,7 +90,7 @@ class Trainer:
         self.folder, self.distributed, self.callbacks = folder, distributed, callbacks
         self.parameters = trained_parameters(scorer)
         self.dtype = precision(recipe.precision, distributed.device)
-        self.inference = Inference(scorer, tokens, distributed, self.dtype)
+        self.inference = Inference(scorer.encoder, tokens, distributed, self.dtype)
         self.optimizer = Optimizer(self.parameters, recipe, distributed.device, self.dtype)
         self.progress = Progress()
         self.definition: Definition | None = None

@@ -92,7 +92,7 @@ def computed(blip2: Blip2, pixels: Tensor, texts: list[str]) -> dict[str, Tensor
     blip2.eval()
     tokens = blip2.image_tokens(pixels)
     references = tokens[torch.arange(len(texts)) % len(tokens)]
-    query, gallery = blip2.query(references, texts), blip2.gallery(tokens)
+    query, gallery = blip2.compose(references, texts), blip2.gallery(tokens)
     scores = relevance(query, gallery, "max", chunk=8)
     return {"tokens": tokens, "gallery": gallery, "query": query, "scores": scores}
 

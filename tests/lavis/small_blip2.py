@@ -76,7 +76,7 @@ def one_block_more(architecture: Architecture) -> dict[str, Tensor]:
 def loss(tokens_of: list[Tensor], encoder: torch.nn.Module, texts: list[str]) -> Tensor:
     """The published loss of a batch: reference, positive and negative tokens (QuRe eq. 2)."""
     reference, positive, negative = tokens_of
-    query = encoder.query(reference, texts)
+    query = encoder.compose(reference, texts)
     scores = [
         torch.einsum("bd,bld->bl", query, encoder.gallery(tokens)).amax(dim=1)
         for tokens in (positive, negative)

@@ -24,7 +24,7 @@ def test_shapes_of_inputs_and_outputs(blip2: Blip2, pixels: Tensor) -> None:
     encoder: Encoder = blip2
     tokens = encoder.image_tokens(pixels)
     assert tokens.shape == (4, *encoder.tokens_shape) == (4, 10, 24)
-    assert encoder.query(tokens, TEXTS).shape == (4, 256)
+    assert encoder.compose(tokens, TEXTS).shape == (4, 256)
     assert encoder.gallery(tokens).shape == (4, 32, 256)
     assert encoder.preprocessing.size == 42
 
@@ -32,9 +32,9 @@ def test_shapes_of_inputs_and_outputs(blip2: Blip2, pixels: Tensor) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_vector_has_length_one(blip2: Blip2, pixels: Tensor, dtype: torch.dtype) -> None:
     tokens = blip2.image_tokens(pixels).to(dtype)
-    exact = [blip2.query(tokens, TEXTS), blip2.gallery(tokens)]
+    exact = [blip2.compose(tokens, TEXTS), blip2.gallery(tokens)]
     with torch.autocast("cpu", torch.bfloat16):
-        cast = [blip2.query(tokens, TEXTS), blip2.gallery(tokens)]
+        cast = [blip2.compose(tokens, TEXTS), blip2.gallery(tokens)]
     for vectors, cast_vectors in zip(exact, cast, strict=True):
         assert vectors.dtype == cast_vectors.dtype == torch.float32
         assert (vectors.norm(dim=-1) - 1).abs().max() < 1e-5
@@ -53,32 +53,32 @@ def test_tokens_depend_only_on_the_image_encoder(blip2: Blip2, pixels: Tensor) -
 
 def test_the_text_changes_the_query_and_padding_does_not(blip2: Blip2, pixels: Tensor) -> None:
     tokens = blip2.image_tokens(pixels[:1])
-    red, blue = (blip2.query(tokens, [text]) for text in ("is red", "is blue"))
+    red, blue = (blip2.compose(tokens, [text]) for text in ("is red", "is blue"))
     assert (red - blue).abs().max() > 1e-4
-    padded = blip2.query(tokens.expand(2, -1, -1), ["is red", " ".join(["blue"] * 30)])
+    padded = blip2.compose(tokens.expand(2, -1, -1), ["is red", " ".join(["blue"] * 30)])
     assert torch.allclose(padded[:1], red, atol=1e-6)
 
 
 def test_a_text_is_truncated_to_32_words(blip2: Blip2, pixels: Tensor) -> None:
     tokens = blip2.image_tokens(pixels[:2])
     long = " ".join(["red"] * 30)
-    queries = blip2.query(tokens[:1].expand(2, -1, -1), [long, f"{long} blue blue"])
+    queries = blip2.compose(tokens[:1].expand(2, -1, -1), [long, f"{long} blue blue"])
     assert torch.equal(queries[0], queries[1])
 
 
 def test_a_batch_equals_its_images_one_by_one(blip2: Blip2, pixels: Tensor) -> None:
     tokens = blip2.image_tokens(pixels)
-    queries, images = blip2.query(tokens, TEXTS), blip2.gallery(tokens)
+    queries, images = blip2.compose(tokens, TEXTS), blip2.gallery(tokens)
     for row, text in enumerate(TEXTS):
         single = blip2.image_tokens(pixels[row : row + 1])
         assert torch.allclose(single[0], tokens[row], atol=1e-5)
-        assert torch.allclose(blip2.query(single, [text])[0], queries[row], atol=1e-5)
+        assert torch.allclose(blip2.compose(single, [text])[0], queries[row], atol=1e-5)
         assert torch.allclose(blip2.gallery(single)[0], images[row], atol=1e-5)
 
 
 def test_the_numbers_of_texts_and_references_must_be_equal(blip2: Blip2, pixels: Tensor) -> None:
     with pytest.raises(ValueError, match="4 references, but 2 texts"):
-        blip2.query(blip2.image_tokens(pixels), TEXTS[:2])
+        blip2.compose(blip2.image_tokens(pixels), TEXTS[:2])
 
 
 # --------------------------------------------------------------------------- compared with LAVIS
@@ -126,7 +126,7 @@ def test_the_query_is_the_mean_of_lavis_multimodal_features(
     samples = {"image": pixels, "text_input": TEXTS}
     features = theirs.extract_features(samples, mode="multimodal").multimodal_embeds
     expected = normalize(theirs.text_proj(features).mean(dim=1), dim=-1)
-    assert torch.allclose(blip2.query(blip2.image_tokens(pixels), TEXTS), expected, atol=1e-6)
+    assert torch.allclose(blip2.compose(blip2.image_tokens(pixels), TEXTS), expected, atol=1e-6)
 
 
 def test_lavis_reads_the_complete_state(blip2: Blip2, theirs: Blip2Qformer) -> None:
@@ -176,7 +176,7 @@ def test_what_was_trained_is_saved_and_loaded_by_its_names(
     torch.save({name: p.detach() for name, p in trained(blip2).items()}, weights / "trained.pt")
     reloaded = from_files(architecture, weights).eval()
     reloaded.load_state_dict(torch.load(weights / "trained.pt", weights_only=True), strict=False)
-    assert torch.equal(reloaded.query(tokens, TEXTS), blip2.query(tokens, TEXTS))
+    assert torch.equal(reloaded.compose(tokens, TEXTS), blip2.compose(tokens, TEXTS))
     assert torch.equal(reloaded.gallery(tokens), blip2.gallery(tokens))
     assert torch.equal(reloaded.temperature, blip2.temperature)
 
@@ -228,7 +228,7 @@ def test_random_weights_are_drawn_from_the_generator() -> None:
     # BERT-base with cross-attention in every second layer, as the published checkpoints have it.
     embeddings = first.lavis.Qformer.bert.embeddings.word_embeddings.weight
     assert embeddings.shape == (30_523, 768)
-    assert first.query(torch.zeros(1, 10, 24), ["is red"]).shape == (1, 256)
+    assert first.compose(torch.zeros(1, 10, 24), ["is red"]).shape == (1, 256)
 
 
 def test_the_published_shapes() -> None:

@@ -82,7 +82,7 @@ class Blip2Hf(nn.Module):
             tokens: Tensor = vision.encoder(patches).last_hidden_state  # [B, P, W]
         return tokens.float()
 
-    def query(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+    def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """Compose references and texts (QuRe section 3.1 and its code)."""
         if len(texts) != len(tokens):
             raise ValueError(f"{len(tokens)} references, but {len(texts)} texts")

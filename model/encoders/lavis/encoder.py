@@ -86,7 +86,7 @@ class Blip2(nn.Module):
             tokens: Tensor = self.lavis.visual_encoder(pixels)  # [B, P, W]
         return tokens.float()
 
-    def query(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+    def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """Compose references and texts (QuRe section 3.1 and its code).
 
         The query tokens attend to the reference by cross-attention and to the text by

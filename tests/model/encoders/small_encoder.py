@@ -49,7 +49,7 @@ class SmallEncoder(nn.Module):
             [(self.patch @ image_patches).T.contiguous() for image_patches in patches]
         )
 
-    def query(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+    def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         lengths = torch.tensor([float(len(text)) for text in texts])  # [B]
         composed = (tokens.float() @ self.project.T).mean(dim=1) + lengths[:, None] * self.word
         return nn.functional.normalize(composed, dim=-1)

@@ -45,7 +45,7 @@ def test_outputs_equal_lavis(reference: Reference, encoder: Blip2Hf, texts: list
     implementation: Encoder = encoder
     tokens = implementation.image_tokens(reference.pixels)
     query, gallery = (
-        implementation.query(references(tokens, texts), texts),
+        implementation.compose(references(tokens, texts), texts),
         implementation.gallery(tokens),
     )
     scores = relevance(query, gallery, "max", chunk=1)
@@ -101,7 +101,7 @@ def test_transformers_own_forward(reference: Reference, encoder: Blip2Hf, texts:
     pixels = references(reference.pixels, texts)
     fused = encoder.hf(pixels, **text, use_image_text_matching_head=True).text_embeds[:, :32]
     query = normalize(encoder.hf.text_projection(fused).mean(dim=1), dim=-1)
-    assert torch.allclose(encoder.query(references(tokens, texts), texts), query, atol=1e-6)
+    assert torch.allclose(encoder.compose(references(tokens, texts), texts), query, atol=1e-6)
     images = encoder.hf(pixels, **text).image_embeds
     assert torch.allclose(encoder.gallery(tokens), images[:2], atol=1e-6)
 
@@ -111,12 +111,12 @@ def test_a_batch_equals_its_rows_one_by_one(
     reference: Reference, encoder: Blip2Hf, texts: list[str]
 ) -> None:
     tokens = encoder.image_tokens(reference.pixels)
-    together = encoder.query(references(tokens, texts), texts)
+    together = encoder.compose(references(tokens, texts), texts)
     for row, text in enumerate(texts):
         single = encoder.image_tokens(reference.pixels[row % 2][None])
-        assert torch.allclose(encoder.query(single, [text])[0], together[row], atol=1e-5)
+        assert torch.allclose(encoder.compose(single, [text])[0], together[row], atol=1e-5)
     with pytest.raises(ValueError, match="2 references, but 6 texts"):
-        encoder.query(tokens, texts)
+        encoder.compose(tokens, texts)
 
 
 @torch.no_grad()
@@ -125,9 +125,9 @@ def test_every_vector_has_length_one(
     reference: Reference, encoder: Blip2Hf, texts: list[str], dtype: torch.dtype
 ) -> None:
     tokens = references(encoder.image_tokens(reference.pixels), texts).to(dtype)
-    exact = [encoder.query(tokens, texts), encoder.gallery(tokens)]
+    exact = [encoder.compose(tokens, texts), encoder.gallery(tokens)]
     with torch.autocast("cpu", torch.bfloat16):
-        cast = [encoder.query(tokens, texts), encoder.gallery(tokens)]
+        cast = [encoder.compose(tokens, texts), encoder.gallery(tokens)]
     for vectors, cast_vectors in zip(exact, cast, strict=True):
         assert vectors.dtype == cast_vectors.dtype == torch.float32
         assert (vectors.norm(dim=-1) - 1).abs().max() < 1e-5

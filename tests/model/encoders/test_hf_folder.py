@@ -74,7 +74,7 @@ def test_other_folders_of_the_same_model(
     edit(folder)
     encoder = load(folder).eval()
     tokens = encoder.image_tokens(reference.pixels)
-    query = encoder.query(references(tokens, texts), texts)
+    query = encoder.compose(references(tokens, texts), texts)
     assert torch.allclose(query, reference.outputs["query"], atol=1e-5, rtol=0)
     assert encoder.frozen_id() == reference.about["frozen_id"]
 

@@ -41,7 +41,7 @@ def test_the_encoder_implements_the_protocol(tiny: Tiny, tokens: Tensor) -> None
     assert encoder.name == "tiny"
     assert tokens.shape == (6, *encoder.tokens_shape)
     assert not tokens.requires_grad
-    query = encoder.query(tokens, ["is red"] * 6)
+    query = encoder.compose(tokens, ["is red"] * 6)
     gallery = encoder.gallery(tokens)
     assert query.shape == (6, gallery.shape[2])
     assert gallery.shape[0] == 6
@@ -60,7 +60,7 @@ def test_build_encoder_knows_the_size() -> None:
 
 
 def test_vectors_have_length_one(tiny: Tiny, tokens: Tensor) -> None:
-    for vectors in (tiny.query(tokens, ["a", "b", "c d", "", "e", "f"]), tiny.gallery(tokens)):
+    for vectors in (tiny.compose(tokens, ["a", "b", "c d", "", "e", "f"]), tiny.gallery(tokens)):
         torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(vectors.shape[:-1]))
 
 
@@ -72,9 +72,9 @@ def test_neither_padding_nor_other_queries_change_a_query(texts: list[str]) -> N
         len(texts), *tiny.tokens_shape, generator=torch.Generator().manual_seed(len(texts))
     )
     with torch.no_grad():
-        together = tiny.query(tokens, texts)
+        together = tiny.compose(tokens, texts)
         for i, text in enumerate(texts):
-            torch.testing.assert_close(together[i], tiny.query(tokens[i : i + 1], [text])[0])
+            torch.testing.assert_close(together[i], tiny.compose(tokens[i : i + 1], [text])[0])
 
 
 def test_other_images_do_not_change_an_image(tiny: Tiny, tokens: Tensor) -> None:
@@ -86,13 +86,15 @@ def test_other_images_do_not_change_an_image(tiny: Tiny, tokens: Tensor) -> None
 
 
 def test_text_and_reference_each_change_a_query(tiny: Tiny, tokens: Tensor) -> None:
-    plain = tiny.query(tokens, ["is red"] * 6)
+    plain = tiny.compose(tokens, ["is red"] * 6)
     for changed in (
-        tiny.query(tokens, ["is blue"] * 6),
-        tiny.query(tokens.flip(0), ["is red"] * 6),
+        tiny.compose(tokens, ["is blue"] * 6),
+        tiny.compose(tokens.flip(0), ["is red"] * 6),
     ):
         assert (plain - changed).abs().amax(dim=1).min() > 1e-4
-    ordered = tiny.query(tokens, ["red not blue"] * 6) - tiny.query(tokens, ["blue not red"] * 6)
+    ordered = tiny.compose(tokens, ["red not blue"] * 6) - tiny.compose(
+        tokens, ["blue not red"] * 6
+    )
     assert ordered.abs().max() > 1e-4
 
 
@@ -101,13 +103,13 @@ def test_words_beyond_the_limit_are_ignored(tiny: Tiny, tokens: Tensor) -> None:
     ids = word_ids([" ".join(words), "w0", ""])
     assert ids.shape == (3, MAX_WORDS)
     assert (ids != 0).sum(dim=1).tolist() == [MAX_WORDS, 1, 0]
-    shortened = tiny.query(tokens[:1], [" ".join(words[:MAX_WORDS])])
-    torch.testing.assert_close(tiny.query(tokens[:1], [" ".join(words)]), shortened)
+    shortened = tiny.compose(tokens[:1], [" ".join(words[:MAX_WORDS])])
+    torch.testing.assert_close(tiny.compose(tokens[:1], [" ".join(words)]), shortened)
 
 
 def test_texts_without_a_word(tiny: Tiny, tokens: Tensor) -> None:
     assert word_ids(["", "!"]).shape == (2, 0)
-    assert tiny.query(tokens[:2], ["", "!"]).isfinite().all()
+    assert tiny.compose(tokens[:2], ["", "!"]).isfinite().all()
 
 
 def test_training_does_not_change_the_frozen_part() -> None:
@@ -152,7 +154,7 @@ def test_half_precision_tokens_are_accepted(tiny: Tiny, tokens: Tensor, dtype: t
     rounded = tokens.to(dtype)
     texts = ["is red"] * 6
     for rounded_vectors, exact in (
-        (tiny.query(rounded, texts), tiny.query(rounded.float(), texts)),
+        (tiny.compose(rounded, texts), tiny.compose(rounded.float(), texts)),
         (tiny.gallery(rounded), tiny.gallery(rounded.float())),
     ):
         assert rounded_vectors.dtype == torch.float32

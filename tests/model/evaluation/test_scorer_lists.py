@@ -87,7 +87,7 @@ def reference_scores(paths: ScorerPaths, query: Query, images: tuple[str, ...]) 
     def tokens(image: str) -> torch.Tensor:
         return reference_tokens(paths.checkpoint, paths.images / f"{image}.jpg")
 
-    vector = encoder.query(tokens(query.reference), [normalise(query.text)])[0]  # [D]
+    vector = encoder.compose(tokens(query.reference), [normalise(query.text)])[0]  # [D]
     return {
         image: (encoder.gallery(tokens(image))[0] @ vector).max().item()  # [L, D]
         for image in images

@@ -61,7 +61,7 @@ def gradients(source: TokenSource, encoder: SmallEncoder) -> dict[str, Tensor]:
     """The gradients of one step on references and targets, with some images used twice."""
     encoder.zero_grad()
     references, targets = ["i3", "i0", "i7", "i3"], ["i1", "i0", "i2", "i9"]
-    query = encoder.query(source.tokens(references), ["a", "in red", "and", "longer, too"])
+    query = encoder.compose(source.tokens(references), ["a", "in red", "and", "longer, too"])
     gallery = encoder.gallery(source.tokens(targets))  # [B, L, D]
     scores = torch.einsum("qd,gld->qgl", query, gallery).amax(dim=2) / encoder.temperature
     torch.nn.functional.cross_entropy(scores, torch.arange(4)).backward()

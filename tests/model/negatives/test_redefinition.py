@@ -124,7 +124,7 @@ class Checker(Recorder):
 
     def query(self, encoder: Encoder, example: Any) -> torch.Tensor:
         text = normalise(mining_text(example.captions))
-        return encoder.query(self._tokens.tokens([example.reference]), [text])[0]
+        return encoder.compose(self._tokens.tokens([example.reference]), [text])[0]
 
 
 def trainer_of(

@@ -18,11 +18,9 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.negatives.rules import DESCRIPTIONS
 from hsfiq.model.recipes.recipe import (
     DRAWN,
-    FIXED,
     RECIPES,
     Recipe,
     changes,
-    kinds_of_values,
     on_drawn,
     recipe,
 )
@@ -174,7 +172,7 @@ def test_invalid_values(key: str, text: str, message: str) -> None:
 def test_every_number_has_its_range() -> None:
     numbers = {
         key
-        for key, kind in kinds_of_values().items()
+        for key, kind in Recipe.kinds().items()
         if re.search(r"\b(int|float)\b", str(kind)) is not None
     }
     assert set(RANGES) == numbers
@@ -195,7 +193,7 @@ def test_an_unknown_name_is_reported_without_importing_torch() -> None:
 @st.composite
 def random_recipes(draw: st.DrawFn) -> Recipe:
     values: dict[str, Any] = {"name": draw(st.sampled_from(list(RECIPES)))}
-    for key, kind in kinds_of_values().items():
+    for key, kind in Recipe.kinds().items():
         if key in RANGES:
             lowest, highest = RANGES[key]
             is_whole = "int" in str(kind)
@@ -226,7 +224,7 @@ def test_a_recipe_round_trips_through_json(random_recipe: Recipe) -> None:
 @settings(deadline=None)
 @given(random_recipes())
 def test_values_round_trip_through_text(random_recipe: Recipe) -> None:
-    for key, kind in kinds_of_values().items():
+    for key, kind in Recipe.kinds().items():
         assert parsed(shown(getattr(random_recipe, key)), kind) == getattr(random_recipe, key)
 
 
@@ -300,8 +298,8 @@ def test_every_value_has_its_source(name: str) -> None:
     rows = documented_values()[name]
     assert [row["key"] for row in rows] == [field.name for field in fields(Recipe)]
     values = {row["key"]: row["value"] for row in rows}
-    assert all(values[key] == getattr(recipe(name), key) for key in FIXED)
-    written = {key: text for key, text in values.items() if key not in FIXED}
+    assert all(values[key] == getattr(recipe(name), key) for key in Recipe.FIXED)
+    written = {key: text for key, text in values.items() if key not in Recipe.FIXED}
     assert changes(recipe(name), recipe(name).with_values(written)) == {}
-    for row in rows[len(FIXED) :]:
+    for row in rows[len(Recipe.FIXED) :]:
         assert re.search(r"paper|code|\*\*not stated\*\*", row["source"]), row["key"]

@@ -131,7 +131,7 @@ def test_a_scorer_that_has_diverged(loop: Loop, release: Path, tmp_path: Path) -
     }
     checkpoints.save(tmp_path / "nan", "best", about, {"scorer": tensors})
     command = score(loop, release, "--images", loop.pictures, scorer=tmp_path / "nan")
-    assert_refused(command, "the scorer gives vectors that are not finite numbers", code=1)
+    assert_refused(command, "the model gives vectors that are not finite numbers", code=1)
     assert not (tmp_path / "hp.scores").exists()
 
 

@@ -60,7 +60,7 @@ def literal(loop: Loop, run: Path) -> dict[tuple[str, str], float]:
 
     scores = {}
     for set_id, (reference, text, images) in loop.sets.items():
-        query = encoder.query(tokens(reference), [normalise(text)])[0].tolist()
+        query = encoder.compose(tokens(reference), [normalise(text)])[0].tolist()
         for image in images:
             scores[set_id, image] = max(
                 sum(q * v for q, v in zip(query, vector, strict=True)) for vector in vectors(image)

@@ -19,7 +19,6 @@ from hsfiq.model.release_scores.score_files import are_complete, earlier_scores,
 from hsfiq.model.release_scores.set_scores import SetScores, score_sets
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.scorer import Scorer
 from hsfiq.releases.reader import ReleasedSet
 from hsfiq.text import first_few
 from tests.model.encoders.small_encoder import CPU, SmallEncoder, draw_images, fill
@@ -63,7 +62,7 @@ def reference_scores(
                 text = released.text.lower().rstrip(".") + (
                     " " if released.text.endswith(".") else ""
                 )
-                query = encoder.query(cache.tokens([released.reference]), [text.strip()])[
+                query = encoder.compose(cache.tokens([released.reference]), [text.strip()])[
                     0
                 ].tolist()
                 vectors = encoder.gallery(cache.tokens([image]))[0].tolist()
@@ -90,7 +89,7 @@ def test_scores_equal_those_of_one_image_at_a_time(
         ReleasedSet(f"s{n}", "q", reference, text, tuple(dict.fromkeys(members)))
         for n, (reference, text, members) in enumerate(drawn_sets)
     ]
-    inference = Inference(Scorer(SmallEncoder(), pooling), cache, Distributed(CPU), torch.float32)
+    inference = Inference(SmallEncoder(), cache, Distributed(CPU), torch.float32)
     fast, reference = (
         score_sets(sets, available, pooling, inference),
         reference_scores(sets, available, pooling, cache),

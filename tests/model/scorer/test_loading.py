@@ -73,7 +73,7 @@ def test_scores_do_not_depend_on_earlier_draws(trained: FinishedRun) -> None:
         encoder = load_scorer(trained.out, None, CPU).scorer.encoder
         with torch.no_grad():
             texts = ["is red", "has dots", ""]
-            vectors.append((encoder.query(tokens, texts), encoder.gallery(tokens)))
+            vectors.append((encoder.compose(tokens, texts), encoder.gallery(tokens)))
     assert all(first.equal(second) for first, second in zip(*vectors, strict=True))
 
 

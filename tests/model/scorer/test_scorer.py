@@ -89,7 +89,7 @@ def test_a_margin_is_the_pooled_difference_over_the_temperature(pooling: Pooling
         margins = Scorer(encoder, pooling)(references, texts, targets, negatives)
 
     for i, text in enumerate(texts):
-        query = encoder.query(references[i : i + 1], [text])[0].tolist()
+        query = encoder.compose(references[i : i + 1], [text])[0].tolist()
         pooled = []
         for image in (targets[i], negatives[i]):
             vectors = encoder.gallery(image[None])[0].tolist()

@@ -16,7 +16,6 @@ from hsfiq.model.features.tokens import EncodedTokens
 from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.runtime.diagnosis import Diverged
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.scorer import Scorer
 from hsfiq.model.training.validation import ranks, validate
 from tests.model.encoders.small_encoder import SmallEncoder, draw_images
 from tests.model.training.helpers import CPU, ONE_PROCESS, SMALL
@@ -42,7 +41,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
 
 def inference_of(data: TrainingData, encoder: SmallEncoder) -> Inference:
     tokens = EncodedTokens(encoder, data.images, torch.float32, CPU)
-    return Inference(Scorer(encoder, "max"), tokens, ONE_PROCESS, torch.float32)
+    return Inference(encoder, tokens, ONE_PROCESS, torch.float32)
 
 
 @torch.no_grad()
@@ -55,7 +54,7 @@ def literal_rank(
     without_reference: bool,
 ) -> int:
     tokens = EncodedTokens(encoder, data.images, torch.float32, CPU)
-    query = encoder.query(
+    query = encoder.compose(
         tokens.tokens([example.reference]), [normalise(mining_text(example.captions))]
     )[0]
     scores = {}
@@ -130,5 +129,5 @@ def test_vectors_that_are_not_finite_are_reported_as_divergence(
     encoder = SmallEncoder()
     with torch.no_grad():
         getattr(encoder, broken).fill_(float("inf"))
-    with pytest.raises(Diverged, match="the scorer gives vectors that are not finite numbers"):
+    with pytest.raises(Diverged, match="the model gives vectors that are not finite numbers"):
         validate(data, SMALL, inference_of(data, encoder))
