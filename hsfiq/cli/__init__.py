@@ -21,6 +21,7 @@ from hsfiq.cli import (
     db,
     demo,
     evaluate,
+    evaluate_judged,
     export,
     images,
     imports,
@@ -63,6 +64,7 @@ score.register(app)
 simulate.register(app)
 power.register(app)
 show.register(app)
+evaluate_judged.register(evaluate.app)
 
 
 def show_version(wanted: bool) -> None:

@@ -68,3 +68,12 @@ def named_figures(part: PartFigures) -> list[tuple[str, Figure]]:
 
 def percent(figure: Figure) -> str:
     return "-" if figure.value is None else f"{100 * figure.value:.2f}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,1 @@
+"""Figures of ranked lists on queries with judged images, graded and negative."""
