@@ -1,0 +1,1 @@
+"""Retrieval systems: their training, their published weights and their ranked lists."""

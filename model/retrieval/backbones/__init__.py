@@ -1,0 +1,1 @@
+"""The pre-trained encoders that the retrieval systems start from."""

@@ -1,0 +1,1 @@
+"""The published weights of the retrieval systems: reading, checking and renaming them."""
