@@ -65,6 +65,9 @@ class TrainingBar(Callback):
     def caching(self, done: int, n: int) -> None:
         self._show(f"features of {n:,} images", done, n)
 
+    def pretraining(self, done: int, n: int) -> None:
+        self._show("pre-training the small backbone", done, n)
+
     def unreadable(self, reasons: Mapping[str, str], left: TrainingData) -> None:
         for reason in list(reasons.values())[:NAMED]:
             self._echo(reason)

@@ -28,7 +28,7 @@ _LIGHTNESS = {
 }  # fmt: skip
 _LIGHTNESS_STEP = 2  # colours that differ by less are not called darker or lighter
 
-_SLEEVES = {
+_SLEEVES: dict[str, tuple[str, ...]] = {
     "none": ("is sleeveless", "has no sleeves", "is without sleeves"),
     "short": ("has short sleeves", "is short sleeved", "has sleeves that are short"),
     "three-quarter": (
@@ -38,7 +38,7 @@ _SLEEVES = {
     ),
     "long": ("has long sleeves", "is long sleeved", "has full length sleeves"),
 }
-_PATTERNS = {
+_PATTERNS: dict[str, tuple[str, ...]] = {
     "plain": ("is plain", "is a solid with no pattern", "has no print"),
     "striped": ("is striped", "has stripes", "has horizontal stripes", "has a striped pattern"),
     "checked": ("is checkered", "has a plaid pattern", "is plaid", "has checks"),
@@ -52,16 +52,22 @@ _PATTERN_NOUNS = {
     "dotted": "dots",
     "floral": "flowers",
 }
-_NECKLINES = {
+_NECKLINES: dict[str, tuple[str, ...]] = {
     "round": ("has a round neck", "has a crew neck", "has a rounded neckline"),
     "v": ("has a v neck", "is v-necked", "has a v-shaped neckline", "has a deep v neck"),
     "collar": ("has a collar", "is collared", "has a folded collar"),
 }
-_LOGOS = {
+_LOGOS: dict[str, tuple[str, ...]] = {
     "none": ("has no logo", "has no graphic", "is without a graphic"),
     "star": ("has a star on it", "has a star graphic", "has a star logo"),
     "circle": ("has a circle on it", "has a round emblem", "has a circle logo"),
     "text": ("has text on it", "has lettering", "has a word on the chest", "has a text graphic"),
+}
+_WORDINGS: dict[Attribute, dict[str, tuple[str, ...]]] = {
+    "sleeve": _SLEEVES,
+    "pattern": _PATTERNS,
+    "neckline": _NECKLINES,
+    "logo": _LOGOS,
 }
 
 
@@ -107,6 +113,16 @@ def _choose(rng: Random, names: tuple[Attribute, ...], rate: float) -> list[Attr
     return _shuffled(rng, [name for name in names if rng.random() < rate] or [rng.choice(names)])
 
 
+def describe(rng: Random, garment: Garment) -> str:
+    """Write one caption of a garment alone: every attribute, in random order and wording."""
+    noun = NOUNS[garment.category]
+    phrases = [
+        rng.choice([f"is {garment.colour}", f"is {garment.colour} in color"]),
+        *(rng.choice(wordings[garment.value(name)]) for name, wordings in _WORDINGS.items()),
+    ]
+    return f"the {noun} " + " and ".join(_shuffled(rng, phrases))
+
+
 def phrases_for(attribute: Attribute, reference: Garment, target: Garment) -> list[str]:
     """Return all phrases for a difference; each begins with `is` or `has`."""
     before, after = reference.value(attribute), target.value(attribute)
@@ -116,7 +132,7 @@ def phrases_for(attribute: Attribute, reference: Garment, target: Garment) -> li
         return [*_SLEEVES[after], *_sleeve_comparisons(before, after)]
     if attribute == "pattern":
         return [*_PATTERNS[after], *_pattern_comparisons(before, after)]
-    return list((_NECKLINES if attribute == "neckline" else _LOGOS)[after])
+    return list(_WORDINGS[attribute][after])
 
 
 def _colour_phrases(before: str, after: str, noun: str) -> list[str]:

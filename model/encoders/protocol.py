@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from hsfiq.model.encoders.preprocessing import Preprocessing
 
 
-class Retriever(Protocol):
-    """A `torch.nn.Module` with these members: any model that ranks images for a query.
+class FrozenEncoder(Protocol):
+    """What the feature cache needs: the part of a model that is never trained.
 
     Letters in shapes: B batch, P image tokens, W their width, L vectors of an image in the gallery,
     D dimensions.
@@ -26,9 +26,6 @@ class Retriever(Protocol):
     preprocessing: Preprocessing
     tokens_shape: tuple[int, int]
     """(P, W)."""
-    training: bool
-
-    def train(self, mode: bool = True) -> Any: ...
 
     def frozen_id(self) -> str:
         """The sha256 of every weight and setting that `image_tokens` depends on."""
@@ -37,6 +34,14 @@ class Retriever(Protocol):
     def image_tokens(self, pixels: Tensor) -> Tensor:
         """Encode images, without gradients: [B, 3, size, size] -> [B, P, W]."""
         ...
+
+
+class Retriever(FrozenEncoder, Protocol):
+    """Any model that ranks images for a query: a `torch.nn.Module` with these members."""
+
+    training: bool
+
+    def train(self, mode: bool = True) -> Any: ...
 
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """Compose references and texts: [B, P, W] and B texts -> [B, D], each of length 1."""

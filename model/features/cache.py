@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.protocol import FrozenEncoder
 from hsfiq.model.features.content_hashes import ContentMemo
 from hsfiq.model.features.images import Prepared, prepare_all
 from hsfiq.model.features.layout import Layout
@@ -59,14 +59,16 @@ class FeatureCache:
     is another picture. An id refers to the content that the last `fill` found under it.
     """
 
-    def __init__(self, files: TokenFiles, encoder: Encoder, memo: ContentMemo) -> None:
+    def __init__(self, files: TokenFiles, encoder: FrozenEncoder, memo: ContentMemo) -> None:
         self._files = files
         self._encoder = encoder
         self._memo = memo
         self._row_of: dict[str, int] = {}
 
     @classmethod
-    def open(cls, root: Path, encoder: Encoder, dtype: torch.dtype = TOKENS_DTYPE) -> FeatureCache:
+    def open(
+        cls, root: Path, encoder: FrozenEncoder, dtype: torch.dtype = TOKENS_DTYPE
+    ) -> FeatureCache:
         """Open the cache below `root`, which need not exist; only `fill` writes.
 
         UnreadableInput if the files are truncated, or not of this cache.

@@ -11,7 +11,7 @@ import torch
 
 from hsfiq.errors import HsfiqError
 from hsfiq.model.encoders.preprocessing import Preprocessing
-from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.protocol import FrozenEncoder
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 """The dtypes that tokens may be stored in."""
@@ -32,7 +32,7 @@ class Layout:
     shape: tuple[int, int]  # (P, W)
 
     @classmethod
-    def of(cls, encoder: Encoder, dtype: torch.dtype) -> Layout:
+    def of(cls, encoder: FrozenEncoder, dtype: torch.dtype) -> Layout:
         """The layout for an encoder; HsfiqError if tokens cannot be stored in this dtype."""
         if dtype not in DTYPES.values():
             raise HsfiqError(f"tokens are stored as one of {', '.join(DTYPES)}, not as {dtype}")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.protocol import FrozenEncoder
 from hsfiq.model.features.images import open_image
 
 
@@ -31,7 +31,7 @@ class EncodedTokens:
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: FrozenEncoder,
         images: Mapping[str, Path],
         dtype: torch.dtype,
         device: torch.device,

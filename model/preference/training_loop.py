@@ -74,7 +74,9 @@ class Retraining:
             trained_parameters(scorer), settings.held or ()
         )
         optimisation = settings.optimisation(recipe)
-        self.optimizer = Optimizer(self.parameters, optimisation, distributed.device, dtype)
+        self.optimizer = Optimizer(
+            self.parameters, optimisation, optimisation.weight_decay, distributed.device, dtype
+        )
         self.inference = Inference(scorer.encoder, tokens, distributed, dtype)
 
     def train(self) -> Retrained:

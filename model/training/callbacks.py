@@ -36,6 +36,9 @@ class Callback:
     def caching(self, done: int, n: int) -> None:
         """The features of `done` images of n have been computed."""
 
+    def pretraining(self, done: int, n: int) -> None:
+        """`done` of n epochs of a small backbone's pre-training have ended."""
+
     def unreadable(self, reasons: Mapping[str, str], left: TrainingData) -> None:
         """Images that cannot be read, with the reason for each, and the data without them."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-
-from hsfiq.model.recipes.recipe import Recipe
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 _SCALE = "scaler"
@@ -19,31 +18,56 @@ def new_scaler(device: torch.device, *, enabled: bool) -> torch.amp.GradScaler:
     return torch.cuda.amp.GradScaler(enabled=enabled)
 
 
+def select(parameters: Mapping[str, nn.Parameter], prefix: str) -> list[nn.Parameter]:
+    return [parameter for name, parameter in parameters.items() if name.startswith(prefix)]
+
+
+class Settings(Protocol):
+    """The optimiser's values, as recipes hold them."""
+
+    @property
+    def betas(self) -> tuple[float, float]: ...
+
+    @property
+    def eps(self) -> float: ...
+
+    @property
+    def clip_norm(self) -> float | None: ...
+
+
 class Optimizer:
     """AdamW (Loshchilov and Hutter, arXiv 1711.05101) as the recipe sets it."""
 
     def __init__(
         self,
         parameters: Mapping[str, nn.Parameter],
-        recipe: Recipe,
+        settings: Settings,
+        weight_decay: float,
         device: torch.device,
         dtype: torch.dtype,
+        own_lr: Mapping[str, float] | None = None,
     ) -> None:
+        """Optimise parameters by name; `own_lr` has constant learning rates by a name's prefix."""
         self._parameters = parameters
-        self._clip_norm = recipe.clip_norm
+        self._clip_norm = settings.clip_norm
+        own_lr = own_lr or {}
+        others = [
+            parameter
+            for name, parameter in parameters.items()
+            if not name.startswith(tuple(own_lr))
+        ]
+        groups: list[dict[str, Any]] = [{"params": others}]
+        for prefix, lr in own_lr.items():
+            groups.append({"params": select(parameters, prefix), "lr": lr})
         self._adamw = torch.optim.AdamW(
-            parameters.values(),
-            lr=recipe.lr,
-            betas=recipe.betas,
-            eps=recipe.eps,
-            weight_decay=recipe.weight_decay,
+            groups, betas=settings.betas, eps=settings.eps, weight_decay=weight_decay
         )
         # fp16 cannot represent the smallest gradients: the loss is scaled up, as in QuRe's code.
         self._scaler = new_scaler(device, enabled=dtype == torch.float16)
 
     def set_lr(self, lr: float) -> None:
-        for group in self._adamw.param_groups:
-            group["lr"] = lr
+        """Set the learning rate of all parameters that have none of their own."""
+        self._adamw.param_groups[0]["lr"] = lr
 
     def backward(self, loss: Tensor) -> None:
         self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]

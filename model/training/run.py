@@ -18,10 +18,11 @@ from hsfiq.model.checkpoints.checkpoint import Checkpoint
 from hsfiq.model.checkpoints.lineage import EARLIER_RELEASES, trained_on
 from hsfiq.model.data.parts import without
 from hsfiq.model.data.triplets import MISSING_FILE, TrainingData, missing_text
-from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.protocol import FrozenEncoder
 from hsfiq.model.features.cache import TOKENS_DTYPE, FeatureCache
 from hsfiq.model.features.tokens import EncodedTokens, TokenSource
 from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import precision
 from hsfiq.model.scorer.loading import load_parameters, new_scorer
@@ -73,8 +74,7 @@ def run(
     # This refuses another run's folder, before anything is written into it.
     trainer = Trainer(scorer, data, recipe, tokens, folder, distributed, callbacks, save_every)
     if distributed.is_first:
-        out.mkdir(parents=True, exist_ok=True)
-        write_whole(out / MISSING_FILE, missing_text(data).encode())
+        write_missing(data, out)
     try:
         trainer.train()
     finally:
@@ -83,9 +83,15 @@ def run(
     return checkpoints.read(out)
 
 
+def write_missing(data: TrainingData, out: Path) -> None:
+    """Write which images and triplets are missing into the run's folder, which is made."""
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(out / MISSING_FILE, missing_text(data).encode())
+
+
 def tokens_of(
     data: TrainingData,
-    encoder: Encoder,
+    encoder: FrozenEncoder,
     cache_folder: Path | None,
     distributed: Distributed,
     callback: Callback,
@@ -103,7 +109,10 @@ def tokens_of(
 
 
 def identity(
-    recipe: Recipe, data: TrainingData, encoder: Encoder, init_sha256: str | None
+    recipe: Recipe | SystemRecipe,
+    data: TrainingData,
+    encoder: FrozenEncoder,
+    init_sha256: str | None,
 ) -> dict[str, Any]:
     """What distinguishes this run from others, as its checkpoints record it."""
     return {

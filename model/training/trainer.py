@@ -91,7 +91,9 @@ class Trainer:
         self.parameters = trained_parameters(scorer)
         self.dtype = precision(recipe.precision, distributed.device)
         self.inference = Inference(scorer.encoder, tokens, distributed, self.dtype)
-        self.optimizer = Optimizer(self.parameters, recipe, distributed.device, self.dtype)
+        self.optimizer = Optimizer(
+            self.parameters, recipe, recipe.weight_decay, distributed.device, self.dtype
+        )
         self.progress = Progress()
         self.definition: Definition | None = None
         self.restore()

@@ -12,13 +12,16 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.data.texts import mining_text, normalise
 from hsfiq.model.data.triplets import Example, TrainingData, rows_by_pool
 from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.scorer.inference import CHUNK, Inference
 from hsfiq.model.scorer.ranks import target_ranks
 from hsfiq.model.scorer.scorer import relevance
 
 
-def validate(data: TrainingData, recipe: Recipe, inference: Inference) -> dict[str, float]:
+def validate(
+    data: TrainingData, recipe: Recipe | SystemRecipe, inference: Inference
+) -> dict[str, float]:
     """Recall@k for the recipe's ks, each the mean over the corpora, and their own `mean`.
 
     On CIRR the corpus excludes the reference, as in its benchmark; elsewhere it stays.

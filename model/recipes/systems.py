@@ -1,0 +1,114 @@
+"""The retrieval systems' recipes, by name; PAPERS.md says where each value comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.recipes.values import known_names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip4cirRecipe(SystemRecipe):
+    """CLIP4CIR's (Baldrati et al., CVPR 2022 and TOMM 2023).
+
+    Attributes:
+        tuned: what stage I trains: both encoders (2023) or the text encoder alone (2022).
+        projection: the width of the Combiner's two projections.
+        hidden: the width of its hidden layers.
+        dropout: in the Combiner.
+    """
+
+    tuned: Literal["both", "text"] = "both"
+    projection: int
+    hidden: int
+    dropout: float = 0.5
+
+
+_CLIP4CIR = Clip4cirRecipe(
+    name="clip4cir-fashioniq",
+    dataset="fashioniq",
+    system="clip4cir",
+    backbone="clip-rn50x4",
+    size=288,
+    pad_ratio=1.25,
+    epochs=(100, 300),
+    batch=(128, 4096),
+    lr=(2e-6, 2e-5),
+    schedule=("constant", "constant"),
+    schedule_epochs=(None, None),
+    weight_decay=(0.01, 0.0),
+    eps=1e-7,
+    temperature=0.01,
+    seed=0,
+    val_recall=(10, 50),
+    projection=2560,
+    hidden=5120,
+)
+
+SYSTEM_RECIPES: Final[dict[str, SystemRecipe]] = {
+    stated.name: stated
+    for stated in (
+        _CLIP4CIR,
+        replace(_CLIP4CIR, name="clip4cir-cirr", dataset="cirr", val_recall=(5,)),
+    )
+}
+
+DRAWN: Final[dict[str, Any]] = {
+    "dataset": "drawn",
+    "backbone": "tiny",
+    "size": 96,
+    "pad_ratio": 1.25,
+    "temperature": 0.05,
+    "eps": 1e-8,
+    "betas": (0.9, 0.999),
+    "clip_norm": 1.0,
+    "warmup": 0.1,
+    "start_divisor": 25.0,
+    "precision": "fp32",
+    "val_recall": (10, 50),
+}
+"""The values for training with the small backbone on the drawn catalogue, in every system.
+
+A temperature of 0.01 is too sharp for weights that are almost random.
+"""
+
+DRAWN_SYSTEMS: Final[dict[str, dict[str, Any]]] = {
+    "clip4cir": {
+        "epochs": (8, 15),
+        "batch": (128, 128),
+        "lr": (1e-3, 1e-3),
+        "schedule": ("one-cycle", "one-cycle"),
+        "schedule_epochs": (None, None),
+        "weight_decay": (0.01, 0.01),
+        "projection": 512,
+        "hidden": 1024,
+    },
+}
+"""What else each system changes there."""
+
+
+def system_recipe(name: str) -> SystemRecipe:
+    if name not in SYSTEM_RECIPES:
+        raise UnreadableInput(
+            repr(name), "there is no such recipe", known_names(name, SYSTEM_RECIPES)
+        )
+    return SYSTEM_RECIPES[name]
+
+
+def system_on_drawn(stated: SystemRecipe) -> SystemRecipe:
+    """The same system, losses and stages for the small backbone and the drawn catalogue."""
+    return replace(stated, **DRAWN, **DRAWN_SYSTEMS[stated.system])
+
+
+def system_recipe_from_json(value: object, where: str) -> SystemRecipe:
+    """The recipe that `to_json` wrote; UnreadableInput if it is not one of this version."""
+    name = value.get("system") if isinstance(value, dict) else None
+    kinds = {recipe.system: type(recipe) for recipe in SYSTEM_RECIPES.values()}
+    if name not in kinds:
+        raise UnreadableInput(
+            where, f"is of no known system: {name!r}", f"known: {', '.join(kinds)}"
+        )
+    return kinds[name].from_json(value, where)

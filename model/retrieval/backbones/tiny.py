@@ -1,0 +1,232 @@
+"""Small backbones, pre-trained and trained on a CPU in minutes, for the drawn catalogue.
+
+Like the `tiny` encoder they read a fixed description of an image's patches, and hashed words.
+`TinyTowers` stands in for CLIP and BLIP, `TinyQFormer` for BLIP-2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 -- the usual name
+
+from hsfiq.model.encoders.tiny import (
+    DIM,
+    MAX_WORDS,
+    N_PATCHES,
+    N_WORDS,
+    PATCH_WIDTH,
+    SMALL,
+    WIDTH,
+    Attention,
+    PatchTokens,
+    draw_weights,
+    word_ids,
+)
+from hsfiq.model.scorer.scorer import all_relevance
+
+N_LAYERS = 2
+N_QUERIES = 8
+
+
+class TinyTowers(PatchTokens, nn.Module):
+    """An image encoder and a text encoder; `protocol.CrossAttention` describes the methods."""
+
+    dim = DIM
+    frozen: tuple[str, ...] = ()
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self.image = ImageEncoder()
+        self.text = TextEncoder()
+        draw_weights(self, generator)
+        self.image.start_small()
+
+    def image_vectors(self, tokens: Tensor) -> Tensor:
+        vectors: Tensor = self.image(tokens)
+        return vectors  # [B, D]
+
+    def text_vectors(self, texts: Sequence[str]) -> Tensor:
+        vectors: Tensor = self.text(texts)
+        return vectors  # [B, D]
+
+    def fused_vectors(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+        vectors: Tensor = self.text(texts, self.image.states(tokens))
+        return vectors  # [B, D]
+
+    def match(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+        """The cosine of each image with each text, for pre-training: [B, B]."""
+        images = F.normalize(self.image_vectors(tokens), dim=1)  # [B, D]
+        return images @ F.normalize(self.text_vectors(texts), dim=1).T  # [B, B]
+
+
+class ImageEncoder(nn.Module):
+    """Reads each patch with weights of its own: garments are in the middle of the picture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Parameter(torch.zeros(N_PATCHES, WIDTH, PATCH_WIDTH))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.mlp = mlp()
+        self.proj = nn.Linear(WIDTH, DIM)
+
+    def start_small(self) -> None:
+        """Scale the first weights down, for the reason that `encoders.tiny` gives."""
+        with torch.no_grad():
+            self.patches.mul_(SMALL)
+
+    def states(self, tokens: Tensor) -> Tensor:
+        """[B, P, W] -> [B, P, H]."""
+        return torch.einsum("bpw,phw->bph", tokens.to(self.patches.dtype), self.patches)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        pooled = self.states(tokens).sum(dim=1)  # [B, H]
+        vectors: Tensor = self.proj(pooled + self.mlp(self.norm(pooled)))
+        return vectors  # [B, D]
+
+
+class WordEmbedding(nn.Module):
+    """[CLS] and hashed words, with a vector for each position."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(N_WORDS, WIDTH, padding_idx=0)
+        self.places = nn.Parameter(torch.zeros(1 + MAX_WORDS, WIDTH))
+        self.start = nn.Parameter(torch.zeros(1, WIDTH))
+
+    def forward(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """B texts -> states [B, 1 + T, H], and [B, 1 + T], False for padding."""
+        ids = word_ids(texts).to(self.start.device)  # [B, T]
+        start = self.start.expand(len(ids), 1, -1)  # [B, 1, H]
+        states = torch.cat([start, self.words(ids)], dim=1)  # [B, 1 + T, H]
+        present = torch.cat([ids.new_ones(len(ids), 1), ids], dim=1) != 0  # [B, 1 + T]
+        return states + self.places[: states.shape[1]], present
+
+
+class TextEncoder(nn.Module):
+    """A transformer over [CLS] and the words, which may read an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = WordEmbedding()
+        self.layers = nn.ModuleList([Layer() for _ in range(N_LAYERS)])
+        self.norm = nn.LayerNorm(WIDTH)
+        self.proj = nn.Linear(WIDTH, DIM)
+
+    def forward(self, texts: Sequence[str], image: Tensor | None = None) -> Tensor:
+        """B texts, and image states [B, P, H] to read -> [B, D]."""
+        states, present = self.embedding(texts)  # [B, 1 + T, H]
+        for layer in self.layers:
+            states = layer(states, present, image)
+        vectors: Tensor = self.proj(self.norm(states[:, 0]))
+        return vectors  # [B, D]
+
+
+class Layer(nn.Module):
+    """Self-attention, cross-attention to an image if there is one, and an MLP."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm_self, self.norm_cross, self.norm_mlp = (nn.LayerNorm(WIDTH) for _ in range(3))
+        self.self_attention, self.cross_attention = Attention(), Attention()
+        self.mlp = mlp()
+
+    def forward(self, states: Tensor, present: Tensor, image: Tensor | None) -> Tensor:
+        """States [B, S, H], [B, S] False for padding, image [B, P, H] -> [B, S, H]."""
+        normal = self.norm_self(states)  # [B, S, H]
+        states = states + self.self_attention(normal, normal, present[:, None, None])
+        if image is not None:
+            states = states + self.read(states, image)
+        changed: Tensor = states + self.mlp(self.norm_mlp(states))
+        return changed
+
+    def read(self, states: Tensor, image: Tensor) -> Tensor:
+        """What states [B, S, H] read in an image [B, P, H]: [B, S, H]."""
+        everything = image.new_ones(len(image), 1, 1, image.shape[1], dtype=torch.bool)
+        read: Tensor = self.cross_attention(self.norm_cross(states), image, everything)
+        return read
+
+
+def mlp() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+
+
+class TinyQFormer(PatchTokens, nn.Module):
+    """Query tokens and words in one transformer; `protocol.QFormer` describes the methods.
+
+    As in BLIP-2 (arXiv 2301.12597, section 3.1), queries and words share self-attention, only
+    queries read the image, and each of the two has an MLP of its own. Without an image, prompts
+    pass through the words' MLP, as in SPRC.
+    """
+
+    dim = DIM
+    n_queries = N_QUERIES
+    frozen: tuple[str, ...] = ()
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self.image = ImageEncoder()
+        self.query_tokens = nn.Parameter(torch.zeros(N_QUERIES, WIDTH))
+        self.embedding = WordEmbedding()
+        self.layers = nn.ModuleList([QFormerLayer() for _ in range(N_LAYERS)])
+        self.query_norm, self.text_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.vision_proj = nn.Linear(WIDTH, DIM)
+        self.text_proj = nn.Linear(WIDTH, DIM)
+        draw_weights(self, generator)
+        self.image.start_small()
+
+    def read_image(self, tokens: Tensor) -> Tensor:
+        queries = self.query_tokens.expand(len(tokens), -1, -1)  # [B, Q, H]
+        words = queries[:, :0]  # [B, 0, H]
+        present = torch.ones(words.shape[:2], dtype=torch.bool, device=tokens.device)  # [B, 0]
+        return self.transform(queries, words, present, self.image.states(tokens))[0]  # [B, Q, H]
+
+    def read_both(self, queries: Tensor, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+        words, present = self.embedding(texts)  # [B, 1 + T, H], [B, 1 + T]
+        return self.transform(queries, words, present, self.image.states(tokens))[0]  # [B, Q, H]
+
+    def match(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+        """The cosine of each text with the nearest of an image's vectors, as BLIP-2: [B, B]."""
+        images = F.normalize(self.vision_proj(self.read_image(tokens)), dim=-1)  # [B, Q, D]
+        states = self.read_prompted(images.new_zeros(len(texts), 0, WIDTH), texts, text_first=True)
+        words = F.normalize(self.text_proj(states), dim=1)  # [B, D]
+        return all_relevance(words, images, "max").T  # [B, B]
+
+    def read_prompted(self, prompts: Tensor, texts: Sequence[str], *, text_first: bool) -> Tensor:
+        del text_first  # positions belong to the embedded words: the order has no effect
+        words, present = self.embedding(texts)  # [B, 1 + T, H], [B, 1 + T]
+        return self.transform(prompts, words, present, None)[1][:, 0]  # [B, H]
+
+    def transform(
+        self, queries: Tensor, words: Tensor, present: Tensor, image: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The last states of queries [B, Q, H] and words [B, 1 + T, H], in these shapes."""
+        for layer in self.layers:
+            queries, words = layer(queries, words, present, image)
+        return self.query_norm(queries), self.text_norm(words)
+
+
+class QFormerLayer(Layer):
+    """A layer in which queries alone read the image, and have an MLP of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query_mlp = mlp()
+
+    def forward(  # type: ignore[override]
+        self, queries: Tensor, words: Tensor, present: Tensor, image: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Queries [B, Q, H], words [B, 1 + T, H], [B, 1 + T] False for padding, image [B, P, H]."""
+        n = queries.shape[1]
+        states = torch.cat([queries, words], dim=1)  # [B, Q + 1 + T, H]
+        attended = torch.cat([present.new_ones(len(queries), n), present], dim=1)  # [B, Q + 1 + T]
+        normal = self.norm_self(states)  # [B, Q + 1 + T, H]
+        states = states + self.self_attention(normal, normal, attended[:, None, None])
+        queries, words = states[:, :n], states[:, n:]
+        if image is not None:
+            queries = queries + self.read(queries, image)
+        own_mlp = self.mlp if image is None else self.query_mlp
+        queries = queries + own_mlp(self.norm_mlp(queries))
+        return queries, words + self.mlp(self.norm_mlp(words))

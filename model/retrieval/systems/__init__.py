@@ -1,0 +1,1 @@
+"""One module for each system, named as its paper names it."""

@@ -1,0 +1,31 @@
+"""Building a system from its recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.recipes.systems import Clip4cirRecipe
+from hsfiq.model.retrieval.backbones.registry import build_towers
+from hsfiq.model.retrieval.systems.clip4cir import Clip4cir
+from hsfiq.model.retrieval.systems.system import System
+from hsfiq.model.runtime.seeds import seed_for
+
+
+def new_system(recipe: SystemRecipe, weights: Path | None) -> System:
+    """The system before training, on a pre-trained backbone; new weights follow from the seed.
+
+    `weights` is the folder of the backbones' published files; the usual one if None. The small
+    backbone's weights are drawn too.
+    """
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(seed_for(recipe.seed, "weights"))
+        return build_system(recipe, weights)
+
+
+def build_system(recipe: SystemRecipe, weights: Path | None) -> System:
+    if isinstance(recipe, Clip4cirRecipe):
+        return Clip4cir(build_towers(recipe, weights), recipe)
+    raise TypeError(f"no system has recipes of {type(recipe).__name__}")

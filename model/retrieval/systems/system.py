@@ -1,0 +1,86 @@
+"""The base of the retrieval systems.
+
+A system is a retriever (`hsfiq.model.encoders.protocol.Retriever`) on a backbone, trained in one or
+two stages.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+
+from torch import Tensor, nn
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.checkpoints.checkpoint import Checkpoint
+from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.retrieval.backbones.protocol import Backbone
+from hsfiq.model.retrieval.systems.batch import Batch, Losses
+
+
+class System(nn.Module, ABC):
+    """A retriever whose frozen image tokens are its backbone's."""
+
+    name: str
+
+    def __init__(self, backbone: Backbone) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.preprocessing: Preprocessing = backbone.preprocessing
+        self.tokens_shape: tuple[int, int] = backbone.tokens_shape
+        self.stage = 1
+
+    @abstractmethod
+    def begin(self, stage: int) -> None:
+        """Prepare a stage, counted from 1: what requires gradients, and what composes."""
+
+    @abstractmethod
+    def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+        """Compose references and texts: [B, P, W] and B texts -> [B, D], each of length 1."""
+
+    @abstractmethod
+    def gallery(self, tokens: Tensor) -> Tensor:
+        """The vectors of length 1 that queries are compared with: [B, P, W] -> [B, L, D]."""
+
+    @abstractmethod
+    def losses(self, batch: Batch) -> Losses:
+        """The losses of the stage that has begun."""
+
+    def own_lr(self) -> Mapping[str, float]:
+        """Constant learning rates of parameters in this stage, by a prefix of their names."""
+        return {}
+
+    def frozen_id(self) -> str:
+        return self.backbone.frozen_id()
+
+    def image_tokens(self, pixels: Tensor) -> Tensor:
+        return self.backbone.image_tokens(pixels)
+
+    def train_only(self, modules: Iterable[nn.Module]) -> None:
+        """Let the parameters of these modules, and no others, require gradients."""
+        self.requires_grad_(requires_grad=False)
+        for module in modules:
+            module.requires_grad_()
+
+    def stored_weights(self) -> dict[str, Tensor]:
+        """The weights that a checkpoint holds: all but those that image tokens depend on."""
+        return {name: self.state_dict()[name] for name in self._stored_names()}
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Take the weights of a checkpoint; UnreadableInput if they are another system's."""
+        tensors = checkpoint.tensors("scorer")
+        names = self._stored_names()
+        differing = sorted(names ^ tensors.keys()) or [
+            name for name in sorted(names) if tensors[name].shape != self.state_dict()[name].shape
+        ]
+        if differing:
+            raise UnreadableInput(
+                str(checkpoint.path),
+                f"holds other weights than {self.name} with its recipe: {differing[0]}",
+                "copy the checkpoint again, with all its files",
+            )
+        self.load_state_dict(tensors, strict=False)
+
+    def _stored_names(self) -> set[str]:
+        frozen = tuple(f"backbone.{prefix}" for prefix in self.backbone.frozen)
+        return {name for name in self.state_dict() if not name.startswith(frozen)}
