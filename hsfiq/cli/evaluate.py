@@ -57,6 +57,13 @@ class EvaluateOptions(ScorerOptions):
             help="Count queries without a list as misses; rank without missing images.",
         ),
     ] = False
+    subset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE[:LABEL]",
+            help="Only the queries that a file names, such as CIRCUS' labels; of one label.",
+        ),
+    ] = None
     intervals: Annotated[
         bool, typer.Option("--intervals", help="Add 95% intervals; needs the analysis extra.")
     ] = False
@@ -240,6 +247,13 @@ def report(
     from hsfiq.model.evaluation.evaluate_system import ScorerRequest, evaluate_system
 
     check_options(runs, scorer, images, options)
+    if options.subset is not None:
+        from hsfiq.model.evaluation.subset.choose import subset_of
+
+        if submission is not None:
+            raise UnreadableInput("--submission", "needs all queries", "leave out --subset")
+        benchmark, subset_notes = subset_of(benchmark, options.subset)
+        notes = [*notes, *subset_notes]
     with ExitStack() as stack:
         request = None
         if scorer is not None:

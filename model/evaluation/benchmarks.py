@@ -75,11 +75,16 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Queries with the same corpus: a category of FashionIQ, or all of CIRR or CIRCO."""
+    """Queries with the same corpus: a category of FashionIQ, or all of CIRR or CIRCO.
+
+    Attributes:
+        outside: the ids of the part's queries that a chosen subset leaves out.
+    """
 
     name: str
     queries: tuple[Query, ...]
     corpus: Corpus
+    outside: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ class Benchmark:
     parts: tuple[Part, ...]
     keeps_reference: bool  # whether the reference image is a candidate (not in CIRR)
     captions: CaptionOrder | None = None  # FashionIQ
+    subset: str | None = None  # the file, with its label, of the chosen queries
 
     @property
     def withholds_targets(self) -> bool:
@@ -256,12 +262,11 @@ def comparability_notes(benchmark: Benchmark) -> list[str]:
         if (published := PUBLISHED.get((part.name, benchmark.split))) is not None
         and (own := size(part)) != published
     ]
-    queries = benchmark.parts[0].queries
-    n_published = PUBLISHED_CIRCO.get(benchmark.split, len(queries))
-    if benchmark.name == "circo" and len(queries) != n_published:
+    n_queries, _ = size(benchmark.parts[0])
+    n_published = PUBLISHED_CIRCO.get(benchmark.split, n_queries)
+    if benchmark.name == "circo" and n_queries != n_published:
         notes.append(
-            f"the file has {len(queries):,} queries, the published one {n_published:,}: "
-            "not comparable"
+            f"the file has {n_queries:,} queries, the published one {n_published:,}: not comparable"
         )
     if benchmark.name == "cirr":
         n_candidates = len(benchmark.parts[0].corpus.images or ()) - 1
@@ -276,5 +281,7 @@ def comparability_notes(benchmark: Benchmark) -> list[str]:
 
 
 def size(part: Part) -> tuple[int, int]:
-    triplets = {query.query_id.removesuffix(REVERSED) for query in part.queries}
+    """The triplets, also those outside of a subset, and the images of the split."""
+    ids = (*(query.query_id for query in part.queries), *part.outside)
+    triplets = {query_id.removesuffix(REVERSED) for query_id in ids}
     return len(triplets), len(part.corpus.images or ()) + len(part.corpus.left_out)

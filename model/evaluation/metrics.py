@@ -78,6 +78,8 @@ class Evaluation:
         result: dict[str, Any] = {"benchmark": self.benchmark.name, "split": self.benchmark.split}
         if self.benchmark.captions is not None:
             result["captions"] = self.benchmark.captions
+        if self.benchmark.subset is not None:
+            result["subset"] = self.benchmark.subset
         result |= self.overall.to_json()
         if self.n_missing or self.n_missing_subset:
             result["missing"] = {"queries": self.n_missing}

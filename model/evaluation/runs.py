@@ -46,6 +46,7 @@ def match_runs(
             collected.files, "holds only rankings of the image sets", "give the recall run too"
         )
     notes = drop_other_categories(benchmark, collected)
+    drop_outside(benchmark, collected)
     for lists in (collected.lists, collected.subset):
         refuse_unknown_queries(benchmark, lists)
     if not allow_missing:
@@ -127,6 +128,14 @@ def drop_other_categories(benchmark: Benchmark, collected: CollectedRuns) -> lis
         del collected.lists[query_id]
     names = " and ".join(sorted({categories[query_id] for query_id in others}))
     return [f"{len(others):,} lists of {names} are ignored"]
+
+
+def drop_outside(benchmark: Benchmark, collected: CollectedRuns) -> None:
+    """Drop lists of queries that a chosen subset leaves out."""
+    outside = frozenset().union(*(part.outside for part in benchmark.parts))
+    for lists in (collected.lists, collected.subset):
+        for query_id in outside & lists.keys():
+            del lists[query_id]
 
 
 def refuse_unknown_queries(benchmark: Benchmark, lists: Mapping[str, PlacedList]) -> None:

@@ -21,7 +21,8 @@ def to_table(evaluation: Evaluation, system: str) -> str:
     """Format an evaluation: a row for each figure, in per cent."""
     benchmark = evaluation.benchmark
     order = f", captions {benchmark.captions}" if benchmark.captions else ""
-    lines = [f"{TITLES[benchmark.name]} {benchmark.split}{order}: {system}"]
+    subset = f", subset {benchmark.subset}" if benchmark.subset else ""
+    lines = [f"{TITLES[benchmark.name]} {benchmark.split}{order}{subset}: {system}"]
     columns = list(evaluation.parts)
     if len(columns) > 1:
         columns.append(evaluation.overall)

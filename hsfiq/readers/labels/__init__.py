@@ -1,0 +1,1 @@
+"""Labels of a benchmark's queries, such as those of CIRCUS."""

@@ -1,0 +1,1 @@
+"""Evaluating on some of a benchmark's queries."""

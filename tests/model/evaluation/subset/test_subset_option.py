@@ -1,0 +1,147 @@
+"""`hsfiq evaluate` with --subset."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hsfiq.model.evaluation import benchmarks
+from hsfiq.model.evaluation.subset.choose import key_of, subset_of
+from tests.model.evaluation.helpers import (
+    MEMBERS,
+    evaluate,
+    filled,
+    put,
+    refusal,
+    result,
+    write_circo,
+    write_cirr,
+    write_fashioniq,
+)
+from tests.model.evaluation.test_fashioniq import DRESS_RUN, SHIRT_RUN
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_fashioniq(tmp_path_factory.mktemp("fashioniq"))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return put(tmp_path_factory.mktemp("run") / "run.json", SHIRT_RUN | DRESS_RUN)
+
+
+def write(path: Path, content: str) -> Path:
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_figures_of_the_chosen_queries(data: Path, run: Path, tmp_path: Path) -> None:
+    labels = write(
+        tmp_path / "labels.csv",
+        "query_id,label\nshirt.val.0,hard\nshirt.val.1,easy\nshirt.val.3,hard\ndress.val.0,hard\n",
+    )
+    figures = result("fashioniq", data, run, "--subset", f"{labels}:hard")
+    # Targets at 2 and 5 of the shirts, at 6 of the dress.
+    assert figures["subset"] == f"{labels}:hard"
+    assert figures["n_queries"] == 3
+    assert figures["categories"]["shirt"]["recall@1"] == 0.0
+    assert figures["categories"]["shirt"]["recall@5"] == 1.0
+    assert figures["categories"]["dress"]["recall@5"] == 0.0
+    assert figures["corpus"]["size"] == 120  # all candidates stay
+    all_labels = result("fashioniq", data, run, "--subset", labels)
+    assert all_labels["categories"]["shirt"]["recall@1"] == pytest.approx(1 / 3)
+    text = evaluate("fashioniq", data, run, "--subset", f"{labels}:hard").out
+    assert f"captions forward, subset {labels}:hard: " in text
+
+
+def test_notes_count_the_whole_split(data: Path, run: Path, tmp_path: Path) -> None:
+    """The note on other numbers of triplets than published is about the file, not the subset."""
+    ids = write(tmp_path / "ids.txt", "shirt.val.0\ndress.val.0\n")
+    notes = result("fashioniq", data, run, "--subset", ids)["notes"]
+    assert any("shirt val have 4 triplets" in note for note in notes)
+
+
+def test_a_category_without_chosen_queries(data: Path, run: Path, tmp_path: Path) -> None:
+    ids = write(tmp_path / "ids.txt", "shirt.val.1\nlasco.7\n")
+    figures = result("fashioniq", data, run, "--subset", ids)
+    assert (figures["n_queries"], figures["recall@1"]) == (1, 1.0)
+    assert "categories" not in figures
+    assert "no query of dress is in the subset" in figures["notes"]
+    assert any("1 of 2 queries in the subset's file are not in" in n for n in figures["notes"])
+
+
+def test_both_caption_orders_of_a_triplet(data: Path, tmp_path: Path) -> None:
+    both = {f"{query}{end}": images for query, images in SHIRT_RUN.items() for end in ("", "~")}
+    ids = write(tmp_path / "ids.txt", "shirt.val.1\n")
+    options = ("--category", "shirt", "--captions", "both", "--subset", ids)
+    figures = result("fashioniq", data, put(tmp_path / "both.json", both), *options)
+    assert (figures["n_queries"], figures["recall@1"]) == (2, 1.0)
+
+
+def test_queries_of_circus_by_reference_and_text(data: Path, run: Path, tmp_path: Path) -> None:
+    """M-BEIR ends the text with a full stop; both shirts with s0 have the same captions."""
+    labels = write(
+        tmp_path / "circus.csv",
+        "query_id,aggregate_label,query_text,query_image_ref\n"
+        "7:1,unresolved,Is red and has dots.,mbeir_images/fashioniq_images/s0.jpg\n"
+        "7:2,unresolved,Is blue.,mbeir_images/fashioniq_images/s2.jpg\n",
+    )
+    figures = result("fashioniq", data, run, "--subset", f"{labels}:shortcut_free")
+    assert (figures["n_queries"], figures["recall@5"]) == (2, 1.0)
+    assert any("1 of 2 queries" in note for note in figures["notes"])
+
+
+def test_circo_and_cirr(tmp_path: Path) -> None:
+    circo = write_circo(tmp_path / "circo")
+    lists = put(tmp_path / "circo.json", {str(i): list(range(201, 251)) for i in range(2)})
+    queries = [{"query_id": "circo_q_test_1"}, {"query_id": "circo_q_test_7"}]
+    labels = write(tmp_path / "q.jsonl", "".join(json.dumps(query) + "\n" for query in queries))
+    assert result("circo", circo, lists, "--subset", labels)["n_queries"] == 1
+    cirr = write_cirr(tmp_path / "cirr")
+    run = put(
+        tmp_path / "cirr.json",
+        {str(10 + i): filled([MEMBERS[6 * i + 1]], MEMBERS) for i in range(4)},
+    )
+    ids = write(tmp_path / "ids.txt", "12\n")
+    assert result("cirr", cirr, run, "--subset", ids)["n_queries"] == 1
+
+
+def test_what_is_refused(data: Path, run: Path, tmp_path: Path) -> None:
+    ids = write(tmp_path / "ids.txt", "12060\n")
+    line = refusal(evaluate("fashioniq", data, run, "--subset", ids))
+    assert "ids.txt: line 1: none of 1 query is of FashionIQ val; ids look like" in line
+    cirr = write_cirr(tmp_path / "cirr")
+    refused = refusal(evaluate("cirr", cirr, run, "--split", "test1", "--subset", ids))
+    assert "--subset: the targets of test1 are withheld" in refused
+    refused = refusal(evaluate("cirr", cirr, run, "--submission", tmp_path / "o", "--subset", ids))
+    assert "--submission: needs all queries" in refused
+    assert "there is no such file" in refusal(evaluate("fashioniq", data, run, "--subset", "x.csv"))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["fashioniq", "cirr", "circo"])
+def test_reference_and_text_identify_the_published_queries(
+    shared: Path, tmp_path: Path, name: str
+) -> None:
+    """Every tenth query as M-BEIR writes it: a capital, a full stop, the image's path."""
+    benchmark = getattr(benchmarks, name)(shared / "data" / name)
+    queries = [query for part in benchmark.parts for query in part.queries]
+    keys = {key_of(query.reference, query.text) for query in queries}
+    # CIRCUS counts 6,003, 4,170 and 220 queries: M-BEIR makes one of those with the same content.
+    assert len(keys) == {"fashioniq": 6003, "cirr": 4175, "circo": 220}[name]
+    rows = [
+        {
+            "query_text": f"{query.text[:1].upper()}{query.text[1:].rstrip('.')}.",
+            "query_img_path": f"mbeir_images/{query.reference.rjust(12, '0')}.jpg",
+        }
+        for query in queries[::10]
+    ]
+    labels = write(tmp_path / "l.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    chosen, notes = subset_of(benchmark, str(labels))
+    ids = [query.query_id for part in chosen.parts for query in part.queries]
+    assert {query.query_id for query in queries[::10]} <= set(ids)
+    assert len(ids) <= len(rows) + 10
+    assert notes == []
