@@ -152,12 +152,15 @@ def _interval(table: pd.DataFrame, terms: FloatArray) -> ConfidenceInterval:
     low = high = UNDEFINED
     reason = None
     (log_ratio,) = log_mean_squares(total[None])
+    with np.errstate(invalid="ignore"):
+        influences = log_ratio - log_mean_squares(total - terms)
     if n_clusters < FEWEST_CLUSTERS:
         reason = f"an interval needs {FEWEST_CLUSTERS} triplets and participants"
     elif not np.isfinite(log_ratio):
         reason = "annotators of the same set agree completely, so the spread is unknown"
+    elif not np.isfinite(influences).all():
+        reason = "annotators agree or disagree on one set only, so the spread is unknown"
     else:
-        influences = log_ratio - log_mean_squares(total - terms)
         variance = two_way_variance(table, influences) * n_clusters / (n_clusters - 1)
         margin = float(stats.t.ppf((1 + LEVEL) / 2, n_clusters - 1)) * sqrt(variance)
         k = mean_squares(total[None])[0, 0]

@@ -89,6 +89,20 @@ def test_equals_the_definition_for_unequal_numbers_of_raters(units: list[list[in
         assert result.value == pytest.approx(slow_icc1([[float(v) for v in u] for u in units]))
 
 
+def test_no_interval_if_all_disagreement_is_about_one_unit() -> None:
+    units = [[1, 1, 1], [1, 1, 4], *[[1, 1]] * 8]
+    rows = [
+        (rater, unit, unit // 2, value)
+        for unit, values in enumerate(units)
+        for rater, value in enumerate(values)
+    ]
+    result = icc1(pd.DataFrame(rows, columns=["rater", "unit", "cluster", "value"]))
+    assert result.value == pytest.approx(slow_icc1([[float(v) for v in u] for u in units]))
+    assert result.ci is not None
+    assert math.isnan(result.ci.low)
+    assert result.ci.reason is not None
+
+
 def test_the_variance_counts_units_that_share_a_triplet_or_a_rater() -> None:
     rng = np.random.default_rng(4)
     table = pd.DataFrame(
