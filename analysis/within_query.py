@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
@@ -87,7 +88,7 @@ def within_query(
     swaps = swaps or Swaps(seed=bootstrap.seed)
     if (items["n_judges"] > 1).any():
         bootstrap = bootstrap.for_release(release, unit="triplet")
-        items["cluster"] = items["query_id"].map(release.triplets)
+        items["cluster"] = looked_up(items["query_id"], release.triplets)
     else:
         items["cluster"] = items["participant_id"]
     differences = [
@@ -106,15 +107,15 @@ def different_sets(release: Release, values: MetricValues) -> pd.DataFrame:
     """The different sets of each query: mean score, `n_judges` of the query, metrics by name."""
     sets = release.sets
     table = sets[["query_id", "participant_id", "score"]].assign(
-        unit=sets["set_id"].map(set_units(sets, release.triplets)),
-        **{name: sets["set_id"].map(own).astype("float64") for name, own in values.items()},
+        unit=set_units(sets, release.triplets).to_numpy(),
+        **{name: looked_up(sets["set_id"], own).astype("float64") for name, own in values.items()},
     )
     by_set = table.groupby(["query_id", "unit"], sort=False)
     items = by_set.agg(
         {"participant_id": "first", "score": "mean", **dict.fromkeys(values, "first")}
     ).reset_index()
     judges = table.groupby("query_id")["participant_id"].nunique()
-    return items.assign(n_judges=items["query_id"].map(judges))
+    return items.assign(n_judges=looked_up(items["query_id"], judges))
 
 
 def correlations(items: pd.DataFrame, metric: str) -> tuple[pd.Series[float], pd.Series[float]]:

@@ -16,6 +16,7 @@ from scipy import stats
 
 from hsfiq.analysis.answer_model.ordinal import NoMaximum, OrdinalData, OrdinalFit, fit_ordinal
 from hsfiq.analysis.arrays import FloatArray
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value, with_reason
 from hsfiq.analysis.resampling.spread import LEVEL
@@ -122,7 +123,7 @@ def _scores(release: Release) -> pd.DataFrame:
                 "side": 1.5 - side,  # 0.5 for set 1, -0.5 for set 2
                 "place": place.astype("float64"),
                 "participant": answers["participant_id"],
-                "triplet": answers["query_id"].map(release.triplets),
+                "triplet": looked_up(answers["query_id"], release.triplets),
             }
         )
         for side in (1, 2)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from hsfiq.analysis.data.ids import looked_up
+
 
 def optional_column(rows: pd.DataFrame, column: str) -> pd.Series[float]:
     """A column as float64; NaN if the release lacks it."""
@@ -32,5 +34,5 @@ def contradicts(preferences: pd.DataFrame) -> pd.Series[bool]:
 
 def metric_difference(preferences: pd.DataFrame, values: pd.Series[float]) -> pd.Series[float]:
     """m(set 1) - m(set 2) of each question, (n_questions,); NaN where a set has no value."""
-    first, second = (preferences[side].map(values).astype("float64") for side in ("set_1", "set_2"))
-    return first - second
+    first, second = (looked_up(preferences[side], values) for side in ("set_1", "set_2"))
+    return first.astype("float64") - second.astype("float64")

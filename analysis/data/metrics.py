@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.data.scores import RECALL, read_scores, scores_of_table
+from hsfiq.analysis.data.scores import RECALL, read_scores, scores_of_table, set_ids
 from hsfiq.analysis.errors import AnalysisError
 
 MetricValues = Mapping[str, "pd.Series[float]"]
@@ -47,12 +48,12 @@ class Recall:
                 f"use recall@{smallest} or a smaller k",
             )
         target_of = release.queries.set_index("query_id")["target_id"]
-        targets = release.sets["query_id"].map(target_of)
+        targets = looked_up(release.sets["query_id"], target_of)
         hits = [
             math.nan if pd.isna(target) else float(target in list(images[: self.k]))
             for target, images in zip(targets, release.sets["image_ids"], strict=True)
         ]
-        return pd.Series(hits, index=set_ids(release), dtype="float64")
+        return pd.Series(hits, index=set_ids(release.sets), dtype="float64")
 
 
 @dataclass(frozen=True, order=True)
@@ -77,8 +78,7 @@ class ScoreColumn:
         or the file does not fit the release.
         """
         if self.name in release.scores:
-            scores = read_scores(release.scores[self.name], release.whole.sets)
-            return scores.reindex(set_ids(release))
+            return of_sets(release, read_scores(release.scores[self.name], release.whole.sets))
         known = ", ".join(known_metrics(release)) or "none"
         if self.name in SCORERS:
             folder = shlex.quote(str(release.folder))
@@ -106,8 +106,7 @@ class GivenScores:
 
     def values(self, release: Release | JudgedRelease) -> pd.Series[float]:
         """(n,) float64, indexed by set_id; NaN for sets without a score; see `scores_of_table`."""
-        scores = scores_of_table(self.name, self.table, release.whole.sets)
-        return scores.reindex(set_ids(release))
+        return of_sets(release, scores_of_table(self.name, self.table, release.whole.sets))
 
 
 Metric = Recall | ScoreColumn | GivenScores
@@ -134,9 +133,9 @@ def known_metrics(release: Release | JudgedRelease) -> list[str]:
     return [*recalls, *release.scores]
 
 
-def set_ids(release: Release | JudgedRelease) -> pd.Index[str]:
-    """The sets' ids as Python objects, which are looked up faster than text of other types."""
-    return pd.Index([str(set_id) for set_id in release.sets["set_id"]], dtype=object)
+def of_sets(release: Release | JudgedRelease, scores: pd.Series[float]) -> pd.Series[float]:
+    """The scores, indexed by set_id, of a release's own sets, in their order."""
+    return looked_up(set_ids(release.sets).to_series(), scores)
 
 
 def smallest_set(release: Release | JudgedRelease) -> int | None:

@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import cast
 
 import pandas as pd
 
+from hsfiq.analysis.data.ids import as_categories, is_among
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.errors import AnalysisError, first_few
 
@@ -103,11 +105,11 @@ class Release:
     def n_participants(self) -> int:
         return int(self.preferences["participant_id"].nunique())
 
-    @property
+    @cached_property
     def triplets(self) -> pd.Series[str]:
         """The triplet of each query, indexed by query_id; without `triplet_id`, the query's id."""
         queries = self.queries.set_index("query_id", drop=False)
-        return queries["triplet_id" if "triplet_id" in queries else "query_id"].astype(str)
+        return queries["triplet_id" if "triplet_id" in queries else "query_id"]
 
     @property
     def whole(self) -> Release:
@@ -130,8 +132,23 @@ class Release:
     def subset(self, kept: pd.Series[bool]) -> Release:
         """Keep the questions where `kept`, indexed as `preferences`, is true, and their sets."""
         preferences = self.preferences[kept]
-        sets = self.sets[self.sets["question_id"].isin(preferences["question_id"])]
+        sets = self.sets[is_among(self.sets["question_id"], preferences["question_id"])]
         return replace(self, preferences=preferences, sets=sets, is_checked=True)
+
+    def with_categories(self) -> Release:
+        """The same release with ids that are looked up fast."""
+        tables = {name: self._table(name) for name in COLUMNS}
+        if self.repeats is not None:
+            tables["repeats"] = self.repeats
+        tables = as_categories(tables)
+        return replace(
+            self,
+            preferences=tables["preferences"],
+            sets=tables["sets"],
+            queries=tables["queries"],
+            repeats=tables.get("repeats"),
+            is_checked=True,
+        )
 
     def _table(self, table: str) -> pd.DataFrame:
         return cast("pd.DataFrame", getattr(self, table))
@@ -183,8 +200,7 @@ class Release:
                 self.preferences["question_id"].astype(str),
             ),
         ):
-            unknown = pd.Index(present).get_indexer(pd.Index(named)) < 0
-            missing = named[unknown].unique().tolist()
+            missing = named[~named.isin(present)].unique().tolist()
             if missing:
                 raise self._error(
                     table, f"lacks the {kind} that other tables name: {first_few(missing)}"
@@ -223,7 +239,7 @@ def read_release(folder: Path | str, score_files: Sequence[Path] = ()) -> Releas
     folder = Path(folder)
     manifest = read_manifest(folder / "manifest.json")
     digest, chosen_by = manifest.get("content_sha256"), manifest.get("chosen_by")
-    return Release(
+    release = Release(
         folder=folder,
         name=str(manifest["name"]),
         version=str(manifest["version"]),
@@ -240,6 +256,7 @@ def read_release(folder: Path | str, score_files: Sequence[Path] = ()) -> Releas
         ties_allowed=ties if isinstance(ties := manifest.get("ties_allowed"), bool) else None,
         is_chosen=isinstance(chosen_by, dict) and chosen_by.get("strategy") == "information",
     )
+    return release.with_categories()
 
 
 def _read_repeats(path: Path) -> pd.DataFrame | None:
@@ -291,16 +308,14 @@ def score_problem(
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Read a Parquet file; text is held as Python objects, which are looked up faster."""
     try:
-        table = pd.read_parquet(path)
+        return pd.read_parquet(path)
     except FileNotFoundError:
         raise AnalysisError(path, "no such file", EXPORT_AGAIN) from None
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
         raise AnalysisError(
             path, f"is not a readable Parquet file ({_one_line(error)})", EXPORT_AGAIN
         ) from error
-    return table.astype({name: object for name in table.columns if table[name].dtype == "str"})
 
 
 def read_manifest(path: Path) -> dict[str, object]:

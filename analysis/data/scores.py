@@ -17,6 +17,7 @@ from statistics import fmean
 import numpy as np
 import pandas as pd
 
+from hsfiq.analysis.data.ids import places_of
 from hsfiq.analysis.errors import AnalysisError, first_few
 
 PER_IMAGE = ".images"  # `<name>.images.parquet` has the image scores behind `<name>.parquet`
@@ -108,7 +109,7 @@ def _by_set(rows: Iterable[tuple[str, Row]], sets: pd.DataFrame) -> pd.Series[fl
         ]
     else:
         values = [scores.get((set_id,), math.nan) for set_id in ids]
-    return pd.Series(values, index=ids, dtype="float64", name="score")
+    return pd.Series(values, index=set_ids(sets), dtype="float64", name="score")
 
 
 def _plain_columns(path: Path, sets: pd.DataFrame) -> pd.Series[float] | None:
@@ -121,17 +122,23 @@ def _plain_columns(path: Path, sets: pd.DataFrame) -> pd.Series[float] | None:
         return None
     if not {"set_id", "score"} <= set(table.columns) or "image_id" in table.columns:
         return None
-    scores, named = table["score"], pd.Index(table["set_id"].to_numpy(object))
-    ids = pd.Index([str(set_id) for set_id in sets["set_id"]], dtype=object)
-    if (
-        not pd.api.types.is_float_dtype(scores)
-        or not named.is_unique
-        or (ids.get_indexer(named) < 0).any()
-        or np.isinf(scores.to_numpy(dtype=np.float64)).any()
-    ):
+    if table["set_id"].dtype != "str" or not pd.api.types.is_float_dtype(table["score"]):
         return None
-    by_set = pd.Series(scores.to_numpy(dtype=np.float64), index=named, name="score")
-    return by_set.reindex(ids)
+    scores = table["score"].to_numpy(dtype=np.float64)
+    places = places_of(table["set_id"], sets["set_id"])
+    if (places < 0).any() or len(np.unique(places)) < len(places) or np.isinf(scores).any():
+        return None
+    by_set = np.full(len(sets), np.nan)
+    by_set[places] = scores
+    return pd.Series(by_set, index=set_ids(sets), name="score")
+
+
+def set_ids(sets: pd.DataFrame) -> pd.Index[str]:
+    """The sets' ids for an index: the table's categories, or else Python objects."""
+    ids = sets["set_id"]
+    if isinstance(ids.dtype, pd.CategoricalDtype):
+        return pd.CategoricalIndex(ids)
+    return pd.Index([str(set_id) for set_id in ids], dtype=object)
 
 
 def _metric_name(path: Path) -> str:

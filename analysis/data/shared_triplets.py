@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.json_values import JsonRecord
+
+
+def triplets_of(queries: pd.Series[str], triplets: pd.Series[str]) -> pd.Series[str]:
+    """The triplet of each row's query; a query that `triplets` lacks is a triplet of its own."""
+    known = looked_up(queries, triplets)
+    return known if known.notna().all() else known.astype(object).fillna(queries.astype(object))
 
 
 @dataclass(frozen=True)
@@ -28,8 +35,7 @@ class SharedTriplets(JsonRecord):
 
         `triplets` maps query_id to triplet; a query that it lacks is a triplet of its own.
         """
-        queries = rows["query_id"]
-        of_row = queries if triplets is None else queries.map(triplets).fillna(queries)
+        of_row = rows["query_id"] if triplets is None else triplets_of(rows["query_id"], triplets)
         people = rows["participant_id"].groupby(of_row.to_numpy()).nunique()
         most = int(people.max()) if len(people) else 0
         return cls(len(people), int((people > 1).sum()), most)

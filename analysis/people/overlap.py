@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
@@ -100,8 +101,10 @@ def overlap(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Ove
     units, triplets = set_units(release.sets, release.triplets), release.triplets
     one, everybody = one_other(release.sets, units), others_mean(release.sets, units)
     is_shared = everybody.notna()
-    shared = release.sets[release.sets["set_id"].map(is_shared).astype(bool)]
-    metrics = {name: own.where(is_shared.reindex(own.index)) for name, own in values.items()}
+    shared = release.sets[is_shared.to_numpy()]
+    metrics = {
+        name: own.where(looked_up(own.index.to_series(), is_shared)) for name, own in values.items()
+    }
     ratings, seed = score_ratings(release.sets, units, triplets), bootstrap.seed
     scores = agreement(ratings, "ordinal", seed=seed)
     n_units, n_pairs = scores.n_units, _shared_pairs(release.preferences, units, is_shared)
@@ -136,7 +139,7 @@ def others_mean(sets: pd.DataFrame, units: pd.Series[int]) -> pd.Series[float]:
     n_others = total.transform("size") - own.transform("size")
     sum_of_others = total.transform("sum") - own.transform("sum")
     means = (sum_of_others / n_others.where(n_others > 0)).to_numpy(dtype=np.float64)
-    return pd.Series(means, index=sets["set_id"].to_numpy())
+    return pd.Series(means, index=pd.Index(sets["set_id"]))
 
 
 def one_other(sets: pd.DataFrame, units: pd.Series[int]) -> pd.Series[float]:
@@ -155,7 +158,7 @@ def one_other(sets: pd.DataFrame, units: pd.Series[int]) -> pd.Series[float]:
     scores = pd.Series(following.to_numpy(), index=pd.MultiIndex.from_frame(people[keys]))
     return pd.Series(
         scores.reindex(pd.MultiIndex.from_frame(table[keys])).to_numpy(),
-        index=sets["set_id"].to_numpy(),
+        index=pd.Index(sets["set_id"]),
     )
 
 
@@ -163,10 +166,10 @@ def _shared_pairs(
     preferences: pd.DataFrame, units: pd.Series[int], is_shared: pd.Series[bool]
 ) -> int:
     """How many different pairs of sets have two sets that somebody else judged, too."""
-    first, second = (preferences[side].map(is_shared).astype(bool) for side in ("set_1", "set_2"))
-    both = preferences[first & second]
-    pairs = zip(both["set_1"].map(units), both["set_2"].map(units), strict=True)
-    return len({frozenset(pair) for pair in pairs})
+    shared = units[is_shared.to_numpy()]
+    first, second = (looked_up(preferences[side], shared) for side in ("set_1", "set_2"))
+    pairs = pd.DataFrame({"low": np.minimum(first, second), "high": np.maximum(first, second)})
+    return len(pairs.dropna().drop_duplicates())
 
 
 def _prediction(

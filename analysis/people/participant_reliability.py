@@ -18,6 +18,7 @@ import pandas as pd
 from scipy import stats
 
 from hsfiq.analysis.arrays import FloatArray
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.people.overlap import others_mean
 from hsfiq.analysis.resampling.spread import LEVEL
 from hsfiq.analysis.statistics.agreement import MIN_UNITS
@@ -37,7 +38,7 @@ def participant_reliability(sets: pd.DataFrame, units: pd.Series[int]) -> pd.Dat
     `MIN_PEOPLE` participants. The units are what `agreement.set_units` returned.
     """
     shared = with_values(sets, others_mean(sets, units))
-    shared = shared.assign(unit=shared["set_id"].map(units))
+    shared = shared.assign(unit=looked_up(shared["set_id"], units))
     shared = shared.drop_duplicates(["participant_id", "unit"])
     people = pd.Index(sorted(sets["participant_id"].unique()))
     n = shared.groupby("participant_id").size().reindex(people, fill_value=0)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.counts import count_text
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
@@ -66,7 +67,7 @@ def repeated_answers(release: Release) -> pd.DataFrame:
     preferences = release.preferences
     columns = ["question_id", "participant_id", "query_id", *ANSWER]
     units = set_units(release.sets, release.triplets)
-    first, second = preferences["set_1"].map(units), preferences["set_2"].map(units)
+    first, second = (looked_up(preferences[side], units) for side in ("set_1", "set_2"))
     answers = preferences[columns].assign(
         low=np.minimum(first, second), high=np.maximum(first, second), swapped=first > second
     )

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.arrays import FloatArray
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.json_values import JsonRecord
@@ -129,7 +130,7 @@ def estimate_population(
             release.folder, f"does not determine the accuracy ({rate.reason})", NO_RELEASE
         )
     table = with_values(release.sets, values).sort_values("question_id", kind="stable")
-    table["unit"] = table["set_id"].map(set_units(release.sets, release.triplets))
+    table["unit"] = looked_up(table["set_id"], set_units(release.sets, release.triplets))
     for name in ("score", "value"):
         column = table[name].astype("float64")
         table[name] = (column - column.mean()) / column.std(ddof=0)

@@ -11,6 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hsfiq.analysis.arrays import BoolArray
+from hsfiq.analysis.data.ids import looked_up
+from hsfiq.analysis.data.shared_triplets import triplets_of
 from hsfiq.analysis.errors import AnalysisError
 
 MOST_GROUPS = 1000
@@ -38,11 +40,10 @@ class LastCodes:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """The clusters that the ids of one column belong to: `codes` has the number for each id."""
+    """The clusters that the ids of one column belong to: `numbers` has the number of each id."""
 
     column: str
-    ids: pd.Index[str]
-    codes: NDArray[np.intp]
+    numbers: pd.Series[int]
     size: int
     _last: LastCodes = field(default_factory=LastCodes, repr=False)
 
@@ -54,10 +55,10 @@ class Clusters:
 
         An id that `cluster_of` lacks is a cluster of its own, and so is every id if it is None.
         """
-        ids = pd.Index(rows[column].unique())
-        names = list(ids) if cluster_of is None else [cluster_of.get(name, name) for name in ids]
-        codes, distinct = pd.factorize(np.array(names, dtype=object), sort=True)
-        return cls(column, ids, codes, len(distinct))
+        ids = rows[column].drop_duplicates()
+        names = ids if cluster_of is None else triplets_of(ids, cluster_of)
+        codes, distinct = pd.factorize(names, sort=True)
+        return cls(column, pd.Series(codes, index=pd.Index(ids)), len(distinct))
 
     @property
     def n(self) -> int:
@@ -69,15 +70,15 @@ class Clusters:
         return self._last.of(rows, self._codes_of)
 
     def _codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
-        positions = self.ids.get_indexer(pd.Index(rows[self.column]))
-        if (positions < 0).any():
-            unknown = rows[self.column].iloc[int((positions < 0).argmax())]
+        numbers = looked_up(rows[self.column], self.numbers)
+        if numbers.isna().any():
+            unknown = rows[self.column].iloc[int(numbers.isna().to_numpy().argmax())]
             raise AnalysisError(
                 self.column,
                 f"{unknown} is in none of the clusters",
                 "make the bootstrap from this release",
             )
-        return self.codes[positions]
+        return numbers.to_numpy(dtype=np.intp)
 
     def n_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> int:
         """The number of clusters that some rows come from; `chosen` takes some of them."""

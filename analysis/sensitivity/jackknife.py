@@ -64,7 +64,7 @@ class Jackknife(JsonRecord):
 
 def jackknife(release: Release, values: MetricValues) -> Jackknife:
     clusters = Clusters.of_column(release.preferences, "participant_id")
-    people = [str(name) for name in clusters.ids[np.argsort(clusters.codes)]]
+    people = [str(name) for name in clusters.numbers.sort_values().index]
     ranges: dict[Statistic, dict[str, JackknifeRange]] = {}
     best: dict[Statistic, tuple[str, ...]] = {}
     for statistic in STATISTICS:

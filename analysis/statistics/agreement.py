@@ -9,6 +9,7 @@ joined, so they are one. The owner's dashboard calls these functions too.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 import evalica
@@ -17,6 +18,7 @@ import pandas as pd
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.counts import count_text
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.interval import percentiles
 
@@ -53,9 +55,15 @@ def set_units(sets: pd.DataFrame, triplets: pd.Series[str]) -> pd.Series[int]:
     The order of the images counts; `triplets` is indexed by query_id. Returns (n,) numbers, indexed
     by set_id.
     """
-    keys = list(zip(sets["query_id"].map(triplets), map(tuple, sets["image_ids"]), strict=True))
-    codes = pd.factorize(pd.Series(keys, dtype=object))[0]
-    return pd.Series(codes, index=sets["set_id"].to_numpy())
+    sizes = sets["image_ids"].map(len).to_numpy(dtype=np.intp)
+    images = list(chain.from_iterable(sets["image_ids"]))
+    numbers, distinct = pd.factorize(np.array(images, dtype=object))
+    by_rank = np.full((len(sets), sizes.max(initial=0)), -1)  # -1 after a set's last image
+    by_rank[np.arange(by_rank.shape[1]) < sizes[:, None]] = numbers
+    units = pd.factorize(looked_up(sets["query_id"], triplets))[0]
+    for images_at_rank in by_rank.T:
+        units = pd.factorize(units * (len(distinct) + 1) + images_at_rank + 1)[0]
+    return pd.Series(units, index=pd.Index(sets["set_id"]))
 
 
 def score_ratings(
@@ -65,8 +73,8 @@ def score_ratings(
     return pd.DataFrame(
         {
             "rater": sets["participant_id"],
-            "unit": sets["set_id"].map(units),
-            "cluster": sets["query_id"].map(triplets),
+            "unit": looked_up(sets["set_id"], units),
+            "cluster": looked_up(sets["query_id"], triplets),
             "value": sets["score"],
         }
     )
@@ -82,15 +90,15 @@ def preference_ratings(
     they differ only in the side.
     """
     preferences = preferences[~has_identical_sets(preferences, units)]
-    first, second = preferences["set_1"].map(units), preferences["set_2"].map(units)
-    pairs = list(zip(np.minimum(first, second), np.maximum(first, second), strict=True))
+    first, second = (looked_up(preferences[side], units) for side in ("set_1", "set_2"))
+    pairs = np.minimum(first, second) * (units.max() + 1) + np.maximum(first, second)
     preferred = preferences["preferred"]
     swapped = (3 - preferred).where(preferred != 0, 0)
     return pd.DataFrame(
         {
             "rater": preferences["participant_id"],
-            "unit": pd.factorize(pd.Series(pairs, dtype=object))[0],
-            "cluster": preferences["query_id"].map(triplets),
+            "unit": pd.factorize(pairs)[0],
+            "cluster": looked_up(preferences["query_id"], triplets),
             "value": preferred.where(first <= second, swapped),
         }
     )
@@ -98,7 +106,8 @@ def preference_ratings(
 
 def has_identical_sets(preferences: pd.DataFrame, units: pd.Series[int]) -> pd.Series[bool]:
     """Whether a question's two sets have the same images in the same order, (n_questions,)."""
-    result: pd.Series[bool] = preferences["set_1"].map(units) == preferences["set_2"].map(units)
+    first, second = (looked_up(preferences[side], units) for side in ("set_1", "set_2"))
+    result: pd.Series[bool] = first == second
     return result
 
 

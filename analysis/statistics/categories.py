@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import JsonRecord, json_value
@@ -62,7 +63,7 @@ def categories(release: Release, values: MetricValues, bootstrap: Bootstrap) -> 
     if "category" not in release.queries:
         return Categories({}, reason="the release names no categories")
     of_query = release.queries.set_index("query_id")["category"]
-    of_question = release.preferences["query_id"].map(of_query).replace("", None)
+    of_question = looked_up(release.preferences["query_id"], of_query).replace("", None)
     names = sorted(str(name) for name in of_question.dropna().unique())
     if not names:
         return Categories({}, reason="no question has a category")

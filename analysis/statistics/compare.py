@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.answers import metric_difference
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number
@@ -118,7 +119,7 @@ def compare_all(
         sets=sets,
         preferences=preferences,
         set_values={
-            name: sets["set_id"].map(each).astype("float64") for name, each in values.items()
+            name: looked_up(sets["set_id"], each).astype("float64") for name, each in values.items()
         },
         differences={name: metric_difference(preferences, each) for name, each in values.items()},
         bootstrap=bootstrap,

@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import stats
 
 from hsfiq.analysis.arrays import FloatArray
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.interval import ConfidenceInterval, with_interval
@@ -72,7 +73,7 @@ def spearman(
 
 def with_values(sets: pd.DataFrame, values: pd.Series[float]) -> pd.DataFrame:
     """The sets that have a value of the metric, with it as column `value`."""
-    return sets.assign(value=sets["set_id"].map(values)).dropna(subset=["value"])
+    return sets.assign(value=looked_up(sets["set_id"], values)).dropna(subset=["value"])
 
 
 def resampled_rho(table: pd.DataFrame, bootstrap: Bootstrap) -> FloatArray:

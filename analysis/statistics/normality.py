@@ -90,4 +90,3 @@ def _why_undefined(present: pd.Series[float]) -> str | None:
     if spread <= max(ROUNDING * float(present.abs().max()), MIN_RANGE):
         return "all values are equal"
     return None
-

@@ -24,6 +24,7 @@ from scipy import sparse, stats
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.answers import metric_difference
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import indicator_matrix
@@ -146,7 +147,7 @@ def sums_of_people(rows: pd.DataFrame, triplets: pd.Series[str]) -> PairSums:
     either way alone.
     """
     signs = np.choose(rows["preferred"].to_numpy(), (0.0, 1.0, -1.0))
-    person, triplet = _codes(rows["participant_id"]), _codes(rows["query_id"].map(triplets))
+    person, triplet = _codes(rows["participant_id"]), _codes(looked_up(rows["query_id"], triplets))
     by_person = _sums(rows, signs, person)
     one_way = [_squares(by_person), _squares(_sums(rows, signs, triplet))]
     # Numbered anew: a row for each participant and triplet there could be would not fit in memory.
@@ -158,7 +159,7 @@ def sums_of_metric(
     rows: pd.DataFrame, difference: FloatArray, triplets: pd.Series[str]
 ) -> PairSums:
     """According to a metric, whose values depend within triplets."""
-    by_triplet = _sums(rows, np.sign(difference), _codes(rows["query_id"].map(triplets)))
+    by_triplet = _sums(rows, np.sign(difference), _codes(looked_up(rows["query_id"], triplets)))
     return PairSums(by_triplet, _squares(by_triplet))
 
 
@@ -184,7 +185,7 @@ def _spa_difference(
 ) -> SpaDifference:
     present = ~np.isnan(differences[metric] + differences[other])
     rows = rows[present]
-    n_triplets = int(rows["query_id"].map(triplets).nunique())
+    n_triplets = int(looked_up(rows["query_id"], triplets).nunique())
     result = SpaDifference(
         metric, other, UNDEFINED, UNDEFINED, UNDEFINED, 0, n_triplets, swaps.n, swaps.seed
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
@@ -35,7 +36,7 @@ def set_scores(
     tables: dict[tuple[str, str | None], pd.DataFrame] = {}
     for metric, own in values.items():
         distinct = with_values(sets, own).drop_duplicates(["query_id", "system"])
-        of_set = distinct["query_id"].map(categories)
+        of_set = looked_up(distinct["query_id"], categories)
         tables[metric, None] = distinct
         for category in sorted(of_set.dropna().unique()):
             tables[metric, str(category)] = distinct[of_set == category]

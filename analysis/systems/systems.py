@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.data.answers import metric_difference
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.metrics import MetricValues, ScoreColumn
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
@@ -156,8 +157,8 @@ def duels_of(release: Release, bootstrap: Bootstrap) -> list[Duel]:
 
 def compared_systems(preferences: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """The questions that compare two different systems, numbered as `first` and `second`."""
-    numbers = {name: number for number, name in enumerate(names)}
-    first, second = (preferences[side].map(numbers) for side in ("system_1", "system_2"))
+    numbers = pd.Series(range(len(names)), index=pd.Index(names, dtype=object))
+    first, second = (looked_up(preferences[side], numbers) for side in ("system_1", "system_2"))
     kept = first.notna() & second.notna() & (first != second)
     return preferences[kept].assign(first=first[kept].astype(int), second=second[kept].astype(int))
 

@@ -11,6 +11,7 @@ import pandas as pd
 from hsfiq.analysis.analyze import Analysis, Details
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.data.answers import contradicts, has_preference
+from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.reports.cells import bounds_text, number_text
 from hsfiq.analysis.resampling.interval import FEW_CLUSTERS
@@ -102,7 +103,7 @@ def _data(release: Release, analysis: Analysis) -> Iterator[Caveat]:
     if summary.taken is not None:
         text = f"{sentence(summary.taken)} {text}"
     if "triplet_id" in release.queries:
-        n = int(release.preferences["query_id"].map(release.triplets).nunique())
+        n = int(looked_up(release.preferences["query_id"], release.triplets).nunique())
         if n < summary.n_questions:
             triplets = count_text(n, "triplet")
             text += f" The questions cover {triplets}, so some triplets appear repeatedly."

@@ -17,6 +17,7 @@ from hsfiq.analysis.statistics.agreement import (
     agreement,
     coincidences,
     resampled_alphas,
+    set_units,
 )
 from hsfiq.analysis.statistics.proportion import exact_proportion
 from tests.analysis.studies import few
@@ -28,6 +29,26 @@ judgements = st.dictionaries(
     st.tuples(st.integers(0, 4), st.integers(0, 7)), st.integers(1, 5), max_size=40
 )
 """{(rater, unit): value}; two units make a cluster."""
+
+
+@few
+@given(
+    st.lists(st.tuples(st.sampled_from("xyz"), st.lists(st.sampled_from("abc"), max_size=3))),
+)
+def test_units_are_the_different_lists_of_a_triplet(shown: list[tuple[str, list[str]]]) -> None:
+    sets = pd.DataFrame(
+        {
+            "set_id": [f"set {place}" for place in range(len(shown))],
+            "query_id": [query for query, _ in shown],
+            "image_ids": [images for _, images in shown],
+        }
+    )
+    triplets = pd.Series({"x": "t1", "y": "t1", "z": "t2"})
+    keys = [(triplets[query], tuple(images)) for query, images in shown]
+    expected = [list(dict.fromkeys(keys)).index(key) for key in keys]
+    units = set_units(sets, triplets)
+    assert units.tolist() == expected
+    assert units.index.tolist() == sets["set_id"].tolist()
 
 
 def frame(rows: dict[tuple[int, int], int]) -> pd.DataFrame:
