@@ -18,6 +18,7 @@ from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.model.evaluation.benchmarks import Benchmark
+    from hsfiq.model.evaluation.composition.report import CompositionRequest
     from hsfiq.model.evaluation.uncertainty.report import UncertaintyRequest
 
 app = typer.Typer(
@@ -75,6 +76,19 @@ class EvaluateOptions(ScorerOptions):
             "repeated.",
         ),
     ] = None
+    text_only: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE[,FILE]",
+            help="The system's lists for the text alone; with --image-only: the composition gap.",
+        ),
+    ] = None
+    image_only: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE[,FILE]", help="The system's lists for the reference image alone."
+        ),
+    ] = None
     per_query: Annotated[
         Path | None,
         typer.Option(
@@ -94,12 +108,23 @@ class EvaluateOptions(ScorerOptions):
 
         return UncertaintyRequest(
             intervals=self.intervals,
-            compared=tuple(
-                tuple(Path(name) for name in names.split(",")) for names in self.compare or ()
-            ),
+            compared=tuple(map(files_of, self.compare or ())),
             per_query=self.per_query,
             seed=self.seed,
         )
+
+    @property
+    def composition(self) -> CompositionRequest:
+        from hsfiq.model.evaluation.composition.report import CompositionRequest
+
+        return CompositionRequest(
+            files_of(self.text_only), files_of(self.image_only), self.intervals, self.seed
+        )
+
+
+def files_of(names: str | None) -> tuple[Path, ...]:
+    """The files of `FILE[,FILE]`."""
+    return () if names is None else tuple(map(Path, names.split(",")))
 
 
 @app.command(epilog="Example: hsfiq evaluate fashioniq --data fashion-iq --run sprc.json")
@@ -272,6 +297,7 @@ def report(
             submission,
             notes,
             options.uncertainty,
+            options.composition,
             allow_missing=options.allow_missing,
         )
     print_result(evaluation.result, "\n".join(evaluation.lines), as_json=options.as_json)

@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.evaluation.benchmarks import Benchmark, SystemLists, comparability_notes
+from hsfiq.model.evaluation.composition.report import (
+    NO_COMPOSITION,
+    CompositionRequest,
+    add_composition,
+)
 from hsfiq.model.evaluation.metrics import Evaluation, evaluate
 from hsfiq.model.evaluation.runs import match_runs
 from hsfiq.model.evaluation.submission import (
@@ -66,6 +71,7 @@ def evaluate_system(
     submission: Path | None = None,
     notes: Sequence[str] = (),
     uncertainty: UncertaintyRequest = NOTHING,
+    composition: CompositionRequest = NO_COMPOSITION,
     *,
     allow_missing: bool = False,
 ) -> EvaluationReport:
@@ -78,6 +84,7 @@ def evaluate_system(
         scorer: ranks the corpus if there are no runs, else adds CIRQRS@k to their figures.
         submission: a new folder for the files of the benchmark's server.
         uncertainty: intervals, runs to compare with, and a file of values by query.
+        composition: the system's runs with one input alone.
         allow_missing: whether to continue without lists of some queries, or without some images.
 
     Raises:
@@ -87,6 +94,7 @@ def evaluate_system(
     if submission is not None:
         require_free(submission)
     uncertainty.check(benchmark, files)
+    composition.check(benchmark)
     out = scorer.out if scorer is not None else None
     if benchmark.withholds_targets:
         if files and scorer is not None:
@@ -121,6 +129,14 @@ def evaluate_system(
         system.benchmark,
         system.answers,
         uncertainty,
+        allow_missing=allow_missing,
+    )
+    add_composition(
+        report.result,
+        report.lines,
+        system.benchmark,
+        system.answers,
+        composition,
         allow_missing=allow_missing,
     )
     written = []

@@ -1,0 +1,1 @@
+"""How much a system needs both inputs: the composition gap of CIRCUS."""
