@@ -3,7 +3,7 @@
 Padding is CLIP4Cir's TargetPad, as in both papers' code: an image whose sides have a ratio of
 `pad_ratio` or more gets bars of zeros on its short side until the ratio is about that. As there,
 they are added before the conversion to RGB: black, except a palette's first colour (mode P) and
-white in mode CMYK, where zero means no ink.
+white in mode CMYK, where zero means no ink. CoVR-BLIP squeezes images to a square instead.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """The settings of the preprocessing; call it with an image. ValueError for values below 1."""
+    """The settings of the preprocessing; call it with an image. ValueError for values below 1.
+
+    `squeeze` resizes both sides to `size`, so that the whole image is seen and its aspect is lost;
+    `pad_ratio` is then not used.
+    """
 
     size: int = 224
     pad_ratio: float = 1.25
     mean: tuple[float, float, float] = CLIP_MEAN
     std: tuple[float, float, float] = CLIP_STD
+    squeeze: bool = False
 
     def __post_init__(self) -> None:
         if self.size < 1 or not self.pad_ratio >= 1:
@@ -34,12 +39,17 @@ class Preprocessing:
 
     def __call__(self, image: Image.Image) -> Tensor:
         """Prepare one image: [3, size, size] float32, normalised."""
-        square = crop_to_square(to_rgb(target_pad(image, self.pad_ratio)), self.size)
+        square = self._square(image)
         # NumPy, because many threads prepare images at once and torch would start threads in each.
         pixels = np.array(square, dtype=np.float32) / np.float32(255)  # [size, size, 3]
         mean, std = (np.array(values, dtype=np.float32) for values in (self.mean, self.std))
         normal = (pixels - mean) / std
         return torch.from_numpy(np.ascontiguousarray(normal.transpose(2, 0, 1)))
+
+    def _square(self, image: Image.Image) -> Image.Image:
+        if self.squeeze:
+            return to_rgb(image).resize((self.size, self.size), Image.Resampling.BICUBIC)
+        return crop_to_square(to_rgb(target_pad(image, self.pad_ratio)), self.size)
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -35,6 +35,7 @@ class Clip(nn.Module):
     """`TwoTowers` of hsfiq.model.retrieval.backbones.protocol describes the methods."""
 
     name = NAME
+    frozen: tuple[str, ...] = ()
 
     def __init__(self, image: ResNetSizes, text: TextSizes, tokenizer: Any) -> None:
         super().__init__()

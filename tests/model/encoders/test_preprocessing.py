@@ -178,3 +178,19 @@ def test_padding_is_zero_in_the_mode_of_the_image() -> None:
 def test_impossible_settings_are_refused(size: int, ratio: float) -> None:
     with pytest.raises(ValueError, match="1 or more"):
         Preprocessing(size=size, pad_ratio=ratio)
+
+
+def test_a_squeezed_image_is_resized_whole() -> None:
+    image = noise(40, 20)
+    pixels = Preprocessing(size=16, mean=(0, 0, 0), std=(1, 1, 1), squeeze=True)(image)
+    values = np.asarray(image, dtype=np.float64)
+    narrow = resize_literally(values.transpose(1, 0, 2), 16).transpose(1, 0, 2)
+    # Pillow rounds to bytes after each direction.
+    expected = resize_literally(np.clip(np.round(narrow), 0, 255), 16).transpose(2, 0, 1) / 255
+    assert np.abs(pixels.numpy() - np.clip(expected, 0, 1)).max() <= 1 / 255
+
+
+def test_squeezing_ignores_the_padding() -> None:
+    image = noise(40, 10)
+    squeezed = [Preprocessing(16, pad_ratio=ratio, squeeze=True)(image) for ratio in (1.25, 2.0)]
+    assert torch.equal(*squeezed)

@@ -165,6 +165,7 @@ def test_each_setting_has_its_own_folder(tmp_path: Path) -> None:
         SmallEncoder(seed=1),
         SmallEncoder(preprocessing=Preprocessing(size=8, pad_ratio=1.5)),
         SmallEncoder(preprocessing=Preprocessing(size=12)),
+        SmallEncoder(preprocessing=Preprocessing(size=8, squeeze=True)),
         SmallEncoder(preprocessing=Preprocessing(size=8, mean=(0.5, 0.5, 0.5))),
         SmallEncoder(preprocessing=Preprocessing(size=8, std=(0.5, 0.5, 0.5))),
     ]
