@@ -15,7 +15,7 @@ from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.recipes.systems import system_recipe_from_json
 from hsfiq.model.retrieval.systems.registry import new_system
-from hsfiq.model.retrieval.systems.system import System
+from hsfiq.model.retrieval.systems.system import FROZEN, System
 from hsfiq.model.scorer.loading import load_scorer
 
 
@@ -50,7 +50,10 @@ def load_system(checkpoint: Checkpoint, weights: Path | None) -> tuple[System, S
         raise UnreadableInput(
             where, "does not record its stage and encoder", "copy the checkpoint again"
         )
-    system = new_system(recipe, weights)
+    complete = FROZEN in checkpoint.about["files"]
+    system = new_system(recipe, weights, "empty" if complete else "frozen")
+    if complete:
+        system.load_frozen(checkpoint)
     if encoder.get("frozen_sha256") != system.frozen_id():
         raise UnreadableInput(
             where,

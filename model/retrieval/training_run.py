@@ -20,6 +20,7 @@ from hsfiq.model.retrieval.backbones.tiny import TinyQFormer, TinyTowers
 from hsfiq.model.retrieval.systems.registry import new_system
 from hsfiq.model.retrieval.systems.system import System
 from hsfiq.model.retrieval.training_loop import SAVE_EVERY, StageTrainer
+from hsfiq.model.retrieval.weights.pretrained import Start
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.seeds import generator
 from hsfiq.model.scorer.inference import precision
@@ -55,7 +56,8 @@ def train_system(
         save_every: seconds after which a checkpoint is written within an epoch too.
     """
     precision(recipe.precision, device)  # refuse it before hours of caching
-    system = new_system(recipe, paths.weights)
+    start: Start = "published" if paths.checkpoint is None else "frozen"
+    system = new_system(recipe, paths.weights, start)
     cache = paths.cache if cached else None
     tokens, data = tokens_of(data, system.backbone, cache, Distributed(device), callback)
     init_sha256 = None

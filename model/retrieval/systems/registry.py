@@ -11,21 +11,23 @@ from hsfiq.model.recipes.systems import Clip4cirRecipe
 from hsfiq.model.retrieval.backbones.registry import build_towers
 from hsfiq.model.retrieval.systems.clip4cir import Clip4cir
 from hsfiq.model.retrieval.systems.system import System
+from hsfiq.model.retrieval.weights.pretrained import Start
 from hsfiq.model.runtime.seeds import seed_for
 
 
-def new_system(recipe: SystemRecipe, weights: Path | None) -> System:
+def new_system(recipe: SystemRecipe, weights: Path | None, start: Start = "published") -> System:
     """The system before training, on a pre-trained backbone; new weights follow from the seed.
 
-    `weights` is the folder of the backbones' published files; the usual one if None. The small
-    backbone's weights are drawn too.
+    `weights` is the folder of the backbones' published files; the usual one if None. `start` says
+    which of its weights the backbone takes from them, in case a checkpoint has the others. The
+    small backbone's weights are drawn too.
     """
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed_for(recipe.seed, "weights"))
-        return build_system(recipe, weights)
+        return build_system(recipe, weights, start)
 
 
-def build_system(recipe: SystemRecipe, weights: Path | None) -> System:
+def build_system(recipe: SystemRecipe, weights: Path | None, start: Start) -> System:
     if isinstance(recipe, Clip4cirRecipe):
-        return Clip4cir(build_towers(recipe, weights), recipe)
+        return Clip4cir(build_towers(recipe, weights, start), recipe)
     raise TypeError(f"no system has recipes of {type(recipe).__name__}")

@@ -17,6 +17,9 @@ from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.retrieval.backbones.protocol import Backbone
 from hsfiq.model.retrieval.systems.batch import Batch, Losses
 
+FROZEN = "frozen"
+"""The part of an imported checkpoint with the weights that image tokens depend on."""
+
 
 class System(nn.Module, ABC):
     """A retriever whose frozen image tokens are its backbone's."""
@@ -68,8 +71,19 @@ class System(nn.Module, ABC):
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Take the weights of a checkpoint; UnreadableInput if they are another system's."""
-        tensors = checkpoint.tensors("scorer")
-        names = self._stored_names()
+        self._take(checkpoint, "scorer", self._stored_names())
+
+    def frozen_weights(self) -> dict[str, Tensor]:
+        """The weights that image tokens depend on, which an imported checkpoint holds too."""
+        stored = self._stored_names()
+        return {name: value for name, value in self.state_dict().items() if name not in stored}
+
+    def load_frozen(self, checkpoint: Checkpoint) -> None:
+        """Take the frozen weights of a checkpoint that has them; raises as `load`."""
+        self._take(checkpoint, FROZEN, set(self.frozen_weights()))
+
+    def _take(self, checkpoint: Checkpoint, part: str, names: set[str]) -> None:
+        tensors = checkpoint.tensors(part)
         differing = sorted(names ^ tensors.keys()) or [
             name for name in sorted(names) if tensors[name].shape != self.state_dict()[name].shape
         ]
