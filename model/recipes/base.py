@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import Any, ClassVar, Self, get_type_hints
+from typing import Any, ClassVar, Self, get_origin, get_type_hints
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.recipes.values import RANGES, parsed, read_values, shown
@@ -55,7 +55,7 @@ class RecipeBase:
     def kinds(cls) -> dict[str, Any]:
         """The type of each setting."""
         hints = get_type_hints(cls)
-        return {key: kind for key, kind in hints.items() if key != "FIXED"}
+        return {key: kind for key, kind in hints.items() if get_origin(kind) is not ClassVar}
 
     def out_of_range(self) -> Iterator[str]:
         """Yield what is wrong with each number that is not in `RANGES`."""

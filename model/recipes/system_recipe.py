@@ -19,7 +19,7 @@ BackboneName = Literal["clip-rn50x4", "blip-base", "blip-large", "blip2-vitL", "
 Schedule = Literal["constant", "cosine", "one-cycle"]
 
 STAGED = ("epochs", "batch", "lr", "schedule", "schedule_epochs", "weight_decay")
-"""The settings with one value for each stage."""
+"""The settings of every system with one value for each stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ class SystemRecipe(RecipeBase):
     """
 
     FIXED: ClassVar[tuple[str, ...]] = ("name", "dataset", "system")
+    STAGED_TOO: ClassVar[tuple[str, ...]] = ()
+    """A system's own settings with one value for each stage."""
 
     name: str
     dataset: Literal["fashioniq", "cirr", "drawn"]
@@ -117,7 +119,7 @@ class SystemRecipe(RecipeBase):
 
     def __post_init__(self) -> None:
         problem = next(self.out_of_range(), None)
-        lengths = {key: len(getattr(self, key)) for key in STAGED}
+        lengths = {key: len(getattr(self, key)) for key in (*STAGED, *self.STAGED_TOO)}
         if problem is None and len(set(lengths.values())) > 1:
             problem = "the stages differ in number: " + ", ".join(
                 f"{key}={shown(getattr(self, key))}" for key in lengths

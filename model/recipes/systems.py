@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.recipes.bi_blip4cir import BI_BLIP4CIR_RECIPES, DRAWN_BI_BLIP4CIR
+from hsfiq.model.recipes.covr_blip import COVR_BLIP_RECIPES, DRAWN_COVR_BLIP
 from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.recipes.values import known_names
 
@@ -53,6 +55,8 @@ SYSTEM_RECIPES: Final[dict[str, SystemRecipe]] = {
     for stated in (
         _CLIP4CIR,
         replace(_CLIP4CIR, name="clip4cir-cirr", dataset="cirr", val_recall=(5,)),
+        *BI_BLIP4CIR_RECIPES,
+        *COVR_BLIP_RECIPES,
     )
 }
 
@@ -86,6 +90,8 @@ DRAWN_SYSTEMS: Final[dict[str, dict[str, Any]]] = {
         "projection": 512,
         "hidden": 1024,
     },
+    "bi-blip4cir": DRAWN_BI_BLIP4CIR,
+    "covr-blip": DRAWN_COVR_BLIP,
 }
 """What else each system changes there."""
 

@@ -40,7 +40,7 @@ class Side(nn.Module):
 
 
 class Blip(nn.Module):
-    """BLIP's two encoders apart: `TwoTowers` of hsfiq.model.retrieval.backbones.protocol.
+    """BLIP's two encoders apart: `DirectedTowers` of hsfiq.model.retrieval.backbones.protocol.
 
     The only token of an image is the one that stands for the whole of it: no other is used.
     """
@@ -57,6 +57,7 @@ class Blip(nn.Module):
         self.preprocessing = Preprocessing(size=sizes.size)
         self.tokens_shape = (sizes.n_tokens if self.READS_IMAGES else 1, sizes.width)
         self.dim = sizes.dim
+        self.text_width = sizes.text_width
         self.image = Side(model.vision_model(sizes), sizes.width, sizes.dim)
         self.image.requires_grad_(requires_grad=False)
         text = model.text_model(sizes, len(tokenizer), reads_images=self.READS_IMAGES)
@@ -94,9 +95,18 @@ class Blip(nn.Module):
         vectors: Tensor = self.image.proj(tokens[:, 0])  # [B, D]
         return vectors
 
-    def text_vectors(self, texts: Sequence[str]) -> Tensor:
-        words = self.word_ids(texts, MAX_TOKENS)
-        states = self.text.encoder(words.input_ids, words.attention_mask).last_hidden_state
+    def text_vectors(self, texts: Sequence[str], direction: Tensor | None = None) -> Tensor:
+        words = self.word_ids(texts, MAX_TOKENS - (direction is not None))
+        embedding = self.text.encoder.get_submodule("embeddings.word_embeddings")
+        embedded = embedding(words.input_ids)  # [B, T, H]
+        present = words.attention_mask  # [B, T]
+        if direction is not None:
+            token = direction.expand(len(texts), 1, -1).to(embedded.dtype)  # [B, 1, H]
+            embedded = torch.cat([embedded[:, :1], token, embedded[:, 1:]], dim=1)  # [B, 1 + T, H]
+            present = torch.cat([present[:, :1], present], dim=1)  # [B, 1 + T]
+        states = self.text.encoder(
+            attention_mask=present, inputs_embeds=embedded
+        ).last_hidden_state  # [B, T, H]
         vectors: Tensor = self.text.proj(states[:, 0])  # [B, D]
         return vectors
 

@@ -46,7 +46,18 @@ class TwoTowers(Backbone, Protocol):
         ...
 
 
-class CrossAttention(TwoTowers, Protocol):
+class DirectedTowers(TwoTowers, Protocol):
+    """Two towers whose text encoder takes one embedding that is not a word's."""
+
+    text_width: int
+    """H of the text encoder."""
+
+    def text_vectors(self, texts: Sequence[str], direction: Tensor | None = None) -> Tensor:
+        """B texts -> [B, D]; `direction` [H] is put after [CLS], as if it were a word."""
+        ...
+
+
+class CrossAttention(DirectedTowers, Protocol):
     """Two towers whose text encoder can also read an image by cross-attention."""
 
     def fused_vectors(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:

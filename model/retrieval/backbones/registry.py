@@ -13,7 +13,12 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.retrieval.backbones.blip import Blip, BlipCrossAttention
 from hsfiq.model.retrieval.backbones.clip import Clip
-from hsfiq.model.retrieval.backbones.protocol import CrossAttention, QFormer, TwoTowers
+from hsfiq.model.retrieval.backbones.protocol import (
+    CrossAttention,
+    DirectedTowers,
+    QFormer,
+    TwoTowers,
+)
 from hsfiq.model.retrieval.backbones.tiny import TinyQFormer, TinyTowers
 from hsfiq.model.retrieval.weights.pretrained import FILES, Start, load_towers
 from hsfiq.model.runtime.seeds import generator
@@ -25,6 +30,16 @@ def build_towers(recipe: SystemRecipe, weights: Path | None, start: Start) -> Tw
         return TinyTowers(generator(recipe.seed, "backbone"))
     if recipe.backbone in FILES:
         return prepared(load_towers(recipe.backbone, weights, start), recipe)
+    raise not_for(recipe, weights)
+
+
+def build_directed_towers(
+    recipe: SystemRecipe, weights: Path | None, start: Start
+) -> DirectedTowers:
+    """Two encoders apart, of which that of texts takes a direction."""
+    towers = build_towers(recipe, weights, start)
+    if isinstance(towers, TinyTowers | Blip):
+        return towers
     raise not_for(recipe, weights)
 
 

@@ -35,6 +35,7 @@ class TinyTowers(PatchTokens, nn.Module):
     """An image encoder and a text encoder; `protocol.CrossAttention` describes the methods."""
 
     dim = DIM
+    text_width = WIDTH
     frozen: tuple[str, ...] = ()
 
     def __init__(self, generator: torch.Generator) -> None:
@@ -48,8 +49,8 @@ class TinyTowers(PatchTokens, nn.Module):
         vectors: Tensor = self.image(tokens)
         return vectors  # [B, D]
 
-    def text_vectors(self, texts: Sequence[str]) -> Tensor:
-        vectors: Tensor = self.text(texts)
+    def text_vectors(self, texts: Sequence[str], direction: Tensor | None = None) -> Tensor:
+        vectors: Tensor = self.text(texts, direction=direction)
         return vectors  # [B, D]
 
     def fused_vectors(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
@@ -96,12 +97,20 @@ class WordEmbedding(nn.Module):
         self.places = nn.Parameter(torch.zeros(1 + MAX_WORDS, WIDTH))
         self.start = nn.Parameter(torch.zeros(1, WIDTH))
 
-    def forward(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """B texts -> states [B, 1 + T, H], and [B, 1 + T], False for padding."""
+    def forward(
+        self, texts: Sequence[str], direction: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """B texts -> states [B, 1 + T, H], and [B, 1 + T], False for padding.
+
+        A direction [H] comes after [CLS] and makes T greater by 1, up to the longest text's.
+        """
         ids = word_ids(texts).to(self.start.device)  # [B, T]
-        start = self.start.expand(len(ids), 1, -1)  # [B, 1, H]
-        states = torch.cat([start, self.words(ids)], dim=1)  # [B, 1 + T, H]
-        present = torch.cat([ids.new_ones(len(ids), 1), ids], dim=1) != 0  # [B, 1 + T]
+        extra = [] if direction is None else [direction.unsqueeze(0)]  # of [1, H]
+        first = torch.cat([self.start, *extra])  # [n, H]
+        n = len(first)
+        states = torch.cat([first.expand(len(ids), n, -1), self.words(ids)], dim=1)  # [B, n + T, H]
+        present = torch.cat([ids.new_ones(len(ids), n), ids], dim=1) != 0  # [B, n + T]
+        states, present = states[:, : len(self.places)], present[:, : len(self.places)]
         return states + self.places[: states.shape[1]], present
 
 
@@ -115,9 +124,14 @@ class TextEncoder(nn.Module):
         self.norm = nn.LayerNorm(WIDTH)
         self.proj = nn.Linear(WIDTH, DIM)
 
-    def forward(self, texts: Sequence[str], image: Tensor | None = None) -> Tensor:
-        """B texts, and image states [B, P, H] to read -> [B, D]."""
-        states, present = self.embedding(texts)  # [B, 1 + T, H]
+    def forward(
+        self,
+        texts: Sequence[str],
+        image: Tensor | None = None,
+        direction: Tensor | None = None,
+    ) -> Tensor:
+        """B texts, image states [B, P, H] to read, a direction [H] -> [B, D]."""
+        states, present = self.embedding(texts, direction)  # [B, 1 + T, H]
         for layer in self.layers:
             states = layer(states, present, image)
         vectors: Tensor = self.proj(self.norm(states[:, 0]))

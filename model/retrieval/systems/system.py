@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
 
 from torch import Tensor, nn
 
@@ -64,6 +65,15 @@ class System(nn.Module, ABC):
         self.requires_grad_(requires_grad=False)
         for module in modules:
             module.requires_grad_()
+
+    def train(self, mode: bool = True) -> Self:
+        """As torch's, but frozen modules stay in evaluation mode, without dropout."""
+        super().train(mode)
+        for module in self.modules():
+            parameters = list(module.parameters())
+            if parameters and not any(parameter.requires_grad for parameter in parameters):
+                module.eval()
+        return self
 
     def stored_weights(self) -> dict[str, Tensor]:
         """The weights that a checkpoint holds: all but those that image tokens depend on."""

@@ -24,6 +24,7 @@ from hsfiq.model.recipes.recipe import (
     on_drawn,
     recipe,
 )
+from hsfiq.model.recipes.systems import SYSTEM_RECIPES
 from hsfiq.model.recipes.values import RANGES, SIZED, Strategy, parsed, shown
 
 PAPERS = Path(__file__).parents[3] / "PAPERS.md"
@@ -172,7 +173,8 @@ def test_invalid_values(key: str, text: str, message: str) -> None:
 def test_every_number_has_its_range() -> None:
     numbers = {
         key
-        for key, kind in Recipe.kinds().items()
+        for kinds in (Recipe.kinds(), *(stated.kinds() for stated in SYSTEM_RECIPES.values()))
+        for key, kind in kinds.items()
         if re.search(r"\b(int|float)\b", str(kind)) is not None
     }
     assert set(RANGES) == numbers
@@ -290,7 +292,7 @@ def documented_values() -> dict[str, list[re.Match[str]]]:
 
 
 def test_every_recipe_has_its_table() -> None:
-    assert list(documented_values()) == list(RECIPES)
+    assert list(documented_values()) == [*RECIPES, *SYSTEM_RECIPES]
 
 
 @by_name
@@ -303,3 +305,20 @@ def test_every_value_has_its_source(name: str) -> None:
     assert changes(recipe(name), recipe(name).with_values(written)) == {}
     for row in rows[len(Recipe.FIXED) :]:
         assert re.search(r"paper|code|\*\*not stated\*\*", row["source"]), row["key"]
+
+
+@pytest.mark.parametrize("name", SYSTEM_RECIPES)
+def test_every_value_of_a_system_has_its_source(name: str) -> None:
+    """The tables for CIRR have only what differs from FashionIQ."""
+    stated = SYSTEM_RECIPES[name]
+    keys = [field.name for field in fields(stated)]
+    if stated.dataset == "cirr":
+        base = SYSTEM_RECIPES[name.replace("-cirr", "-fashioniq")]
+        keys = [key for key in keys if getattr(stated, key) != getattr(base, key)]
+    rows = documented_values()[name]
+    assert [row["key"] for row in rows] == keys
+    for row in rows:
+        value = parsed(row["value"], type(stated).kinds()[row["key"]])
+        assert value == getattr(stated, row["key"]), row["key"]
+        is_ours = row["key"] in ("name", "system")
+        assert is_ours or re.search(r"paper|code|\*\*not stated\*\*", row["source"]), row["key"]

@@ -76,6 +76,18 @@ def test_text_vectors_are_those_of_blips_code(
     torch.testing.assert_close(alone, reference.outputs["text"][:1], atol=1e-5, rtol=1e-5)
 
 
+def test_a_direction_acts_like_a_word_after_the_first_token(
+    reference: BlipReference, towers: Blip, cross: BlipCrossAttention
+) -> None:
+    text = reference.about["texts"][0]
+    for blip in (towers, cross):
+        ids = blip.word_ids([f"red {text}", "red"], 512).input_ids  # [2, T]
+        word = blip.text.encoder.get_submodule("embeddings.word_embeddings")(ids[0, 1])  # [H]
+        directed = blip.text_vectors([text, ""], word)
+        torch.testing.assert_close(directed, blip.text_vectors([f"red {text}", "red"]))
+        assert blip.text_vectors(["red " * 100], word).isfinite().all()  # the text's end is cut
+
+
 def test_fused_vectors_are_those_of_blips_code(
     reference: BlipReference, cross: BlipCrossAttention
 ) -> None:

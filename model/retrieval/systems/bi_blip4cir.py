@@ -1,0 +1,134 @@
+"""Bi-BLIP4CIR: every triplet trains in both directions.
+
+Liu, Sun, Hong, Teney, Gould: "Bi-directional training for composed image retrieval via text prompt
+learning" (arXiv 2303.16604). On CLIP4CIR's two stages, with BLIP's two encoders apart and its image
+side frozen, a reversed loss is added: the target and the same text, read backwards, shall find the
+reference. Inference reads texts forwards alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 -- the usual name
+
+from hsfiq.model.recipes.bi_blip4cir import BiBlip4cirRecipe
+from hsfiq.model.retrieval.backbones.protocol import DirectedTowers
+from hsfiq.model.retrieval.losses import contrastive
+from hsfiq.model.retrieval.systems.batch import Batch, Losses
+from hsfiq.model.retrieval.systems.combiner import Combiner
+from hsfiq.model.retrieval.systems.system import System
+
+Direction = Literal["forward", "backward"]
+
+TOKEN_STD = 0.02
+"""Of a new token's embedding, as BERT draws its own."""
+
+
+class BiBlip4cir(System):
+    name = "bi-blip4cir"
+    backbone: DirectedTowers
+
+    def __init__(self, backbone: DirectedTowers, recipe: BiBlip4cirRecipe) -> None:
+        super().__init__(backbone)
+        self.recipe = recipe
+        self.combiner = Combiner(backbone.dim, recipe.projection, recipe.hidden, recipe.dropout)
+        self.directions = Directions(backbone.text_width, recipe.direction)
+
+    def begin(self, stage: int) -> None:
+        self.stage = stage
+        trained = [self.combiner] if stage == 2 else [self.backbone.text, self.directions]
+        self.train_only(trained)
+
+    def own_lr(self) -> Mapping[str, float]:
+        if self.stage == 2 or self.recipe.proj_lr is None:
+            return {}
+        return {"backbone.text.proj.": self.recipe.proj_lr}
+
+    def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+        images = self.backbone.image_vectors(tokens)  # [B, D]
+        return self.combine(images, self.words(texts, "forward"))  # [B, D]
+
+    def compose_reversed(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
+        """Compose targets with texts read backwards: [B, P, W] and B texts -> [B, D], length 1."""
+        return self.combine(self.sources(tokens), self.words(texts, "backward"))  # [B, D]
+
+    def gallery(self, tokens: Tensor) -> Tensor:
+        return F.normalize(self.backbone.image_vectors(tokens), dim=1).unsqueeze(1)  # [B, 1, D]
+
+    def losses(self, batch: Batch) -> Losses:
+        queries = self.compose(batch.references, batch.texts)  # [B, D]
+        targets = self.gallery(batch.targets).squeeze(1)  # [B, D]
+        logits = queries @ targets.T / self.recipe.temperature  # [B, B]
+        terms = {"forward": contrastive(logits)}
+        alpha = self.recipe.alpha[self.stage - 1]
+        if alpha:
+            terms["reversed"] = alpha * contrastive(self.reversed_logits(batch))
+        return Losses(terms, logits)
+
+    def reversed_logits(self, batch: Batch) -> Tensor:
+        """Row i: of text i composed with every target, and reference i (eq. 2): [B, B].
+
+        With negatives of references: of text i composed with target i, and every reference.
+        """
+        goals = self.gallery(batch.references).squeeze(1)  # [B, D]
+        if self.recipe.negatives == "references":
+            queries = self.compose_reversed(batch.targets, batch.reversed_texts)  # [B, D]
+            return queries @ goals.T / self.recipe.temperature
+        images = self.sources(batch.targets)  # [B, D]
+        words = self.words(batch.reversed_texts, "backward")  # [B, D]
+        if self.stage == 2:
+            pairs = self.combiner.pairs(images, words)  # [B, B, D], texts first
+        else:
+            pairs = F.normalize(words.unsqueeze(1) + images, dim=2)  # [B, B, D]
+        return torch.einsum("ijd,id->ij", pairs, goals) / self.recipe.temperature
+
+    def combine(self, images: Tensor, words: Tensor) -> Tensor:
+        """[B, D] and [B, D] -> [B, D], each of length 1."""
+        if self.stage == 2:
+            combined: Tensor = self.combiner(images, words)
+            return combined
+        return F.normalize(images + words, dim=1)
+
+    def sources(self, tokens: Tensor) -> Tensor:
+        """The vectors of targets to be composed: [B, P, W] -> [B, D].
+
+        Those of stage I have length 1, as in the published code; the paper does not speak of it.
+        """
+        if self.stage == 2:
+            return self.backbone.image_vectors(tokens)
+        return self.gallery(tokens).squeeze(1)
+
+    def words(self, texts: Sequence[str], direction: Direction) -> Tensor:
+        """B texts read in a direction -> [B, D]."""
+        if self.recipe.direction == "code":
+            return self.backbone.text_vectors([directed_text(text, direction) for text in texts])
+        return self.backbone.text_vectors(texts, self.directions.token(direction))
+
+
+class Directions(nn.Module):
+    """The learned tokens that say in which direction a text is read."""
+
+    def __init__(self, width: int, setting: str) -> None:
+        super().__init__()
+        learned = {"token": ("forward", "backward"), "backward-token": ("backward",)}
+        for direction in learned.get(setting, ()):
+            token = nn.Parameter(TOKEN_STD * torch.randn(width))  # [H]
+            self.register_parameter(f"{direction}_token", token)
+
+    def token(self, direction: Direction) -> Tensor | None:
+        """A direction's token [H], if it has one."""
+        return getattr(self, f"{direction}_token", None)
+
+
+def directed_text(text: str, direction: Direction) -> str:
+    """The text as the published code directs it: `[forward] red and [forward] no belt`.
+
+    The string comes first and after every "and", also inside words. The code does not register it
+    as a token, so BERT reads three words: `[`, `forward`, `]`.
+    """
+    return " ".join(re.sub("^|and", rf"\g<0> [{direction}] ", text).split())

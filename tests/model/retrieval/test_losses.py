@@ -1,0 +1,89 @@
+"""The losses that several systems share, against loops over their formulas."""
+
+from __future__ import annotations
+
+from math import exp, log
+
+import pytest
+import torch
+from torch import Tensor
+
+from hsfiq.model.retrieval.losses import contrastive, hn_nce
+
+
+def random_logits(n: int) -> Tensor:
+    return 5 * torch.randn(n, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64)
+
+
+def literal_hn_nce(logits: list[list[float]], alpha: float, beta: float, *, slip: bool) -> float:
+    n = len(logits)
+    total = 0.0
+    for i in range(n):
+        negatives = 0.0
+        for j in range(n):
+            if j == i:
+                continue
+            row = j if slip else i
+            divisor = sum(exp(beta * logits[row][k]) for k in range(n) if k != row)
+            weight = (n - 1) * exp(beta * logits[i][j]) / divisor
+            negatives += weight * exp(logits[i][j])
+        own = exp(logits[i][i])
+        total -= log(own / (alpha * own + negatives))
+    return total / n
+
+
+@pytest.mark.parametrize("slip", [False, True])
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.5), (0.3, 1.0), (0.0, 0.5), (1.0, 0.0)])
+def test_hn_nce_is_its_formula(alpha: float, beta: float, slip: bool) -> None:
+    logits = random_logits(7)
+    expected = literal_hn_nce(logits.tolist(), alpha, beta, slip=slip)
+    loss = hn_nce(logits, alpha, beta, as_published=slip)
+    assert loss.item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_hn_nce_computed_by_hand() -> None:
+    two, three, five = log(2), log(3), log(5)
+    logits = torch.tensor([[two, three, five], [five, two, three], [three, five, two]])
+    # With beta = 1 the weights are 2 * 3 / 8 and 2 * 5 / 8: 2 + 0.75 * 3 + 1.25 * 5 = 10.5.
+    assert hn_nce(logits, 1.0, 1.0).item() == pytest.approx(log(10.5 / 2))
+    # A row's own term counts half: 1 + 8.5.
+    assert hn_nce(logits, 0.5, 1.0).item() == pytest.approx(log(9.5 / 2))
+
+
+def test_the_published_slip_computed_by_hand() -> None:
+    logits = torch.tensor([[1.0, 0.0], [2.0, 3.0]])
+    # One negative a row: by the formula it weighs 1, by the code e^(0 - 1) and e^(1 - 0).
+    assert hn_nce(logits, 1.0, 0.5).item() == pytest.approx(log(1 + exp(-1)))
+    published = hn_nce(logits, 1.0, 0.5, as_published=True).item()
+    assert published == pytest.approx((log(1 + exp(-2)) + log(2)) / 2)
+
+
+def test_without_hardness_hn_nce_is_contrastive() -> None:
+    logits = random_logits(5)
+    torch.testing.assert_close(hn_nce(logits, 1.0, 0.0), contrastive(logits))
+
+
+def test_a_harder_negative_weighs_more() -> None:
+    logits = torch.zeros(3, 3, dtype=torch.float64)
+    logits[0, 1] = 2
+    logits.requires_grad_()
+    hard, flat = hn_nce(logits, 1.0, 0.5), contrastive(logits)
+    assert hard > flat
+    (gradient,) = torch.autograd.grad(hard, logits)
+    (flat_gradient,) = torch.autograd.grad(flat, logits)
+    assert gradient[0, 1] > flat_gradient[0, 1]
+    assert gradient[0, 2] < flat_gradient[0, 2]
+
+
+def test_hn_nce_and_its_gradient_are_finite_at_the_scale_of_training() -> None:
+    cosines = torch.nn.functional.normalize(random_logits(16).float(), dim=1)
+    logits = (100 * cosines).requires_grad_()
+    loss = hn_nce(logits, 1.0, 0.5)
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert loss.isfinite()
+    assert gradient.isfinite().all()
+
+
+def test_contrastive_computed_by_hand() -> None:
+    logits = torch.tensor([[log(3.0), 0.0], [0.0, log(3.0)]])
+    assert contrastive(logits).item() == pytest.approx(log(4 / 3))
