@@ -1,9 +1,9 @@
-"""`hsfiq weights`: BLIP-2's weights between the layouts of LAVIS and transformers."""
+"""`hsfiq weights`: published weights into this project's layouts, and between libraries."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,7 +18,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def weights() -> None:
-    """BLIP-2's weights between LAVIS' layout and transformers'."""
+    """Published weights: BLIP-2's between two layouts, and the retrieval systems'."""
 
 
 @app.command(epilog="Example: hsfiq weights convert lavis-files --out blip2-itm-vit-g")
@@ -54,6 +54,50 @@ def convert(
         f"{out}: {result['model']}, from the layout of {result['from']} to that of {result['to']}"
     )
     print_result({"out": str(out), **result}, text, as_json=as_json)
+
+
+@app.command(
+    "import",
+    epilog="Example: hsfiq weights import tuned_clip_best.pt combiner.pt --dataset fashioniq "
+    "--out runs/clip4cir",
+)
+def import_(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="The published files of one system."),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The new folder.")],
+    dataset: Annotated[
+        Literal["fashioniq", "cirr"] | None,
+        typer.Option(
+            help="What they were trained on. Not needed for files known by their SHA-1.",
+        ),
+    ] = None,
+    weights_folder: Annotated[
+        Path | None,
+        typer.Option("--weights", metavar="DIR", help="The folder with the tokenizer's file."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a checkpoint of a retrieval system from its authors' files, which are only read."""
+    with requires("model"):
+        from hsfiq.model.retrieval.weights.import_weights import import_weights
+    checkpoint = import_weights(files, out, dataset=dataset, weights=weights_folder)
+    recipe, stage = checkpoint.about["recipe"], checkpoint.about["stage"]
+    sources = checkpoint.about["imported_from"]
+    result = {
+        "out": str(out),
+        "system": recipe["system"],
+        "recipe": recipe["name"],
+        "stage": stage,
+        "files": sources,
+        "sha256": checkpoint.sha256,
+    }
+    lines = [f"{out}: {recipe['system']} for {recipe['dataset']}, stage {stage}"]
+    for source in sources:
+        known = source["known_as"] or f"unknown file, SHA-1 {source['sha1']}"
+        lines.append(f"  {source['file']}: {known}")
+    print_result(result, "\n".join(lines), as_json=as_json)
 
 
 def converted(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -1,0 +1,81 @@
+"""Which published files make which retrieval system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.recipes.system_recipe import BackboneName, SystemName
+from hsfiq.model.retrieval.weights.published_files import Dataset, PublishedFile
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The keys of a system's files, and what one has to look for if a file is missing."""
+
+    system: SystemName
+    backbone: BackboneName
+    needs: tuple[str, ...]
+    may_have: tuple[str, ...] = ()
+    hint: str = ""
+
+
+LAYOUTS = (
+    Layout(
+        *("clip4cir", "clip-rn50x4", ("CLIP",), ("Combiner",)),
+        hint="add CLIP4CIR's tuned CLIP (tuned_clip_*.pt)",
+    ),
+    Layout(
+        *("bi-blip4cir", "blip-base", ("BLIPTextEncoder", "model"), ("Combiner",)),
+        hint="add Bi-BLIP4CIR's text encoder (tuned_blip_*.pt) and BLIP's model_base.pth",
+    ),
+    Layout("covr-blip", "blip-large", ("model",)),
+    Layout("covr-blip", "blip-base", ("BLIP_Retrieval",)),  # BLIP4CIR, from SPN4CIR's repository
+    Layout("sprc", "blip2-vitg", ("Blip2QformerCirAlignPrompt",)),
+)
+
+
+def layout_of(files: Sequence[PublishedFile]) -> Layout:
+    """The layout that these files make up; UnreadableInput if they are of none, or of two."""
+    keys = [file.key for file in files]
+    twice = next((file for file in files if keys.count(file.key) > 1), None)
+    if twice is not None:
+        raise UnreadableInput(
+            str(twice.path), f"is the second file with {twice.key!r}", "name one of the two"
+        )
+    for layout in LAYOUTS:
+        if set(layout.needs) <= set(keys) <= {*layout.needs, *layout.may_have}:
+            return layout
+    hints = [each.hint for each in LAYOUTS if set(keys) < {*each.needs, *each.may_have}]
+    raise UnreadableInput(
+        ", ".join(str(file.path) for file in files),
+        f"weights of {', '.join(map(repr, keys))}, which do not make one system",
+        "; or ".join(filter(None, hints)) or "name the files of one system",
+    )
+
+
+def dataset_of(files: Sequence[PublishedFile], stated: Dataset | None) -> Dataset:
+    """What the files were trained on; UnreadableInput if that is unknown or contradictory."""
+    known = {file.known.dataset: file for file in files if file.known and file.known.dataset}
+    if len(known) > 1:
+        names = " and ".join(file.description for file in known.values())
+        raise UnreadableInput(
+            ", ".join(str(file.path) for file in known.values()),
+            f"are {names}, trained on different data",
+            "name the files of one training",
+        )
+    for dataset, file in known.items():
+        if dataset is not None and stated not in (None, dataset):
+            raise UnreadableInput(
+                str(file.path), f"is {file.description} for {dataset}, not {stated}"
+            )
+        if dataset is not None:
+            return dataset
+    if stated is None:
+        raise UnreadableInput(
+            ", ".join(str(file.path) for file in files),
+            "do not say what they were trained on",
+            "add --dataset fashioniq or --dataset cirr",
+        )
+    return stated
