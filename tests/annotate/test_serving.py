@@ -1,8 +1,13 @@
-"""Starting the server on an address that cannot be used."""
+"""Starting the server on an address that cannot be used, and what runs in it all the time."""
 
+from __future__ import annotations
+
+import asyncio
 import socket
+from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
 from hsfiq.cli import run
 from tests.annotate.served_studies import Place
@@ -26,3 +31,18 @@ def test_an_address_of_another_machine_is_reported_in_one_line(
 ) -> None:
     assert run(["serve", "--host", "192.0.2.1", "--database", copied.url]) == 2
     assert "192.0.2.1:7860: cannot be used" in capsys.readouterr().err
+
+
+def test_gradio_looks_for_no_queued_events(app: FastAPI) -> None:
+    """Its queues would look a thousand times a second; no event of our pages is queued."""
+
+    def tasks_of_queues() -> list[asyncio.Task[Any]]:
+        return [task for task in asyncio.all_tasks() if "Queue." in repr(task.get_coro())]
+
+    async def serve() -> None:
+        async with app.router.lifespan_context(app):
+            assert tasks_of_queues()  # started by Gradio, they end at once
+            while tasks_of_queues():
+                await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(serve(), 30))
