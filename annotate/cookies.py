@@ -93,25 +93,27 @@ def participants_in(
 
 
 def participant_in(
-    session: Session, cookies: Mapping[str, str], signer: Signer
+    session: Session, cookies: Mapping[str, str], signer: Signer, *, lock: bool = False
 ) -> Participant | None:
-    """The current participant of this browser."""
-    return next(valid_participants(session, tokens_in(cookies, signer)), None)
+    """The current participant of this browser, with `lock` after locking their row."""
+    return next(valid_participants(session, tokens_in(cookies, signer), lock=lock), None)
 
 
-def valid_participants(session: Session, tokens: Sequence[str]) -> Iterator[Participant]:
+def valid_participants(
+    session: Session, tokens: Sequence[str], *, lock: bool = False
+) -> Iterator[Participant]:
     """The participants with these tokens; tokens of people who were forgotten are left out."""
     for token in tokens:
-        participant = participants.by_token(session, token)
+        participant = participants.by_token(session, token, lock=lock)
         if participant is not None:
             yield participant
 
 
 def required_participant(
-    session: Session, cookies: Mapping[str, str], signer: Signer
+    session: Session, cookies: Mapping[str, str], signer: Signer, *, lock: bool = False
 ) -> Participant:
-    """The participant whose cookie this is; else `UnknownBrowser`."""
-    participant = participant_in(session, cookies, signer)
+    """The participant whose cookie this is, with `lock` locked; else `UnknownBrowser`."""
+    participant = participant_in(session, cookies, signer, lock=lock)
     if participant is None:
         raise UnknownBrowser("this browser is not known; begin at the welcome page")
     return participant

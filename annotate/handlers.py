@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy.orm import Session
-
 from hsfiq.annotate.cookies import Signer, read_assignment, required_participant, signer_of
 from hsfiq.annotate.images.copies import WebCopies, cache_folder
 from hsfiq.annotate.images.store import ImageStore
@@ -47,7 +45,7 @@ from hsfiq.collect.stages import (
     position_after,
     position_at,
 )
-from hsfiq.collect.steps import has_reference
+from hsfiq.collect.steps import has_reference, lock_question
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Question
 from hsfiq.errors import Forbidden, Refused
@@ -113,15 +111,15 @@ def submit(
 ) -> SubmitReply:
     now = datetime.now(UTC)
     with services.database.writing() as session:
-        participant = required_participant(session, cookies, services.signer)
+        participant = required_participant(session, cookies, services.signer, lock=True)
         assignment = read_assignment(
             services.signer, participant.token, payload["assignment"], "question"
         )
-        question = session.get_one(Question, assignment.key)
+        question = lock_question(session, assignment.key)
         if question.reassigned:
             raise Reassigned("this question has been reassigned to somebody else")
-        answer = given_answer(session, question, participant, payload, now)
-        response = responses.submit(
+        answer = given_answer(question, participant, payload, now)
+        submitted = responses.submit(
             session,
             participant,
             question.id,
@@ -131,53 +129,49 @@ def submit(
             text_version=assignment.text_version,
             language=assignment.language,
         )
-        revision = response.revision
-        position = position_after(session, participant, question.id, now)
-    return {"revision": revision, "view": view_of(services, participant, position)}
+        position = position_after(session, participant, submitted.steps, submitted.number, now)
+    return {"revision": submitted.revision, "view": view_of(services, participant, position)}
 
 
 def given_answer(
-    session: Session,
     question: Question,
     participant: Participant,
     payload: SubmitPayload | JudgedSubmitPayload | SkipPayload,
     now: datetime,
 ) -> Answer | Judgement | Skip:
     """What the page sends, if it fits the question and the study; else `Refused`."""
-    rules = rules_of(config_of(participant.study))
-    images = image_states(session, question, payload["images"], rules)
+    config = config_of(participant.study)
+    images = image_states(question, payload["images"], rules_of(config))
     if "skip" in payload:
         return Skip(images, served_at=question.served_at, submitted_at=now)
-    return answer_of(question, participant, payload["answer"], images, now)
+    return answer_of(question, config, payload["answer"], images, now)
 
 
-def image_states(
-    session: Session, question: Question, payload: ImagesPayload, rules: Rules
-) -> ImageStates:
+def image_states(question: Question, payload: ImagesPayload, rules: Rules) -> ImageStates:
     """The states of the images; `Refused` unless they are of the question's images."""
     sets = tuple(tuple(states) for states in payload["sets"])
     if [len(states) for states in sets] != [rules.k] * rules.n_sets:
         numbers = f"{rules.n_sets} set{'s' * (rules.n_sets != 1)} of {rules.k} images"
         raise Refused(f"images: must be of {numbers}")
-    if (payload["reference"] is not None) != has_reference(session, question.pair_id):
+    if (payload["reference"] is not None) != has_reference(question):
         raise Refused("images: the reference must have a state if the question has one")
     return ImageStates(payload["reference"], sets)
 
 
 def answer_of(
     question: Question,
-    participant: Participant,
+    config: StudyConfig,
     payload: AnswerPayload | JudgementPayload,
     images: ImageStates,
     now: datetime,
 ) -> Answer | Judgement:
     """The answer with the states of its images, and its times by the server's clock."""
     reason = (payload["reason"] or "").strip(WHITE_SPACE)
-    if asks_reason(question, participant) and len(reason) < SHORTEST_REASON:
+    is_asked = asks_reason(config, question.form.position, question.place)
+    if is_asked and len(reason) < SHORTEST_REASON:
         raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
     given_reason = None if payload["reason"] is None else reason
     times = times_of(question, payload, now)
-    config = config_of(participant.study)
     extra = extra_answers(config, payload)
     if "score_1" in payload:
         scores = payload["score_1"], payload["score_2"], payload["preferred"]
@@ -232,9 +226,8 @@ def answer_questionnaire(
     """Store the answers to the questions at the end; a repeated request stores nothing."""
     now = datetime.now(UTC)
     with services.database.writing() as session:
-        participant = required_participant(session, cookies, services.signer)
+        participant = required_participant(session, cookies, services.signer, lock=True)
         read_assignment(services.signer, participant.token, payload["assignment"], "questionnaire")
-        participants.lock_participant(session, participant)
         if current_position(session, participant, now).stage == "questionnaire":
             store_answers(session, participant, payload["answers"], now)
         position = current_position(session, participant, now)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from math import ceil
 from statistics import median
 from typing import Any, TypedDict
 
-from sqlalchemy import Select, bindparam, func, or_, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate import practice
 from hsfiq.annotate.cookies import Assignment, Signer
-from hsfiq.annotate.images.store import ImageStore
+from hsfiq.annotate.images.store import ImageStore, StoredImage
 from hsfiq.annotate.texts import (
     consent_text,
     explanation_of_drawn,
@@ -46,6 +45,7 @@ from hsfiq.collect.protocol import (
 )
 from hsfiq.collect.responses import latest_response
 from hsfiq.collect.running.messages import unread_messages
+from hsfiq.collect.showing.shown_questions import shown_questions
 from hsfiq.collect.stages import (
     STAGES_WITH_QUESTIONS,
     Position,
@@ -53,20 +53,8 @@ from hsfiq.collect.stages import (
     completion_of,
     may_answer,
 )
-from hsfiq.collect.steps import Step, Steps, load_question, shown_images, shown_sets
-from hsfiq.db.tables import (
-    Check,
-    Form,
-    FurtherSet,
-    Image,
-    Pair,
-    Participant,
-    Query,
-    Question,
-    Response,
-    RetrievedImage,
-    Triplet,
-)
+from hsfiq.collect.steps import Step, Steps
+from hsfiq.db.tables import Check, Form, Participant, Question, Response
 from hsfiq.images.faults import Fault
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import StudyConfig, config_of, rules_of
@@ -138,6 +126,7 @@ class ViewBuilder:
             text = consent_text(session, participant, progress.total)
             return {**base, "step": "consent", "text": html_of(text)}
         if stage == "practice":
+            first = progress.steps[0].question_id
             return {
                 **base,
                 "step": "practice",
@@ -146,7 +135,7 @@ class ViewBuilder:
                 "reason_asked": False,
                 "assignment": "practice",
                 "draft": "practice",
-                "next_images": images_of(session, progress.steps[0].question_id),
+                "next_images": shown_questions(session, first)[first].tokens,
             }
         if stage == "questionnaire":
             asked = participant_texts(session, participant).questionnaire
@@ -181,7 +170,7 @@ class ViewBuilder:
             **base,
             "step": "check",
             "number": step.number,
-            "minutes_left": minutes_left(session, participant, position.progress),
+            "minutes_left": minutes_left(position.progress),
             "prompt": check.prompt or "",
             "assignment": assignment.signed(self.signer, participant.token),
         }
@@ -194,38 +183,36 @@ class ViewBuilder:
         step: Step,
         base: ViewBase,
     ) -> QuestionView:
-        question = load_question(session, step.question_id)
+        config = config_of(participant.study)
+        following = position.question_step(step.number + 1)
+        next_id = following.question_id if following else None
+        questions = shown_questions(session, step.question_id, next_id)
+        question = questions[step.question_id]
         latest = latest_response(session, step.question_id) if step.done else None
         assignment = Assignment(
             "question",
-            question.id,
+            step.question_id,
             latest.revision if latest else 0,
-            participant.study.text_version,
-            language=language_of(participant),
+            base["text_version"],
+            language=base["language"],
         )
-        query, current = question.pair.query, position.progress.current
-        reference = query.triplet.reference
-        following = position.question_step(step.number + 1)
+        reference, current = question.reference, position.progress.current
         return {
             **base,
             "step": "question",
             "number": step.number,
-            "minutes_left": minutes_left(session, participant, position.progress),
-            "text": shown(question.text or query.text),
+            "minutes_left": minutes_left(position.progress),
+            "text": shown(question.text),
             "reference": self.image_view(session, reference) if reference else None,
             "sets": [
-                [
-                    self.image_view(session, retrieved.image)
-                    for retrieved in shown_images(question, side)
-                ]
-                for side in range(1, len(shown_sets(question)) + 1)
+                [self.image_view(session, image) for image in images] for images in question.sets
             ],
             "earlier": earlier_answer(latest) if latest else None,
             "standing_at": current.number if current else None,
-            "reason_asked": asks_reason(question, participant),
+            "reason_asked": asks_reason(config, question.form_position, question.place),
             "assignment": assignment.signed(self.signer, participant.token),
             "draft": assignment.draft(self.signer, participant.token),
-            "next_images": images_of(session, following.question_id) if following else [],
+            "next_images": questions[following.question_id].tokens if following else [],
         }
 
     def practice_question(self, session: Session, participant: Participant) -> PracticeParts:
@@ -247,7 +234,7 @@ class ViewBuilder:
             "explanation": explanation_of_marked(texts, expected),
         }
 
-    def image_view(self, session: Session, image: Image) -> ImageView:
+    def image_view(self, session: Session, image: StoredImage) -> ImageView:
         is_missing = isinstance(self.images.file_of(session, image), Fault)
         return {"token": image.token, "missing": is_missing}
 
@@ -319,59 +306,11 @@ def extra_views(questions: Iterable[ExtraQuestion]) -> list[ExtraQuestionView]:
     ]
 
 
-def images_of(session: Session, question_id: int) -> list[str]:
-    """A question's tokens, loaded in advance; sorted so that their order reveals nothing."""
-    return list(session.scalars(_image_tokens(), {"question": question_id}))
-
-
-@cache
-def _image_tokens() -> Select[str]:
-    """The statement of `images_of`, cached because building it takes longer than running it."""
-    in_sets = (
-        select(RetrievedImage.image_id)
-        .join(
-            Pair,
-            or_(Pair.first_id == RetrievedImage.set_id, Pair.second_id == RetrievedImage.set_id),
-        )
-        .join(Question, Question.pair_id == Pair.id)
-        .where(Question.id == bindparam("question"))
-    )
-    in_further_sets = (
-        select(RetrievedImage.image_id)
-        .join(FurtherSet, FurtherSet.set_id == RetrievedImage.set_id)
-        .join(Question, Question.pair_id == FurtherSet.pair_id)
-        .where(Question.id == bindparam("question"))
-    )
-    reference = (
-        select(Triplet.reference_id)
-        .join(Query, Query.triplet_id == Triplet.id)
-        .join(Pair, Pair.query_id == Query.id)
-        .join(Question, Question.pair_id == Pair.id)
-        .where(Question.id == bindparam("question"))
-    )
-    tokens = select(Image.token).where(
-        or_(*(Image.id.in_(shown) for shown in (in_sets, in_further_sets, reference)))
-    )
-    return tokens.order_by(Image.token)
-
-
-def minutes_left(session: Session, participant: Participant, progress: Steps) -> int | None:
+def minutes_left(progress: Steps) -> int | None:
     """The minutes left at the participant's own pace, None while the pace is unknown."""
     left = progress.total - progress.answered
-    if progress.answered < MIN_ANSWERS_FOR_PACE or left == 0:
-        return None
-    spent = session.scalars(
-        select(Response.active_seconds)
-        .join(Question, Response.question_id == Question.id)
-        .join(Form, Question.form_id == Form.id)
-        .where(
-            Form.participant_id == participant.id,
-            Response.revision == 1,
-            Response.active_seconds.is_not(None),
-        )
-    ).all()
-    pace = [seconds for seconds in spent if seconds is not None]
-    if len(pace) < MIN_ANSWERS_FOR_PACE:
+    pace = [step.seconds for step in progress.steps if step.seconds is not None]
+    if len(pace) < MIN_ANSWERS_FOR_PACE or left == 0:
         return None
     return max(1, ceil(median(pace) * left / 60))
 

@@ -14,8 +14,8 @@ from sqlalchemy import select
 from hsfiq.answer_rules import Answer, ImageState, ImageStates
 from hsfiq.collect import participants
 from hsfiq.collect.checks import answer_check
-from hsfiq.collect.responses import Skip, submit
-from hsfiq.collect.steps import Steps, steps_of
+from hsfiq.collect.responses import Skip, Submitted, submit
+from hsfiq.collect.steps import Steps, lock_question, steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import (
     Check,
@@ -197,15 +197,28 @@ class Seat:
         key: str | None = None,
     ) -> int:
         """Submit on a page that shows `revision`; the revision that was stored."""
+        return self.submitted(question_id, answer, revision=revision, key=key).revision
+
+    def submitted(
+        self,
+        question_id: int,
+        answer: Answer | Skip = GOOD,
+        *,
+        revision: int = 0,
+        key: str | None = None,
+    ) -> Submitted:
         with self.database.writing() as session:
+            participant = session.get_one(Participant, self.participant_id)
+            participants.lock_participant(session, participant)
+            lock_question(session, question_id)
             return submit(
                 session,
-                session.get_one(Participant, self.participant_id),
+                participant,
                 question_id,
                 answer,
                 expected_revision=revision,
                 submit_key=key or secrets.token_hex(8),
-            ).revision
+            )
 
     def try_check(self, check_id: int, attempt: str) -> bool:
         with self.database.writing() as session:

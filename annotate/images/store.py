@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 from threading import Lock
+from typing import Protocol
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate.images.copies import ImageSize, WebCopies
-from hsfiq.db.tables import Dataset, Image
+from hsfiq.db.tables import Dataset
 from hsfiq.images.faults import Fault
 from hsfiq.images.folder import ImageFolder
+
+
+class StoredImage(Protocol):
+    """An image, or what is known of one."""
+
+    @property
+    def dataset_id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def token(self) -> str: ...
 
 
 class ImageStore:
@@ -24,7 +36,7 @@ class ImageStore:
         self._lock = Lock()
 
     def file_of(
-        self, session: Session, image: Image, size: ImageSize = "thumbnail"
+        self, session: Session, image: StoredImage, size: ImageSize = "thumbnail"
     ) -> Path | Fault:
         """The file to serve; a fault if the image's file is missing or cannot be displayed."""
         known = self._roots.get(image.dataset_id)

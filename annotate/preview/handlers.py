@@ -115,7 +115,7 @@ def submit(
 ) -> tuple[SubmitReply, PreviewPlace]:
     """Check an answer as a participant's is checked, and go on without it."""
     with visiting(services, place) as visit:
-        session, participant = visit.session, visit.preview.participant
+        participant = visit.preview.participant
         assignment = read_assignment(
             services.signer, participant.token, payload["assignment"], "question"
         )
@@ -123,8 +123,8 @@ def submit(
         reached = visit.preview.place_of(step)
         if reached > place.reached:
             raise Forbidden("this question comes later")
-        question = load_question(session, step.question_id)
-        answer = given_answer(session, question, participant, payload, datetime.now(UTC))
+        question = load_question(visit.session, step.question_id)
+        answer = given_answer(question, participant, payload, datetime.now(UTC))
         if not isinstance(answer, Skip):
             require_storable(answer, participant.study)
         after = visit.after(reached + 1)

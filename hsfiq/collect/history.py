@@ -10,6 +10,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.progress import summary_of
+from hsfiq.collect.responses import revisions_of
 from hsfiq.collect.steps import load_question, shown_images, shown_sets
 from hsfiq.db.tables import (
     Check,
@@ -71,11 +72,7 @@ def question_history(session: Session, study: Study, outside_id: str) -> Questio
     sets, asked = shown_sets(question), config_of(study).questionnaire.after_each
     reference = query.triplet.reference
     shown = [shown_images(question, side) for side in range(1, len(sets) + 1)]
-    revisions = tuple(
-        session.scalars(
-            select(Response).where(Response.question_id == key).order_by(Response.revision)
-        )
-    )
+    revisions = tuple(revisions_of(session, key))
     return QuestionHistory(
         study=study.name,
         question_id=outside_id,

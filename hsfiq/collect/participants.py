@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
@@ -38,10 +39,18 @@ PERSONAL_TABLES = (
 """The tables in which `forget` deletes or empties rows."""
 
 
-def by_token(session: Session, token: str) -> Participant | None:
-    return session.scalars(
-        select(Participant).options(joinedload(Participant.study)).where(Participant.token == token)
-    ).one_or_none()
+def by_token(session: Session, token: str, *, lock: bool = False) -> Participant | None:
+    """The participant with their study; with `lock`, their row is locked before it is read."""
+    statement = _by_token()
+    if lock:
+        statement = statement.with_for_update(of=Participant)
+    return session.scalars(statement, {"token": token}).one_or_none()
+
+
+@cache  # building it takes as long as running it, and every request needs it
+def _by_token() -> Select[Participant]:
+    study = joinedload(Participant.study, innerjoin=True)
+    return select(Participant).options(study).where(Participant.token == bindparam("token"))
 
 
 def by_name(session: Session, study: Study, name: str) -> Participant:

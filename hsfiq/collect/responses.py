@@ -5,6 +5,7 @@ The caller's `Database.writing` block is the transaction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -24,9 +25,9 @@ from hsfiq.answer_rules import (
 )
 from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.outcomes.check_rule import apply_check_rule
-from hsfiq.collect.participants import lock_participant, require_active
-from hsfiq.collect.steps import require_reached
-from hsfiq.db.tables import Participant, Question, Response, Study
+from hsfiq.collect.participants import require_active
+from hsfiq.collect.steps import Steps, require_reached
+from hsfiq.db.tables import Participant, Response, Study
 from hsfiq.errors import Conflict, Refused
 from hsfiq.kinds import Judgement
 from hsfiq.study.config import config_of
@@ -56,6 +57,15 @@ class Skip:
         return "missing-image" if "missing" in self.images else "unloaded-image"
 
 
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The revision that was stored, the question's number, and the steps after the answer."""
+
+    revision: int
+    number: int
+    steps: Steps
+
+
 def submit(
     session: Session,
     participant: Participant,
@@ -66,9 +76,10 @@ def submit(
     submit_key: str,
     text_version: int | None = None,
     language: str | None = None,
-) -> Response:
-    """Store an answer as the next revision, or return the row of the same submit made before.
+) -> Submitted:
+    """Store an answer as the next revision, unless the same submit has been stored before.
 
+    The caller has locked the participant, then the question (`lock_participant`, `lock_question`).
     `expected_revision` is the revision that the page shows, 0 for an unanswered question;
     `submit_key` is the browser's random key of this press of Next; `text_version` is the version of
     the study's texts that the page shows, None if it is unknown.
@@ -82,23 +93,17 @@ def submit(
         InvalidRecord: a score is higher than the study's scale.
         Refused: the study allows no tie, or the reason is too long or cannot be stored.
     """
-    lock_participant(session, participant)
-    # A concurrent enrolment that reassigns the question locks it, too; then it is marked by now.
-    session.execute(select(Question.id).where(Question.id == question_id).with_for_update())
-    require_reached(session, participant, question_id)
-    latest = latest_response(session, question_id)
-    earlier = session.scalars(
-        select(Response).where(
-            Response.question_id == question_id, Response.submit_key == submit_key
-        )
-    ).one_or_none()
+    own, step = require_reached(session, participant, question_id)
+    revisions = revisions_of(session, question_id) if step.done else []
     require_storable(answer, participant.study)
     response = response_of(answer)
+    earlier = next((row for row in revisions if row.submit_key == submit_key), None)
     if earlier is not None:
         if any(getattr(earlier, name) != getattr(response, name) for name in JUDGEMENT_COLUMNS):
             raise Conflict("this submit was used for another answer")
-        return earlier
+        return Submitted(earlier.revision, step.number, own)
     require_active(participant)
+    latest = revisions[-1] if revisions else None
     revision = latest.revision if latest else 0
     if revision != expected_revision:
         raise Conflict("this question was answered elsewhere since the page was loaded")
@@ -113,7 +118,15 @@ def submit(
         extend_lease(participant, response.submitted_at)
     session.flush()
     apply_check_rule(session, participant, response.submitted_at or datetime.now(UTC))
-    return response
+    steps = own.with_answer(step, response.active_seconds)
+    return Submitted(response.revision, step.number, steps)
+
+
+def revisions_of(session: Session, question_id: int) -> Sequence[Response]:
+    """Every revision of the answer to a question, the first one first."""
+    return session.scalars(
+        select(Response).where(Response.question_id == question_id).order_by(Response.revision)
+    ).all()
 
 
 def latest_response(session: Session, question_id: int) -> Response | None:

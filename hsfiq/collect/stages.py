@@ -16,10 +16,10 @@ from hsfiq.collect.outcomes.questionnaire import questionnaire_is_due
 from hsfiq.collect.outcomes.status_changes import stopped_by_checks
 from hsfiq.collect.protocol import Completion, FarewellKind
 from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
-from hsfiq.db.tables import Participant, Question
+from hsfiq.db.tables import Participant
 from hsfiq.errors import Conflict, Forbidden
 from hsfiq.study.completion import Outcome, completion_code, completion_url, has_failed
-from hsfiq.study.config import config_of
+from hsfiq.study.config import StudyConfig, config_of
 
 Stage = Literal["consent", "practice", "asking", "questionnaire", "done"] | FarewellKind
 """`asking` is a question or a check; a farewell explains why there is nothing to answer."""
@@ -49,10 +49,16 @@ class Position:
 
 def current_position(session: Session, participant: Participant, now: datetime) -> Position:
     """The first step that is not done; a question is recorded as served."""
-    progress = steps_of(session, participant)
+    return current_of(session, participant, steps_of(session, participant), now)
+
+
+def current_of(
+    session: Session, participant: Participant, progress: Steps, now: datetime
+) -> Position:
+    """The same for the participant's steps."""
     stage = stage_of(session, participant, progress)
     step = progress.current if stage == "asking" else None
-    return served(session, Position(stage, progress, step), now)
+    return served(session, participant, Position(stage, progress, step), now)
 
 
 def position_at(session: Session, participant: Participant, number: int, now: datetime) -> Position:
@@ -67,27 +73,30 @@ def position_at(session: Session, participant: Participant, number: int, now: da
     step = position.question_step(number)
     if step is None or not (step.done or step == progress.current):
         raise Forbidden(f"question {number} cannot be shown now")
-    return served(session, Position(position.stage, progress, step), now)
+    return served(session, participant, Position(position.stage, progress, step), now)
 
 
 def position_after(
-    session: Session, participant: Participant, question_id: int, now: datetime
+    session: Session, participant: Participant, progress: Steps, number: int, now: datetime
 ) -> Position:
-    """The next question if it has been answered already, otherwise the current step."""
-    current = current_position(session, participant, now)
+    """The question after this number if it has been answered already, else the current step.
+
+    `progress` has the participant's steps after the answer.
+    """
+    current = current_of(session, participant, progress, now)
     if current.step is None:
         return current
-    steps = current.progress.steps
-    answered = next((step for step in steps if step.question_id == question_id), current.step)
-    following = current.question_step(answered.number + 1)
+    following = current.question_step(number + 1)
     if following is None or not following.done:
         return current
-    return served(session, Position(current.stage, current.progress, following), now)
+    return served(session, participant, Position(current.stage, progress, following), now)
 
 
-def served(session: Session, position: Position, now: datetime) -> Position:
+def served(
+    session: Session, participant: Participant, position: Position, now: datetime
+) -> Position:
     if position.step and position.step.check_id is None:
-        mark_served(session, position.step.question_id, now)
+        mark_served(session, participant, position.step.question_id, now)
     return position
 
 
@@ -182,14 +191,13 @@ def completion_of(
     }
 
 
-def asks_reason(question: Question, participant: Participant) -> bool:
-    """Whether the study asks for a reason at this question.
+def asks_reason(config: StudyConfig, form_position: int | None, place: int) -> bool:
+    """Whether the study asks for a reason at this place of a participant's form.
 
     Questions are counted as drawn, so reassigning earlier questions changes nothing.
     """
-    config = config_of(participant.study)
     every = config.design.reason_every
-    if every == 0 or question.form.position is None:
+    if every == 0 or form_position is None:
         return False
     size = config.design.questions_per_form + config.checks.gold + config.checks.repeated
-    return ((question.form.position - 1) * size + question.place + 1) % every == 0
+    return ((form_position - 1) * size + place + 1) % every == 0

@@ -6,15 +6,16 @@ database again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from typing import Protocol, TypeVar
 
-from sqlalchemy import Select, bindparam, select
+from sqlalchemy import Select, Update, bindparam, select, update
 from sqlalchemy.orm import Session, joinedload
 
-from hsfiq.collect.leases import IS_ANSWERED, extend_lease
+from hsfiq.collect.leases import extend_lease
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,
@@ -23,11 +24,14 @@ from hsfiq.db.tables import (
     Participant,
     Query,
     Question,
+    Response,
     RetrievedImage,
     RetrievedSet,
     Triplet,
 )
 from hsfiq.errors import Forbidden
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +39,15 @@ class Step:
     """One thing a participant is asked: a question, or the sum before one.
 
     `number` counts the questions from 1; a sum has the number of the question after it. Gold and
-    repeated pairs are ordinary questions here. `done` is an answered question or a passed sum.
+    repeated pairs are ordinary questions here. `done` is an answered question or a passed sum;
+    `seconds` are the active ones of a question's first answer, None if unknown.
     """
 
     number: int
     question_id: int
     check_id: int | None
     done: bool
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +59,46 @@ class Steps:
     answered: int
     total: int
 
+    @classmethod
+    def of(cls, steps: Iterable[Step]) -> Steps:
+        steps = tuple(steps)
+        questions = [step for step in steps if step.check_id is None]
+        return cls(
+            steps=steps,
+            current=next((step for step in steps if not step.done), None),
+            answered=sum(step.done for step in questions),
+            total=len(questions),
+        )
+
+    def with_answer(self, answered: Step, seconds: float | None) -> Steps:
+        """The steps after an answer to this question; a later revision changes nothing."""
+        if answered.done:
+            return self
+        done = replace(answered, done=True, seconds=seconds)
+        return Steps.of(done if step is answered else step for step in self.steps)
+
 
 def steps_of(session: Session, participant: Participant) -> Steps:
-    rows = session.execute(_own_questions(), {"participant": participant.id}).all()
+    rows = session.execute(_own_questions(), {"participant": participant.id})
     steps: list[Step] = []
-    for number, (question_id, is_answered, check_id, is_passed) in enumerate(rows, start=1):
+    for number, (question_id, answer_id, seconds, check_id, is_passed) in enumerate(rows, start=1):
         if check_id is not None:
             steps.append(Step(number, question_id, check_id, is_passed))
-        steps.append(Step(number, question_id, None, is_answered))
-    return Steps(
-        steps=tuple(steps),
-        current=next((step for step in steps if not step.done), None),
-        answered=sum(step.done for step in steps if step.check_id is None),
-        total=len(rows),
-    )
+        steps.append(Step(number, question_id, None, answer_id is not None, seconds))
+    return Steps.of(steps)
 
 
-def require_reached(session: Session, participant: Participant, question_id: int) -> None:
-    """Raise `Forbidden` unless the participant may answer this question now."""
+def require_reached(
+    session: Session, participant: Participant, question_id: int
+) -> tuple[Steps, Step]:
+    """The participant's steps, and this question; `Forbidden` unless they may answer it now."""
     if participant.consented_at is None:
         raise Forbidden("the consent page comes before the first question")
     own = steps_of(session, participant)
     for step in own.steps:
         if step.question_id == question_id and step.check_id is None:
-            return
-        if step == own.current:
+            return own, step
+        if step is own.current:
             break
     reassigned = (
         select(Question.id)
@@ -94,12 +115,32 @@ def require_reached(session: Session, participant: Participant, question_id: int
     raise Forbidden("you cannot answer this question now")
 
 
+class Orders(Protocol):
+    """The orders that were drawn for a question, of its row or of a part of it."""
+
+    @property
+    def swapped(self) -> bool: ...
+    @property
+    def order_1(self) -> list[int] | None: ...
+    @property
+    def order_2(self) -> list[int] | None: ...
+    @property
+    def set_order(self) -> list[int] | None: ...
+    @property
+    def image_orders(self) -> list[list[int]] | None: ...
+
+
+def lock_question(session: Session, question_id: int) -> Question:
+    """Lock and load a question; a concurrent enrolment that reassigns it has ended by then."""
+    return session.scalars(_locked_question(), {"question": question_id}).one()
+
+
 def load_question(session: Session, question_id: int) -> Question:
     return session.scalars(_question_as_shown(), {"question": question_id}).one()
 
 
-def has_reference(session: Session, pair_id: int) -> bool:
-    return session.scalar(_reference_of_pair(), {"pair": pair_id}) is not None
+def has_reference(question: Question) -> bool:
+    return question.pair.query.triplet.reference_id is not None
 
 
 def shown_sets(question: Question) -> tuple[RetrievedSet, ...]:
@@ -108,6 +149,12 @@ def shown_sets(question: Question) -> tuple[RetrievedSet, ...]:
     sets = [retrieved for retrieved in (pair.first, pair.second) if retrieved is not None]
     if question.set_order is not None:
         sets += [further.retrieved for further in pair.further]
+    return in_shown_order(question, sets)
+
+
+def in_shown_order(question: Orders, sets: Sequence[T]) -> tuple[T, ...]:
+    """What is given for the sets of a question's pair, in the order in which it shows them."""
+    if question.set_order is not None:
         return tuple(sets[place] for place in question.set_order)
     return tuple(reversed(sets)) if question.swapped else tuple(sets)
 
@@ -119,35 +166,38 @@ def shown_images(question: Question, side: int) -> list[RetrievedImage]:
     return list(images) if order is None else [images[place] for place in order]
 
 
-def image_orders(question: Question) -> Sequence[list[int] | None]:
+def image_orders(question: Orders) -> Sequence[list[int] | None]:
     """For each set that may be shown, the order of its images; None for the ranked one."""
     if question.set_order is None:
         return question.order_1, question.order_2
     return question.image_orders or [None] * len(question.set_order)
 
 
-def mark_served(session: Session, question_id: int, now: datetime) -> datetime:
-    """Record when the question was first served, and return it; this extends the lease."""
-    question = session.get_one(Question, question_id)
-    if question.served_at is None:
-        question.served_at = now
-    if question.form.participant is not None:
-        extend_lease(question.form.participant, now)
-    return question.served_at
+def mark_served(
+    session: Session, participant: Participant, question_id: int, now: datetime
+) -> None:
+    """Record when the participant's question was first served; this extends the lease."""
+    session.execute(
+        _first_served(),
+        {"question": question_id, "now": now},
+        execution_options={"synchronize_session": False},
+    )
+    extend_lease(participant, now)
 
 
 # Building these statements takes as long as running them, and every submit needs them: cache them.
 
 
 @cache
-def _own_questions() -> Select[int, bool, int | None, bool]:
-    """A participant's questions in their order, with the sums before them."""
+def _own_questions() -> Select[int, int | None, float | None, int | None, bool]:
+    """A participant's questions in their order, with the first answers and the sums before them."""
     passed = (
         select(CheckAnswer.id).where(CheckAnswer.check_id == Check.id, CheckAnswer.passed).exists()
     )
     return (
-        select(Question.id, IS_ANSWERED, Check.id, passed)
+        select(Question.id, Response.id, Response.active_seconds, Check.id, passed)
         .join(Form, Question.form_id == Form.id)
+        .outerjoin(Response, (Response.question_id == Question.id) & (Response.revision == 1))
         # Sums come between forms: the first form has none.
         .outerjoin(
             Check,
@@ -162,12 +212,26 @@ def _own_questions() -> Select[int, bool, int | None, bool]:
 
 
 @cache
-def _reference_of_pair() -> Select[int | None]:
+def _locked_question() -> Select[Question]:
+    reference = joinedload(Question.pair).joinedload(Pair.query).joinedload(Query.triplet)
     return (
-        select(Triplet.reference_id)
-        .join(Query, Query.triplet_id == Triplet.id)
-        .join(Pair, Pair.query_id == Query.id)
-        .where(Pair.id == bindparam("pair"))
+        select(Question)
+        .where(Question.id == bindparam("question"))
+        .options(
+            joinedload(Question.form).load_only(Form.position),
+            reference.load_only(Triplet.reference_id),
+        )
+        .with_for_update(of=Question)
+        .execution_options(populate_existing=True)
+    )
+
+
+@cache
+def _first_served() -> Update:
+    return (
+        update(Question)
+        .where(Question.id == bindparam("question"), Question.served_at.is_(None))
+        .values(served_at=bindparam("now"))
     )
 
 

@@ -87,7 +87,8 @@ def answer_all(
             expected = session.get_one(Check, step.check_id).expected or ""
             answer_check(session, participant, step.check_id, expected, now=now)
             continue
-        served_at = mark_served(session, step.question_id, now)
+        served_at = now
+        mark_served(session, participant, step.question_id, served_at)
         question = load_question(session, step.question_id)
         triplet = triplets[question.pair.query_id]
         utilities = [utility_of(triplet, retrieved) for retrieved in shown_sets(question)]

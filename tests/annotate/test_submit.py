@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.body_limit import LARGEST_BODY
@@ -40,6 +40,27 @@ def app(database: Database) -> FastAPI:
 def send(client: TestClient, body: bytes | str, content_type: str = "application/json") -> int:
     headers = {"Content-Type": content_type}
     return client.post("/submit", content=body, headers=headers).status_code
+
+
+MOST_STATEMENTS = 9
+"""Of an answer with the next question; each is a tenth of its processor time."""
+
+
+def test_an_answer_takes_few_statements(annotator: TestClient, database: Database) -> None:
+    body = json.dumps(answer_body(view(annotator)))
+    statements: list[str] = []
+
+    @event.listens_for(database.engine, "before_cursor_execute")
+    def count(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        statements.append(statement)
+
+    try:
+        assert send(annotator, body) == 200
+    finally:
+        event.remove(database.engine, "before_cursor_execute", count)
+    begun = [statement for statement in statements if statement.startswith("BEGIN")]
+    assert len(begun) == 2  # one transaction to store the answer, one to read what is next
+    assert len(statements) - len(begun) <= MOST_STATEMENTS, "\n".join(statements)
 
 
 def test_an_answer_is_stored_as_a_row(annotator: TestClient, database: Database) -> None:

@@ -99,7 +99,7 @@ def answer(
             for attempt in tries:
                 answer_check(session, participant, step.check_id, attempt or expected, now=now)
             continue
-        mark_served(session, step.question_id, now)
+        mark_served(session, participant, step.question_id, now)
         now += timedelta(seconds=seconds)
         times = Times(None, None, now, seconds)
         new_answer = Answer(*values, irrelevant=False, times=times, images=images)

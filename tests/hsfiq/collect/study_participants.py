@@ -55,7 +55,8 @@ def one_form_each(database: Database, **options: object) -> int:
 
 def serve(database: Database, question: int, now: object) -> None:
     with database.writing() as session:
-        mark_served(session, question, now)  # type: ignore[arg-type]
+        participant = session.get_one(Question, question).form.participant
+        mark_served(session, participant, question, now)  # type: ignore[arg-type]
 
 
 def forget(database: Database, participant_id: int) -> int:

@@ -8,7 +8,7 @@ from hsfiq.collect.progress import progress_of
 from hsfiq.collect.steps import load_question, mark_served, shown_sets
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Question
+from hsfiq.db.tables import Participant, Question
 from tests.hsfiq.collect.study_participants import forms_of
 from tests.studies import NOW, OTHER, Seat
 
@@ -85,7 +85,10 @@ def test_the_first_serving_time_is_kept(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
     for later in range(3):
         with database.writing() as session:
-            assert mark_served(session, question, NOW + timedelta(hours=later)) == NOW
+            participant = session.get_one(Participant, seat.participant_id)
+            mark_served(session, participant, question, NOW + timedelta(hours=later))
+        with database.reading() as session:
+            assert session.get_one(Question, question).served_at == NOW
 
 
 def test_a_question_shows_its_pair_as_drawn(database: Database, seat: Seat) -> None:

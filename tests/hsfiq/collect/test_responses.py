@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.answer_rules import LONGEST_REASON, Times
-from hsfiq.collect.responses import Skip
+from hsfiq.collect.responses import Skip, submit
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Form, Question, Response
+from hsfiq.db.tables import Form, Participant, Question, Response
 from hsfiq.errors import Forbidden, NotOpen, Refused
 from tests.studies import (
     GOOD,
@@ -190,9 +190,13 @@ def test_an_unassigned_question_is_forbidden(database: Database, seat: Seat) -> 
             select(Question.id).join(Question.form).where(Form.participant_id.is_(None))
         ).first()
     assert free is not None
-    for question in (free, 10**6, -1):
-        with pytest.raises(Forbidden):
-            seat.submit(question)
+    with pytest.raises(Forbidden):
+        seat.submit(free)
+    for missing in (10**6, -1):
+        with database.writing() as session:
+            participant = session.get_one(Participant, seat.participant_id)
+            with pytest.raises(Forbidden):
+                submit(session, participant, missing, GOOD, expected_revision=0, submit_key="press")
 
 
 def test_a_question_beyond_the_current_one_is_forbidden(database: Database, seat: Seat) -> None:

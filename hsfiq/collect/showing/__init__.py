@@ -1,0 +1,1 @@
+"""Showing questions: what a participant's page has of them."""
