@@ -98,5 +98,13 @@ def number_text(value: float, style: Style = "plain") -> str:
         if value < SMALLEST_P:
             return f"< {SMALLEST_P:.0e}"
         return f"{value:.1e}" if value < 0.001 else f"{value:.3f}"
-    formats = {"percent": ".1%", "signed": "+.3f", "short": ",.4g", "plain": ",.3f"}
+    if style == "points":
+        value *= 100
+    formats = {
+        "percent": ".1%",
+        "points": ".2f",
+        "signed": "+.3f",
+        "short": ",.4g",
+        "plain": ",.3f",
+    }
     return format(value, formats[style]).replace("-", MINUS)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
-Style = Literal["plain", "signed", "percent", "short", "p"]
+Style = Literal["plain", "signed", "percent", "points", "short", "p"]
 MANY = 4
 """Captions name each metric for so many at most; for more they name the extremes."""
 SIGNIFICANCE_NOTE = "* p at most .05, ** .01, *** .001."
@@ -25,7 +25,8 @@ class NumberCell:
     Attributes:
         n: the number of rows it is computed from; None if that does not apply.
         ci: how the bounds were computed; None if they are not bootstrapped.
-        style: "short" is in as few digits as possible, "p" as a p-value.
+        style: "short" is in as few digits as possible, "points" in percentage points with two
+            decimals, as tables of recall are; "p" as a p-value.
         best: whether it is the highest of the numbers it is compared with.
     """
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires
+from hsfiq.cli.evaluate_systems import check_options as check_system_options
+from hsfiq.cli.evaluate_systems import report_systems
 from hsfiq.cli.images import image_root
 from hsfiq.cli.option_groups import with_option_groups
 from hsfiq.cli.scorer_options import ScorerOptions, images_option
@@ -74,6 +76,25 @@ class EvaluateOptions(ScorerOptions):
             metavar="FILE[,FILE]",
             help="Another system's run, to compare with --run, with intervals and tests; may be "
             "repeated.",
+        ),
+    ] = None
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE[,FILE]",
+            help="A row of a table of systems, with published figures; may be repeated.",
+        ),
+    ] = None
+    release: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="With --system: preference rates by RELEASE.scores/NAME.parquet."
+        ),
+    ] = None
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --system: write the tables, .csv or .tex.", dir_okay=False
         ),
     ] = None
     text_only: Annotated[
@@ -232,9 +253,10 @@ def check_options(
     images: Path | None,
     options: EvaluateOptions,
 ) -> None:
-    """Refuse options that need a scorer, and an output file that exists or goes with runs."""
+    """Refuse options that need others, and an output file that exists or goes with runs."""
+    check_system_options(options, runs)
     if scorer is None:
-        if not runs:
+        if not runs and not options.system:
             raise UnreadableInput(
                 "--run", "there is nothing to evaluate", "name ranked lists, or a --scorer"
             )
@@ -272,6 +294,8 @@ def report(
     from hsfiq.model.evaluation.evaluate_system import ScorerRequest, evaluate_system
 
     check_options(runs, scorer, images, options)
+    if submission is not None and options.system:
+        raise UnreadableInput("--submission", "is for one system", "leave out --system")
     if options.subset is not None:
         from hsfiq.model.evaluation.subset.choose import subset_of
 
@@ -290,6 +314,9 @@ def report(
             request = ScorerRequest(
                 options.paths(scorer, root), device_of(options.device), bar, options.out
             )
+        if options.system:
+            report_systems(benchmark, request, options, notes)
+            return
         evaluation = evaluate_system(
             benchmark,
             runs or (),

@@ -129,8 +129,13 @@ def add_uncertainty(
 
 
 def add_intervals(
-    result: Result, lines: list[str], rows: Sequence[QueryRow], request: UncertaintyRequest
+    result: Result,
+    lines: list[str],
+    rows: Sequence[QueryRow],
+    request: UncertaintyRequest,
+    system: str = "",
 ) -> None:
+    """Add the intervals of one system; `system` names it in the lines, if there are several."""
     if not request.needs_resamples:
         return
     from hsfiq.model.evaluation.uncertainty.comparison import (  # noqa: PLC0415
@@ -145,7 +150,10 @@ def add_intervals(
     for part, figures in result.get("categories", {}).items():
         figures["ci"] = ends_of(intervals, part)
     n = next(iter(overall.values())).n_clusters
-    lines.append(f"95% intervals ({n:,} clusters of queries with one reference or image set):")
+    whose = f"{system}: " if system else ""
+    lines.append(
+        f"{whose}95% intervals ({n:,} clusters of queries with one reference or image set):"
+    )
     width = max(map(len, overall))
     lines += [
         f"  {name.ljust(width)}  {percents(result[name])} "

@@ -197,6 +197,15 @@ def test_cirqrs_of_a_run_needs_only_the_images_of_its_lists(
     assert "missing" not in result
     table = hsfiq(*command, *ranked)
     assert f"{100 * result['cirqrs@10']:.2f}" in table.out
+    systems = (*command[:-2], "--system", f"a={command[-1]}", "--system", f"b={command[-1]}")
+    rows = figures(hsfiq(*systems, *ranked, "--json"))["systems"]
+    assert rows["a"]["cirqrs@10"] == rows["b"]["cirqrs@10"] == pytest.approx(result["cirqrs@10"])
+    lines = hsfiq(*systems, *ranked).out.splitlines()
+    row = next(line for line in lines[5:] if line.startswith("a "))
+    mean = (result["cirqrs@10"] + result["cirqrs@50"]) / 2
+    assert row.split()[-3:] == [
+        f"{100 * value:.2f}" for value in (result["cirqrs@10"], result["cirqrs@50"], mean)
+    ]
 
 
 # ------------------------------------------------------------------------------------------ errors

@@ -68,8 +68,11 @@ def test_the_benchmarks_run_without_extras(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["benchmarks", "evaluate_system", "list_checks", "metrics", "runs", "submission", "table"],
-)  # fmt: skip
+    [
+        *("benchmarks", "evaluate_system", "list_checks", "metrics", "runs", "submission", "table"),
+        *("composition.report", "subset.choose", "systems.report"),
+    ],
+)
 def test_no_module_of_ranked_lists_imports_torch(module: str) -> None:
     code = (
         f"import sys, hsfiq.model.evaluation.{module}; "

@@ -1,0 +1,1 @@
+"""Several systems in one table, with published figures beside them."""
