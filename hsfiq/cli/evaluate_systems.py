@@ -10,7 +10,7 @@ from hsfiq.cli.common import print_result, requires
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.cli.evaluate import EvaluateOptions
+    from hsfiq.cli.evaluate_options import EvaluateOptions
     from hsfiq.model.evaluation.benchmarks import Benchmark
     from hsfiq.model.evaluation.evaluate_system import ScorerRequest
 

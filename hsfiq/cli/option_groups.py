@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter
 from typing import Any, get_type_hints
@@ -42,10 +42,14 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def options_of(group: type) -> list[Parameter]:
+    """A field without a default is a required option."""
     hints = get_type_hints(group, include_extras=True)
     return [
         Parameter(
-            field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
         )
         for field in fields(group)
     ]
