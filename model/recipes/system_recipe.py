@@ -15,7 +15,9 @@ from hsfiq.model.recipes.base import RecipeBase
 from hsfiq.model.recipes.values import CaptionRule, Pooling, PoolRule, shown
 
 SystemName = Literal["clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet"]
-BackboneName = Literal["clip-rn50x4", "blip-base", "blip-large", "blip2-vitL", "blip2-vitg", "tiny"]
+BackboneName = Literal[
+    "clip-rn50x4", "blip-base", "blip-large", "blip2-vitL", "blip2-vitg", "blip2-hf", "tiny"
+]
 Schedule = Literal["constant", "cosine", "one-cycle"]
 
 STAGED = ("epochs", "batch", "lr", "schedule", "schedule_epochs", "weight_decay")

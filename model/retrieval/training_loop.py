@@ -105,7 +105,7 @@ class StageTrainer:
         require_finite(self.parameters)
         self.progress.end_epoch(
             lr=self.stage.lr_at(epoch, self.n_steps - 1, self.n_steps),
-            temperature=self.recipe.temperature,
+            temperature=self.system.loss_temperature() or self.recipe.temperature,
             val=validate(self.data, self.recipe, self.inference),
         )
         for callback in self.callbacks:

@@ -48,7 +48,7 @@ class Blip2Hf(nn.Module):
         self.tokens_shape = vit.tokens_shape
         self.temperature = nn.Parameter(torch.tensor(TEMPERATURE))
         self.hf = hf
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._vit = vit
         self._frozen_id: str | None = None
         freeze(hf)
@@ -86,7 +86,7 @@ class Blip2Hf(nn.Module):
         """Compose references and texts (QuRe section 3.1 and its code)."""
         if len(texts) != len(tokens):
             raise ValueError(f"{len(tokens)} references, but {len(texts)} texts")
-        text = self._tokenizer(
+        text = self.tokenizer(
             list(texts), padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt"
         ).to(tokens.device)
         query_mask = text.attention_mask.new_ones(len(tokens), self.hf.query_tokens.shape[1])

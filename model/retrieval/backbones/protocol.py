@@ -20,8 +20,8 @@ class Backbone(FrozenEncoder, Protocol):
     dim: int
     """D."""
     frozen: tuple[str, ...]
-    """Prefixes of the names of the weights that `image_tokens` depends on. They come from the
-    published files; a checkpoint holds all other weights."""
+    """Prefixes of the names of the weights that `image_tokens` depends on, or that no vector
+    depends on. They come from the published files; a checkpoint holds all other weights."""
 
 
 class TwoTowers(Backbone, Protocol):
@@ -70,8 +70,11 @@ class QFormer(Backbone, Protocol):
 
     n_queries: int
     """Q."""
-    query_tokens: nn.Parameter
-    """[Q, H]."""
+
+    @property
+    def query_tokens(self) -> Tensor:
+        """[Q, H]."""
+        ...
 
     @property
     def vision_proj(self) -> nn.Module:
@@ -88,7 +91,10 @@ class QFormer(Backbone, Protocol):
         ...
 
     def read_both(self, queries: Tensor, tokens: Tensor, texts: Sequence[str]) -> Tensor:
-        """States of queries [B, Q, H] that attend to the words and read the image: [B, Q, H]."""
+        """States of queries that attend to the words and read the image.
+
+        Queries [B, Q, H], or any number of them, and images [B, P, W] -> [B, Q, H].
+        """
         ...
 
     def read_prompted(self, prompts: Tensor, texts: Sequence[str], *, text_first: bool) -> Tensor:

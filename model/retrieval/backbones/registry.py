@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.retrieval.backbones import blip2
 from hsfiq.model.retrieval.backbones.blip import Blip, BlipCrossAttention
 from hsfiq.model.retrieval.backbones.clip import Clip
 from hsfiq.model.retrieval.backbones.protocol import (
@@ -70,6 +71,10 @@ def build_qformer(recipe: SystemRecipe, weights: Path | None) -> QFormer:
     """A Q-Former."""
     if recipe.backbone == "tiny":
         return TinyQFormer(generator(recipe.seed, "backbone"))
+    if recipe.backbone in ("blip2-vitL", "blip2-vitg", "blip2-hf"):
+        return blip2.load(
+            recipe.backbone, size=recipe.size, pad_ratio=recipe.pad_ratio, weights=weights
+        )
     raise not_for(recipe, weights)
 
 

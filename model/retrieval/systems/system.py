@@ -54,6 +54,10 @@ class System(nn.Module, ABC):
         """Constant learning rates of parameters in this stage, by a prefix of their names."""
         return {}
 
+    def loss_temperature(self) -> float | None:
+        """The temperature of the loss where it is learned; the recipe's holds if None."""
+        return None
+
     def frozen_id(self) -> str:
         return self.backbone.frozen_id()
 
@@ -74,6 +78,15 @@ class System(nn.Module, ABC):
             if parameters and not any(parameter.requires_grad for parameter in parameters):
                 module.eval()
         return self
+
+    def train_all(self) -> None:
+        """Let every parameter but those of `Backbone.frozen` require gradients."""
+        for name, parameter in self.named_parameters():
+            parameter.requires_grad_(not self.is_frozen(name))
+
+    def is_frozen(self, name: str) -> bool:
+        """Whether a weight of this name comes from published files, and is in no checkpoint."""
+        return name.startswith(tuple(f"backbone.{prefix}" for prefix in self.backbone.frozen))
 
     def stored_weights(self) -> dict[str, Tensor]:
         """The weights that a checkpoint holds: all but those that image tokens depend on."""
@@ -106,5 +119,4 @@ class System(nn.Module, ABC):
         self.load_state_dict(tensors, strict=False)
 
     def _stored_names(self) -> set[str]:
-        frozen = tuple(f"backbone.{prefix}" for prefix in self.backbone.frozen)
-        return {name for name in self.state_dict() if not name.startswith(frozen)}
+        return {name for name in self.state_dict() if not self.is_frozen(name)}

@@ -70,7 +70,7 @@ def test_the_texts_cover_the_special_cases(texts: list[str]) -> None:
 
 def test_token_ids_equal_lavis(reference: Reference, encoder: Blip2Hf) -> None:
     for text, ids in reference.about["tokenized"]:
-        ours = encoder._tokenizer(text, truncation=True, max_length=32).input_ids
+        ours = encoder.tokenizer(text, truncation=True, max_length=32).input_ids
         assert ours == ids, text
 
 
@@ -95,7 +95,7 @@ def test_lavis_temperature_and_frozen_weights(
 @torch.no_grad()
 def test_transformers_own_forward(reference: Reference, encoder: Blip2Hf, texts: list[str]) -> None:
     tokens = encoder.image_tokens(reference.pixels)
-    text = encoder._tokenizer(
+    text = encoder.tokenizer(
         texts, padding="max_length", truncation=True, max_length=32, return_tensors="pt"
     )
     pixels = references(reference.pixels, texts)

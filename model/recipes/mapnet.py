@@ -1,0 +1,96 @@
+"""MAPNet's recipes; PAPERS.md says where each value comes from, and what no source gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from hsfiq.model.recipes.system_recipe import SystemRecipe
+
+Proximity = Literal["cosine-distance", "euclidean", "printed"]
+Marginals = Literal["both", "samples"]
+Neighbours = Literal["start", "current"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapnetRecipe(SystemRecipe):
+    """A system in the spirit of MAPNet (Shi et al., ICCV 2025), of which only a poster is known.
+
+    Attributes:
+        contrastive_weight: of the contrastive loss, which the poster does not mention.
+        msi_weight: of the multi-schema interaction.
+        rp_weight: of the relaxed proximity loss.
+        n_queries: the backbone's query tokens that compose; N_Q on the poster.
+        marginals: what the transport's plan keeps to: uniform samples and queries (`both`), or
+            `samples` alone, which then choose their queries without regard to each other.
+        kernel_temperature: the weight of the plan's entropy, tau on the poster.
+        sweeps: of Sinkhorn's algorithm.
+        mmd_width: of the Gaussian kernel of the interaction's distance.
+        proximity: what C is in the relaxed proximity loss: a distance of query and target
+            (`cosine-distance`, or `euclidean` over its row's mean), or the similarity, and no
+            hinge, as `printed`.
+        neighbours: the targets' vectors that its weights W compare: those of the backbone at the
+            `start` of training, or the `current` ones without gradient.
+        proximity_width: of the Gaussian kernel of W, sigma in the repository's figure.
+        gamma: the W from which on a pair is never pushed apart.
+    """
+
+    contrastive_weight: float = 1.0
+    msi_weight: float = 1.0
+    rp_weight: float = 10.0
+    n_queries: int
+    marginals: Marginals = "both"
+    kernel_temperature: float = 0.1
+    sweeps: int = 50
+    mmd_width: float = 0.6
+    proximity: Proximity = "cosine-distance"
+    neighbours: Neighbours = "start"
+    proximity_width: float = 0.6
+    gamma: float = 0.5
+
+
+_FASHIONIQ = MapnetRecipe(
+    name="mapnet-fashioniq",
+    dataset="fashioniq",
+    system="mapnet",
+    backbone="blip2-vitL",
+    size=224,
+    pad_ratio=1.25,
+    epochs=(50,),
+    batch=(32,),
+    lr=(2e-5,),
+    schedule=("one-cycle",),
+    schedule_epochs=(None,),
+    weight_decay=(0.05,),
+    warmup=0.05,
+    start_divisor=100.0,
+    betas=(0.9, 0.98),
+    eps=1e-7,
+    temperature=0.07,
+    seed=0,
+    val_recall=(10, 50),
+    n_queries=32,
+)
+
+MAPNET_RECIPES: Final = (
+    _FASHIONIQ,
+    replace(
+        _FASHIONIQ,
+        name="mapnet-cirr",
+        dataset="cirr",
+        lr=(1e-5,),
+        warmup=0.02,
+        start_divisor=25.0,
+        val_recall=(5,),
+    ),
+)
+
+DRAWN_MAPNET: Final[dict[str, Any]] = {
+    "epochs": (8,),
+    "batch": (128,),
+    "lr": (1e-3,),
+    "schedule": ("one-cycle",),
+    "schedule_epochs": (None,),
+    "weight_decay": (0.01,),
+    "n_queries": 8,
+}
