@@ -6,13 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from hsfiq.errors import UnreadableInput
-<<<<<<< HEAD
 from hsfiq.model.recipes.bi_blip4cir import BI_BLIP4CIR_RECIPES, DRAWN_BI_BLIP4CIR
 from hsfiq.model.recipes.covr_blip import COVR_BLIP_RECIPES, DRAWN_COVR_BLIP
-=======
 from hsfiq.model.recipes.mapnet import DRAWN_MAPNET, MAPNET_RECIPES
 from hsfiq.model.recipes.sprc import DRAWN_SPRC, SPRC_RECIPES
->>>>>>> d53d4bb (SPRC, and a system in the spirit of MAPNet, on BLIP-2's Q-Former or the small one)
 from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.recipes.values import known_names
 
@@ -60,13 +57,10 @@ SYSTEM_RECIPES: Final[dict[str, SystemRecipe]] = {
     for stated in (
         _CLIP4CIR,
         replace(_CLIP4CIR, name="clip4cir-cirr", dataset="cirr", val_recall=(5,)),
-<<<<<<< HEAD
         *BI_BLIP4CIR_RECIPES,
         *COVR_BLIP_RECIPES,
-=======
         *SPRC_RECIPES,
         *MAPNET_RECIPES,
->>>>>>> d53d4bb (SPRC, and a system in the spirit of MAPNet, on BLIP-2's Q-Former or the small one)
     )
 }
 
@@ -100,13 +94,10 @@ DRAWN_SYSTEMS: Final[dict[str, dict[str, Any]]] = {
         "projection": 512,
         "hidden": 1024,
     },
-<<<<<<< HEAD
     "bi-blip4cir": DRAWN_BI_BLIP4CIR,
     "covr-blip": DRAWN_COVR_BLIP,
-=======
     "sprc": DRAWN_SPRC,
     "mapnet": DRAWN_MAPNET,
->>>>>>> d53d4bb (SPRC, and a system in the spirit of MAPNet, on BLIP-2's Q-Former or the small one)
 }
 """What else each system changes there."""
 

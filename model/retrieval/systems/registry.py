@@ -6,29 +6,23 @@ from pathlib import Path
 
 import torch
 
-<<<<<<< HEAD
 from hsfiq.model.recipes.bi_blip4cir import BiBlip4cirRecipe
 from hsfiq.model.recipes.covr_blip import CovrBlipRecipe
+from hsfiq.model.recipes.mapnet import MapnetRecipe
+from hsfiq.model.recipes.sprc import SprcRecipe
 from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.recipes.systems import Clip4cirRecipe
 from hsfiq.model.retrieval.backbones.registry import (
     build_cross_attention,
     build_directed_towers,
+    build_qformer,
     build_towers,
 )
 from hsfiq.model.retrieval.systems.bi_blip4cir import BiBlip4cir
 from hsfiq.model.retrieval.systems.clip4cir import Clip4cir
 from hsfiq.model.retrieval.systems.covr_blip import CovrBlip
-=======
-from hsfiq.model.recipes.mapnet import MapnetRecipe
-from hsfiq.model.recipes.sprc import SprcRecipe
-from hsfiq.model.recipes.system_recipe import SystemRecipe
-from hsfiq.model.recipes.systems import Clip4cirRecipe
-from hsfiq.model.retrieval.backbones.registry import build_qformer, build_towers
-from hsfiq.model.retrieval.systems.clip4cir import Clip4cir
 from hsfiq.model.retrieval.systems.mapnet import Mapnet
 from hsfiq.model.retrieval.systems.sprc import Sprc
->>>>>>> d53d4bb (SPRC, and a system in the spirit of MAPNet, on BLIP-2's Q-Former or the small one)
 from hsfiq.model.retrieval.systems.system import System
 from hsfiq.model.retrieval.weights.pretrained import Start
 from hsfiq.model.runtime.seeds import seed_for
@@ -49,15 +43,12 @@ def new_system(recipe: SystemRecipe, weights: Path | None, start: Start = "publi
 def build_system(recipe: SystemRecipe, weights: Path | None, start: Start) -> System:
     if isinstance(recipe, Clip4cirRecipe):
         return Clip4cir(build_towers(recipe, weights, start), recipe)
-<<<<<<< HEAD
     if isinstance(recipe, BiBlip4cirRecipe):
         return BiBlip4cir(build_directed_towers(recipe, weights, start), recipe)
     if isinstance(recipe, CovrBlipRecipe):
         return CovrBlip(build_cross_attention(recipe, weights, start), recipe)
-=======
     if isinstance(recipe, SprcRecipe):
         return Sprc(build_qformer(recipe, weights), recipe)
     if isinstance(recipe, MapnetRecipe):
         return Mapnet(build_qformer(recipe, weights), recipe)
->>>>>>> d53d4bb (SPRC, and a system in the spirit of MAPNet, on BLIP-2's Q-Former or the small one)
     raise TypeError(f"no system has recipes of {type(recipe).__name__}")

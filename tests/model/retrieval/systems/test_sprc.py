@@ -5,24 +5,22 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.retrieval.systems.batch import Batch
 from hsfiq.model.retrieval.systems.sprc import Sprc, alignment
-from tests.model.retrieval.systems.small_batches import (
+from tests.model.retrieval.systems.helpers import random_batch
+from tests.model.retrieval.systems.qformer_systems import (
     backward,
-    drawn_batch,
     literal_contrastive,
     small_system,
     without_gradient,
 )
-from tests.model.training.helpers import Drawn
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
-def batch(drawn: Drawn, tokens: TokenSource) -> Batch:
-    return drawn_batch(drawn, tokens)
+def batch() -> Batch:
+    return random_batch()
 
 
 def sprc(**values: str) -> Sprc:
