@@ -28,6 +28,7 @@ from hsfiq.cli import (
     owner,
     participant,
     power,
+    retrieve,
     score,
     serve,
     show,
@@ -54,6 +55,7 @@ app.add_typer(study.app, name="study")
 app.add_typer(participant.app, name="participant")
 app.add_typer(owner.app, name="owner")
 app.add_typer(evaluate.app, name="evaluate")
+app.add_typer(retrieve.app, name="retrieve")
 app.add_typer(weights.app, name="weights")
 demo.register(app)
 serve.register(app)

@@ -205,7 +205,7 @@ def report(
             with requires("model"):
                 from hsfiq.cli.training_bar import TrainingBar
                 from hsfiq.model.runtime.distributed import device_of
-            bar = stack.enter_context(TrainingBar(0, typer.echo))
+            bar = stack.enter_context(TrainingBar(typer.echo))
             request = ScorerRequest(
                 options.paths(scorer, root), device_of(options.device), bar, options.out
             )

@@ -135,7 +135,7 @@ def uncertainty_of(
         from hsfiq.model.active.uncertainty import uncertainty
         from hsfiq.model.runtime.distributed import device_of
     paths, device = options.paths(None, images), device_of(options.device)
-    with TrainingBar(0, lambda line: typer.echo(line, err=True)) as bar:
+    with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
         return uncertainty(checkpoints, paths, candidates, seed, device, bar)
 
 

@@ -55,7 +55,7 @@ def retrain_scorer(
     if data is not None:
         pictures = out / CATALOGUE if folder is None else images
         triplets = read_training_data(recipe, folder, pictures, limit)
-    with TrainingBar(0, lambda line: typer.echo(line, err=True)) as bar:
+    with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
         retrained = retrain(release, out, paths, settings, triplets, device, bar)
     result = summary(retrained)
     print_result(result, as_text(result), as_json=as_json)

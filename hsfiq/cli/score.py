@@ -44,7 +44,7 @@ def score(
         from hsfiq.model.runtime.distributed import device_of
     require_metric_name(name)
     paths, device = options.paths(scorer, images), device_of(options.device)
-    with TrainingBar(0, typer.echo) as bar:
+    with TrainingBar(typer.echo) as bar:
         result = score_release(release, name, paths, device, bar, force=force)
     print_result(result, as_text(result, release), as_json=as_json)
 

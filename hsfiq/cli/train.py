@@ -18,6 +18,7 @@ from hsfiq.errors import UnreadableInput
 if TYPE_CHECKING:
     from hsfiq.model.checkpoints.checkpoint import Checkpoint
     from hsfiq.model.recipes.recipe import Recipe
+    from hsfiq.model.recipes.system_recipe import SystemRecipe
 
 DRAWN = "drawn"
 
@@ -33,7 +34,8 @@ def train(
         str,
         typer.Argument(
             metavar="RECIPE",
-            help="cirqrs-fashioniq, cirqrs-cirr, qure-fashioniq, qure-cirr (PAPERS.md), or "
+            help="A scorer's (cirqrs-fashioniq, cirqrs-cirr, qure-fashioniq, qure-cirr) or a "
+            "retrieval system's (clip4cir-fashioniq, clip4cir-cirr, ...; PAPERS.md has all), or "
             "preference: retrain --init's scorer on the answers of --release.",
         ),
     ],
@@ -75,7 +77,10 @@ def train(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a scorer; `torchrun -m hsfiq train ...` shares the work among processes."""
+    """Train a scorer or a retrieval system.
+
+    `torchrun -m hsfiq train ...` shares the training of a scorer among processes.
+    """
     if options.cache is not None and no_cache:
         raise UnreadableInput("--cache", "cannot be used with --no-cache", "leave one out")
     if recipe == preference.NAME:
@@ -99,6 +104,8 @@ def train(
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.data.datasets import CATALOGUE, read_training_data
         from hsfiq.model.data.triplets import missing_lines
+        from hsfiq.model.recipes.system_recipe import SystemRecipe
+        from hsfiq.model.retrieval.training_run import train_system
         from hsfiq.model.runtime.distributed import join_processes
         from hsfiq.model.training.run import run
 
@@ -114,9 +121,15 @@ def train(
             triplets = read_training_data(chosen, folder, pictures, limit)
         for line in missing_lines(triplets):
             echo(line)
-        with TrainingBar(chosen.epochs, echo, is_visible=distributed.is_first) as bar:
+        with TrainingBar(echo, is_visible=distributed.is_first) as bar:
             paths = options.paths(init, images)
-            checkpoint = run(chosen, triplets, out, paths, distributed, bar, cached=not no_cache)
+            cached = not no_cache
+            if isinstance(chosen, SystemRecipe):
+                checkpoint = train_system(
+                    chosen, triplets, out, paths, distributed, bar, cached=cached
+                )
+            else:
+                checkpoint = run(chosen, triplets, out, paths, distributed, bar, cached=cached)
         if distributed.is_first:
             result = summary(checkpoint)
             print_result(result, as_text(result), as_json=as_json)
@@ -143,20 +156,32 @@ def pairs_of(values: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def chosen_recipe(name: str, data: str, pairs: Mapping[str, str]) -> tuple[Recipe, list[str]]:
+def chosen_recipe(
+    name: str, data: str, pairs: Mapping[str, str]
+) -> tuple[Recipe | SystemRecipe, list[str]]:
     """The recipe with the given values, and a line for each value that the catalogue changes."""
-    from hsfiq.model.recipes.recipe import changes, on_drawn, recipe
+    from hsfiq.model.recipes.recipe import on_drawn, recipe
+    from hsfiq.model.recipes.systems import SYSTEM_RECIPES, system_on_drawn
 
-    stated = recipe(name)
+    if name in SYSTEM_RECIPES:
+        system = SYSTEM_RECIPES[name]
+        if data != DRAWN:
+            return system.with_values(pairs), []
+        system_chosen = system_on_drawn(system).with_values(pairs)
+        return system_chosen, lines_of(system.changes(system_chosen))
+    stated = recipe(name, SYSTEM_RECIPES)
     if data != DRAWN:
         return stated.with_values(pairs), []
     chosen = on_drawn(stated).with_values(pairs)
-    lines = [
+    return chosen, lines_of(stated.changes(chosen))
+
+
+def lines_of(changes: Mapping[str, tuple[str, str]]) -> list[str]:
+    return [
         f"on the drawn catalogue {key} is {new} instead of {old}"
-        for key, (old, new) in changes(stated, chosen).items()
+        for key, (old, new) in changes.items()
         if key != "dataset"
     ]
-    return chosen, lines
 
 
 def summary(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -167,6 +192,7 @@ def summary(checkpoint: Checkpoint) -> dict[str, Any]:
         "checkpoint": str(checkpoint.path),
         "sha256": checkpoint.sha256,
         "recipe": about["recipe"]["name"],
+        **({"system": about["recipe"]["system"]} if "system" in about["recipe"] else {}),
         "data": about["data"]["name"],
         "n_train": about["data"]["n_train"],
         "n_val": about["data"]["n_val"],
@@ -181,5 +207,13 @@ def as_text(result: dict[str, Any]) -> str:
         f"best epoch {result['epoch']}: loss {result['loss']:.4f}, accuracy of pairs "
         f"{result['accuracy']:.4f}, {recalls} (n = {result['n_val']:,})\n"
         f"checkpoint {result['checkpoint']}, sha256 {result['sha256'][:12]}\n"
-        f"next: hsfiq score RELEASE --scorer {result['checkpoint']}"
+        f"next: {next_command(result)}"
     )
+
+
+def next_command(result: Mapping[str, Any]) -> str:
+    if "system" in result:
+        data = DRAWN if result["data"] == DRAWN else "DIR"
+        checkpoint = f"--checkpoint {result['checkpoint']}"
+        return f"hsfiq retrieve {result['system']} {checkpoint} --data {data} --out RUN.jsonl"
+    return f"hsfiq score RELEASE --scorer {result['checkpoint']}"

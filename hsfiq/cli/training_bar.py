@@ -32,17 +32,15 @@ NAMED = 5
 class TrainingBar(Callback):
     """Shows the loss, the accuracy of pairs, the size of the negative sets and the time left."""
 
-    def __init__(
-        self, epochs: int, echo: Callable[[str], None], *, is_visible: bool = True
-    ) -> None:
-        """Follow a run of `epochs`; `echo` prints a line that stays."""
+    def __init__(self, echo: Callable[[str], None], *, is_visible: bool = True) -> None:
+        """`echo` prints a line that stays."""
         console = Console(stderr=True)
         self._live = is_visible and sys.stderr.isatty()
         # Brackets in a file's name are not markup.
         above_bar = partial(console.print, markup=False, highlight=False, soft_wrap=True)
         self._echo: Callable[[str], None] = above_bar if self._live else echo
-        self._epochs = epochs
-        self._negatives = 0.0
+        self._epochs = 0
+        self._negatives: float | None = None
         self._means: tuple[float, float] | None = None
         self._task: TaskID | None = None
         self._bar = Progress(
@@ -68,6 +66,14 @@ class TrainingBar(Callback):
     def pretraining(self, done: int, n: int) -> None:
         self._show("pre-training the small backbone", done, n)
 
+    def stage(self, number: int, n: int) -> None:
+        self._means = None
+        if n > 1:
+            self._echo(f"stage {number} of {n}")
+
+    def ranking(self, done: int, n: int) -> None:
+        self._show("ranking", done, n)
+
     def unreadable(self, reasons: Mapping[str, str], left: TrainingData) -> None:
         for reason in list(reasons.values())[:NAMED]:
             self._echo(reason)
@@ -76,7 +82,8 @@ class TrainingBar(Callback):
         for line in missing_lines(left):
             self._echo(line)
 
-    def started(self, progress: RunProgress, n_steps: int) -> None:
+    def started(self, progress: RunProgress, n_steps: int, n_epochs: int) -> None:
+        self._epochs = n_epochs
         if progress.epoch or progress.step:
             self._echo(f"resuming at epoch {progress.epoch}, step {progress.step}")
         done = progress.epoch * n_steps + progress.step
@@ -99,10 +106,9 @@ class TrainingBar(Callback):
             for mean, new in zip(self._means, (step.loss, step.accuracy), strict=True)
         )
         self._means = (loss, accuracy)
-        description = (
-            f"epoch {step.epoch} loss {loss:.4f} accuracy {accuracy:.3f} "
-            f"negatives {self._negatives:.0f}"
-        )
+        description = f"epoch {step.epoch} loss {loss:.4f} accuracy {accuracy:.3f}"
+        if self._negatives is not None:  # else they are in the batch
+            description += f" negatives {self._negatives:.0f}"
         self._show(
             description, step.epoch * step.n_steps + step.index + 1, self._epochs * step.n_steps
         )

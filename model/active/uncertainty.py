@@ -16,6 +16,7 @@ from hsfiq.model.active.information import Information, preference_information, 
 from hsfiq.model.active.opinions import RATE, opinions
 from hsfiq.model.active.priors import AnswerPrior, prior_of
 from hsfiq.model.release_scores.encoded_images import encode_images, find_images
+from hsfiq.model.retrieval.loading import retriever_of
 from hsfiq.model.runtime.seeds import generator
 from hsfiq.model.scorer.loading import Loaded, load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
@@ -66,7 +67,8 @@ def uncertainty(
     unknown = ("images", "the database does not record their folder")
     with find_images(paths.images, wanted, unknown) as files:
         encoded = [
-            encode_images(loaded, files, paths.cache, device, callback) for loaded in scorers
+            encode_images(retriever_of(loaded), files, paths.cache, device, callback)
+            for loaded in scorers
         ]
     available = wanted.intersection(*(readable for _, readable in encoded))
     sets, pairs = with_images(candidates, available)

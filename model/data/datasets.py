@@ -16,6 +16,7 @@ from hsfiq.images.folder import usual_folder
 from hsfiq.model.data.parts import SPLITS, first_of, part_of, with_images
 from hsfiq.model.data.triplets import Part, TrainingData, distinct
 from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.recipes.values import PoolRule
 from hsfiq.readers import cirr as cirr_files
 from hsfiq.readers import fashioniq as fashioniq_files
@@ -37,7 +38,7 @@ CATALOGUE = "catalogue"
 
 
 def read_training_data(
-    recipe: Recipe, folder: Path | None, images: Path | None, limit: int | None
+    recipe: Recipe | SystemRecipe, folder: Path | None, images: Path | None, limit: int | None
 ) -> TrainingData:
     """Read the training data of a recipe; None for `folder` is the drawn catalogue.
 

@@ -27,6 +27,8 @@ from hsfiq.model.data.parts import with_files
 from hsfiq.model.data.texts import mining_text
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query
 from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.retrieval.loading import recipe_of
 from hsfiq.model.training.run import content_sha256
 
 Split = Literal["val", "test"]
@@ -46,7 +48,7 @@ class Catalogue:
         return self.garments if split == "test" else shown_of(self.garments)
 
 
-def catalogue_of(recipe: Recipe, data: Mapping[str, Any]) -> Catalogue:
+def catalogue_of(recipe: Recipe | SystemRecipe, data: Mapping[str, Any]) -> Catalogue:
     """The catalogue that a scorer was trained on, or else the one that its seed draws.
 
     No garment is a target in two splits (`hsfiq.drawn.triplets`), so that any catalogue is a fair
@@ -68,7 +70,7 @@ def catalogue_of(recipe: Recipe, data: Mapping[str, Any]) -> Catalogue:
 def is_trained_on(
     garments: tuple[Garment, ...],
     triplets: tuple[DrawnTriplet, ...],
-    recipe: Recipe,
+    recipe: Recipe | SystemRecipe,
     data: Mapping[str, Any],
 ) -> bool:
     parts = drawn_parts(garments, triplets, recipe.pool, Path())
@@ -105,8 +107,7 @@ def drawn_for_scorer(
     Missing pictures are drawn into `images`; None for the scorer's own folder.
     """
     checkpoint = read(path)
-    recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
-    catalogue = catalogue_of(recipe, checkpoint.about.get("data") or {})
+    catalogue = catalogue_of(recipe_of(checkpoint), checkpoint.about.get("data") or {})
     folder = images or checkpoint.path.parent / CATALOGUE
     draw_pictures(catalogue.candidates(split), folder)
     return drawn(catalogue, split), folder, catalogue.notes

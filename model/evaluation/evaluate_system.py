@@ -32,7 +32,7 @@ from hsfiq.readers.submissions import read_run
 if TYPE_CHECKING:
     import torch
 
-    from hsfiq.model.scorer.loading import Loaded
+    from hsfiq.model.retrieval.loading import LoadedRetriever
     from hsfiq.model.scorer.paths import ScorerPaths
     from hsfiq.model.training.callbacks import Callback
 
@@ -181,7 +181,7 @@ def system_of_scorer(
         benchmark, scorer.paths, scorer.device, scorer.callback, allow_missing=allow_missing
     )
     if scorer.out is not None:
-        write_run(scorer.out, ranked, ranked.loaded.recipe.name)
+        write_run(scorer.out, ranked, ranked.loaded.system)
     about = about_scorer(ranked.loaded, ranked.missing)
     name = str(scorer.paths.required("checkpoint"))
     return RankedSystem(name, ranked.benchmark, ranked.answers, ranked.notes, about)
@@ -206,7 +206,7 @@ def add_cirqrs(
     return with_cirqrs(evaluation, answers, prepared), about
 
 
-def about_scorer(loaded: Loaded, missing: dict[str, Any]) -> dict[str, Any]:
+def about_scorer(loaded: LoadedRetriever, missing: dict[str, Any]) -> dict[str, Any]:
     """The entries that describe a scorer, and the images that it lacked."""
     path, digest = loaded.checkpoint.path, loaded.checkpoint.sha256
     about: dict[str, Any] = {"scorer": {"checkpoint": str(path), "sha256": digest}}

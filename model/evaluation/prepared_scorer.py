@@ -15,8 +15,8 @@ import torch
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.release_scores.encoded_images import encode_images, image_files
+from hsfiq.model.retrieval.loading import LoadedRetriever, load_retriever
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.loading import Loaded, load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.text import first_few
@@ -29,7 +29,7 @@ MAX_NAMED = 20
 class PreparedScorer:
     """A scorer with the tokens of the wanted images that exist and can be read."""
 
-    loaded: Loaded
+    loaded: LoadedRetriever
     inference: Inference
     wanted: frozenset[str]
     available: frozenset[str]
@@ -65,7 +65,7 @@ def prepare_scorer(
     allow_missing: bool,
 ) -> PreparedScorer:
     """Load a scorer and compute the tokens of images; refuse missing ones unless allowed."""
-    loaded = load_scorer(paths.required("checkpoint"), paths.weights, device)
+    loaded = load_retriever(paths.required("checkpoint"), paths.weights, device)
     folder = paths.required("images")
     files = image_files(folder, wanted)
     if not allow_missing:

@@ -17,8 +17,8 @@ from hsfiq.model.evaluation.benchmarks import Benchmark, Part, Query, SystemList
 from hsfiq.model.evaluation.prepared_scorer import PreparedScorer, prepare_scorer
 from hsfiq.model.evaluation.ranking import SelectedScores, TopK, scored_blocks
 from hsfiq.model.release_scores.set_scores import indexed
+from hsfiq.model.retrieval.loading import LoadedRetriever
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.loading import Loaded
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
 
@@ -33,7 +33,7 @@ class ScorerLists:
     scores: dict[str, dict[str, tuple[float, ...]]]  # by part and query: pooled cosines
     missing: dict[str, Any]  # counts of missing images and of the queries without them
     notes: tuple[str, ...]
-    loaded: Loaded
+    loaded: LoadedRetriever
 
 
 def rank_with_scorer(
@@ -116,13 +116,21 @@ def restrict(benchmark: Benchmark, available: Collection[str], folder: Path) -> 
 
 
 def rank_part(
-    part: Part, prepared: PreparedScorer, depth: int, *, without_reference: bool
+    part: Part,
+    prepared: PreparedScorer,
+    depth: int,
+    *,
+    without_reference: bool,
+    composing: Inference | None = None,
 ) -> tuple[SystemLists, dict[str, tuple[float, ...]]]:
-    """The lists of the queries whose reference is available, and the lists' scores by query."""
+    """The lists of the queries whose reference is available, and the lists' scores by query.
+
+    `composing` makes the query vectors instead of `prepared.inference`.
+    """
     images = part.corpus.images or ()
     column = indexed(images)
     queries = [query for query in part.queries if query.reference in prepared.available]
-    vectors = query_vectors(queries, prepared.inference)  # [Q, D]
+    vectors = query_vectors(queries, composing or prepared.inference)  # [Q, D]
     excluded = None
     if without_reference:
         references = [[query.reference] for query in queries]
@@ -176,13 +184,23 @@ def rank_members(
 def write_run(path: Path, ranked: ScorerLists, system: str) -> None:
     """Write the lists with their scores as JSONL, which `hsfiq import runs` reads."""
     lines = [
+        line
+        for name, scores in ranked.scores.items()
+        for line in run_lines(ranked.answers[name], scores, system)
+    ]
+    with explained_write_errors(path, "name another with --out"):
+        write_whole(path, "".join(lines).encode())
+
+
+def run_lines(
+    answers: SystemLists, scores: Mapping[str, Sequence[float]], system: str
+) -> list[str]:
+    """A line of JSON for each list, with its scores."""
+    return [
         json.dumps(
             {"query_id": query_id, "images": images, "scores": scores[query_id], "system": system},
             ensure_ascii=False,
         )
         + "\n"
-        for name, scores in ranked.scores.items()
-        for query_id, images in ranked.answers[name].lists.items()
+        for query_id, images in answers.lists.items()
     ]
-    with explained_write_errors(path, "name another with --out"):
-        write_whole(path, "".join(lines).encode())

@@ -65,3 +65,8 @@ class RecipeBase:
             for number in value if isinstance(value, tuple) else (value,):
                 if number is not None and not least <= number <= most:
                     yield f"{key} is {shown(value)}, not from {least} to {most}"
+
+    def changes(self, other: Self) -> dict[str, tuple[str, str]]:
+        """The settings in which another recipe differs, with both values as text."""
+        pairs = ((key, getattr(self, key), getattr(other, key)) for key in self.kinds())
+        return {key: (shown(a), shown(b)) for key, a, b in pairs if a != b}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from hsfiq.errors import UnreadableInput
@@ -17,7 +17,6 @@ from hsfiq.model.recipes.values import (
     Strategy,
     cosine_lr,
     known_names,
-    shown,
 )
 
 
@@ -113,9 +112,10 @@ RETRAINING: Final = "preference"
 """The recipe that starts from a scorer and a release; its numbers: `model.preference.settings`."""
 
 
-def recipe(name: str) -> Recipe:
+def recipe(name: str, others: Iterable[str] = ()) -> Recipe:
+    """The scorer's recipe of this name; `others` are further names that an error offers."""
     if name not in RECIPES:
-        known = (*RECIPES, RETRAINING)
+        known = (*RECIPES, RETRAINING, *others)
         raise UnreadableInput(repr(name), "there is no such recipe", known_names(name, known))
     return RECIPES[name]
 
@@ -126,14 +126,6 @@ def on_drawn(stated: Recipe) -> Recipe:
     return replace(
         stated, **{key: value for key, value in DRAWN.items() if sized or key != "n_neg"}
     )
-
-
-def changes(one: Recipe, other: Recipe) -> dict[str, tuple[str, str]]:
-    """The settings in which two recipes differ, with the value of each as text."""
-    pairs = (
-        (field.name, getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
-    )
-    return {key: (shown(a), shown(b)) for key, a, b in pairs if a != b}
 
 
 _QURE_FASHIONIQ = Recipe(

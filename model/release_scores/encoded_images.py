@@ -15,28 +15,33 @@ from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.images.folder import ImageFolder, usual_folder
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.recipes.recipe import Recipe
+from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.retrieval.loading import LoadedRetriever
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import Inference, precision
-from hsfiq.model.scorer.loading import Loaded
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.releases.reader import ReleasedSet
 
 
 def encode_images(
-    loaded: Loaded, files: Mapping[str, Path], cache: Path, device: torch.device, callback: Callback
+    loaded: LoadedRetriever,
+    files: Mapping[str, Path],
+    cache: Path,
+    device: torch.device,
+    callback: Callback,
 ) -> tuple[Inference, set[str]]:
-    """Compute the tokens that the cache lacks, with a scorer on `device`.
+    """Compute the tokens that the cache lacks, with a retriever on `device`.
 
     Gives inference on these images, and the ids of those that can be read.
     """
-    tokens = FeatureCache.open(cache, loaded.scorer.encoder)
+    tokens = FeatureCache.open(cache, loaded.frozen_encoder)
     report = tokens.fill(files, device=device, on_progress=callback.caching)
     dtype = inference_dtype(loaded.recipe, device)
-    inference = Inference(loaded.scorer.encoder, tokens, Distributed(device), dtype)
+    inference = Inference(loaded.retriever, tokens, Distributed(device), dtype)
     return inference, files.keys() - report.unreadable.keys()
 
 
-def inference_dtype(recipe: Recipe, device: torch.device) -> torch.dtype:
+def inference_dtype(recipe: Recipe | SystemRecipe, device: torch.device) -> torch.dtype:
     """The dtype of the training's arithmetic; fp32 for fp16 on a CPU, which lacks it."""
     if recipe.precision == "fp16" and device.type == "cpu":
         return torch.float32

@@ -27,7 +27,7 @@ from hsfiq.model.release_scores.score_files import (
     write_scores,
 )
 from hsfiq.model.release_scores.set_scores import score_sets
-from hsfiq.model.scorer.loading import Loaded, load_scorer
+from hsfiq.model.retrieval.loading import LoadedRetriever, load_retriever
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.model.training.run import jsonable
@@ -57,7 +57,7 @@ def score_release(
     """
     sets = read_sets(release)
     folder = scores_folder(release)
-    loaded = load_scorer(paths.required("checkpoint"), paths.weights, device)
+    loaded = load_retriever(paths.required("checkpoint"), paths.weights, device)
     provenance = provenance_of(name, release, loaded)
     if not force and (before := earlier_scores(folder, name)):
         if not is_same(provenance, before):
@@ -82,7 +82,7 @@ def score_release(
     return write_scores(folder, name, scores, provenance)
 
 
-def provenance_of(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
+def provenance_of(name: str, release: Path, loaded: LoadedRetriever) -> dict[str, Any]:
     """What determines the scores, apart from which images are available."""
     releases = trained_on(loaded.checkpoint)
     return jsonable(
@@ -98,7 +98,7 @@ def provenance_of(name: str, release: Path, loaded: Loaded) -> dict[str, Any]:
             "data": loaded.checkpoint.about["data"],
             **({TRAINED_ON: releases} if releases else {}),
             "encoder": loaded.checkpoint.about["encoder"],
-            "preprocessing": asdict(loaded.scorer.encoder.preprocessing),
+            "preprocessing": asdict(loaded.retriever.preprocessing),
             "text": "as LAVIS' blip_caption",
             "hsfiq": __version__,
             "torch": torch.__version__,

@@ -10,20 +10,27 @@ import torch
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import checkpoint as checkpoints
 from hsfiq.model.checkpoints.checkpoint import Checkpoint
-from hsfiq.model.encoders.protocol import Retriever
+from hsfiq.model.encoders.protocol import FrozenEncoder, Retriever
 from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.recipes.systems import system_recipe_from_json
 from hsfiq.model.retrieval.systems.registry import new_system
 from hsfiq.model.retrieval.systems.system import FROZEN, System
-from hsfiq.model.scorer.loading import load_scorer
+from hsfiq.model.scorer.loading import Loaded, load_scorer
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRetriever:
     retriever: Retriever
+    frozen_encoder: FrozenEncoder
+    """Whose tokens the retriever reads; systems on the same backbone share their tokens."""
     recipe: Recipe | SystemRecipe
     checkpoint: Checkpoint
+
+    @property
+    def system(self) -> str:
+        """The name for ranked lists: the system's, or the recipe's of a scorer."""
+        return self.recipe.system if isinstance(self.recipe, SystemRecipe) else self.recipe.name
 
 
 def load_retriever(path: Path, weights: Path | None, device: torch.device) -> LoadedRetriever:
@@ -33,18 +40,29 @@ def load_retriever(path: Path, weights: Path | None, device: torch.device) -> Lo
     None. UnreadableInput for weights that the checkpoint was not trained on.
     """
     checkpoint = checkpoints.read(path)
-    recipe = checkpoint.about.get("recipe")
-    if isinstance(recipe, dict) and "system" in recipe:
-        system, system_recipe = load_system(checkpoint, weights)
-        return LoadedRetriever(system.to(device), system_recipe, checkpoint)
-    loaded = load_scorer(path, weights, device)
-    return LoadedRetriever(loaded.scorer.encoder, loaded.recipe, loaded.checkpoint)
+    recipe = recipe_of(checkpoint)
+    if isinstance(recipe, SystemRecipe):
+        system = load_system(checkpoint, recipe, weights).to(device)
+        return LoadedRetriever(system, system.backbone, recipe, checkpoint)
+    return retriever_of(load_scorer(path, weights, device))
 
 
-def load_system(checkpoint: Checkpoint, weights: Path | None) -> tuple[System, SystemRecipe]:
+def recipe_of(checkpoint: Checkpoint) -> Recipe | SystemRecipe:
+    """The recipe of a system or a scorer; UnreadableInput if it is not one of this version."""
+    value, where = checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe"
+    if isinstance(value, dict) and "system" in value:
+        return system_recipe_from_json(value, where)
+    return Recipe.from_json(value, where)
+
+
+def retriever_of(loaded: Loaded) -> LoadedRetriever:
+    encoder = loaded.scorer.encoder
+    return LoadedRetriever(encoder, encoder, loaded.recipe, loaded.checkpoint)
+
+
+def load_system(checkpoint: Checkpoint, recipe: SystemRecipe, weights: Path | None) -> System:
     """The system of a checkpoint, as its stage left it; raises as `load_retriever`."""
     where = str(checkpoint.path)
-    recipe = system_recipe_from_json(checkpoint.about.get("recipe"), f"{where}: recipe")
     encoder, stage = (checkpoint.about.get(key) for key in ("encoder", "stage"))
     if not isinstance(encoder, dict) or not isinstance(stage, int):
         raise UnreadableInput(
@@ -62,4 +80,4 @@ def load_system(checkpoint: Checkpoint, weights: Path | None) -> tuple[System, S
         )
     system.begin(stage)
     system.load(checkpoint)
-    return system, recipe
+    return system

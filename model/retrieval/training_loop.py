@@ -83,7 +83,7 @@ class StageTrainer:
         if self.progress.epoch == self.stage.epochs:
             return
         for callback in self.callbacks:
-            callback.started(self.progress, self.n_steps)
+            callback.started(self.progress, self.n_steps, self.stage.epochs)
         while self.progress.epoch < self.stage.epochs:
             self.train_epoch()
 

@@ -38,7 +38,7 @@ def train_system(
     data: TrainingData,
     out: Path,
     paths: ScorerPaths,
-    device: torch.device,
+    distributed: Distributed,
     callback: Callback,
     *,
     cached: bool = True,
@@ -55,11 +55,18 @@ def train_system(
         cached: use the feature cache; else the frozen image encoder runs at every step.
         save_every: seconds after which a checkpoint is written within an epoch too.
     """
+    if distributed.size > 1:
+        raise UnreadableInput(
+            "torchrun",
+            f"{recipe.system} trains in one process: a batch's targets are its negatives",
+            "start hsfiq train without torchrun",
+        )
+    device = distributed.device
     precision(recipe.precision, device)  # refuse it before hours of caching
     start: Start = "published" if paths.checkpoint is None else "frozen"
     system = new_system(recipe, paths.weights, start)
     cache = paths.cache if cached else None
-    tokens, data = tokens_of(data, system.backbone, cache, Distributed(device), callback)
+    tokens, data = tokens_of(data, system.backbone, cache, distributed, callback)
     init_sha256 = None
     if paths.checkpoint is not None:
         checkpoint = checkpoints.read(paths.checkpoint)
@@ -68,12 +75,13 @@ def train_system(
     elif isinstance(system.backbone, TinyTowers | TinyQFormer):
         pretrain_on(data, system.backbone, tokens, paths.cache / BACKBONES, recipe, callback)
     system.to(device)
-    data = with_fewer_triplets(data, recipe)
     write_missing(data, out)
     same = identity(recipe, data, system.backbone, init_sha256)
+    data = with_fewer_triplets(data, recipe)
     for stage in recipe.stages:
         is_last = stage == recipe.stages[-1]
         path = out if is_last else out / f"stage-{stage.number}"
+        callback.stage(stage.number, len(recipe.stages))
         folder = RunFolder(path, {**same, "stage": stage.number}, ABOUT)
         train_stage(system, stage, data, recipe, tokens, folder, device, callback, save_every)
         best = checkpoints.read(path)

@@ -37,6 +37,10 @@ class Inference:
         self._distributed = distributed
         self._dtype = dtype
 
+    def with_tokens(self, tokens: TokenSource) -> Inference:
+        """The same retriever on other tokens."""
+        return Inference(self._retriever, tokens, self._distributed, self._dtype)
+
     def gallery(self, image_ids: Sequence[str]) -> Tensor:
         """Project images: N ids -> [N, L, D] float32; Diverged if a vector is not finite."""
 

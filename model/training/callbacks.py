@@ -27,7 +27,7 @@ class Step:
     """Triplets in the batch, all processes together."""
     loss: float
     accuracy: float
-    """The share of triplets whose target scored above its negative."""
+    """The share of triplets whose target scored above its negative, or all its negatives."""
 
 
 class Callback:
@@ -39,11 +39,17 @@ class Callback:
     def pretraining(self, done: int, n: int) -> None:
         """`done` of n epochs of a small backbone's pre-training have ended."""
 
+    def stage(self, number: int, n: int) -> None:
+        """Stage `number` of n, counted from 1, is about to begin."""
+
+    def ranking(self, done: int, n: int) -> None:
+        """The lists of `done` of n corpora are ranked."""
+
     def unreadable(self, reasons: Mapping[str, str], left: TrainingData) -> None:
         """Images that cannot be read, with the reason for each, and the data without them."""
 
-    def started(self, progress: Progress, n_steps: int) -> None:
-        """Training begins or resumes at `progress`; each epoch has `n_steps` steps."""
+    def started(self, progress: Progress, n_steps: int, n_epochs: int) -> None:
+        """Training begins or resumes at `progress`; each of the epochs has `n_steps` steps."""
 
     def defined(self, definition: Definition) -> None:
         """The negative sets were defined or redefined."""
@@ -74,7 +80,7 @@ class TensorBoard(Callback):
         self._step = 0
         self._writer: SummaryWriter | None = None  # opened when the first step is known
 
-    def started(self, progress: Progress, n_steps: int) -> None:
+    def started(self, progress: Progress, n_steps: int, n_epochs: int) -> None:  # noqa: ARG002
         """Drop what an interrupted run logged after its last checkpoint."""
         self._step = progress.epoch * n_steps + progress.step
         wait_for_new_second(self._folder)

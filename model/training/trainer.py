@@ -108,7 +108,7 @@ class Trainer:
             return
         n_steps = -(-len(self.data.train) // self.recipe.batch)
         for callback in self.callbacks:
-            callback.started(self.progress, n_steps)
+            callback.started(self.progress, n_steps, self.recipe.epochs)
         with self.divergence_explained():
             while self.progress.epoch < self.recipe.epochs:
                 self.train_epoch(n_steps)

@@ -1,0 +1,171 @@
+"""`hsfiq retrieve`: the ranked lists of a retrieval system, as a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires
+from hsfiq.cli.images import image_root
+from hsfiq.cli.option_groups import with_option_groups
+from hsfiq.cli.scorer_options import ScorerOptions, images_option
+from hsfiq.errors import UnreadableInput
+
+if TYPE_CHECKING:
+    from hsfiq.model.evaluation.benchmarks import Benchmark
+    from hsfiq.model.evaluation.retrieve import Halves
+
+app = typer.Typer(
+    help="Write a retrieval system's ranked lists, for import runs and evaluate.",
+    no_args_is_help=True,
+)
+
+DRAWN = "drawn"
+SCORER = "scorer"
+SYSTEMS = ("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrieveOptions(ScorerOptions):
+    dataset: Annotated[
+        Literal["fashioniq", "cirr", "circo"] | None,
+        typer.Option(help="Of --data; else the one that CKPT was trained for."),
+    ] = None
+    split: Annotated[str, typer.Option(metavar="NAME", help="The dataset's split.")] = "val"
+    corpus: Annotated[
+        Literal["split", "union"],
+        typer.Option(help="FashionIQ: the whole split file, or references and targets alone."),
+    ] = "split"
+    captions: Annotated[
+        Literal["forward", "reversed", "both"],
+        typer.Option(help="FashionIQ: the captions' order; both: two queries (ids with ~)."),
+    ] = "forward"
+    k: Annotated[int, typer.Option("--k", metavar="N", min=1, help="Images of each list.")] = 50
+    drop_reference: Annotated[
+        bool, typer.Option("--drop-reference", help="Leave a query's reference out of its list.")
+    ] = False
+    query: Annotated[
+        Literal["both", "text", "image"],
+        typer.Option(help="text: with a blank reference; image: without the text."),
+    ] = "both"
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Go on without images that are missing.")
+    ] = False
+    as_json: JsonOption = False
+
+
+def retrieve(
+    system: str | None,
+    checkpoint: Path,
+    data: str,
+    out: Path,
+    images: Path | None,
+    options: RetrieveOptions,
+) -> None:
+    if out.exists():
+        raise UnreadableInput(str(out), "exists already", "name another file with --out")
+    existing_folder(out.parent)
+    folder = None if data == DRAWN else existing_folder(Path(data))
+    with requires("model"):
+        from hsfiq.cli.training_bar import TrainingBar
+        from hsfiq.model.evaluation.drawn import drawn_for_scorer
+        from hsfiq.model.evaluation.retrieve import Request
+        from hsfiq.model.evaluation.retrieve import retrieve as write_lists
+        from hsfiq.model.runtime.distributed import device_of
+
+    notes: tuple[str, ...] = ()
+    if folder is None:
+        if options.split not in ("val", "test"):
+            raise UnreadableInput("--split", "drawn has val and test", "choose one of them")
+        split: Literal["val", "test"] = "test" if options.split == "test" else "val"
+        benchmark, root, notes = drawn_for_scorer(split, checkpoint, images)
+    else:
+        benchmark, root = benchmark_of(folder, checkpoint, options), images or image_root(folder)
+    if options.drop_reference:
+        benchmark = replace(benchmark, keeps_reference=False)
+    halves: Halves = options.query
+    with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
+        request = Request(
+            benchmark,
+            options.paths(checkpoint, root),
+            device_of(options.device),
+            out,
+            system,
+            options.k,
+            halves,
+            options.allow_missing,
+        )
+        result = write_lists(request, bar)
+    result["notes"] += notes
+    print_result(result, as_text(result), as_json=options.as_json)
+
+
+def benchmark_of(folder: Path, checkpoint: Path, options: RetrieveOptions) -> Benchmark:
+    """The benchmark in a folder: of the dataset that is named, or else the checkpoint's."""
+    from hsfiq.model.checkpoints.checkpoint import read
+    from hsfiq.model.evaluation import benchmarks
+    from hsfiq.model.retrieval.loading import recipe_of
+
+    dataset = options.dataset or recipe_of(read(checkpoint)).dataset
+    if dataset == "fashioniq":
+        return benchmarks.fashioniq(folder, (), options.split, options.corpus, options.captions)
+    if dataset == "cirr":
+        return benchmarks.cirr(folder, options.split)
+    if dataset == "circo":
+        return benchmarks.circo(folder, options.split)
+    raise UnreadableInput(
+        str(checkpoint), "was trained on the drawn catalogue", "use --data drawn, or --dataset"
+    )
+
+
+def as_text(result: dict[str, Any]) -> str:
+    sizes = ", ".join(f"{name} {n:,}" for name, n in result["corpora"].items())
+    lines = [
+        f"{result['run']}: {result['n_lists']:,} lists of {result['k']} images, {result['system']}",
+        f"candidates: {sizes}; the reference "
+        + ("is one of them" if result["reference_is_candidate"] else "is left out"),
+        f"ranking held at most {result['memory_mb']} MB besides the model",
+    ]
+    lines += [f"note: {note}" for note in result["notes"]]
+    return "\n".join(lines)
+
+
+def command_for(system: str | None) -> Callable[..., None]:
+    """The command that ranks with one system, or with a scorer."""
+
+    def command(
+        checkpoint: Annotated[
+            Path,
+            typer.Option(metavar="CKPT", help="A run's folder, or its best.json or last.json."),
+        ],
+        data: Annotated[
+            str, typer.Option(metavar="DIR|drawn", help="A dataset's folder, or the catalogue.")
+        ],
+        out: Annotated[
+            Path, typer.Option(metavar="FILE", help="The run, as JSONL; a stopped one goes on.")
+        ],
+        images: Annotated[Path | None, images_option("in --data's folder")] = None,
+        *,
+        options: RetrieveOptions,
+    ) -> None:
+        retrieve(system, checkpoint, data, out, images, options)
+
+    name = system or SCORER
+    command.__doc__ = f"Rank with {name}." if system else "Rank with a trained scorer."
+    return with_option_groups(command)
+
+
+for each in SYSTEMS:
+    app.command(
+        each,
+        epilog=f"Example: hsfiq retrieve {each} --checkpoint runs/{each} --data fashion-iq "
+        f"--corpus union --drop-reference --out {each}.jsonl",
+    )(command_for(each))
+app.command(
+    SCORER,
+    epilog="Example: hsfiq retrieve scorer --checkpoint runs/qure --data drawn --out qure.jsonl",
+)(command_for(None))
