@@ -55,9 +55,10 @@ class Stage:
     def _one_cycle(self, step: int, n_steps: int) -> float:
         start = self.lr / self.start_divisor
         top = self.warmup * n_steps - 1
-        if step <= top:
+        if step < top:
             return _between(start, self.lr, step / top)
-        return _between(self.lr, start / _FINAL_DIVISOR, (step - top) / (n_steps - 1 - top))
+        share = (step - top) / max(n_steps - 1 - top, 1)
+        return _between(self.lr, start / _FINAL_DIVISOR, share)
 
 
 _FINAL_DIVISOR = 1e4

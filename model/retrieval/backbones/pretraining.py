@@ -76,6 +76,7 @@ def pretrain(
             nn.utils.clip_grad_norm_(backbone.parameters(), CLIP_NORM)
             optimizer.step()
         on_progress(epoch + 1, stage.epochs)
+    optimizer.zero_grad()  # else the first step of the next training would add these gradients
 
 
 def load_pretrained(

@@ -1,0 +1,65 @@
+"""Small training runs of retrieval systems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from hsfiq.model.checkpoints.checkpoint import Checkpoint
+from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
+from hsfiq.model.retrieval.training_run import train_system
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback, Step
+from tests.model.training.helpers import ONE_PROCESS, Drawn, Recorder
+
+SMALL = replace(
+    system_on_drawn(system_recipe("clip4cir-fashioniq")),
+    epochs=(2, 1),
+    batch=(16, 16),
+    projection=16,
+    hidden=32,
+    seed=7,
+    val_recall=(1, 5),
+)
+"""CLIP4CIR with few epochs, a narrow Combiner, and batches that 60 triplets fill three times.
+
+The seed is that of the fixture `drawn`."""
+
+
+class Stopped(Exception):
+    """Raised instead of a kill."""
+
+
+class StopAt(Recorder):
+    """Stops the run at its nth step, all stages together."""
+
+    def __init__(self, nth: int) -> None:
+        super().__init__()
+        self.nth = nth
+
+    def stepped(self, step: Step) -> None:
+        super().stepped(step)
+        if len(self.steps) == self.nth:
+            raise Stopped
+
+
+def train(
+    drawn: Drawn,
+    out: Path,
+    recipe: SystemRecipe = SMALL,
+    callback: Callback | None = None,
+    *,
+    init: Path | None = None,
+    save_every: float = 600,
+) -> Checkpoint:
+    """Run a recipe to its end in this process."""
+    return train_system(
+        recipe,
+        drawn.data,
+        out,
+        ScorerPaths(init, cache=drawn.cache),
+        ONE_PROCESS,
+        callback or Callback(),
+        save_every=save_every,
+    )

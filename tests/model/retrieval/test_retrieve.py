@@ -1,0 +1,154 @@
+"""`hsfiq retrieve`: the lists against a slow ranking, resuming, and half queries."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.data.datasets import draw_dataset, drawn_size
+from hsfiq.model.data.texts import normalise
+from hsfiq.model.encoders.protocol import Retriever
+from hsfiq.model.evaluation.benchmarks import Benchmark
+from hsfiq.model.evaluation.drawn import Catalogue
+from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
+from hsfiq.model.evaluation.retrieve import BLANK, Halves, Request, retrieve
+from hsfiq.model.features.images import open_image
+from hsfiq.model.retrieval.loading import load_retriever
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback
+from tests.model.training.helpers import CPU, Drawn, hsfiq
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+DEPTH = 7
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Benchmark:
+    return drawn_benchmark(Catalogue(*draw_dataset(7, *drawn_size(60))), "val")
+
+
+@pytest.fixture
+def request_for(drawn: Drawn, clip4cir: Path, benchmark: Benchmark, tmp_path: Path) -> Request:
+    paths = ScorerPaths(clip4cir, drawn.pictures, cache=drawn.cache)
+    return Request(benchmark, paths, CPU, tmp_path / "run.jsonl", depth=DEPTH)
+
+
+def lists_of(path: Path) -> dict[str, dict[str, Any]]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return {line["query_id"]: line for line in lines}
+
+
+def slow_lists(
+    retriever: Retriever, drawn: Drawn, benchmark: Benchmark, halves: Halves, *, keep: bool
+) -> dict[str, list[str]]:
+    """Each query's list from one image and one query at a time."""
+
+    def tokens(image: str) -> torch.Tensor:
+        with open_image(drawn.pictures / f"{image}.jpg") as opened:
+            pixels = retriever.preprocessing(opened).unsqueeze(0)
+        return retriever.image_tokens(pixels).half().float()  # as the cache keeps them
+
+    size = retriever.preprocessing.size
+    pixels = retriever.preprocessing(Image.new("RGB", (size, size), (BLANK,) * 3))
+    blank = retriever.image_tokens(pixels.unsqueeze(0))
+    lists = {}
+    for part in benchmark.parts:
+        images = part.corpus.images or ()
+        gallery = {image: retriever.gallery(tokens(image))[0] for image in images}
+        for query in part.queries:
+            reference = blank if halves == "text" else tokens(query.reference)
+            text = "" if halves == "image" else normalise(query.text)
+            vector = retriever.compose(reference, [text])[0]
+            candidates = [image for image in images if keep or image != query.reference]
+            scores = {image: (gallery[image] @ vector).max().item() for image in candidates}
+            lists[query.query_id] = sorted(candidates, key=lambda image: -scores[image])[:DEPTH]
+    return lists
+
+
+@pytest.mark.parametrize(
+    ("halves", "keep"), [("both", True), ("both", False), ("text", True), ("image", True)]
+)
+def test_the_lists_are_those_of_a_slow_ranking(
+    request_for: Request,
+    drawn: Drawn,
+    clip4cir: Path,
+    benchmark: Benchmark,
+    halves: Halves,
+    keep: bool,
+) -> None:
+    kept = replace(benchmark, keeps_reference=keep)
+    result = retrieve(replace(request_for, benchmark=kept, halves=halves), Callback())
+    with torch.no_grad():
+        retriever = load_retriever(clip4cir, None, CPU).retriever
+        retriever.train(mode=False)
+        expected = slow_lists(retriever, drawn, kept, halves, keep=keep)
+    lists = lists_of(request_for.out)
+    assert {query: line["images"] for query, line in lists.items()} == expected
+    assert result["n_lists"] == len(lists) == 36
+    assert {line["system"] for line in lists.values()} == {"clip4cir"}
+    assert all(line["scores"] == sorted(line["scores"], reverse=True) for line in lists.values())
+
+
+class StopAfterOnePart(Callback):
+    def ranking(self, done: int, n: int) -> None:  # noqa: ARG002
+        if done == 1:
+            raise KeyboardInterrupt
+
+
+def test_a_stopped_run_keeps_its_complete_parts(request_for: Request, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        retrieve(request_for, StopAfterOnePart())
+    folder = tmp_path / ".run.jsonl.parts"
+    kept = {path.name for path in folder.iterdir()}
+    assert kept == {"run.json", "dress.jsonl"}
+    with pytest.raises(UnreadableInput, match="holds parts of another run"):
+        retrieve(replace(request_for, depth=3), Callback())
+    # The part is taken as it is: a mark in it reaches the run.
+    (folder / "dress.jsonl").write_text('{"query_id": "mark"}\n')
+    retrieve(request_for, Callback())
+    assert {"mark", "shirt.val.0"} <= lists_of(request_for.out).keys()
+    assert not folder.exists()
+
+
+def test_the_command_writes_a_run_that_evaluate_reads(
+    drawn: Drawn, clip4cir: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run.jsonl"
+    options = ["--checkpoint", clip4cir, "--data", "drawn", "--images", drawn.pictures]
+    options += ["--cache", drawn.cache, "--out", out]
+    result = hsfiq("retrieve", "clip4cir", *options, "--json")
+    assert result.code == 0
+    about = json.loads(result.out)
+    assert (about["system"], about["k"], about["n_lists"]) == ("clip4cir", 50, 36)
+    assert about["memory_mb"] > 0
+    evaluated = hsfiq(
+        "evaluate", "drawn", "--scorer", clip4cir, "--images", drawn.pictures, "--cache",
+        drawn.cache, "--run", out, "--json",
+    )  # fmt: skip
+    assert json.loads(evaluated.out)["n_queries"] == 36
+    again = hsfiq("retrieve", "clip4cir", *options)
+    assert again.code == 2
+    assert again.err == f"hsfiq: {out}: exists already; name another file with --out\n"
+
+
+def test_another_system_and_another_dataset_are_refused(
+    drawn: Drawn, clip4cir: Path, tmp_path: Path
+) -> None:
+    options = ["--checkpoint", clip4cir, "--images", drawn.pictures, "--out", tmp_path / "x.jsonl"]
+    other = hsfiq("retrieve", "sprc", *options, "--data", "drawn", "--cache", drawn.cache)
+    assert other.code == 2
+    assert other.err.endswith("holds clip4cir, not sprc; hsfiq retrieve clip4cir\n")
+    folder = hsfiq("retrieve", "clip4cir", *options, "--data", tmp_path)
+    assert folder.code == 2
+    assert folder.err.endswith(
+        "was trained on the drawn catalogue; use --data drawn, or --dataset\n"
+    )
+    assert list(tmp_path.iterdir()) == []
