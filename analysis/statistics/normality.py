@@ -10,7 +10,7 @@ import warnings
 from dataclasses import dataclass
 
 import pandas as pd
-from scipy import stats
+import pingouin
 
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number, with_reason
 
@@ -75,12 +75,9 @@ def normality(values: pd.Series[float]) -> Normality:
     with warnings.catch_warnings():
         # The result reports this as `approximate`.
         warnings.filterwarnings("ignore", r"scipy\.stats\.shapiro: For N > 5000", UserWarning)
-        w, p = stats.shapiro(present)
-    second = None
-    if n > SHAPIRO_MAX:
-        statistic, p_second = stats.normaltest(present)
-        second = SecondTest(float(statistic), float(p_second))
-    return Normality(float(w), float(p), n, second)
+        w, p = _statistic_and_p(present, "shapiro")
+    second = SecondTest(*_statistic_and_p(present, "normaltest")) if n > SHAPIRO_MAX else None
+    return Normality(w, p, n, second)
 
 
 def _why_undefined(present: pd.Series[float]) -> str | None:
@@ -90,3 +87,8 @@ def _why_undefined(present: pd.Series[float]) -> str | None:
     if spread <= max(ROUNDING * float(present.abs().max()), MIN_RANGE):
         return "all values are equal"
     return None
+
+
+def _statistic_and_p(present: pd.Series[float], method: str) -> tuple[float, float]:
+    table = pingouin.normality(present, method=method)
+    return float(table["W"].iloc[0]), float(table["pval"].iloc[0])

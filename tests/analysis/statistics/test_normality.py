@@ -83,6 +83,6 @@ def test_other_warnings_are_not_silenced(monkeypatch: pytest.MonkeyPatch) -> Non
     def warn(*_: object, **__: object) -> None:
         warnings.warn("something else", UserWarning, stacklevel=1)
 
-    monkeypatch.setattr("hsfiq.analysis.statistics.normality.stats.shapiro", warn)
+    monkeypatch.setattr("hsfiq.analysis.statistics.normality.pingouin.normality", warn)
     with pytest.raises(UserWarning, match="something else"):
         normality(pd.Series([1.0, 2.0, 4.0]))
