@@ -63,14 +63,6 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "n_neg": (1, 1_000_000_000),
     "threshold": (1, 1_000_000_000),
     "val_recall": (1, 1_000_000_000),
-    "triplets": (1, 1_000_000_000),
-    "schedule_epochs": (1, 100_000),
-    "warmup": (0, 1),
-    "start_divisor": (1, 1e12),
-    "temperature": (1e-6, 100),
-    "projection": (1, 1_000_000),
-    "hidden": (1, 1_000_000),
-    "dropout": (0, 0.999999),
 }
 """The smallest and the largest value of each number; none is infinite or NaN."""
 
