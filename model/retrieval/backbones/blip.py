@@ -18,10 +18,8 @@ from torch import Tensor, nn
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.model.encoders.blip2_weights import BERT_STORE, BERT_VOCABULARY, read_words
 from hsfiq.model.encoders.preprocessing import Preprocessing
-from hsfiq.model.retrieval.backbones.blip_sizes import BASE, LARGE, BlipSizes
+from hsfiq.model.retrieval.backbones.blip_sizes import SIZES, BlipSizes
 from hsfiq.model.retrieval.backbones.initial_weights import draw_weights
-
-TOWERS, CROSS_ATTENTION = "blip-base", "blip-large"
 
 MAX_TOKENS = 77
 """Of a text that is encoded alone (Bi-BLIP4CIR)."""
@@ -48,13 +46,13 @@ class Blip(nn.Module):
     READS_IMAGES = False
     """Whether the text encoder has cross-attention to an image's tokens."""
 
-    name = TOWERS
     frozen: tuple[str, ...] = ("image.encoder.",)
 
     def __init__(self, sizes: BlipSizes, tokenizer: Any, model: ModuleType) -> None:
         """`model` is the module hsfiq.model.retrieval.backbones.blip_model."""
         super().__init__()
-        self.preprocessing = Preprocessing(size=sizes.size)
+        self.name = sizes.name
+        self.preprocessing = Preprocessing(size=sizes.size, squeeze=sizes.squeeze)
         self.tokens_shape = (sizes.n_tokens if self.READS_IMAGES else 1, sizes.width)
         self.dim = sizes.dim
         self.text_width = sizes.text_width
@@ -123,12 +121,6 @@ class BlipCrossAttention(Blip):
 
     READS_IMAGES = True
 
-    name = CROSS_ATTENTION
-
-    def __init__(self, sizes: BlipSizes, tokenizer: Any, model: ModuleType) -> None:
-        super().__init__(sizes, tokenizer, model)
-        self.preprocessing = Preprocessing(size=sizes.size, squeeze=True)
-
     def fused_vectors(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """Read images [B, P, W] with B texts, from the token [ENC]: [B, D], not normalised."""
         if len(texts) != len(tokens):
@@ -147,7 +139,9 @@ class BlipCrossAttention(Blip):
 _Blip = TypeVar("_Blip", bound=Blip)
 
 
-def build(name: str, folder: Path, generator: torch.Generator | None) -> Blip:
+def build(
+    name: str, folder: Path, generator: torch.Generator | None, *, reads_images: bool
+) -> Blip:
     """`blip-base` or `blip-large` at its true size; `folder` has BERT's vocabulary.
 
     The generator draws the weights; without one they are uninitialised, for a checkpoint to fill.
@@ -159,8 +153,8 @@ def build(name: str, folder: Path, generator: torch.Generator | None) -> Blip:
             f"BLIP's tokenizer lacks BERT's vocabulary ({BERT_STORE}/{file.name})",
             "download it there, or name the folder that has it with --weights",
         )
-    kind, sizes = (Blip, BASE) if name == TOWERS else (BlipCrossAttention, LARGE)
-    return sized(kind, sizes, read_words(file), generator)
+    kind = BlipCrossAttention if reads_images else Blip
+    return sized(kind, SIZES[name], read_words(file), generator)
 
 
 def sized(

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BlipSizes:
-    """`size` and `patch` are sides in pixels; `positions` is the longest text that fits."""
+    """The sizes of a model and the shape of its images.
 
+    `size` and `patch` are sides in pixels; `positions` is the longest text that fits; `squeeze` is
+    that of `Preprocessing`.
+    """
+
+    name: str
     size: int
     patch: int
     width: int
@@ -19,6 +24,7 @@ class BlipSizes:
     text_heads: int = 12
     positions: int = 512
     dim: int = 256
+    squeeze: bool = False
 
     @property
     def n_tokens(self) -> int:
@@ -27,5 +33,8 @@ class BlipSizes:
 
 
 # med_config.json of Bi-BLIP4CIR and CoVR gives the text encoder; transformers' default has 8 heads.
-BASE = BlipSizes(size=384, patch=16, width=768, blocks=12, heads=12)
-LARGE = BlipSizes(size=384, patch=16, width=1024, blocks=24, heads=16)
+BASE = BlipSizes("blip-base", size=384, patch=16, width=768, blocks=12, heads=12)
+# CoVR squeezes images; Bi-BLIP4CIR, and BLIP4CIR with cross-attention, pad them.
+LARGE = BlipSizes("blip-large", size=384, patch=16, width=1024, blocks=24, heads=16, squeeze=True)
+
+SIZES = {sizes.name: sizes for sizes in (BASE, LARGE)}

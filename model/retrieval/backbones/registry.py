@@ -25,12 +25,15 @@ from hsfiq.model.retrieval.weights.pretrained import FILES, Start, load_towers
 from hsfiq.model.runtime.seeds import generator
 
 
-def build_towers(recipe: SystemRecipe, weights: Path | None, start: Start) -> TwoTowers:
+def build_towers(
+    recipe: SystemRecipe, weights: Path | None, start: Start, *, reads_images: bool = False
+) -> TwoTowers:
     """Two encoders apart."""
     if recipe.backbone == "tiny":
         return TinyTowers(generator(recipe.seed, "backbone"))
     if recipe.backbone in FILES:
-        return prepared(load_towers(recipe.backbone, weights, start), recipe)
+        towers = load_towers(recipe.backbone, weights, start, reads_images=reads_images)
+        return prepared(towers, recipe)
     raise not_for(recipe, weights)
 
 
@@ -48,7 +51,7 @@ def build_cross_attention(
     recipe: SystemRecipe, weights: Path | None, start: Start
 ) -> CrossAttention:
     """Two encoders, of which that of texts can read an image."""
-    towers = build_towers(recipe, weights, start)
+    towers = build_towers(recipe, weights, start, reads_images=True)
     if isinstance(towers, TinyTowers | BlipCrossAttention):
         return towers
     raise not_for(recipe, weights)

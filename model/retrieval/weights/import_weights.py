@@ -43,7 +43,7 @@ def import_weights(
     files = [read_published(path) for path in paths]
     layout = layout_of(files)
     recipe = system_recipe(f"{layout.system}-{dataset_of(files, dataset)}")
-    recipe = replace(recipe, backbone=layout.backbone)
+    recipe = replace(recipe, **layout.changes)
     system = new_system(recipe, weights, "empty")
     fill(system, files)
     with atomic_folder(out) as draft:

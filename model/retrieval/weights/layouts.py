@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.recipes.system_recipe import BackboneName, SystemName
+from hsfiq.model.recipes.system_recipe import SystemName
 from hsfiq.model.retrieval.weights.published_files import Dataset, PublishedFile
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The keys of a system's files, and what one has to look for if a file is missing."""
+    """The keys of a system's files.
+
+    Attributes:
+        changes: what its authors' code does otherwise than the system's recipe.
+        hint: what to add if a file is missing.
+    """
 
     system: SystemName
-    backbone: BackboneName
     needs: tuple[str, ...]
     may_have: tuple[str, ...] = ()
+    changes: Mapping[str, Any] = field(default_factory=dict)
     hint: str = ""
 
 
 LAYOUTS = (
     Layout(
-        *("clip4cir", "clip-rn50x4", ("CLIP",), ("Combiner",)),
+        "clip4cir",
+        ("CLIP",),
+        ("Combiner",),
         hint="add CLIP4CIR's tuned CLIP (tuned_clip_*.pt)",
     ),
     Layout(
-        *("bi-blip4cir", "blip-base", ("BLIPTextEncoder", "model"), ("Combiner",)),
+        "bi-blip4cir",
+        ("BLIPTextEncoder", "model"),
+        ("Combiner",),
+        changes={"direction": "code"},
         hint="add Bi-BLIP4CIR's text encoder (tuned_blip_*.pt) and BLIP's model_base.pth",
     ),
-    Layout("covr-blip", "blip-large", ("model",)),
-    Layout("covr-blip", "blip-base", ("BLIP_Retrieval",)),  # BLIP4CIR, from SPN4CIR's repository
-    Layout("sprc", "blip2-vitg", ("Blip2QformerCirAlignPrompt",)),
+    Layout("covr-blip", ("model",)),
+    # BLIP4CIR, from SPN4CIR's repository: it composes as CoVR-BLIP does, and pads images.
+    Layout(
+        "covr-blip",
+        ("BLIP_Retrieval",),
+        changes={"backbone": "blip-base", "pad_ratio": 1.25},
+    ),
 )
 
 

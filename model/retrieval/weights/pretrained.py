@@ -10,6 +10,7 @@ from hsfiq.model.encoders.blip2_weights import default_folder, read_tensors
 from hsfiq.model.encoders.hf.weight_files import read_safetensors
 from hsfiq.model.retrieval.backbones import blip, clip
 from hsfiq.model.retrieval.backbones.blip import Blip
+from hsfiq.model.retrieval.backbones.blip_sizes import BASE, LARGE
 from hsfiq.model.retrieval.backbones.clip import Clip
 from hsfiq.model.retrieval.weights.blip_names import blip_tensors
 from hsfiq.model.retrieval.weights.clip_names import clip_tensors
@@ -26,8 +27,8 @@ FILES = {
         "resnet50x4_clip.openai/open_clip_model.safetensors",
         f"{HUB}/timm/resnet50x4_clip.openai",
     ),
-    blip.TOWERS: ("model_base.pth", f"{BLIP_STORE}/model_base.pth"),
-    blip.CROSS_ATTENTION: (
+    BASE.name: ("model_base.pth", f"{BLIP_STORE}/model_base.pth"),
+    LARGE.name: (
         "model_large_retrieval_coco.pth",
         f"{BLIP_STORE}/model_large_retrieval_coco.pth",
     ),
@@ -35,8 +36,12 @@ FILES = {
 """Each backbone's file in the folder of weights, and where it is published."""
 
 
-def load_towers(name: str, folder: Path | None, start: Start) -> Clip | Blip:
+def load_towers(
+    name: str, folder: Path | None, start: Start, *, reads_images: bool = False
+) -> Clip | Blip:
     """Build a backbone by name; `folder` is that of published files, the usual one if None.
+
+    `reads_images` gives BLIP's text encoder cross-attention; CLIP's has none.
 
     UnreadableInput, with its address, for a missing file.
     """
@@ -44,7 +49,11 @@ def load_towers(name: str, folder: Path | None, start: Start) -> Clip | Blip:
     # CLIP has no frozen weights, so a checkpoint holds all.
     needs_file = start == "published" or (start == "frozen" and name != clip.NAME)
     file = required(folder / FILES[name][0], name) if needs_file else None
-    model = clip.build(folder, None) if name == clip.NAME else blip.build(name, folder, None)
+    model = (
+        clip.build(folder, None)
+        if name == clip.NAME
+        else blip.build(name, folder, None, reads_images=reads_images)
+    )
     if file is None:
         return model
     if isinstance(model, Clip):

@@ -19,6 +19,7 @@ from transformers import BertTokenizer
 
 FOLDER = Path(__file__).parents[2] / "fixtures"
 SIZES = {
+    "name": "blip-small",
     "size": 32,
     "patch": 8,
     "width": 24,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -165,9 +166,12 @@ def test_texts_and_images_must_be_as_many(
         cross.fused_vectors(tokens, ["is red"])
 
 
-def test_covr_sees_the_whole_image(towers: Blip, cross: BlipCrossAttention) -> None:
-    assert cross.preprocessing.squeeze
-    assert not towers.preprocessing.squeeze
+def test_covr_sees_the_whole_image(reference: BlipReference) -> None:
+    small, words = BlipSizes(**reference.about["sizes"]), reference.about["words"]
+    for squeeze in (True, False):
+        sizes = replace(small, squeeze=squeeze)
+        assert sized(BlipCrossAttention, sizes, words, None).preprocessing.squeeze == squeeze
+    assert (LARGE.squeeze, BASE.squeeze) == (True, False)
 
 
 def test_the_true_sizes_have_the_known_numbers_of_parameters() -> None:
@@ -233,7 +237,7 @@ def test_an_empty_model_is_filled_completely_by_a_checkpoint(reference: BlipRefe
 
 def test_a_missing_vocabulary_is_named_with_its_address(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match=r"https://huggingface.co/bert.*--weights"):
-        build("blip-base", tmp_path, None)
+        build("blip-base", tmp_path, None, reads_images=False)
 
 
 def thirty_thousand_words() -> list[str]:

@@ -16,16 +16,19 @@ from torch.nn import functional as F  # noqa: N812 -- the usual name
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model.encoders.blip2_weights import BERT_VOCABULARY
 from hsfiq.model.recipes import systems
 from hsfiq.model.recipes.systems import system_recipe
 from hsfiq.model.retrieval.backbones import clip as clip_backbone
 from hsfiq.model.retrieval.backbones.blip import Blip, BlipCrossAttention
+from hsfiq.model.retrieval.backbones.blip_sizes import SIZES, BlipSizes
 from hsfiq.model.retrieval.backbones.clip_resnet import ResNetSizes
 from hsfiq.model.retrieval.backbones.clip_text import TextSizes
 from hsfiq.model.retrieval.backbones.clip_words import MERGES_FILE
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.retrieval.systems.combiner import Combiner
 from hsfiq.model.retrieval.weights import published_files
+from hsfiq.model.retrieval.weights.blip_names import blip_tensors
 from hsfiq.model.retrieval.weights.import_weights import backbone_tensors, import_weights
 from hsfiq.model.retrieval.weights.layouts import LAYOUTS, dataset_of, layout_of
 from hsfiq.model.retrieval.weights.published_files import Known, PublishedFile, read_published
@@ -186,7 +189,7 @@ def test_bi_blip4cir_takes_its_image_side_from_blips_file(
         read_published(published(tmp_path / "model_base.pth", "model", base)),
     ]
     layout = layout_of(files)
-    assert (layout.system, layout.backbone) == ("bi-blip4cir", "blip-base")
+    assert (layout.system, layout.changes) == ("bi-blip4cir", {"direction": "code"})
     model = empty_blip(blip, Blip)
     model.load_state_dict(backbone_tensors({f.key: f for f in files}, model.state_dict()))
     images = model.image_vectors(model.image_tokens(blip.pixels))
@@ -212,6 +215,64 @@ def test_covr_blip_and_blip4cir_read_images_with_the_text_encoder(
         atol=1e-5,
         rtol=1e-5,
     )
+
+
+@pytest.fixture
+def blip_weights(blip: BlipReference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the tokenizer's file, while BLIP's sizes and recipes are the small ones."""
+    sizes = BlipSizes(**{**blip.about["sizes"], "name": "blip-base"})
+    monkeypatch.setitem(SIZES, "blip-base", sizes)
+    monkeypatch.setitem(SIZES, "blip-large", replace(sizes, name="blip-large", squeeze=True))
+    for name, widths in (
+        ("bi-blip4cir-cirr", {"projection": 12, "hidden": 20}),
+        ("covr-blip-fashioniq", {}),
+    ):
+        small = replace(system_recipe(name), size=sizes.size, **widths)
+        monkeypatch.setitem(systems.SYSTEM_RECIPES, name, small)
+    file = tmp_path / "weights" / BERT_VOCABULARY
+    file.parent.mkdir(parents=True)
+    file.write_text("\n".join(blip.about["words"]) + "\n", encoding="utf-8")
+    return tmp_path / "weights"
+
+
+def test_bi_blip4cir_ranks_with_the_directions_of_its_code(
+    blip: BlipReference, blip_weights: Path, tmp_path: Path
+) -> None:
+    trained = combiner()
+    text = {name: value for name, value in blip.weights.items() if name.startswith("text_")}
+    files = [
+        published(tmp_path / "tuned_blip_mean.pt", "BLIPTextEncoder", text),
+        published(tmp_path / "model_base.pth", "model", blip.weights),
+        published(tmp_path / "combiner_mean.pt", "Combiner", trained.state_dict()),
+    ]
+    out = tmp_path / "bi"
+    import_weights(files, out, dataset="cirr", weights=blip_weights)
+    system = load_retriever(out, blip_weights, CPU).retriever
+    system.train(mode=False)
+    plain = empty_blip(blip, Blip)
+    plain.load_state_dict(blip_tensors(blip.weights, plain.state_dict(), out))
+    directed = plain.text_vectors(["[forward] is red and [forward] more striped", "[forward] a"])
+    expected = trained(blip.outputs["image"], directed)
+    query = system.compose(system.image_tokens(blip.pixels), ["is red and more striped", "a"])
+    torch.testing.assert_close(query, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("key", "squeeze"), [("model", True), ("BLIP_Retrieval", False)])
+def test_covr_blip_ranks_as_blips_code_with_untuned_images(
+    blip: BlipReference, blip_weights: Path, tmp_path: Path, key: str, squeeze: bool
+) -> None:
+    file = published(tmp_path / "ckpt_5.ckpt", key, blip.weights)
+    out = tmp_path / "covr"
+    import_weights([file], out, dataset="fashioniq", weights=blip_weights)
+    system = load_retriever(out, blip_weights, CPU).retriever
+    system.train(mode=False)
+    assert system.preprocessing.squeeze == squeeze
+    tokens = system.image_tokens(blip.pixels)
+    query = system.compose(tokens[[0, 1, 0]], blip.about["texts"])
+    expected = F.normalize(blip.outputs["fused"], dim=1)
+    torch.testing.assert_close(query, expected, atol=1e-5, rtol=1e-5)
+    images = F.normalize(blip.outputs["image"], dim=1)
+    torch.testing.assert_close(system.gallery(tokens)[:, 0], images, atol=1e-5, rtol=1e-5)
 
 
 def test_a_known_file_is_named_and_says_its_dataset(
@@ -307,4 +368,4 @@ def test_only_tensors_are_kept(tmp_path: Path) -> None:
 
 def test_every_system_with_a_recipe_has_a_layout() -> None:
     names = {recipe.system for recipe in systems.SYSTEM_RECIPES.values()}
-    assert names - {"mapnet"} <= {layout.system for layout in LAYOUTS}  # MAPNet published none
+    assert names - {"sprc", "mapnet"} <= {layout.system for layout in LAYOUTS}
