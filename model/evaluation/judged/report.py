@@ -99,19 +99,23 @@ def about(judged: JudgedSet) -> dict[str, Any]:
 
 def title(judged: JudgedSet) -> str:
     counts = about(judged)
-    grades = ", ".join(
-        f"{count:,} {name.replace('_', ' ')}" for name, count in counts["judgements"].items()
-    )
     queries = count_text(counts["n_queries"], "query", "queries")
     clusters = count_text(counts["n_clusters"], "cluster")
+    judgements = counts["judgements"]
+    if judged.protocol == "icir":
+        grades = f"{judgements['relevant']:,} right answers, all other images wrong"
+    else:
+        texts = (f"{count:,} {name.replace('_', ' ')}" for name, count in judgements.items())
+        grades = f"judgements: {', '.join(texts)}"
+    return f"{judged.name}: {queries} in {clusters}; {candidates_text(counts)}; {grades}"
+
+
+def candidates_text(counts: Mapping[str, Any]) -> str:
     databases = counts["databases"]
-    candidates = (
-        "candidates unknown"
-        if databases is None
-        else f"{count_text(databases['n'], 'database')} of {databases['smallest']:,} to "
-        f"{databases['largest']:,} images"
-    )
-    return f"{judged.name}: {queries} in {clusters}; {candidates}; judgements: {grades}"
+    if databases is None:
+        return "candidates unknown"
+    sizes = dict.fromkeys(f"{databases[end]:,}" for end in ("smallest", "largest"))
+    return f"{count_text(databases['n'], 'database')} of {' to '.join(sizes)} images"
 
 
 def notes_on(judged: JudgedSet, system: JudgedFigures) -> list[str]:

@@ -31,6 +31,8 @@ def test_mean_average_precision_by_instance(tmp_path: Path) -> None:
     assert own["ap_icir"] == pytest.approx(((1 + 7 / 12) / 2 + 1 + 1) / 3)
     assert not {"wrong@2", "judged@2"} & set(own)
     assert (figures["queries"], figures["n_clusters"]) == ("i-CIR", 2)
+    text = hsfiq("evaluate", "icir", "--data", data, "--run", run).out
+    assert "2 databases of 2 to 3 images; 4 right answers, all other images wrong" in text
 
 
 def test_lists_of_another_instance_are_refused(tmp_path: Path) -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from hsfiq.model.evaluation.judged.figures import judged_figures
 from hsfiq.model.evaluation.judged.measures import (
     AP_ICIR,
     trapezoidal_precision,
     values_by_query,
 )
+from hsfiq.model.evaluation.judged.report import judged_intervals
+from hsfiq.model.evaluation.uncertainty.comparison import RESAMPLES
 from hsfiq.readers.judged.judged_set import JudgedQuery, JudgedSet
 
 Grades = Mapping[str, int]
@@ -104,6 +109,33 @@ def test_a_list_counts_only_where_it_is_long_enough() -> None:
                 assert possible == {round(value, 9)}
     assert n_open > 50
     assert n_settled > 50
+
+
+def test_intervals_are_over_the_queries_that_have_a_value() -> None:
+    judged, lists = drawn_set(random.Random(6), 60)
+    paraphrases = tuple(
+        query._replace(cluster=str(number // 3)) for number, query in enumerate(judged.queries)
+    )
+    judged = replace(judged, queries=paraphrases)
+    figures = judged_figures(judged, "a", lists, (3,))
+    own = judged_intervals(judged, figures, seed=2)
+    for name in ("ap", "wrong@3"):
+        clusters: dict[str, list[float]] = {}
+        for query in paraphrases:
+            value = figures.values[query.query_id].get(name)
+            if value is not None:
+                clusters.setdefault(query.cluster, []).append(value)
+        groups = list(clusters.values())
+        stream = np.random.default_rng((2, 0))
+        means = [
+            np.mean(
+                np.concatenate([groups[i] for i in stream.integers(len(groups), size=len(groups))])
+            )
+            for _ in range(RESAMPLES)
+        ]
+        expected = tuple(np.quantile(means, [0.025, 0.975]))
+        assert (own[name].low, own[name].high) == pytest.approx(expected)
+        assert own[name].n_clusters == len(groups)
 
 
 def test_the_order_of_the_list_decides_and_not_the_names() -> None:
