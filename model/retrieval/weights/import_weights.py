@@ -1,7 +1,7 @@
 """Published weights of a retrieval system as a checkpoint that `hsfiq retrieve` loads.
 
 The checkpoint holds every weight, the frozen ones too, so only the tokenizer's file is needed
-beside it.
+beside it. SPRC's does not: it needs the published BLIP-2, as a scorer does.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from hsfiq.model.encoders.hf.convert_weights import atomic_folder, require_new
 from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.recipes.systems import system_recipe
 from hsfiq.model.retrieval.systems.registry import new_system
+from hsfiq.model.retrieval.systems.sprc import Sprc
 from hsfiq.model.retrieval.systems.system import FROZEN, System
 from hsfiq.model.retrieval.weights.blip_names import blip_tensors
 from hsfiq.model.retrieval.weights.checks import matched
 from hsfiq.model.retrieval.weights.clip_names import clip_tensors
 from hsfiq.model.retrieval.weights.layouts import dataset_of, layout_of
 from hsfiq.model.retrieval.weights.published_files import Dataset, PublishedFile, read_published
+from hsfiq.model.retrieval.weights.sprc_names import fill_sprc
 
 BLIP_TEXT = ("text_encoder.", "text_proj.")
 
@@ -46,18 +48,24 @@ def import_weights(
     recipe = replace(recipe, **layout.changes)
     system = new_system(recipe, weights, "empty")
     fill(system, files)
+    parts = {"scorer": system.stored_weights()}
+    if not isinstance(system, Sprc):
+        parts[FROZEN] = system.frozen_weights()
     with atomic_folder(out) as draft:
         saved = checkpoints.save(
             draft,
             checkpoints.BEST,
             about(system, recipe, files),
-            {"scorer": system.stored_weights(), FROZEN: system.frozen_weights()},
+            parts,
         )
     return Checkpoint(out / saved.path.name, saved.about)
 
 
 def fill(system: System, files: Sequence[PublishedFile]) -> None:
     """Give a system the weights of its files; raises as `import_weights`."""
+    if isinstance(system, Sprc):
+        fill_sprc(system, files[0].tensors, files[0].path)
+        return
     by_key = {file.key: file for file in files}
     backbone = system.get_submodule("backbone")
     backbone.load_state_dict(backbone_tensors(by_key, backbone.state_dict()))

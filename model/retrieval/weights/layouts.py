@@ -48,6 +48,7 @@ LAYOUTS = (
         ("BLIP_Retrieval",),
         changes={"backbone": "blip-base", "pad_ratio": 1.25},
     ),
+    Layout("sprc", ("Blip2QformerCirAlignPrompt",), changes={"backbone": "blip2-hf"}),
 )
 
 

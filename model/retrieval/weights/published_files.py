@@ -17,7 +17,10 @@ from torch import Tensor
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.blip2_weights import DAMAGES
 
-KEYS = ("CLIP", "BLIPTextEncoder", "Combiner", "BLIP_Retrieval", "model")
+KEYS = (
+    *("CLIP", "BLIPTextEncoder", "Combiner"),
+    *("BLIP_Retrieval", "Blip2QformerCirAlignPrompt", "model"),
+)
 """Where the weights stand: the name of the class that wrote them, or `model`."""
 
 Dataset = Literal["fashioniq", "cirr"]

@@ -368,4 +368,4 @@ def test_only_tensors_are_kept(tmp_path: Path) -> None:
 
 def test_every_system_with_a_recipe_has_a_layout() -> None:
     names = {recipe.system for recipe in systems.SYSTEM_RECIPES.values()}
-    assert names - {"sprc", "mapnet"} <= {layout.system for layout in LAYOUTS}
+    assert names - {"mapnet"} <= {layout.system for layout in LAYOUTS}
