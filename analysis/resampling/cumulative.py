@@ -1,15 +1,15 @@
-"""Rank sums of groups of rows in many resamples, in one pass over the rows by increasing x.
+"""The product of two variables' ranks in many resamples, in one pass over the rows by increasing x.
 
 In a resample a row's mid-rank is half of twice the weight below it plus the weight of its run, the
-rows of equal x. From one run to the next this number rises by the weights of the two runs, so all
-of them are a cumulative sum. It is taken for a block of resamples at once, in chunks of runs that
-fit into the processor's cache. Everything is a whole number, so nothing is rounded.
+rows of equal x. The weight below is a cumulative sum over the runs. It is taken for a block of
+resamples at once, in parts of the runs that fit into the processor's cache. Everything is a whole
+number, so nothing is rounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,12 @@ from scipy import sparse
 
 from hsfiq.analysis.arrays import FloatArray
 
-LANES = 16
+LANES = 32
 """How many resamples are best computed at once: their numbers lie side by side in memory."""
-SEGMENTS, STEPS = 240, 40
+SEGMENTS, STEPS = 240, 20
 """The runs of a part: a segment's runs are added up step by step, for all segments at once."""
-PARTS = 3
-"""The parts of a chunk, which is summed by group as a whole."""
+
+WholeNumbers = NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,86 +30,97 @@ class Part:
     """Runs in the order in which they are added up: the first of each segment, then the second.
 
     Attributes:
-        rises: (runs, clusters), sparse: by how much each drawn row raises the run's number over
-            that of the run before.
         shape: steps and segments.
+        codes: (rows,) the cluster of each row, run by run.
+        level: (rows,) the number of its value of y.
+        run: (rows,) its run; None if each run is a single row.
+        rows: (runs, clusters), sparse: how many rows of each cluster are in each run.
     """
 
-    rises: sparse.csr_array
     shape: tuple[int, int]
+    codes: NDArray[np.intp]
+    level: NDArray[np.intp]
+    run: NDArray[np.intp] | None
+    rows: sparse.csr_array
+
+    def numbers(
+        self, drawn: WholeNumbers, weights: WholeNumbers, before: WholeNumbers, out: WholeNumbers
+    ) -> tuple[WholeNumbers, WholeNumbers]:
+        """The weight below each row less the weight above it, and `before` for the next part.
+
+        From how often each cluster is drawn, (clusters, b), the weights of the part's rows that
+        follow from it, (rows, b), and the weight before the part less that from its first row on.
+        """
+        runs = weights if self.run is None else self.rows @ drawn
+        by_step = runs.reshape(*self.shape, -1)  # (steps, segments, b)
+        below = out[: len(runs)].reshape(by_step.shape)
+        below[0] = 0
+        for step in range(1, len(by_step)):
+            np.add(below[step - 1], by_step[step - 1], out=below[step])
+        segments = below[-1] + by_step[-1]
+        through = before + 2 * np.cumsum(segments, axis=0, dtype=weights.dtype)
+        below += below
+        below += by_step
+        below += through - 2 * segments
+        numbers = below.reshape(runs.shape)
+        return numbers if self.run is None else numbers.take(self.run, axis=0), through[-1]
 
 
 @dataclass(frozen=True, eq=False)
 class CumulativeRanks:
-    """Twice the mid-ranks of x, summed over groups of rows.
+    """The ranks of x, from which the product with the ranks of y is computed."""
 
-    Attributes:
-        chunks: parts of runs, and which runs the rows of each group are in: (groups, runs), sparse.
-        n_groups: the number of groups.
-    """
-
-    chunks: tuple[tuple[tuple[Part, ...], sparse.csr_array], ...]
-    n_groups: int
+    parts: tuple[Part, ...]
 
     @classmethod
     def of(
         cls,
         run: NDArray[np.intp],
+        level: NDArray[np.intp],
         codes: NDArray[np.intp],
         n_clusters: int,
-        group: NDArray[np.intp],
     ) -> CumulativeRanks:
-        """Arrange rows (n,), n > 0, given each one's run by number, its cluster and its group."""
-        n_runs, n_groups = int(run.max()) + 1, int(group.max()) + 1
-        kind = _smallest_type(codes, group)
-        ones = np.ones(len(run), dtype=kind)
-        weights = sparse.csr_array((ones, (run, codes)), shape=(n_runs, n_clusters))
-        zero = sparse.csr_array((1, n_clusters), dtype=kind)
-        rises = weights + sparse.vstack([zero, weights[:-1]], format="csr")
-        inside = sparse.csc_array((ones, (group, run)), shape=(n_groups, n_runs))
-        chunks = []
-        for start, end in _spans(0, n_runs, PARTS * SEGMENTS * STEPS):
-            parts, orders = [], []
-            for first, last in _spans(start, end, SEGMENTS * STEPS):
-                order, shape = _by_step(first, last)
-                parts.append(Part(rises[order], shape))
-                orders.append(order)
-            chunks.append((tuple(parts), inside[:, np.concatenate(orders)].tocsr()))
-        return cls(tuple(chunks), n_groups)
+        """Arrange rows (n,), n > 0, given the numbers of their values of x and y, and clusters."""
+        by_run, sizes = np.argsort(run, kind="stable"), np.bincount(run)
+        starts = np.cumsum(sizes) - sizes
+        parts = []
+        for first in range(0, len(sizes), SEGMENTS * STEPS):
+            runs, shape = _by_step(first, min(first + SEGMENTS * STEPS, len(sizes)))
+            own = sizes[runs]
+            ends = np.cumsum(own)
+            rows = by_run[np.repeat(starts[runs] - (ends - own), own) + np.arange(ends[-1])]
+            in_runs = sparse.csr_array(
+                (np.ones(len(rows), dtype=np.int32), codes[rows], np.append(0, ends)),
+                shape=(len(runs), n_clusters),
+            )
+            run_of_row = None if own.max() == 1 else np.repeat(np.arange(len(runs)), own)
+            parts.append(Part(shape, codes[rows], level[rows], run_of_row, in_runs))
+        return cls(tuple(parts))
 
-    def sums(self, counts: FloatArray) -> FloatArray:
-        """Sum twice the mid-ranks by group, each row once: (b, clusters) -> (b, groups).
+    def product(self, counts: FloatArray, ranks_y: FloatArray) -> FloatArray:
+        """Sum the product of twice the centred rank of x and that of y over the drawn rows, (b,).
 
-        Counts say how often each cluster is drawn, which decides the ranks; `LANES` resamples at a
-        time are fastest.
+        Counts, (b, clusters), say how often each cluster is drawn; `ranks_y`, (b, levels), are the
+        ranks of y by level. `LANES` resamples at a time are fastest.
         """
-        kind = self.chunks[0][1].dtype
-        drawn = np.ascontiguousarray(counts.T, dtype=kind)
-        width = drawn.shape[1]
-        totals = np.zeros((self.n_groups, width), dtype=kind)
-        carried = np.zeros(width, dtype=kind)
-        longest = max(inside.shape[1] for _, inside in self.chunks)
-        buffer = np.empty((longest, width), dtype=kind)
-        for parts, inside in self.chunks:
-            numbers, start = buffer[: inside.shape[1]], 0
-            for part in parts:
-                end = start + part.rises.shape[0]
-                block = (part.rises @ drawn).reshape(*part.shape, width)
-                for step in range(1, len(block)):
-                    np.add(block[step], block[step - 1], out=block[step])
-                before = np.cumsum(block[-1], axis=0, dtype=kind)
-                before += carried
-                carried = before[-1].copy()
-                before -= block[-1]
-                np.add(block, before, out=numbers[start:end].reshape(block.shape))
-                start = end
-            totals += inside @ numbers
-        return totals.T.astype(np.float64)
-
-
-def _spans(start: int, end: int, length: int) -> Iterator[tuple[int, int]]:
-    for first in range(start, end, length):
-        yield first, min(first + length, end)
+        n_rows = sum(len(part.codes) for part in self.parts)
+        largest = 2 * counts.max(initial=0.0) ** 2 * n_rows  # at least each product with a weight
+        kind = np.int32 if largest < 2**31 else np.int64
+        drawn, ranks = np.ascontiguousarray(counts.T, dtype=kind), np.ascontiguousarray(ranks_y.T)
+        sizes = sum(np.bincount(part.codes, minlength=len(drawn)) for part in self.parts)
+        before = -(sizes @ drawn).astype(kind)
+        most, width = max(len(part.codes) for part in self.parts), drawn.shape[1]
+        total, products = np.zeros(width), np.empty((most, width))
+        weights, below = np.empty((2, most, width), dtype=kind)  # memory for all parts
+        for part in self.parts:
+            n = len(part.codes)
+            own = drawn.take(part.codes, axis=0, out=weights[:n], mode="clip")  # needs no copy
+            numbers, before = part.numbers(drawn, own, before, below)
+            own *= numbers
+            ranks.take(part.level, axis=0, out=products[:n], mode="clip")
+            products[:n] *= own
+            total += np.einsum("rb->b", products[:n])
+        return total
 
 
 def _by_step(first: int, last: int) -> tuple[NDArray[np.intp], tuple[int, int]]:
@@ -121,10 +132,3 @@ def _by_step(first: int, last: int) -> tuple[NDArray[np.intp], tuple[int, int]]:
     steps = next(each for each in range(min(STEPS, n), 0, -1) if n % each == 0)
     order = np.arange(first, last).reshape(n // steps, steps).T
     return order.ravel(), (steps, n // steps)
-
-
-def _smallest_type(codes: NDArray[np.intp], group: NDArray[np.intp]) -> type[np.signedinteger]:
-    """An integer type for a group's sum, even if only the largest cluster is drawn."""
-    sizes = np.bincount(codes)
-    largest = 2 * int(sizes.max()) * len(sizes) * int(np.bincount(group).max())
-    return np.int32 if largest < 2**31 else np.int64

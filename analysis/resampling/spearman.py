@@ -126,7 +126,7 @@ class ClusteredPair:
 
     Attributes:
         above: (groups, clusters): over the rows of the group and all rows of the cluster, how often
-            x is above less how often it is below; or what computes the sums of the ranks.
+            x is above less how often it is below; or what computes the product of the ranks.
         cluster: (groups,) the cluster of each group.
         level: (groups,) its value of y, by number.
         levels: (clusters, levels), sparse: how many rows have each value of y.
@@ -171,7 +171,7 @@ class ClusteredPair:
         return cls(
             above=_above(run, codes, n_clusters, group, len(groups))
             if is_dense
-            else CumulativeRanks.of(run, codes, n_clusters, group),
+            else CumulativeRanks.of(run, level, codes, n_clusters),
             cluster=groups // n_levels,
             level=groups % n_levels,
             levels=levels,
@@ -190,13 +190,12 @@ class ClusteredPair:
         Counts are (b, clusters): how often each is drawn.
         """
         levels = counts @ self.levels
-        ranks_y = centred_ranks(levels).take(self.level, axis=1)
-        ranks_y *= counts.take(self.cluster, axis=1)
+        ranks_y = centred_ranks(levels)
         if isinstance(self.above, CumulativeRanks):
-            ranks_x = self.above.sums(counts)  # not centred, but the ranks of y are
+            product = self.above.product(counts, ranks_y) / 2
         else:
-            ranks_x = counts @ self.above.T
-        product = np.einsum("bg,bg->b", ranks_x, ranks_y) / 2
+            of_groups = ranks_y.take(self.level, axis=1) * counts.take(self.cluster, axis=1)
+            product = np.einsum("bg,bg->b", counts @ self.above.T, of_groups) / 2
         shared = self.shared @ counts.T
         cubes = counts**3 @ self.cubes + np.einsum("ib,ib,ib->b", shared, shared, shared)
         squares_x = (levels.sum(axis=1) ** 3 - cubes) / 12

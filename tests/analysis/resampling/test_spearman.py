@@ -66,7 +66,7 @@ def test_every_method_equals_scipy_on_repeated_rows(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spearman_module, "MAX_TERMS", 10 * worth)
         patch.setattr(spearman_module, "FEW_CELLS", few_cells)
-        for name, size in (("SEGMENTS", 2), ("STEPS", 3), ("PARTS", 2)):
+        for name, size in (("SEGMENTS", 2), ("STEPS", 3)):
             patch.setattr(cumulative, name, size)
         result = resampled_spearman(bootstrap, rows, x, y)
         if unit == "row" and few_cells == 0:
@@ -94,18 +94,34 @@ def test_equal_weights_give_the_plain_rho(
     assert form.rho(3 * ones) == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
-def test_cumulative_ranks_take_whole_parts_and_the_rest() -> None:
+@pytest.mark.parametrize("n_values", [25_000, 4_000])
+def test_cumulative_ranks_take_whole_parts_and_the_rest(n_values: int) -> None:
     rng = np.random.default_rng(8)
     n, n_clusters = 25_000, 40
-    run, codes = rng.permutation(n), rng.integers(n_clusters, size=n)
-    group = codes * 2 + rng.integers(2, size=n)
-    ranks = CumulativeRanks.of(run, codes, n_clusters, group)
+    run, codes = rng.permutation(n) * n_values // n, rng.integers(n_clusters, size=n)
+    level = rng.integers(3, size=n)
+    ranks = CumulativeRanks.of(run, level, codes, n_clusters)
     counts = rng.integers(4, size=(3, n_clusters)).astype(np.float64)
-    order = np.argsort(run)
-    for row, sums in zip(counts, ranks.sums(counts), strict=True):
-        weights = row[codes[order]]
-        numbers = 2 * np.cumsum(weights) - weights
-        assert (sums == np.bincount(group[order], numbers, sums.size)).all()
+    ranks_y = rng.integers(9, size=(3, 3)).astype(np.float64)
+    products = ranks.product(counts, ranks_y)
+    for row, own, product in zip(counts, ranks_y, products, strict=True):
+        drawn = row[codes]
+        of_run = np.bincount(run, drawn)
+        below = np.cumsum(of_run) - of_run
+        numbers = (2 * below + of_run - drawn.sum())[run]
+        assert product == (drawn * numbers * own[level]).sum()
+
+
+def test_cumulative_ranks_do_not_overflow_if_one_cluster_has_all_draws() -> None:
+    n, n_clusters = 2_000, 1_000
+    run, codes, level = np.arange(n), np.arange(n) % n_clusters, np.arange(n) % 2
+    counts = np.zeros((1, n_clusters))
+    counts[0, 0] = n_clusters
+    product = CumulativeRanks.of(run, level, codes, n_clusters).product(
+        counts, np.array([[1.0, 2.0]])
+    )
+    # Rows 0 and 1,000 are drawn: their ranks cancel each other.
+    assert product.tolist() == [0.0]
 
 
 @few
