@@ -19,7 +19,7 @@ from typing import cast
 
 import pandas as pd
 
-from hsfiq.analysis.data.ids import as_categories, is_among
+from hsfiq.analysis.data.ids import as_categories, is_among, places_of
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.errors import AnalysisError, first_few
 
@@ -200,7 +200,7 @@ class Release:
                 self.preferences["question_id"].astype(str),
             ),
         ):
-            missing = named[~named.isin(present)].unique().tolist()
+            missing = named[places_of(named, present) < 0].unique().tolist()
             if missing:
                 raise self._error(
                     table, f"lacks the {kind} that other tables name: {first_few(missing)}"

@@ -6,7 +6,7 @@ never by a metric: whoever disagrees with a metric may be right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,17 +91,16 @@ class Participants(JsonRecord):
         return int(self.table["with_others"].notna().sum())
 
     def to_json(self) -> dict[str, object]:
+        by_metric = {metric: each.to_dict("index") for metric, each in self.by_metric.items()}
         return {
             "n": len(self.table),
             "n_with_others": self.n_with_others,
             "participants": {
                 str(name): {
-                    **_to_json(self.table.loc[name]),
-                    "metrics": {
-                        metric: _to_json(each.loc[name]) for metric, each in self.by_metric.items()
-                    },
+                    **_to_json(figures),
+                    "metrics": {metric: _to_json(each[name]) for metric, each in by_metric.items()},
                 }
-                for name in self.table.index
+                for name, figures in self.table.to_dict("index").items()
             },
             "outliers": [outlier.to_json() for outlier in self.outliers],
         }
@@ -180,7 +179,7 @@ def _tie_half(preferences: pd.DataFrame, values: pd.Series[float]) -> pd.Series[
     return rates
 
 
-def _to_json(figures: pd.Series[float]) -> dict[str, object]:
+def _to_json(figures: Mapping[Hashable, float]) -> dict[str, object]:
     fields: dict[str, object] = {}
     for name, value in figures.items():
         number = json_number(float(value))

@@ -43,6 +43,7 @@ Unit = Literal["participant", "triplet", "participant-triplet", "row"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 DEFAULT_RESAMPLES = 2000
 BLOCK_SIZE = 1_000_000  # numbers held in memory at once: 8 MB
+LEAST_AT_ONCE = 12  # resamples: fewer read the numbers of all clusters too often
 MOST_KEPT = 20_000_000  # draws that are kept for the next statistic: 40 MB
 FEWEST_FOR_PERCENTILES = 5
 """Resamples of fewer clusters take too few different values to have percentiles."""
@@ -71,11 +72,11 @@ class Resamples:
         Random numbers are read in order, so the size of a block changes no draw. `width`, the
         number of values that the caller computes per resample, bounds the size of a block.
         """
-        block_length = max(1, BLOCK_SIZE // max(1, width, size))
+        block_length = max(LEAST_AT_ONCE, BLOCK_SIZE // max(1, width, size))
         starts = range(0, self.n, block_length)
         if self._is_kept(size):
             if not self._kept:
-                blocks = self._drawn(size, max(1, BLOCK_SIZE // max(1, size)))
+                blocks = self._drawn(size, max(LEAST_AT_ONCE, BLOCK_SIZE // max(1, size)))
                 self._kept.append(np.concatenate(list(blocks), dtype=np.uint16, casting="unsafe"))
             for start in starts:
                 yield self._kept[0][start : start + block_length].astype(np.float64)

@@ -68,9 +68,14 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class CumulativeRanks:
-    """The ranks of x, from which the product with the ranks of y is computed."""
+    """The ranks of x, from which the product with the ranks of y is computed.
+
+    Attributes:
+        sizes: (clusters,) how many rows each cluster has.
+    """
 
     parts: tuple[Part, ...]
+    sizes: NDArray[np.intp]
 
     @classmethod
     def of(
@@ -95,7 +100,7 @@ class CumulativeRanks:
             )
             run_of_row = None if own.max() == 1 else np.repeat(np.arange(len(runs)), own)
             parts.append(Part(shape, codes[rows], level[rows], run_of_row, in_runs))
-        return cls(tuple(parts))
+        return cls(tuple(parts), np.bincount(codes, minlength=n_clusters))
 
     def product(self, counts: FloatArray, ranks_y: FloatArray) -> FloatArray:
         """Sum the product of twice the centred rank of x and that of y over the drawn rows, (b,).
@@ -103,12 +108,11 @@ class CumulativeRanks:
         Counts, (b, clusters), say how often each cluster is drawn; `ranks_y`, (b, levels), are the
         ranks of y by level. `LANES` resamples at a time are fastest.
         """
-        n_rows = sum(len(part.codes) for part in self.parts)
-        largest = 2 * counts.max(initial=0.0) ** 2 * n_rows  # at least each product with a weight
-        kind = np.int32 if largest < 2**31 else np.int64
+        n_drawn = counts @ self.sizes
+        largest = 2 * counts.max() * n_drawn.max()  # of the products of two whole numbers
+        kind: type[np.signedinteger[Any]] = np.int32 if largest < 2**31 else np.int64
         drawn, ranks = np.ascontiguousarray(counts.T, dtype=kind), np.ascontiguousarray(ranks_y.T)
-        sizes = sum(np.bincount(part.codes, minlength=len(drawn)) for part in self.parts)
-        before = -(sizes @ drawn).astype(kind)
+        before = -n_drawn.astype(kind)
         most, width = max(len(part.codes) for part in self.parts), drawn.shape[1]
         total, products = np.zeros(width), np.empty((most, width))
         weights, below = np.empty((2, most, width), dtype=kind)  # memory for all parts

@@ -113,15 +113,14 @@ def test_cumulative_ranks_take_whole_parts_and_the_rest(n_values: int) -> None:
 
 
 def test_cumulative_ranks_do_not_overflow_if_one_cluster_has_all_draws() -> None:
-    n, n_clusters = 2_000, 1_000
-    run, codes, level = np.arange(n), np.arange(n) % n_clusters, np.arange(n) % 2
+    n_clusters = 100_000
+    run, codes = np.arange(2 * n_clusters), np.tile(np.arange(n_clusters), 2)
     counts = np.zeros((1, n_clusters))
     counts[0, 0] = n_clusters
-    product = CumulativeRanks.of(run, level, codes, n_clusters).product(
-        counts, np.array([[1.0, 2.0]])
-    )
-    # Rows 0 and 1,000 are drawn: their ranks cancel each other.
-    assert product.tolist() == [0.0]
+    ranks = CumulativeRanks.of(run, run // n_clusters, codes, n_clusters)
+    # Both rows of the cluster are drawn so often; each has only the other one above or below it.
+    product = ranks.product(counts, np.array([[1.0, 3.0]]))
+    assert product.tolist() == [n_clusters * n_clusters * (3.0 - 1.0)]
 
 
 @few
