@@ -30,7 +30,6 @@ from benchmarks.ablation_trials import (
 from hsfiq.demo import study
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query, SystemLists
 from hsfiq.model.evaluation.metrics import evaluate
-from hsfiq.model.recipes.recipe import changes
 from tests.in_process import run_command
 
 RESAMPLES = 20
@@ -91,7 +90,7 @@ def test_trainings_of_a_seed_differ_only_in_their_negatives() -> None:
         base, *other_recipes = [trial.recipe for trial in trials if trial.seed == seed]
         assert base.strategy == "corpus"
         assert base.seed == trials[0].recipe.seed + seed - 7
-        differing = [set(changes(base, recipe)) for recipe in other_recipes]
+        differing = [set(base.changes(recipe)) for recipe in other_recipes]
         assert all(options <= {"strategy", "n_neg"} for options in differing)
         assert (
             len({(trial.strategy, trial.n_neg) for trial in other_recipes})

@@ -20,7 +20,6 @@ from hsfiq.model.recipes.recipe import (
     DRAWN,
     RECIPES,
     Recipe,
-    changes,
     on_drawn,
     recipe,
 )
@@ -261,17 +260,17 @@ def test_a_recipe_on_the_drawn_catalogue(name: str) -> None:
     for key in ("name", "strategy", "n_def", "threshold", "pool", "pooling"):
         assert getattr(small, key) == getattr(paper_recipe, key)
     assert (small.n_neg is None) == (paper_recipe.n_neg is None)
-    assert set(changes(paper_recipe, small)) <= set(DRAWN)
+    assert set(paper_recipe.changes(small)) <= set(DRAWN)
 
 
 def test_changed_values_are_reported() -> None:
     changed = replace(QURE, epochs=3, n_def=2, clip_norm=1.0)
-    assert changes(QURE, changed) == {
+    assert QURE.changes(changed) == {
         "epochs": ("30", "3"),
         "clip_norm": ("none", "1.0"),
         "n_def": ("6", "2"),
     }
-    assert changes(QURE, QURE) == {}
+    assert QURE.changes(QURE) == {}
 
 
 # ------------------------------------------------------------------------------------- PAPERS.md
@@ -302,7 +301,7 @@ def test_every_value_has_its_source(name: str) -> None:
     values = {row["key"]: row["value"] for row in rows}
     assert all(values[key] == getattr(recipe(name), key) for key in Recipe.FIXED)
     written = {key: text for key, text in values.items() if key not in Recipe.FIXED}
-    assert changes(recipe(name), recipe(name).with_values(written)) == {}
+    assert recipe(name).changes(recipe(name).with_values(written)) == {}
     for row in rows[len(Recipe.FIXED) :]:
         assert re.search(r"paper|code|\*\*not stated\*\*", row["source"]), row["key"]
 
