@@ -25,7 +25,7 @@ from hsfiq.model.data import datasets
 from hsfiq.model.evaluation.benchmarks import Benchmark, SystemLists
 from hsfiq.model.evaluation.drawn import Catalogue, Split, drawn
 from hsfiq.model.evaluation.metrics import target_of
-from hsfiq.model.evaluation.scorer_lists import rank_with_scorer
+from hsfiq.model.evaluation.rankings.scorer_lists import rank_with_scorer
 from hsfiq.model.recipes.recipe import Recipe, on_drawn, recipe
 from hsfiq.model.recipes.values import SIZED, Strategy
 from hsfiq.model.release_scores.score_release import score_release

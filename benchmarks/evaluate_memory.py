@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hsfiq.model.evaluation.ranking import TopK, scored_blocks
+from hsfiq.model.evaluation.rankings.top_k import TopK, scored_blocks
 from hsfiq.model.scorer.inference import CHUNK
 from hsfiq.model.scorer.scorer import relevance
 

@@ -17,7 +17,7 @@ from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.model.evaluation.benchmarks import Benchmark
-    from hsfiq.model.evaluation.retrieve import Halves
+    from hsfiq.model.evaluation.rankings.retrieve import Halves
 
 app = typer.Typer(
     help="Write a retrieval system's ranked lists, for import runs and evaluate.",
@@ -73,8 +73,8 @@ def retrieve(
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.evaluation.drawn import drawn_for_scorer
-        from hsfiq.model.evaluation.retrieve import Request
-        from hsfiq.model.evaluation.retrieve import retrieve as write_lists
+        from hsfiq.model.evaluation.rankings.retrieve import Request
+        from hsfiq.model.evaluation.rankings.retrieve import retrieve as write_lists
         from hsfiq.model.runtime.distributed import device_of
 
     notes: tuple[str, ...] = ()

@@ -14,9 +14,9 @@ import torch
 from hsfiq.model.data.triplets import distinct
 from hsfiq.model.evaluation.benchmarks import Benchmark, Part, SystemLists
 from hsfiq.model.evaluation.metrics import Evaluation, Figure, mean_of
-from hsfiq.model.evaluation.prepared_scorer import PreparedScorer
-from hsfiq.model.evaluation.ranking import SelectedScores, scored_blocks
-from hsfiq.model.evaluation.scorer_lists import columns_of, query_vectors
+from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer
+from hsfiq.model.evaluation.rankings.scorer_lists import columns_of, query_vectors
+from hsfiq.model.evaluation.rankings.top_k import SelectedScores, scored_blocks
 from hsfiq.model.release_scores.set_scores import indexed
 from hsfiq.model.scorer.scorer import scores_of_sets
 

@@ -175,7 +175,7 @@ def system_of_scorer(
     benchmark: Benchmark, scorer: ScorerRequest, *, allow_missing: bool
 ) -> RankedSystem:
     """Rank with the scorer, and write its lists if that is requested."""
-    from hsfiq.model.evaluation.scorer_lists import rank_with_scorer, write_run  # noqa: PLC0415
+    from hsfiq.model.evaluation.rankings.scorer_lists import rank_with_scorer, write_run  # noqa: PLC0415
 
     ranked = rank_with_scorer(
         benchmark, scorer.paths, scorer.device, scorer.callback, allow_missing=allow_missing
@@ -196,7 +196,7 @@ def add_cirqrs(
 ) -> tuple[Evaluation, dict[str, Any]]:
     """A run's figures with CIRQRS@k, and the entries that describe the scorer."""
     from hsfiq.model.evaluation.cirqrs import images_of_lists, with_cirqrs  # noqa: PLC0415
-    from hsfiq.model.evaluation.prepared_scorer import prepare_scorer  # noqa: PLC0415
+    from hsfiq.model.evaluation.rankings.prepared_scorer import prepare_scorer  # noqa: PLC0415
 
     wanted = images_of_lists(evaluation.benchmark.parts, answers)
     prepared = prepare_scorer(

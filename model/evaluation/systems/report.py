@@ -238,7 +238,7 @@ def with_cirqrs_of_all(
 ) -> tuple[dict[str, Evaluation], dict[str, Any]]:
     """The evaluations with CIRQRS@k, and the entries about the scorer, which is loaded once."""
     from hsfiq.model.evaluation.cirqrs import images_of_lists, with_cirqrs  # noqa: PLC0415
-    from hsfiq.model.evaluation.prepared_scorer import prepare_scorer  # noqa: PLC0415
+    from hsfiq.model.evaluation.rankings.prepared_scorer import prepare_scorer  # noqa: PLC0415
 
     wanted = frozenset().union(*(images_of_lists(benchmark.parts, own) for own in answers.values()))
     prepared = prepare_scorer(

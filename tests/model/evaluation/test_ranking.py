@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.evaluation import ranking
-from hsfiq.model.evaluation.ranking import (
+from hsfiq.model.evaluation.rankings.top_k import (
     Ranked,
     SelectedScores,
     TopK,

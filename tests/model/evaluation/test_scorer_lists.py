@@ -23,8 +23,8 @@ from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query, Sy
 from hsfiq.model.evaluation.cirqrs import CirqrsAt, cirqrs_at, images_of_lists
 from hsfiq.model.evaluation.drawn import Catalogue, catalogue_of
 from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
-from hsfiq.model.evaluation.prepared_scorer import PreparedScorer, prepare_scorer
-from hsfiq.model.evaluation.scorer_lists import ScorerLists, rank_with_scorer, write_run
+from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer, prepare_scorer
+from hsfiq.model.evaluation.rankings.scorer_lists import ScorerLists, rank_with_scorer, write_run
 from hsfiq.model.features.images import open_image
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths

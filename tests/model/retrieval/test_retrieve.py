@@ -18,7 +18,7 @@ from hsfiq.model.encoders.protocol import Retriever
 from hsfiq.model.evaluation.benchmarks import Benchmark
 from hsfiq.model.evaluation.drawn import Catalogue
 from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
-from hsfiq.model.evaluation.retrieve import BLANK, Halves, Request, retrieve
+from hsfiq.model.evaluation.rankings.retrieve import BLANK, Halves, Request, retrieve
 from hsfiq.model.features.images import open_image
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.scorer.paths import ScorerPaths

@@ -21,9 +21,9 @@ from torch import Tensor
 from hsfiq.atomic_files import explained_write_errors, write_whole
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.evaluation.benchmarks import Benchmark, Part
-from hsfiq.model.evaluation.prepared_scorer import PreparedScorer, prepare_scorer
-from hsfiq.model.evaluation.ranking import QUERIES
-from hsfiq.model.evaluation.scorer_lists import images_of, rank_part, restrict, run_lines
+from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer, prepare_scorer
+from hsfiq.model.evaluation.rankings.scorer_lists import images_of, rank_part, restrict, run_lines
+from hsfiq.model.evaluation.rankings.top_k import QUERIES
 from hsfiq.model.scorer.inference import CHUNK
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback

@@ -14,8 +14,8 @@ from hsfiq.atomic_files import explained_write_errors, write_whole
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.data.texts import normalise
 from hsfiq.model.evaluation.benchmarks import Benchmark, Part, Query, SystemLists
-from hsfiq.model.evaluation.prepared_scorer import PreparedScorer, prepare_scorer
-from hsfiq.model.evaluation.ranking import SelectedScores, TopK, scored_blocks
+from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer, prepare_scorer
+from hsfiq.model.evaluation.rankings.top_k import SelectedScores, TopK, scored_blocks
 from hsfiq.model.release_scores.set_scores import indexed
 from hsfiq.model.retrieval.loading import LoadedRetriever
 from hsfiq.model.scorer.inference import Inference

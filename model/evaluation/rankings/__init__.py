@@ -1,0 +1,1 @@
+"""Ranking with a scorer or a retrieval system, and writing its lists."""
