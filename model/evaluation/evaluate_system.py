@@ -17,8 +17,8 @@ from hsfiq.model.evaluation.composition.report import (
     CompositionRequest,
     add_composition,
 )
+from hsfiq.model.evaluation.lists.match import match_runs
 from hsfiq.model.evaluation.metrics import Evaluation, evaluate
-from hsfiq.model.evaluation.runs import match_runs
 from hsfiq.model.evaluation.submission import (
     check_submission,
     make_submission,

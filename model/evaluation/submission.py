@@ -8,7 +8,7 @@ from pathlib import Path
 from hsfiq.atomic_files import write_folder
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.evaluation.benchmarks import TITLES, Benchmark, Query, SystemLists
-from hsfiq.model.evaluation.runs import (
+from hsfiq.model.evaluation.lists.match import (
     collect,
     refuse_missing_queries,
     refuse_unknown_queries,

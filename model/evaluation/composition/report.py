@@ -19,8 +19,8 @@ from hsfiq.model.evaluation.composition.gap import (
     ks_of,
     query_values,
 )
+from hsfiq.model.evaluation.lists.match import match_runs
 from hsfiq.model.evaluation.metrics import Figure
-from hsfiq.model.evaluation.runs import match_runs
 from hsfiq.model.evaluation.table import aligned, percent
 from hsfiq.model.evaluation.uncertainty.per_query import QueryRow
 from hsfiq.readers.submissions import read_run

@@ -15,8 +15,8 @@ from hsfiq.model.evaluation.benchmarks import (
     comparability_notes,
 )
 from hsfiq.model.evaluation.evaluate_system import ScorerRequest, about_scorer
+from hsfiq.model.evaluation.lists.match import match_runs
 from hsfiq.model.evaluation.metrics import Evaluation, Figure, evaluate
-from hsfiq.model.evaluation.runs import match_runs
 from hsfiq.model.evaluation.systems.columns import (
     cirqrs_columns,
     columns_of,

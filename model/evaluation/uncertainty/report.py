@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.model.evaluation.benchmarks import Benchmark, SystemLists, comparability_notes
+from hsfiq.model.evaluation.lists.match import match_runs
 from hsfiq.model.evaluation.metrics import evaluate
-from hsfiq.model.evaluation.runs import match_runs
 from hsfiq.model.evaluation.table import to_table
 from hsfiq.model.evaluation.uncertainty.per_query import (
     QueryRow,

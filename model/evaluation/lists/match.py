@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED
 from hsfiq.model.evaluation.benchmarks import TITLES, Benchmark, SystemLists
-from hsfiq.model.evaluation.list_checks import ListChecks
+from hsfiq.model.evaluation.lists.list_checks import ListChecks
 from hsfiq.readers.circo import canonical
 from hsfiq.readers.runs import PlacedList
 from hsfiq.readers.submissions import Run

@@ -1,0 +1,1 @@
+"""A system's ranked lists: matching them to a benchmark, and checking them."""
