@@ -68,10 +68,7 @@ def load_system(checkpoint: Checkpoint, recipe: SystemRecipe, weights: Path | No
         raise UnreadableInput(
             where, "does not record its stage and encoder", "copy the checkpoint again"
         )
-    complete = FROZEN in checkpoint.about["files"]
-    system = new_system(recipe, weights, "empty" if complete else "frozen")
-    if complete:
-        system.load_frozen(checkpoint)
+    system = with_frozen_weights(checkpoint, recipe, weights)
     if encoder.get("frozen_sha256") != system.frozen_id():
         raise UnreadableInput(
             where,
@@ -80,4 +77,15 @@ def load_system(checkpoint: Checkpoint, recipe: SystemRecipe, weights: Path | No
         )
     system.begin(stage)
     system.load(checkpoint)
+    return system
+
+
+def with_frozen_weights(
+    checkpoint: Checkpoint, recipe: SystemRecipe, weights: Path | None
+) -> System:
+    """A system for a checkpoint's weights; the frozen ones are its own, if it was imported."""
+    if FROZEN not in checkpoint.about["files"]:
+        return new_system(recipe, weights, "frozen")
+    system = new_system(recipe, weights, "empty")
+    system.load_frozen(checkpoint)
     return system

@@ -17,10 +17,10 @@ from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.recipes.system_recipe import Stage, SystemRecipe
 from hsfiq.model.retrieval.backbones.pretraining import load_pretrained
 from hsfiq.model.retrieval.backbones.tiny import TinyQFormer, TinyTowers
+from hsfiq.model.retrieval.loading import with_frozen_weights
 from hsfiq.model.retrieval.systems.registry import new_system
 from hsfiq.model.retrieval.systems.system import System
 from hsfiq.model.retrieval.training_loop import SAVE_EVERY, StageTrainer
-from hsfiq.model.retrieval.weights.pretrained import Start
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.seeds import generator
 from hsfiq.model.scorer.inference import precision
@@ -63,13 +63,15 @@ def train_system(
         )
     device = distributed.device
     precision(recipe.precision, device)  # refuse it before hours of caching
-    start: Start = "published" if paths.checkpoint is None else "frozen"
-    system = new_system(recipe, paths.weights, start)
+    checkpoint = None if paths.checkpoint is None else checkpoints.read(paths.checkpoint)
+    if checkpoint is None:
+        system = new_system(recipe, paths.weights)
+    else:
+        system = with_frozen_weights(checkpoint, recipe, paths.weights)
     cache = paths.cache if cached else None
     tokens, data = tokens_of(data, system.backbone, cache, distributed, callback)
     init_sha256 = None
-    if paths.checkpoint is not None:
-        checkpoint = checkpoints.read(paths.checkpoint)
+    if checkpoint is not None:
         system.load(checkpoint)
         init_sha256 = checkpoint.sha256
     elif isinstance(system.backbone, TinyTowers | TinyQFormer):
