@@ -234,20 +234,21 @@ class Bootstrap:
         yield np.ones((1, len(rows))) @ columns
         yield from chain.from_iterable(part.sums(rows, columns) for part in self.parts)
 
-    def totals_of(self, tables: Sequence[tuple[pd.DataFrame, FloatArray]]) -> list[FloatArray]:
+    def totals_of(
+        self, tables: Sequence[tuple[pd.DataFrame, sparse.csr_array]]
+    ) -> list[FloatArray]:
         """The `totals` of several tables with their columns, drawing the resamples only once."""
         if not tables or self.unit == "row":
             return [self.totals(rows, columns) for rows, columns in tables]
+        ends = np.cumsum([columns.shape[1] for _, columns in tables])
         blocks = [np.concatenate([columns.sum(axis=0) for _, columns in tables])[None]]
         for part in self.parts:
-            size = part.size(tables[0][0])
-            joined = np.concatenate(
-                [indicator_matrix(part.codes(rows), size).T @ columns for rows, columns in tables],
-                axis=1,
-            )
-            blocks += [counts @ joined for counts in part.counts(size, joined.shape[1])]
-        ends = np.cumsum([columns.shape[1] for _, columns in tables])[:-1]
-        return np.split(np.concatenate(blocks), ends, axis=1)
+            joined = np.empty((part.size(tables[0][0]), ends[-1]))
+            for (rows, columns), end in zip(tables, ends, strict=True):
+                by_cluster = indicator_matrix(part.codes(rows), len(joined)).T @ columns
+                joined[:, end - columns.shape[1] : end] = by_cluster.toarray()
+            blocks += [counts @ joined for counts in part.counts(len(joined), joined.shape[1])]
+        return np.split(np.concatenate(blocks), ends[:-1], axis=1)
 
     def totals(self, rows: pd.DataFrame, columns: FloatArray | sparse.csr_array) -> FloatArray:
         """The blocks of `sums` in one array, (length, m): for few columns."""

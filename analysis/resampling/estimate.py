@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
@@ -58,25 +59,33 @@ def means_of_tables(
     bounds: Bounds | None = None,
 ) -> list[dict[str, Estimate]]:
     """The `group_means` of several tables, on the same resamples."""
-    inside = [
-        (table.groups[:, None] == np.array(names, dtype=object)).astype(np.float64)
+    numbers = [
+        pd.Categorical(table.groups, categories=list(names)).codes.astype(np.intp)
         for table in tables
     ]
     totals = bootstrap.totals_of(
         [
-            (table.rows, np.concatenate([own * table.values[:, None], own], axis=1))
-            for table, own in zip(tables, inside, strict=True)
+            (table.rows, _sums_and_counts(table.values, own, len(names)))
+            for table, own in zip(tables, numbers, strict=True)
         ]
     )
     return [
         _means(table, own, ratio(*np.hsplit(sums, 2)), names, bootstrap, bounds)
-        for table, own, sums in zip(tables, inside, totals, strict=True)
+        for table, own, sums in zip(tables, numbers, totals, strict=True)
     ]
+
+
+def _sums_and_counts(values: FloatArray, group: NDArray[np.intp], size: int) -> sparse.csr_array:
+    """What each row adds to the sum and to the number of its group, (n, 2 size); none for -1."""
+    (rows,) = np.nonzero(group >= 0)
+    entries = np.concatenate([values[rows], np.ones(len(rows))])
+    places = (np.tile(rows, 2), np.concatenate([group[rows], group[rows] + size]))
+    return sparse.csr_array((entries, places), shape=(len(values), 2 * size))
 
 
 def _means(
     table: Grouped,
-    inside: FloatArray,
+    group: NDArray[np.intp],
     resampled: FloatArray,
     names: Sequence[str],
     bootstrap: Bootstrap,
@@ -84,7 +93,7 @@ def _means(
 ) -> dict[str, Estimate]:
     means = {}
     for number, name in enumerate(names):
-        own = inside[:, number] > 0
+        own = group == number
         if own.any():
             ci = bootstrap.interval(resampled[:, number], table.rows, own, bounds)
             means[name] = Estimate(float(table.values[own].mean()), int(own.sum()), ci)

@@ -35,7 +35,8 @@ def set_scores(
     categories = release.queries.set_index("query_id").get("category", pd.Series(dtype=object))
     tables: dict[tuple[str, str | None], pd.DataFrame] = {}
     for metric, own in values.items():
-        distinct = with_values(sets, own).drop_duplicates(["query_id", "system"])
+        needed = sets[["set_id", "participant_id", "query_id", "system"]]
+        distinct = with_values(needed, own).drop_duplicates(["query_id", "system"])
         of_set = looked_up(distinct["query_id"], categories)
         tables[metric, None] = distinct
         for category in sorted(of_set.dropna().unique()):

@@ -6,7 +6,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import sparse, stats
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
@@ -175,7 +175,10 @@ def test_draws_that_are_kept_are_those_that_are_drawn_again(
 @pytest.mark.parametrize("unit", UNITS)
 def test_totals_of_several_tables_are_those_of_each(unit: Unit) -> None:
     bootstrap = Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=30)
-    tables = [(ROWS, np.arange(14.0).reshape(7, 2)), (ROWS.iloc[2:5], np.ones((3, 1)))]
+    tables = [
+        (ROWS, sparse.csr_array(np.arange(14.0).reshape(7, 2))),
+        (ROWS.iloc[2:5], sparse.csr_array(np.ones((3, 1)))),
+    ]
     for totals, (rows, columns) in zip(bootstrap.totals_of(tables), tables, strict=True):
         assert totals == pytest.approx(bootstrap.totals(rows, columns))
     assert bootstrap.totals_of([]) == []
