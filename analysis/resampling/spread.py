@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED
 
 LEVEL = 0.95
@@ -41,16 +42,27 @@ def one_way_spread(resampled_variance: float, n_clusters: int) -> Spread:
 def two_way_spread(participants: Spread, triplets: Spread, pairs: float) -> Spread:
     """The spread of a statistic whose rows depend on each other in two ways.
 
-    The variance is V(participants) + V(triplets) - V(answers that share both) (Cameron, Gelbach and
-    Miller 2011, "Robust Inference With Multiway Clustering"), and not less than either of the first
-    two. The degrees of freedom are Satterthwaite's (1946), and not fewer than those of the column
-    with fewer clusters. Both were chosen by simulation (`python -m benchmarks coverage`).
+    The degrees of freedom are Satterthwaite's (1946), and not fewer than those of the column with
+    fewer clusters.
     """
     first, second = participants.variance, triplets.variance
-    variance = max(first + second - pairs, first, second)
+    variance = float(combined_variance(first, second, pairs))
     squares = first**2 / participants.df + second**2 / triplets.df
     fewest = min(participants.df, triplets.df)
     return Spread(variance, max(fewest, variance**2 / squares) if squares > 0 else fewest)
+
+
+def combined_variance(
+    participants: float | FloatArray, triplets: float | FloatArray, pairs: float | FloatArray
+) -> FloatArray:
+    """The variance of statistics whose rows depend on each other in two ways.
+
+    V(participants) + V(triplets) - V(answers that share both) (Cameron, Gelbach and Miller 2011,
+    "Robust Inference With Multiway Clustering"), and not less than either of the first two; NaN if
+    one is. Chosen, with the degrees of freedom, by simulation (`python -m benchmarks coverage`).
+    """
+    either = np.maximum(participants, triplets)
+    return np.asarray(np.maximum(np.add(participants, triplets) - pairs, either))
 
 
 def student_p(difference: float, spread: Spread) -> float:

@@ -29,6 +29,7 @@ from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import indicator_matrix
 from hsfiq.analysis.resampling.permutation import Swaps, holm, p_value
+from hsfiq.analysis.resampling.spread import combined_variance
 
 SIGNIFICANT = 0.05  # two-sided
 MIN_TRIPLETS = 2
@@ -141,18 +142,14 @@ def compare_spa(
 
 
 def sums_of_people(rows: pd.DataFrame, triplets: pd.Series[str]) -> PairSums:
-    """According to the preferences, whose answers depend within participants and triplets.
-
-    The variance is that of two-way clusters (Cameron, Gelbach and Miller 2011), at least that of
-    either way alone.
-    """
+    """According to the preferences, whose answers depend within participants and triplets."""
     signs = np.choose(rows["preferred"].to_numpy(), (0.0, 1.0, -1.0))
     person, triplet = _codes(rows["participant_id"]), _codes(looked_up(rows["query_id"], triplets))
     by_person = _sums(rows, signs, person)
-    one_way = [_squares(by_person), _squares(_sums(rows, signs, triplet))]
+    of_triplets = _squares(_sums(rows, signs, triplet))
     # Numbered anew: a row for each participant and triplet there could be would not fit in memory.
     both = _squares(_sums(rows, signs, _codes(person * (int(triplet.max()) + 1) + triplet)))
-    return PairSums(by_person, np.maximum.reduce([*one_way, one_way[0] + one_way[1] - both]))
+    return PairSums(by_person, combined_variance(_squares(by_person), of_triplets, both))
 
 
 def sums_of_metric(
