@@ -90,7 +90,7 @@ class Blip(nn.Module):
         return tokens
 
     def image_vectors(self, tokens: Tensor) -> Tensor:
-        vectors: Tensor = self.image.proj(tokens[:, 0])  # [B, D]
+        vectors: Tensor = self.image.proj(tokens[:, 0].to(self.image.proj.weight.dtype))  # [B, D]
         return vectors
 
     def text_vectors(self, texts: Sequence[str], direction: Tensor | None = None) -> Tensor:
@@ -130,7 +130,7 @@ class BlipCrossAttention(Blip):
         ids = words.input_ids.clone()  # [B, T]
         ids[:, 0] = self._tokenizer.convert_tokens_to_ids("[ENC]")
         states = self.text.encoder(
-            ids, words.attention_mask, encoder_hidden_states=tokens
+            ids, words.attention_mask, encoder_hidden_states=tokens.to(self.text.proj.weight.dtype)
         ).last_hidden_state  # [B, T, W of text]
         vectors: Tensor = self.text.proj(states[:, 0])  # [B, D]
         return vectors

@@ -62,7 +62,8 @@ class Clip(nn.Module):
         return pixels.flatten(1, 2)  # [B, 3 * size, size]
 
     def image_vectors(self, tokens: Tensor) -> Tensor:
-        vectors: Tensor = self.image(tokens.reshape(len(tokens), 3, -1, tokens.shape[2]))  # [B, D]
+        pixels = tokens.reshape(len(tokens), 3, -1, tokens.shape[2])  # [B, 3, size, size]
+        vectors: Tensor = self.image(pixels.to(self.image.conv1.weight.dtype))  # [B, D]
         return vectors
 
     def text_vectors(self, texts: Sequence[str]) -> Tensor:

@@ -97,6 +97,16 @@ def test_fused_vectors_are_those_of_blips_code(
     torch.testing.assert_close(vectors, reference.outputs["fused"], atol=1e-5, rtol=1e-5)
 
 
+def test_tokens_may_come_from_the_cache_in_half_precision(
+    reference: BlipReference, cross: BlipCrossAttention
+) -> None:
+    tokens = cross.image_tokens(reference.pixels).half()
+    vectors = cross.image_vectors(tokens)
+    torch.testing.assert_close(vectors, reference.outputs["image"], atol=2e-2, rtol=2e-2)
+    fused = cross.fused_vectors(read_images(reference, tokens), reference.about["texts"])
+    torch.testing.assert_close(fused, reference.outputs["fused"], atol=2e-2, rtol=2e-2)
+
+
 def test_token_ids_are_those_of_blips_code(reference: BlipReference, towers: Blip) -> None:
     for text, ids in reference.about["tokenized"]:
         assert towers.word_ids([text], 512).input_ids.tolist() == [ids]

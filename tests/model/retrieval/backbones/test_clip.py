@@ -56,6 +56,13 @@ def test_vectors_are_open_clips(reference: ClipReference, clip: Clip) -> None:
     torch.testing.assert_close(text, reference.text, atol=1e-5, rtol=1e-5)
 
 
+def test_tokens_may_come_from_the_cache_in_half_precision(
+    reference: ClipReference, clip: Clip
+) -> None:
+    vectors = clip.image_vectors(clip.image_tokens(reference.pixels).half())
+    torch.testing.assert_close(vectors, reference.image, atol=2e-2, rtol=2e-2)
+
+
 def test_a_text_does_not_depend_on_the_texts_beside_it(
     reference: ClipReference, clip: Clip
 ) -> None:
