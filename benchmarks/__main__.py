@@ -27,6 +27,7 @@ NAMES = (
     "ablation",
     "loop-learns",
     "monitoring",
+    "mapnet",
 )
 """Each is a module of this package with `run(seed, full) -> result`, a dict with its name.
 

@@ -171,8 +171,8 @@ class TinyQFormer(PatchTokens, nn.Module):
     """Query tokens and words in one transformer; `protocol.QFormer` describes the methods.
 
     As in BLIP-2 (arXiv 2301.12597, section 3.1), queries and words share self-attention, only
-    queries read the image, and each of the two has an MLP of its own. Without an image, prompts
-    pass through the words' MLP, as in SPRC.
+    queries read the image, and each of the two has an MLP of its own; `Reading` is simpler than
+    its cross-attention. Without an image, prompts pass through the words' MLP, as in SPRC.
     """
 
     dim = DIM
@@ -222,14 +222,17 @@ class TinyQFormer(PatchTokens, nn.Module):
         return self.query_norm(queries), self.text_norm(words)
 
 
-class QFormerLayer(Layer):
+class QFormerLayer(nn.Module):
     """A layer in which queries alone read the image, and have an MLP of their own."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.query_mlp = mlp()
+        self.norm_self, self.norm_read, self.norm_mlp = (nn.LayerNorm(WIDTH) for _ in range(3))
+        self.self_attention = Attention()
+        self.reading = Reading()
+        self.mlp, self.query_mlp = mlp(), mlp()
 
-    def forward(  # type: ignore[override]
+    def forward(
         self, queries: Tensor, words: Tensor, present: Tensor, image: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Queries [B, Q, H], words [B, 1 + T, H], [B, 1 + T] False for padding, image [B, P, H]."""
@@ -240,7 +243,25 @@ class QFormerLayer(Layer):
         states = states + self.self_attention(normal, normal, attended[:, None, None])
         queries, words = states[:, :n], states[:, n:]
         if image is not None:
-            queries = queries + self.read(queries, image)
+            queries = queries + self.reading(self.norm_read(queries), image)
         own_mlp = self.mlp if image is None else self.query_mlp
         queries = queries + own_mlp(self.norm_mlp(queries))
         return queries, words + self.mlp(self.norm_mlp(words))
+
+
+class Reading(nn.Module):
+    """How queries read an image: its features as a whole, which each query weighs.
+
+    Attention to single patches learns far slower here: garments are in the same place in every
+    picture, so `ImageEncoder.states` has told the patches apart already.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weigh, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, queries: Tensor, image: Tensor) -> Tensor:
+        """Queries [B, Q, H] and image states [B, P, H] -> [B, Q, H]."""
+        features = self.value(image.sum(dim=1, keepdim=True))  # [B, 1, H]
+        read: Tensor = self.out(features * (1 + self.weigh(queries)))  # [B, Q, H]
+        return read

@@ -1,0 +1,273 @@
+"""MAPNet and SPRC in miniature: with and without each of their terms.
+
+The small Q-Former is trained on the drawn catalogue with some losses of a system left out, and in
+the three readings of MAPNet's C. With the same seed, all rows have the same catalogue, pre-trained
+weights and batches. Recall is that of the best epoch, which the same validation triplets choose.
+
+Each seed's figures have 95% percentile intervals over resampled targets, and differences to the
+system's first row use the same resamples. The summary gives the mean, lowest and highest value over
+seeds: three are too few for an interval of the mean.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean
+from time import process_time
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.ablation_trials import one_thread
+from benchmarks.agreement import interval
+from hsfiq.model.data import datasets
+from hsfiq.model.data.triplets import TrainingData, rows_by_pool
+from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
+from hsfiq.model.retrieval.loading import load_retriever
+from hsfiq.model.retrieval.training_run import train_system
+from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.scorer.inference import Inference
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.validation import ranks
+
+CPU = torch.device("cpu")
+KS = (1, 10)
+RESAMPLES = 1000
+
+ROWS: dict[str, dict[str, dict[str, str]]] = {
+    "mapnet": {
+        "contrastive": {"msi_weight": "0", "rp_weight": "0"},
+        "contrastive + MSI": {"rp_weight": "0"},
+        "contrastive + RPLoss": {"msi_weight": "0"},
+        "contrastive + MSI + RPLoss": {},
+        **{
+            f"RPLoss alone, C: {proximity}": {
+                "contrastive_weight": "0",
+                "msi_weight": "0",
+                "rp_weight": "100",
+                "proximity": proximity,
+            }
+            for proximity in ("cosine-distance", "euclidean", "printed")
+        },
+    },
+    "sprc": {
+        "itc": {"regularisation": "0", "alignment": "0"},
+        "itc + rtc": {"alignment": "0"},
+        "itc + align": {"regularisation": "0"},
+        "itc + rtc + align": {},
+    },
+}
+"""What each row changes in the recipe, by system; the first is what the others are compared to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`limit` is the approximate number of training triplets; `epochs` None keeps the recipe's."""
+
+    seeds: int
+    limit: int
+    epochs: int | None
+
+
+FULL = Plan(seeds=3, limit=3000, epochs=None)
+QUICK = Plan(seeds=1, limit=400, epochs=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    system: str
+    row: str
+    seed: int
+    plan: Plan
+
+    @property
+    def recipe(self) -> SystemRecipe:
+        base = system_on_drawn(system_recipe(f"{self.system}-fashioniq"))
+        values = {**ROWS[self.system][self.row], "val_recall": ",".join(map(str, KS))}
+        values |= {"seed": str(base.seed + self.seed), "batch": "64"}
+        if self.plan.epochs is not None:
+            values["epochs"] = str(self.plan.epochs)
+        return base.with_values(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    ranks: list[int]
+    targets: list[str]
+    seconds: float
+
+
+def run(seed: int, full: bool) -> dict[str, Any]:
+    """Train every row."""
+    result = measure(seed, FULL if full else QUICK)
+    if not full:
+        result["note"] = "short: one seed, systems hardly trained; --full is the benchmark"
+    return result
+
+
+def measure(seed: int, plan: Plan) -> dict[str, Any]:
+    """Run a plan, as many trainings at a time as there are cores."""
+    seeds = range(seed, seed + plan.seeds)
+    trials = [
+        Trial(system, row, number, plan)
+        for number in seeds
+        for system, rows in ROWS.items()
+        for row in rows
+    ]
+    trained: dict[Trial, Trained] = {}
+    with (
+        tempfile.TemporaryDirectory() as name,
+        ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=one_thread) as pool,
+    ):
+        folder = Path(name)
+        # The first training of a seed draws its pictures and pre-trains: the others find both.
+        first = [next(trial for trial in trials if trial.seed == number) for number in seeds]
+        for group in (first, [trial for trial in trials if trial not in first]):
+            jobs = {trial: pool.submit(train, folder, trial) for trial in group}
+            for trial, job in jobs.items():
+                trained[trial] = job.result()
+                print(f"trained {trial.system}, {trial.row}, seed {trial.seed}", file=sys.stderr)
+    cases = [case for number in seeds for case in cases_of(number, trained)]
+    return {
+        "name": "mapnet",
+        "in_the_spirit_of": "MAPNet: its method is known from a poster alone",
+        "seeds": plan.seeds,
+        "triplets": plan.limit,
+        "epochs": plan.epochs or "the recipe's",
+        "intervals": "95%, targets resampled, for each seed; over seeds mean, lowest and highest",
+        "summary": summary(cases),
+        "cases": cases,
+    }
+
+
+def train(folder: Path, trial: Trial) -> Trained:
+    """Train one row and rank the validation triplets."""
+    recipe, start = trial.recipe, process_time()
+    size = datasets.drawn_size(trial.plan.limit)
+    data = datasets.drawn(folder / f"pictures-{trial.seed}", recipe.seed, *size, recipe.pool)
+    cache = folder / f"cache-{trial.seed}"
+    out = folder / f"{trial.system}-{trial.row}-{trial.seed}".replace(" ", "_").replace(":", "")
+    train_system(recipe, data, out, ScorerPaths(cache=cache), Distributed(CPU), Callback())
+    return evaluated(data, out, cache, process_time() - start)
+
+
+def evaluated(data: TrainingData, out: Path, cache: Path, seconds: float) -> Trained:
+    loaded = load_retriever(out, None, CPU)
+    tokens = FeatureCache.open(cache, loaded.frozen_encoder)
+    tokens.fill(data.images, device=CPU)
+    inference = Inference(loaded.retriever, tokens, Distributed(CPU), torch.float32)
+    by_corpus = ranks(data, inference, loaded.recipe.pooling, without_reference=False)
+    rows = [row for rows in rows_by_pool(data.val).values() for row in rows]
+    return Trained(
+        ranks=torch.cat(list(by_corpus.values())).tolist(),
+        targets=[data.val[row].target for row in rows],
+        seconds=seconds,
+    )
+
+
+def cases_of(seed: int, trained: dict[Trial, Trained]) -> list[dict[str, Any]]:
+    cases = []
+    for system, rows in ROWS.items():
+        results = {
+            trial.row: result
+            for trial, result in trained.items()
+            if (trial.seed, trial.system) == (seed, system)
+        }
+        base = results[next(iter(rows))]
+        for row in rows:
+            case: dict[str, Any] = {"system": system, "row": row, "seed": seed}
+            for k in KS:
+                case[f"recall@{k}"] = compared(results[row], base, k, seed)
+            n = len(results[row].ranks)
+            cases.append({**case, "n_queries": n, "cpu_seconds": round(results[row].seconds)})
+    return cases
+
+
+def compared(result: Trained, base: Trained, k: int, seed: int) -> dict[str, Any]:
+    """Recall@k and its difference to the base, with intervals over the same resampled targets."""
+    value, resamples = resampled_recall(result, k, seed)
+    base_value, base_resamples = resampled_recall(base, k, seed)
+    return {
+        "value": value,
+        "ci": interval(resamples),
+        "above_first": value - base_value,
+        "above_first_ci": interval(resamples - base_resamples),
+    }
+
+
+def resampled_recall(result: Trained, k: int, seed: int) -> tuple[float, np.ndarray]:
+    """Recall@k, and its values with the targets drawn anew: several queries may share one."""
+    hits = np.array(result.ranks) <= k
+    _, target = np.unique(result.targets, return_inverse=True)
+    n_hits, n_queries = np.bincount(target, weights=hits), np.bincount(target)
+    draws = np.random.default_rng(seed).integers(len(n_queries), size=(RESAMPLES, len(n_queries)))
+    return float(hits.mean()), n_hits[draws].sum(axis=1) / n_queries[draws].sum(axis=1)
+
+
+def summary(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each row over the seeds."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for case in cases:
+        groups.setdefault((case["system"], case["row"]), []).append(case)
+    return [
+        {"system": system, "row": row}
+        | {
+            f"recall@{k}": {
+                "mean": fmean(values),
+                "lowest": min(values),
+                "highest": max(values),
+            }
+            for k in KS
+            for values in [[case[f"recall@{k}"]["value"] for case in group]]
+        }
+        for (system, row), group in groups.items()
+    ]
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """The result as Markdown: the means over seeds, then every seed."""
+    about = [f"- {key}: {result[key]}" for key in result if key not in ("summary", "cases", "name")]
+    heads = [f"R@{k}" for k in KS]
+    over = [["system", "row", *heads]]
+    over += [
+        [case["system"], case["row"], *(spread(case[f"recall@{k}"]) for k in KS)]
+        for case in result["summary"]
+    ]
+    each = [
+        ["system", "row", "seed", *heads, *(f"{head} above the first" for head in heads), "CPU s"]
+    ]
+    each += [
+        [
+            *(case["system"], case["row"], str(case["seed"])),
+            *(with_interval(case[f"recall@{k}"], "value", "ci") for k in KS),
+            *(with_interval(case[f"recall@{k}"], "above_first", "above_first_ci") for k in KS),
+            str(case["cpu_seconds"]),
+        ]
+        for case in result["cases"]
+    ]
+    parts = ["# MAPNet and SPRC in miniature", "\n".join(about), table(over), table(each)]
+    return "\n\n".join(parts)
+
+
+def spread(figure: dict[str, float]) -> str:
+    return f"{figure['mean']:.3f} ({figure['lowest']:.3f} to {figure['highest']:.3f})"
+
+
+def with_interval(figure: dict[str, Any], key: str, ci: str) -> str:
+    low, high = figure[ci]
+    return f"{figure[key]:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
