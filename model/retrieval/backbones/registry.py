@@ -13,7 +13,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.retrieval.backbones import blip2
 from hsfiq.model.retrieval.backbones.blip import Blip, BlipCrossAttention
-from hsfiq.model.retrieval.backbones.clip import Clip
+from hsfiq.model.retrieval.backbones.clip.model import Clip
 from hsfiq.model.retrieval.backbones.protocol import (
     CrossAttention,
     DirectedTowers,

@@ -1,4 +1,4 @@
-"""The tensors of CLIP by OpenAI's names, as those of hsfiq.model.retrieval.backbones.clip."""
+"""The tensors of CLIP by OpenAI's names, as those of hsfiq.model.retrieval.backbones.clip.model."""
 
 from __future__ import annotations
 

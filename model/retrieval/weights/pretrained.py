@@ -8,10 +8,11 @@ from typing import Literal
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.blip2_weights import default_folder, read_tensors
 from hsfiq.model.encoders.hf.weight_files import read_safetensors
-from hsfiq.model.retrieval.backbones import blip, clip
+from hsfiq.model.retrieval.backbones import blip
 from hsfiq.model.retrieval.backbones.blip import Blip
 from hsfiq.model.retrieval.backbones.blip_sizes import BASE, LARGE
-from hsfiq.model.retrieval.backbones.clip import Clip
+from hsfiq.model.retrieval.backbones.clip import model as clip
+from hsfiq.model.retrieval.backbones.clip.model import Clip
 from hsfiq.model.retrieval.weights.blip_names import blip_tensors
 from hsfiq.model.retrieval.weights.clip_names import clip_tensors
 

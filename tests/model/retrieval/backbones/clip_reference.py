@@ -10,10 +10,10 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import Tensor
 
-from hsfiq.model.retrieval.backbones.clip import Clip, sized
-from hsfiq.model.retrieval.backbones.clip_resnet import ResNetSizes
-from hsfiq.model.retrieval.backbones.clip_text import TextSizes
-from hsfiq.model.retrieval.backbones.clip_words import read_merges, tokenizer_of
+from hsfiq.model.retrieval.backbones.clip.model import Clip, sized
+from hsfiq.model.retrieval.backbones.clip.resnet import ResNetSizes
+from hsfiq.model.retrieval.backbones.clip.text import TextSizes
+from hsfiq.model.retrieval.backbones.clip.words import read_merges, tokenizer_of
 from hsfiq.model.retrieval.weights.clip_names import clip_tensors
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.retrieval.backbones.clip import RN50X4_IMAGE, RN50X4_TEXT, Clip, build, sized
-from hsfiq.model.retrieval.backbones.clip_resnet import ResNetSizes
-from hsfiq.model.retrieval.backbones.clip_text import TextSizes
-from hsfiq.model.retrieval.backbones.clip_words import (
+from hsfiq.model.retrieval.backbones.clip.model import RN50X4_IMAGE, RN50X4_TEXT, Clip, build, sized
+from hsfiq.model.retrieval.backbones.clip.resnet import ResNetSizes
+from hsfiq.model.retrieval.backbones.clip.text import TextSizes
+from hsfiq.model.retrieval.backbones.clip.words import (
     MERGES_FILE,
     N_MERGES,
     find_merges,

@@ -19,12 +19,12 @@ from hsfiq.model.checkpoints import checkpoint as checkpoints
 from hsfiq.model.encoders.blip2_weights import BERT_VOCABULARY
 from hsfiq.model.recipes import systems
 from hsfiq.model.recipes.systems import system_recipe
-from hsfiq.model.retrieval.backbones import clip as clip_backbone
 from hsfiq.model.retrieval.backbones.blip import Blip, BlipCrossAttention
 from hsfiq.model.retrieval.backbones.blip_sizes import SIZES, BlipSizes
-from hsfiq.model.retrieval.backbones.clip_resnet import ResNetSizes
-from hsfiq.model.retrieval.backbones.clip_text import TextSizes
-from hsfiq.model.retrieval.backbones.clip_words import MERGES_FILE
+from hsfiq.model.retrieval.backbones.clip import model as clip_backbone
+from hsfiq.model.retrieval.backbones.clip.resnet import ResNetSizes
+from hsfiq.model.retrieval.backbones.clip.text import TextSizes
+from hsfiq.model.retrieval.backbones.clip.words import MERGES_FILE
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.retrieval.systems.combiner import Combiner
 from hsfiq.model.retrieval.weights import published_files

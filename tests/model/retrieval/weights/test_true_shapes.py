@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hsfiq.model.retrieval.backbones.blip import Blip, BlipCrossAttention, import_blip_model
 from hsfiq.model.retrieval.backbones.blip_sizes import BASE, LARGE, BlipSizes
-from hsfiq.model.retrieval.backbones.clip import RN50X4_IMAGE, RN50X4_TEXT, Clip
+from hsfiq.model.retrieval.backbones.clip.model import RN50X4_IMAGE, RN50X4_TEXT, Clip
 from hsfiq.model.retrieval.systems.combiner import Combiner
 from hsfiq.model.retrieval.weights.blip_names import blip_tensors
 from hsfiq.model.retrieval.weights.checks import matched

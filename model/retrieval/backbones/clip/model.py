@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from hsfiq.model.encoders.preprocessing import Preprocessing
-from hsfiq.model.retrieval.backbones.clip_resnet import ClipResNet, ResNetSizes
-from hsfiq.model.retrieval.backbones.clip_text import ClipText, TextSizes
-from hsfiq.model.retrieval.backbones.clip_words import (
+from hsfiq.model.retrieval.backbones.clip.resnet import ClipResNet, ResNetSizes
+from hsfiq.model.retrieval.backbones.clip.text import ClipText, TextSizes
+from hsfiq.model.retrieval.backbones.clip.words import (
     cleaned,
     find_merges,
     read_merges,

@@ -1,0 +1,1 @@
+"""CLIP, the backbone of CLIP4CIR: its two encoders and its tokenizer."""
