@@ -20,7 +20,7 @@ NAMES = (
     "answer-model",
     "bootstrap",
     "coverage",
-    "evaluate-memory",
+    "retrieve",
     "permutation",
     "systems",
     "reliability",

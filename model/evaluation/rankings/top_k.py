@@ -80,13 +80,18 @@ class TopK:
         if self._excluded is not None:
             own = self._excluded[block.rows].to(columns)  # [b]
             scores = scores.masked_fill(columns == own.unsqueeze(1), -torch.inf)
-        keys = keys_of(scores, columns)  # [b, n]
+        self._images = block.first + len(columns)
         place = block.rows.start // QUERIES
         before = self._best[place]
-        if before is not None:
-            keys = torch.cat([before, keys], dim=1)  # [b, k + n]
-        self._best[place] = keys.topk(min(self._k, keys.shape[1]), dim=1).values
-        self._images = block.first + len(columns)
+        if before is None or before.shape[1] < self._k:
+            keys = keys_of(scores, columns)  # [b, n]
+            joined = keys if before is None else torch.cat([before, keys], dim=1)  # [b, k + n]
+            self._best[place] = joined.topk(min(self._k, joined.shape[1]), dim=1).values
+            return
+        # An equal score does not replace one of an earlier column, so most rows need no sorting.
+        rows = (scores.amax(dim=1) > scores_of(before[:, -1])).nonzero().squeeze(1)  # [r]
+        joined = torch.cat([before[rows], keys_of(scores[rows], columns)], dim=1)  # [r, k + n]
+        before[rows] = joined.topk(self._k, dim=1).values
 
     def ranked(self) -> Ranked:
         """The ranking of the complete corpus; refuse an excluded column that is not in it."""

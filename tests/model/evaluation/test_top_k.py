@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.evaluation import ranking
+from hsfiq.model.evaluation.rankings import top_k
 from hsfiq.model.evaluation.rankings.top_k import (
     Ranked,
     SelectedScores,
@@ -93,7 +93,7 @@ def test_streamed_ranking_equals_a_stable_sort(
     scores = relevance(queries, gallery, pooling, chunk=len(gallery))
     expected = literal(scores.tolist(), k, None if excluded is None else excluded.tolist())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "QUERIES", together)
+        patch.setattr(top_k, "QUERIES", together)
         ranked = streamed(queries, gallery, pooling, k, sizes, excluded)
     assert ranked.columns.tolist() == expected
     assert ranked.scores.equal(scores.gather(1, ranked.columns))
@@ -111,7 +111,7 @@ def test_scores_of_every_size_and_sign_keep_their_order() -> None:
 
 
 def test_queries_beyond_one_block_keep_their_rows() -> None:
-    n = ranking.QUERIES + 3
+    n = top_k.QUERIES + 3
     queries = torch.nn.functional.one_hot(torch.arange(n) % 5).float()
     gallery = torch.eye(5).unsqueeze(1)
     assert streamed(queries, gallery, "max", 1, [2]).columns[:, 0].tolist() == [
