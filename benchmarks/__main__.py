@@ -28,6 +28,7 @@ NAMES = (
     "loop-learns",
     "monitoring",
     "mapnet",
+    "bi-directional",
 )
 """Each is a module of this package with `run(seed, full) -> result`, a dict with its name.
 

@@ -55,36 +55,38 @@ class BiBlip4cir(System):
 
     def compose_reversed(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """Compose targets with texts read backwards: [B, P, W] and B texts -> [B, D], length 1."""
-        return self.combine(self.sources(tokens), self.words(texts, "backward"))  # [B, D]
+        targets = self.as_sources(self.backbone.image_vectors(tokens))  # [B, D]
+        return self.combine(targets, self.words(texts, "backward"))  # [B, D]
 
     def gallery(self, tokens: Tensor) -> Tensor:
         return F.normalize(self.backbone.image_vectors(tokens), dim=1).unsqueeze(1)  # [B, 1, D]
 
     def losses(self, batch: Batch) -> Losses:
-        queries = self.compose(batch.references, batch.texts)  # [B, D]
-        targets = self.gallery(batch.targets).squeeze(1)  # [B, D]
-        logits = queries @ targets.T / self.recipe.temperature  # [B, B]
+        references = self.backbone.image_vectors(batch.references)  # [B, D]
+        targets = self.backbone.image_vectors(batch.targets)  # [B, D]
+        queries = self.combine(references, self.words(batch.texts, "forward"))  # [B, D]
+        logits = queries @ F.normalize(targets, dim=1).T / self.recipe.temperature  # [B, B]
         terms = {"forward": contrastive(logits)}
         alpha = self.recipe.alpha[self.stage - 1]
         if alpha:
-            terms["reversed"] = alpha * contrastive(self.reversed_logits(batch))
+            reversed_words = self.words(batch.reversed_texts, "backward")  # [B, D]
+            reversed_logits = self.reversed_logits(targets, reversed_words, references)  # [B, B]
+            terms["reversed"] = alpha * contrastive(reversed_logits)
         return Losses(terms, logits)
 
-    def reversed_logits(self, batch: Batch) -> Tensor:
-        """Row i: of text i composed with every target, and reference i (eq. 2): [B, B].
+    def reversed_logits(self, targets: Tensor, words: Tensor, references: Tensor) -> Tensor:
+        """Row i: of text i composed with every target, and reference i (eq. 2).
 
         With negatives of references: of text i composed with target i, and every reference.
+        Three times [B, D] -> [B, B].
         """
-        goals = self.gallery(batch.references).squeeze(1)  # [B, D]
+        targets, goals = self.as_sources(targets), F.normalize(references, dim=1)  # [B, D]
         if self.recipe.negatives == "references":
-            queries = self.compose_reversed(batch.targets, batch.reversed_texts)  # [B, D]
-            return queries @ goals.T / self.recipe.temperature
-        images = self.sources(batch.targets)  # [B, D]
-        words = self.words(batch.reversed_texts, "backward")  # [B, D]
+            return self.combine(targets, words) @ goals.T / self.recipe.temperature
         if self.stage == 2:
-            pairs = self.combiner.pairs(images, words)  # [B, B, D], texts first
+            pairs = self.combiner.pairs(targets, words)  # [B, B, D], texts first
         else:
-            pairs = F.normalize(words.unsqueeze(1) + images, dim=2)  # [B, B, D]
+            pairs = F.normalize(words.unsqueeze(1) + targets, dim=2)  # [B, B, D]
         return torch.einsum("ijd,id->ij", pairs, goals) / self.recipe.temperature
 
     def combine(self, images: Tensor, words: Tensor) -> Tensor:
@@ -94,14 +96,12 @@ class BiBlip4cir(System):
             return combined
         return F.normalize(images + words, dim=1)
 
-    def sources(self, tokens: Tensor) -> Tensor:
-        """The vectors of targets to be composed: [B, P, W] -> [B, D].
+    def as_sources(self, targets: Tensor) -> Tensor:
+        """The vectors of targets [B, D] as they are composed.
 
         Those of stage I have length 1, as in the published code; the paper does not speak of it.
         """
-        if self.stage == 2:
-            return self.backbone.image_vectors(tokens)
-        return self.gallery(tokens).squeeze(1)
+        return targets if self.stage == 2 else F.normalize(targets, dim=1)
 
     def words(self, texts: Sequence[str], direction: Direction) -> Tensor:
         """B texts read in a direction -> [B, D]."""

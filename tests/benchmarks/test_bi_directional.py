@@ -1,0 +1,139 @@
+"""The benchmark `bi-directional`: its recipes, a small training, and its figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import bi_directional
+from benchmarks.ablation_trials import Sampled
+from benchmarks.bi_directional import (
+    BI_BLIP4CIR,
+    COVR_BLIP,
+    FIRST,
+    FULL,
+    FULLY,
+    QUICK,
+    Folders,
+    Plan,
+    Trained,
+    cases,
+    figure,
+    markdown,
+    planned,
+    prepare,
+    t_interval,
+    train,
+)
+from hsfiq.model.recipes.bi_blip4cir import BiBlip4cirRecipe
+from tests.model.conftest import drawn, one_thread  # noqa: F401 -- fixtures
+from tests.model.training.helpers import Drawn
+
+SMALL = Plan(seeds=1, triplets=40, epochs=(1, 1), covr_epochs=1)
+
+
+def test_the_rows_are_those_of_table_3() -> None:
+    recipes = {trial.name: trial.recipe for trial in planned(0, FULL)[: len(BI_BLIP4CIR)]}
+    found = {
+        name: (recipe.direction, recipe.negatives, recipe.alpha)
+        for name, recipe in recipes.items()
+        if isinstance(recipe, BiBlip4cirRecipe)
+    }
+    assert found == {
+        "BLIP4CIR, no reversed loss": ("none", "targets", (0.0, 0.0)),
+        "negatives are references": ("token", "references", (0.4, 0.5)),
+        "token backwards alone": ("backward-token", "targets", (0.4, 0.5)),
+        "Bi-BLIP4CIR": ("token", "targets", (0.4, 0.5)),
+    }
+
+
+def test_a_plan_with_one_number_of_epochs_has_one_stage() -> None:
+    trials = planned(3, QUICK)
+    assert [trial.name for trial in trials] == [*BI_BLIP4CIR, *COVR_BLIP]
+    assert {len(trial.recipe.stages) for trial in trials} == {1}
+    assert {trial.recipe.seed for trial in trials} == {3}
+    assert {trial.recipe.seed for trial in planned(3, FULL)} == {3, 4, 5}
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_small_training(
+    drawn: Drawn,  # noqa: F811 -- the fixture
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bi_directional, "catalogue", lambda _: drawn.data)
+    folders = Folders(drawn.pictures, drawn.cache, tmp_path)
+    trained = {}
+    for trial in planned(0, SMALL):
+        if trial.name in (FIRST, FULLY, next(iter(COVR_BLIP))):
+            small = replace(
+                trial, recipe=replace(trial.recipe, batch=(16,) * len(trial.recipe.epochs))
+            )
+            prepare(small, folders)
+            trained[trial.name, 0] = train(small, folders)
+    n = len(drawn.data.val)
+    for name, stages in ((FIRST, 2), (FULLY, 2)):
+        lists = trained[name, 0].lists
+        assert len(lists) == stages
+        for stage in lists:
+            assert {way: len(each.ranks) for way, each in stage.items()} == {
+                "forward": n,
+                "reversed": n,
+            }
+            assert stage["forward"].targets != stage["reversed"].targets
+    rows = [(case["row"], case["stage"], "reversed" in case) for case in cases(trained, 0)]
+    assert rows == [
+        (FIRST, 1, True),
+        (FIRST, 2, True),
+        (FULLY, 1, True),
+        (FULLY, 2, True),
+        (next(iter(COVR_BLIP)), 1, False),
+    ]
+
+
+def test_students_interval_of_three_seeds() -> None:
+    low, high = t_interval([1.0, 2.0, 3.0])
+    assert (low + high) / 2 == pytest.approx(2)
+    assert high - 2 == pytest.approx(4.302653 / 3**0.5, rel=1e-6)  # Student's t, 2 degrees
+
+
+def test_figures_over_seeds_and_of_one_seed() -> None:
+    base = [Sampled(value, np.array([value, value + 0.1])) for value in (0.1, 0.3)]
+    other = [Sampled(value, np.array([value, value + 0.3])) for value in (0.3, 0.5)]
+    both = figure(other, base)
+    assert (both["value"], both["above"]) == (pytest.approx(0.4), pytest.approx(0.2))
+    assert both["above_ci"] == [pytest.approx(0.2), pytest.approx(0.2)]  # equal in both seeds
+    assert both["ci"][0] < 0.3
+    one = figure(other[:1], base[:1])
+    assert one["above_ci"] == [pytest.approx(0.205), pytest.approx(0.395)]  # paired resamples
+
+
+def test_markdown_has_a_row_for_each_case() -> None:
+    ranks = torch.arange(1, 21).tolist()
+    lists = bi_directional.Lists([str(rank) for rank in ranks], ranks)
+    trained = {
+        (FIRST, 0): Trained([{"forward": lists, "reversed": lists}], 1.0),
+        (next(iter(COVR_BLIP)), 0): Trained([{"forward": lists}], 2.0),
+    }
+    text = markdown(
+        {
+            "triplets": 1500,
+            "epochs": (5,),
+            "covr_epochs": 5,
+            "seeds": 1,
+            "queries": 20,
+            "candidates": 20.0,
+            "chance": [0.05, 0.5, 1.0],
+            "intervals": "bootstrap over targets",
+            "seconds": 3.0,
+            "set_up_seconds": 1.0,
+            "cases": cases(trained, 0),
+        }
+    )
+    assert "| BLIP4CIR, no reversed loss | I | 0.050 [" in text
+    assert "| CoVR-BLIP, HN-NCE | I | 0.050 [" in text
+    assert text.count("| I |") == 4
