@@ -30,17 +30,18 @@ from benchmarks.ablation import recall
 from benchmarks.ablation_trials import Lists, Sampled, one_thread
 from benchmarks.agreement import interval
 from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.checkpoints.checkpoint import Checkpoint
 from hsfiq.model.data.datasets import drawn
 from hsfiq.model.data.triplets import Example, TrainingData, rows_by_pool
 from hsfiq.model.encoders.protocol import Retriever
 from hsfiq.model.features.cache import default_root
+from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.recipes.system_recipe import STAGED, SystemRecipe
 from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
 from hsfiq.model.retrieval.backbones.registry import build_towers
 from hsfiq.model.retrieval.backbones.tiny import TinyTowers
 from hsfiq.model.retrieval.loading import load_system
 from hsfiq.model.retrieval.systems.bi_blip4cir import BiBlip4cir
+from hsfiq.model.retrieval.systems.system import System
 from hsfiq.model.retrieval.training_run import BACKBONES, pretrain_on, train_system
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import Inference
@@ -206,19 +207,22 @@ def train(trial: Trial, folders: Folders) -> Trained:
     started = time.process_time()
     data, out = catalogue(folders), folders.runs / f"{trial.name}-{trial.recipe.seed}"
     paths = ScorerPaths(cache=folders.cache)
-    train_system(trial.recipe, data, out, paths, CPU, Callback())
+    train_system(trial.recipe, data, out, paths, Distributed(CPU), Callback())
     last = len(trial.recipe.stages)
     stage_folders = [out / f"stage-{number}" for number in range(1, last)] + [out]
-    lists = [rank(checkpoints.read(folder), data, folders.cache) for folder in stage_folders]
+    lists = [
+        rank(load_system(checkpoints.read(folder), trial.recipe, None), data, folders.cache)
+        for folder in stage_folders
+    ]
     return Trained(lists, time.process_time() - started)
 
 
-def rank(checkpoint: Checkpoint, data: TrainingData, cache: Path) -> dict[str, Lists]:
-    system, _ = load_system(checkpoint, None)
-    ranked = {"forward": lists_of(system, data, cache)}
+def rank(system: System, data: TrainingData, cache: Path) -> dict[str, Lists]:
+    tokens, data = tokens_of(data, system.backbone, cache, Distributed(CPU), Callback())
+    ranked = {"forward": lists_of(system, data, tokens)}
     if isinstance(system, BiBlip4cir):
         exchanged = replace(data, val=tuple(map(exchange, data.val)))
-        ranked["reversed"] = lists_of(Reversed(system), exchanged, cache)
+        ranked["reversed"] = lists_of(Reversed(system), exchanged, tokens)
     return ranked
 
 
@@ -244,9 +248,8 @@ class Reversed(nn.Module):
         return self.system.gallery(tokens)
 
 
-def lists_of(retriever: Retriever, data: TrainingData, cache: Path) -> Lists:
+def lists_of(retriever: Retriever, data: TrainingData, tokens: TokenSource) -> Lists:
     """The goals of the validation queries, and their ranks among all images of their category."""
-    tokens, data = tokens_of(data, retriever, cache, Distributed(CPU), Callback())
     inference = Inference(retriever, tokens, Distributed(CPU), torch.float32)
     by_corpus = ranks(data, inference, "max", without_reference=False)
     rows = [row for rows in rows_by_pool(data.val).values() for row in rows]
