@@ -93,7 +93,7 @@ class Plan:
 
 
 FULL = Plan(seeds=3, triplets=3000, epochs=(8, 4), covr_epochs=8)
-QUICK = Plan(seeds=1, triplets=3000, epochs=(8,), covr_epochs=8, ablation=False)
+QUICK = Plan(seeds=1, triplets=2000, epochs=(8,), covr_epochs=5, ablation=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,30 @@ def pretrain(
             nn.utils.clip_grad_norm_(backbone.parameters(), CLIP_NORM)
             optimizer.step()
         on_progress(epoch + 1, stage.epochs)
+    if isinstance(backbone, TinyTowers):
+        equalise_lengths(backbone, garments, tokens, seed)
     optimizer.zero_grad()  # else the first step of the next training would add these gradients
+
+
+@torch.no_grad()
+def equalise_lengths(
+    towers: TinyTowers, garments: Sequence[Garment], tokens: TokenSource, seed: int
+) -> None:
+    """Scale both projections so that vectors of images and of texts have a mean length of 1.
+
+    A loss of cosines leaves the lengths open, but systems add the vectors, and Bi-BLIP4CIR adds
+    raw ones to ones of length 1.
+    """
+    writer = drawn_generator(seed, "descriptions for lengths")
+    texts = [normalise(describe(writer, garment)) for garment in garments]
+    pixels = tokens.tokens([garment.image_id for garment in garments])  # [N, P, W]
+    for part, vectors in (
+        (towers.image, towers.image_vectors(pixels)),  # [N, D]
+        (towers.text, towers.text_vectors(texts)),  # [N, D]
+    ):
+        length = vectors.norm(dim=1).mean()  # []
+        for parameter in part.proj.parameters():
+            parameter.div_(length)
 
 
 def load_pretrained(
