@@ -90,6 +90,7 @@ def write_inputs(folder: Path) -> None:
     split = {"dev-0": "./dev/dev-0.png", "dev-1": "./dev/dev-1.png"}
     write(folder / "cirr_dataset/image_splits/split.rc2.val.json", split)
     write(folder / "sprc.json", {"shirt.val.0": images[1:7]})
+    write(folder / "clip4cir.json", {"shirt.val.0": images[2:8]})
 
     def paths(*names: str) -> list[str]:
         return [f"/-/image_data/shirt/{name}.jpg" for name in names]
