@@ -52,6 +52,15 @@ class RetrieveOptions(ScorerOptions):
         Literal["both", "text", "image"],
         typer.Option(help="text: with a blank reference; image: without the text."),
     ] = "both"
+    probes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Search N groups of an index (extra: index) instead of all images; the share of "
+            "the exact lists that it finds is printed.",
+        ),
+    ] = None
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Go on without images that are missing.")
     ] = False
@@ -70,6 +79,9 @@ def retrieve(
         raise UnreadableInput(str(out), "exists already", "name another file with --out")
     existing_folder(out.parent)
     folder = None if data == DRAWN else existing_folder(Path(data))
+    if options.probes is not None:
+        with requires("index"):
+            import faiss  # noqa: F401 -- only whether it is installed
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.evaluation.drawn import drawn_for_scorer
@@ -98,6 +110,7 @@ def retrieve(
             options.k,
             halves,
             options.allow_missing,
+            options.probes,
         )
         result = write_lists(request, bar)
     result["notes"] += notes
@@ -130,6 +143,9 @@ def as_text(result: dict[str, Any]) -> str:
         + ("is one of them" if result["reference_is_candidate"] else "is left out"),
         f"ranking held at most {result['memory_mb']} MB besides the model",
     ]
+    for name, recall in result.get("index", {}).get("recall", {}).items():
+        share = f"{recall['recall']:.4f} of the exact lists of {recall['n']:,} queries"
+        lines.append(f"{name}: the index found {share}")
     lines += [f"note: {note}" for note in result["notes"]]
     return "\n".join(lines)
 

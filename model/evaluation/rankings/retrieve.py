@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +21,7 @@ from torch import Tensor
 from hsfiq.atomic_files import explained_write_errors, write_whole
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.evaluation.benchmarks import Benchmark, Part
+from hsfiq.model.evaluation.rankings.index_lists import rank_part_by_index
 from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer, prepare_scorer
 from hsfiq.model.evaluation.rankings.scorer_lists import images_of, rank_part, restrict, run_lines
 from hsfiq.model.evaluation.rankings.top_k import QUERIES
@@ -44,6 +45,7 @@ class Request:
         name: of the system, as the run names it; None for the checkpoint's own.
         depth: images of each list.
         allow_missing: whether to go on without missing images and queries without a reference.
+        probes: groups of an index to search, instead of all images.
     """
 
     benchmark: Benchmark
@@ -54,6 +56,7 @@ class Request:
     depth: int = 50
     halves: Halves = "both"
     allow_missing: bool = False
+    probes: int | None = None
 
 
 def retrieve(request: Request, callback: Callback) -> dict[str, Any]:
@@ -79,6 +82,7 @@ def retrieve(request: Request, callback: Callback) -> dict[str, Any]:
     benchmark = restrict(request.benchmark, prepared.available, request.paths.required("images"))
     parts = PartFiles.open(request, benchmark, prepared)
     parts.write_missing_parts(request, benchmark, prepared, callback)
+    recalls = parts.recalls() if request.probes else {}
     n_lists = parts.join(request.out)
     return {
         "run": str(request.out),
@@ -91,6 +95,7 @@ def retrieve(request: Request, callback: Callback) -> dict[str, Any]:
         "query": request.halves,
         "k": request.depth,
         "n_lists": n_lists,
+        **index_json(request, recalls),
         "missing": prepared.missing_json(),
         "notes": list(prepared.missing_notes()),
         "memory_mb": memory_mb(benchmark, request.depth, prepared),
@@ -113,6 +118,7 @@ class PartFiles:
             "benchmark": sha256(repr(benchmark).encode()).hexdigest(),
             "depth": request.depth,
             "query": request.halves,
+            "probes": request.probes,
         }
         about = folder / "run.json"
         with explained_write_errors(request.out, "name another with --out"):
@@ -128,6 +134,13 @@ class PartFiles:
     def path(self, name: str) -> Path:
         return self.folder / f"{name}.jsonl"
 
+    def recall_path(self, name: str) -> Path:
+        return self.folder / f"{name}.recall.json"
+
+    def recalls(self) -> dict[str, Any]:
+        """What an index found of each part's exact lists."""
+        return {name: json.loads(self.recall_path(name).read_text()) for name in self.names}
+
     def write_missing_parts(
         self,
         request: Request,
@@ -138,8 +151,9 @@ class PartFiles:
         for done, part in enumerate(benchmark.parts):
             callback.ranking(done, len(benchmark.parts))
             if not self.path(part.name).is_file():
-                lines = ranked_lines(request, part, prepared, benchmark.keeps_reference)
+                lines, recall = ranked_lines(request, part, prepared, benchmark.keeps_reference)
                 with explained_write_errors(self.folder):
+                    write_whole(self.recall_path(part.name), json.dumps(recall).encode())
                     write_whole(self.path(part.name), "".join(lines).encode())
         callback.ranking(len(benchmark.parts), len(benchmark.parts))
 
@@ -154,22 +168,22 @@ class PartFiles:
 
 def ranked_lines(
     request: Request, part: Part, prepared: PreparedScorer, keeps_reference: bool
-) -> list[str]:
-    """The lines of a run for one part."""
+) -> tuple[list[str], dict[str, Any] | None]:
+    """The lines of a run for one part, and the recall of an index, if one was searched."""
     queries = part.queries
     if request.halves == "image":
         queries = tuple(replace(query, text="") for query in queries)
     composing = prepared.inference
     if request.halves == "text":
         composing = composing.with_tokens(SameTokens(blank_tokens(prepared)))
-    answers, scores = rank_part(
-        replace(part, queries=queries),
-        prepared,
-        request.depth,
-        without_reference=not keeps_reference,
-        composing=composing,
-    )
-    return run_lines(answers, scores, prepared.loaded.system)
+    part = replace(part, queries=queries)
+    options: Any = {"without_reference": not keeps_reference, "composing": composing}
+    if request.probes is not None:
+        listed = rank_part_by_index(part, prepared, request.depth, request.probes, **options)
+        recall = {"recall": listed.recall, "n": listed.n_checked}
+        return run_lines(listed.answers, listed.scores, prepared.loaded.system), recall
+    answers, scores = rank_part(part, prepared, request.depth, **options)
+    return run_lines(answers, scores, prepared.loaded.system), None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +202,13 @@ def blank_tokens(prepared: PreparedScorer) -> Tensor:
     size = encoder.preprocessing.size
     pixels = encoder.preprocessing(Image.new("RGB", (size, size), (BLANK, BLANK, BLANK)))
     return encoder.image_tokens(pixels.unsqueeze(0))[0]  # [P, W]
+
+
+def index_json(request: Request, recalls: Mapping[str, Any]) -> dict[str, Any]:
+    """What was searched instead of all images, and the mean share of the exact lists in it."""
+    if request.probes is None:
+        return {}
+    return {"index": {"probes": request.probes, "recall": dict(recalls)}}
 
 
 def memory_mb(benchmark: Benchmark, depth: int, prepared: PreparedScorer) -> float:

@@ -97,6 +97,19 @@ def test_the_lists_are_those_of_a_slow_ranking(
     assert all(line["scores"] == sorted(line["scores"], reverse=True) for line in lists.values())
 
 
+def test_an_index_of_which_every_group_is_searched_gives_the_exact_lists(
+    request_for: Request, tmp_path: Path
+) -> None:
+    exact, searched = tmp_path / "exact.jsonl", tmp_path / "searched.jsonl"
+    benchmark = replace(request_for.benchmark, keeps_reference=False)
+    request = replace(request_for, benchmark=benchmark)
+    retrieve(replace(request, out=exact), Callback())
+    result = retrieve(replace(request, out=searched, probes=1000), Callback())
+    for query_id, line in lists_of(exact).items():
+        assert lists_of(searched)[query_id]["images"] == line["images"]
+    assert result["index"]["recall"]["dress"] == {"recall": 1.0, "n": 12}
+
+
 class StopAfterOnePart(Callback):
     def ranking(self, done: int, n: int) -> None:  # noqa: ARG002
         if done == 1:
@@ -108,7 +121,7 @@ def test_a_stopped_run_keeps_its_complete_parts(request_for: Request, tmp_path: 
         retrieve(request_for, StopAfterOnePart())
     folder = tmp_path / ".run.jsonl.parts"
     kept = {path.name for path in folder.iterdir()}
-    assert kept == {"run.json", "dress.jsonl"}
+    assert kept == {"run.json", "dress.jsonl", "dress.recall.json"}
     with pytest.raises(UnreadableInput, match="holds parts of another run"):
         retrieve(replace(request_for, depth=3), Callback())
     # The part is taken as it is: a mark in it reaches the run.
