@@ -84,6 +84,10 @@ def test_hn_nce_and_its_gradient_are_finite_at_the_scale_of_training() -> None:
     assert gradient.isfinite().all()
 
 
+def test_one_row_alone_has_no_loss() -> None:
+    assert hn_nce(torch.tensor([[3.0]]), 1.0, 0.5).item() == 0
+
+
 def test_contrastive_computed_by_hand() -> None:
     logits = torch.tensor([[log(3.0), 0.0], [0.0, log(3.0)]])
     assert contrastive(logits).item() == pytest.approx(log(4 / 3))
