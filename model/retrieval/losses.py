@@ -23,8 +23,9 @@ def hn_nce(logits: Tensor, alpha: float, beta: float, *, as_published: bool = Fa
     Radenovic et al., arXiv 2301.02280, as in CoVR: with s the logits,
         -mean_i log(e^s_ii / (alpha e^s_ii + sum_{j != i} w_ij e^s_ij)),
         w_ij = (B - 1) e^(beta s_ij) / sum_{k != i} e^(beta s_ik).
-    Gradients pass through the weights. One row alone has no negatives: 0. `as_published`: the divisor of w_ij is row j's sum over
-    k != j, as CoVR's code computes it for queries by a slip of broadcasting.
+    Gradients pass through the weights. One row alone has no negatives: 0. `as_published`: the
+    divisor of w_ij is row j's sum over k != j, as CoVR's code computes it for queries by a slip of
+    broadcasting.
     """
     n = len(logits)
     if n == 1:
