@@ -22,7 +22,7 @@ NAMES = (
     "coverage",
     "retrieve",
     "permutation",
-    "systems",
+    "system-strengths",
     "reliability",
     "ablation",
     "loop-learns",

@@ -75,7 +75,7 @@ def measure(seed: int, studies: int, designs: tuple[Design, ...]) -> dict[str, A
     model = strengths_and_side(large.rows, list(QUALITY), bootstrap)
     truth = {"best": model.strength["best"].value, "side": model.side.value}
     return {
-        "name": "systems",
+        "name": "system-strengths",
         "studies": studies,
         "questions": QUESTIONS,
         "resamples": RESAMPLES,

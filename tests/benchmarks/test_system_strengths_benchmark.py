@@ -1,17 +1,17 @@
-"""The benchmark `systems`: its studies have the truth that it names."""
+"""The benchmark `system-strengths`: its studies have the truth that it names."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from benchmarks import systems
-from benchmarks.systems import Design, Study
+from benchmarks import system_strengths
+from benchmarks.system_strengths import Design, Study
 
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    return systems.simulate(np.random.default_rng(0), Design(900, 3))
+    return system_strengths.simulate(np.random.default_rng(0), Design(900, 3))
 
 
 def test_each_triplet_is_judged_by_as_many_participants_as_the_overlap(study: Study) -> None:
@@ -41,8 +41,8 @@ def test_a_shared_set_has_one_value_of_a_metric(study: Study) -> None:
 
 def test_one_study_is_checked() -> None:
     design = Design(12, 1)
-    small = systems.simulate(np.random.default_rng(1), design)
-    checked = systems.checked(small, design, 0, {"best": 0.5, "side": 0.34})
+    small = system_strengths.simulate(np.random.default_rng(1), design)
+    checked = system_strengths.checked(small, design, 0, {"best": 0.5, "side": 0.34})
     assert set(checked) == {
         *("best", "best_wald", "side", "side_wald", "all_rank_ranges", "spa_differs"),
     }
