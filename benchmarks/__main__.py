@@ -23,6 +23,7 @@ NAMES = (
     "retrieve",
     "permutation",
     "system-strengths",
+    "systems",
     "reliability",
     "ablation",
     "loop-learns",

@@ -1,0 +1,128 @@
+"""The five retrieval systems, trained in miniature on a drawn catalogue and kept in a folder.
+
+A system is trained once for each recipe and each number of triplets; later calls find its
+checkpoint. The recipe's own seed belongs to seed 0.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from time import process_time
+
+import torch
+
+from hsfiq.atomic_files import write_whole
+from hsfiq.model.data import datasets
+from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.evaluation.drawn import Catalogue
+from hsfiq.model.recipes.system_recipe import SystemName, SystemRecipe
+from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
+from hsfiq.model.retrieval.training_run import train_system
+from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback
+
+SYSTEMS: tuple[SystemName, ...] = ("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet")
+FOLDER = Path("runs/systems")
+CPU = torch.device("cpu")
+
+
+def drawn_recipe(system: SystemName, seed: int, changes: Mapping[str, str]) -> SystemRecipe:
+    """The recipe of `hsfiq train SYSTEM-fashioniq --data drawn`, with another seed and changes."""
+    recipe = system_on_drawn(system_recipe(f"{system}-fashioniq"))
+    stages = len(recipe.epochs)
+    values = {key: ",".join([value] * stages) for key, value in changes.items()}
+    return recipe.with_values({"seed": str(recipe.seed + seed), **values})
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """One seed's catalogue with its pictures, features, and pre-trained and trained weights.
+
+    Attributes:
+        limit: about how many training triplets the catalogue gives; None for all.
+        changes: values of each stage that differ from the recipes'.
+    """
+
+    folder: Path
+    seed: int
+    limit: int | None
+    changes: Mapping[str, str]
+
+    @property
+    def place(self) -> Path:
+        return self.folder / f"seed-{self.seed}-{self.limit or 'all'}"
+
+    @property
+    def pictures(self) -> Path:
+        return self.place / datasets.CATALOGUE
+
+    @property
+    def cache(self) -> Path:
+        return self.place / "features"
+
+    def recipe(self, system: SystemName) -> SystemRecipe:
+        return drawn_recipe(system, self.seed, self.changes)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        seed = self.recipe(SYSTEMS[0]).seed
+        return Catalogue(*datasets.draw_dataset(seed, *datasets.drawn_size(self.limit)))
+
+    @cached_property
+    def data(self) -> TrainingData:
+        recipe = self.recipe(SYSTEMS[0])
+        datasets.draw_pictures(self.catalogue.garments, self.pictures)
+        size = datasets.drawn_size(self.limit)
+        return datasets.drawn(self.pictures, recipe.seed, *size, recipe.pool)
+
+    def trained(self, system: SystemName) -> Trained:
+        """Train a system, unless the folder has it already."""
+        recipe = self.recipe(system)
+        digest = sha256(json.dumps(recipe.to_json(), sort_keys=True).encode()).hexdigest()[:8]
+        run = self.place / f"{system}-{digest}"
+        record = run / "seconds.json"
+        if not record.is_file():
+            print(f"training {system}, seed {self.seed} ...", file=sys.stderr)
+            watch = Watch()
+            train_system(
+                recipe, self.data, run, ScorerPaths(cache=self.cache), Distributed(CPU), watch
+            )
+            write_whole(record, json.dumps(watch.seconds()).encode())
+        return Trained(run, **json.loads(record.read_bytes()))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained system's run, and the CPU seconds of its training.
+
+    Attributes:
+        pretraining: seconds that other systems on the same backbone did not need again.
+    """
+
+    run: Path
+    training: float
+    pretraining: float
+
+
+class Watch(Callback):
+    """Measures the CPU seconds of pre-training and training."""
+
+    def __init__(self) -> None:
+        self._first = self._pretrained = process_time()
+
+    def pretraining(self, done: int, n: int) -> None:  # noqa: ARG002 (the protocol's)
+        self._pretrained = process_time()
+
+    def seconds(self) -> dict[str, float]:
+        """Reading images' tokens counts as pre-training."""
+        return {
+            "pretraining": self._pretrained - self._first,
+            "training": process_time() - self._pretrained,
+        }
