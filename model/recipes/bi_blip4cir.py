@@ -68,6 +68,7 @@ BI_BLIP4CIR_RECIPES: Final = (
 )
 
 DRAWN_BI_BLIP4CIR: Final[dict[str, Any]] = {
+    "triplets": 500,
     "epochs": (8, 8),
     "batch": (128, 64),
     "lr": (1e-3, 1e-3),

@@ -52,8 +52,9 @@ COVR_BLIP_RECIPES: Final = (
 )
 
 DRAWN_COVR_BLIP: Final[dict[str, Any]] = {
-    "epochs": (12,),
-    "batch": (128,),
+    "triplets": 2000,
+    "epochs": (10,),
+    "batch": (32,),
     "lr": (1e-3,),
     "schedule": ("one-cycle",),
     "schedule_epochs": (None,),

@@ -86,8 +86,9 @@ MAPNET_RECIPES: Final = (
 )
 
 DRAWN_MAPNET: Final[dict[str, Any]] = {
+    "triplets": 4500,
     "epochs": (8,),
-    "batch": (128,),
+    "batch": (64,),
     "lr": (1e-3,),
     "schedule": ("one-cycle",),
     "schedule_epochs": (None,),

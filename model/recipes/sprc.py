@@ -65,8 +65,9 @@ SPRC_RECIPES: Final = (
 )
 
 DRAWN_SPRC: Final[dict[str, Any]] = {
-    "epochs": (12,),
-    "batch": (128,),
+    "triplets": 2500,
+    "epochs": (8,),
+    "batch": (64,),
     "lr": (1e-3,),
     "schedule": ("one-cycle",),
     "schedule_epochs": (None,),

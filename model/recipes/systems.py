@@ -87,6 +87,7 @@ of 0.01 is too sharp for weights that are almost random.
 
 DRAWN_SYSTEMS: Final[dict[str, dict[str, Any]]] = {
     "clip4cir": {
+        "triplets": 150,
         "epochs": (8, 15),
         "batch": (128, 128),
         "lr": (1e-3, 1e-3),
@@ -101,7 +102,13 @@ DRAWN_SYSTEMS: Final[dict[str, dict[str, Any]]] = {
     "sprc": DRAWN_SPRC,
     "mapnet": DRAWN_MAPNET,
 }
-"""What else each system changes there."""
+"""What else each system changes there.
+
+With all 9,000 triplets the systems come out too good and too alike (recall@10 above 0.9), which no
+study could tell apart. So each trains on a number of its own, chosen so that they are about as far
+apart as the judged ones, in the same order: CLIP4CIR, Bi-BLIP4CIR, CoVR-BLIP, SPRC, MAPNet. The
+strengths here say nothing about the published systems; `--set triplets=none` trains on all.
+"""
 
 
 def system_recipe(name: str) -> SystemRecipe:
