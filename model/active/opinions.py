@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from hsfiq.active.candidates import PossibleSet
-from hsfiq.model.data.texts import normalise
 from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.release_scores.set_scores import indexed
 from hsfiq.model.scorer.inference import Inference
@@ -47,7 +46,7 @@ def opinions(
     row = indexed(possible.scorer_query for possible in sets)
     gallery = inference.gallery(list(column))  # [N, L, D]
     queries = inference.queries(
-        [reference for reference, _ in row], [normalise(text) for _, text in row]
+        [reference for reference, _ in row], [text for _, text in row]
     )  # [Q, D]
     images = torch.tensor([[column[image] for image in entry.images] for entry in sets])  # [S, k]
     query_of = torch.tensor([row[entry.scorer_query] for entry in sets])  # [S]

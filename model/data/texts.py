@@ -1,32 +1,16 @@
 """How a triplet's captions become the text that the encoder reads.
 
-Joining and cleaning are two steps: `normalise(mining_text(captions))` is the text of a query in
-mining, validation and scoring; `normalise(training_text(...))` is its text in training.
+Joining and cleaning are two steps: `mining_text` is the text of a query in mining, validation and
+scoring, `training_text` its text in training, and a retriever's `clean_text` cleans both.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from hsfiq.model.recipes.values import CaptionRule
-from hsfiq.text import decode
 
-MAX_WORDS = 50
-
-_SEPARATORS = re.compile(r'[.!"()*#:;~]')
-_BLANKS = re.compile(r"\s{2,}")
 _ENDS = ".?, "
-
-
-def normalise(text: str) -> str:
-    """Clean a text as LAVIS' `blip_caption` processor does, after decoding CoSMo's escapes.
-
-    Lower case, some punctuation replaced by blanks, single blanks, 50 words at most.
-    """
-    separated = _SEPARATORS.sub(" ", decode(text).lower())
-    words = _BLANKS.sub(" ", separated).rstrip("\n").strip(" ").split(" ")
-    return " ".join(words[:MAX_WORDS])
 
 
 def mining_text(captions: Sequence[str]) -> str:

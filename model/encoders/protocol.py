@@ -43,8 +43,12 @@ class Retriever(FrozenEncoder, Protocol):
 
     def train(self, mode: bool = True) -> Any: ...
 
+    def clean_text(self, text: str) -> str:
+        """The text as `compose` is to be given it."""
+        ...
+
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
-        """Compose references and texts: [B, P, W] and B texts -> [B, D], each of length 1."""
+        """Compose references and clean texts: [B, P, W] and B texts -> [B, D], of length 1."""
         ...
 
     def gallery(self, tokens: Tensor) -> Tensor:

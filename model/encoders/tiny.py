@@ -23,6 +23,7 @@ from torch.nn import functional as F  # noqa: N812 -- the usual name
 
 from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.encoders.query_vectors import pooled_query
+from hsfiq.model.encoders.text_cleaning import normalise
 
 NAME = "tiny"
 
@@ -91,6 +92,9 @@ class Tiny(PatchTokens, nn.Module):
             self.patches.mul_(SMALL)
         # A query starts as its reference, so that only the text's effect has to be learned.
         self.text_proj.load_state_dict(self.vision_proj.state_dict())
+
+    def clean_text(self, text: str) -> str:
+        return normalise(text)
 
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         ids = word_ids(texts).to(tokens.device)  # [B, T]

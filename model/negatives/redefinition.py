@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.data.texts import mining_text
 from hsfiq.model.data.triplets import TrainingData, rows_by_pool
 from hsfiq.model.negatives.mining import Drawn, draw_from_corpus, draw_negatives
 from hsfiq.model.negatives.rules import NegativeRule
@@ -129,7 +129,7 @@ def draw(
         return draw_from_corpus(len(images), distributed.share(targets), uniforms)
     queries = inference.queries(
         [example.reference for example in examples],
-        [normalise(mining_text(example.captions)) for example in examples],
+        [mining_text(example.captions) for example in examples],
     )  # [q, D]
     return draw_negatives(
         distributed.share(queries),

@@ -9,8 +9,9 @@ from pathlib import Path
 import torch
 
 from hsfiq.errors import NothingToDo
-from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.data.texts import mining_text
 from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.preference.answers import Question, ReleaseAnswers, with_images

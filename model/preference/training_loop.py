@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.data.texts import normalise
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.preference.answers import Question
 from hsfiq.model.preference.inputs import Triplets
@@ -150,7 +149,7 @@ class Retraining:
         with autocast(self.distributed.device, self.dtype):
             composed = self.scorer.encoder.compose(
                 self.read([reference for reference, _ in queries]),
-                [normalise(text) for _, text in queries],
+                [self.scorer.encoder.clean_text(text) for _, text in queries],
             )  # [Q, D]
             gallery = self.scorer.encoder.gallery(self.read(list(images)))  # [N, L, D]
         relevances = paired_relevance(

@@ -49,6 +49,7 @@ _FASHIONIQ = BiBlip4cirRecipe(
     weight_decay=(0.05, 0.0),
     temperature=0.01,
     seed=0,
+    text="as-is",
     val_recall=(10, 50),
     alpha=(0.4, 0.5),
     proj_lr=5e-3,

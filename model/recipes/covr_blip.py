@@ -41,6 +41,7 @@ _FASHIONIQ = CovrBlipRecipe(
     precision="fp32",
     captions="joined",
     seed=1234,
+    max_words=30,
     val_recall=(10, 50),
     alpha=1.0,
     beta=0.5,

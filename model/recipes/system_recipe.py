@@ -18,6 +18,7 @@ SystemName = Literal["clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet"]
 BackboneName = Literal[
     "clip-rn50x4", "blip-base", "blip-large", "blip2-vitL", "blip2-vitg", "blip2-hf", "tiny"
 ]
+TextRule = Literal["as-is", "lavis"]
 Schedule = Literal["constant", "cosine", "one-cycle"]
 
 STAGED = ("epochs", "batch", "lr", "schedule", "schedule_epochs", "weight_decay")
@@ -83,6 +84,8 @@ class SystemRecipe(RecipeBase):
         temperature: divides the cosines in the loss; where it is learned, its first value.
         precision: as in `Recipe`.
         captions: how two captions become one text in training.
+        text: how a text is cleaned: `lavis` makes it lower case and leaves out punctuation.
+        max_words: the most words of a text that is cleaned so.
         pool: as in `Recipe`; it only decides which images are read.
         val_recall: the ks of the recall@k whose mean over the corpora selects the best epoch.
 
@@ -116,6 +119,8 @@ class SystemRecipe(RecipeBase):
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     seed: int
     captions: CaptionRule = "four-way"
+    text: TextRule = "lavis"
+    max_words: int = 50
     pool: PoolRule = "corpus"
     pooling: Pooling = "max"
     val_recall: tuple[int, ...]

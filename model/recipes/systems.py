@@ -47,6 +47,7 @@ _CLIP4CIR = Clip4cirRecipe(
     eps=1e-7,
     temperature=0.01,
     seed=0,
+    text="as-is",
     val_recall=(10, 50),
     projection=2560,
     hidden=5120,

@@ -48,6 +48,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "eps": (1e-30, 1),
     "clip_norm": (1e-12, 1e12),
     "schedule_epochs": (1, 100_000),
+    "max_words": (1, 10_000),
     "warmup": (0, 1),
     "start_divisor": (1, 1e6),
     "temperature": (1e-4, 100),

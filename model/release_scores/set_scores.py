@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hsfiq.model.data.texts import normalise
 from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.scorer import paired_relevance, set_score
@@ -58,7 +57,7 @@ def image_relevances(
     row = indexed((released.reference, released.text) for released in sets)
     gallery = inference.gallery(list(column))  # [N, L, D]
     queries = inference.queries(
-        [reference for reference, _ in row], [normalise(text) for _, text in row]
+        [reference for reference, _ in row], [text for _, text in row]
     )  # [Q, D]
     for released in sets:
         present = [image for image in released.images if image in column]

@@ -13,7 +13,7 @@ from time import monotonic
 import torch
 from torch import Tensor
 
-from hsfiq.model.data.texts import normalise, training_text
+from hsfiq.model.data.texts import training_text
 from hsfiq.model.data.triplets import Example, TrainingData
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.recipes.system_recipe import Stage, SystemRecipe
@@ -138,7 +138,7 @@ class StageTrainer:
 
     def texts(self, triplets: Sequence[Example], draws: Sequence[float]) -> list[str]:
         return [
-            normalise(training_text(example.captions, self.recipe.captions, u))
+            self.system.clean_text(training_text(example.captions, self.recipe.captions, u))
             for example, u in zip(triplets, draws, strict=True)
         ]
 

@@ -55,11 +55,13 @@ class Inference:
             yield self.gallery(image_ids[start : start + CHUNK])
 
     def queries(self, references: Sequence[str], texts: Sequence[str]) -> Tensor:
-        """Compose references and normalised texts: [Q, D] float32; raises as `gallery`."""
+        """Compose references and texts: [Q, D] float32; raises as `gallery`."""
 
         def compose(rows: list[int]) -> Tensor:
             tokens = self._read(references[i] for i in rows)
-            return self._retriever.compose(tokens, [texts[i] for i in rows])
+            return self._retriever.compose(
+                tokens, [self._retriever.clean_text(texts[i]) for i in rows]
+            )
 
         return self._encode(len(references), compose)
 

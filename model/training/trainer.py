@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from hsfiq.model.data.texts import normalise, training_text
+from hsfiq.model.data.texts import training_text
 from hsfiq.model.data.triplets import TrainingData
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.negatives.redefinition import Definition, define, defined_at, from_tensors
@@ -181,7 +181,9 @@ class Trainer:
         return Batch(
             triplet_ids=[triplet.triplet_id for triplet in triplets],
             texts=[
-                normalise(training_text(triplet.captions, self.recipe.captions, u))
+                self.scorer.encoder.clean_text(
+                    training_text(triplet.captions, self.recipe.captions, u)
+                )
                 for triplet, u in zip(triplets, captions.tolist(), strict=True)
             ],
             references=references,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.data.texts import mining_text
 from hsfiq.model.data.triplets import Example, TrainingData, rows_by_pool
 from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.model.recipes.system_recipe import SystemRecipe
@@ -51,7 +51,7 @@ def ranks(
         gallery = inference.gallery(images)  # [N, L, D]
         queries = inference.queries(
             [example.reference for example in examples],
-            [normalise(mining_text(example.captions)) for example in examples],
+            [mining_text(example.captions) for example in examples],
         )  # [Q, D]
         targets = torch.tensor([column[example.target] for example in examples])  # [Q]
         excluded = columns_of_references(column, examples) if without_reference else None  # [Q]

@@ -23,6 +23,7 @@ from hsfiq.model.encoders.hf import weight_files
 from hsfiq.model.encoders.hf.tensor_names import HF_VIT, VIT, to_lavis
 from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.encoders.query_vectors import pooled_query
+from hsfiq.model.encoders.text_cleaning import normalise
 
 NAME = "blip2-hf"
 
@@ -81,6 +82,9 @@ class Blip2Hf(nn.Module):
             patches = vision.embeddings(pixels)  # [B, P, W]
             tokens: Tensor = vision.encoder(patches).last_hidden_state  # [B, P, W]
         return tokens.float()
+
+    def clean_text(self, text: str) -> str:
+        return normalise(text)
 
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """Compose references and texts (QuRe section 3.1 and its code)."""

@@ -28,6 +28,7 @@ from hsfiq.model.encoders.blip2_weights import (
 )
 from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.encoders.query_vectors import pooled_query
+from hsfiq.model.encoders.text_cleaning import normalise
 
 UNUSED = ("Qformer.cls.", "itm_head.", "Qformer.bert.embeddings.position_ids")
 """Prefixes of names in a checkpoint on which no score depends."""
@@ -85,6 +86,9 @@ class Blip2(nn.Module):
         with torch.autocast(device, torch.float16, enabled=device != "cpu"):
             tokens: Tensor = self.lavis.visual_encoder(pixels)  # [B, P, W]
         return tokens.float()
+
+    def clean_text(self, text: str) -> str:
+        return normalise(text)
 
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """Compose references and texts (QuRe section 3.1 and its code).

@@ -12,7 +12,6 @@ import torch
 
 from hsfiq.atomic_files import explained_write_errors, write_whole
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.data.texts import normalise
 from hsfiq.model.evaluation.benchmarks import Benchmark, Part, Query, SystemLists
 from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer, prepare_scorer
 from hsfiq.model.evaluation.rankings.top_k import SelectedScores, TopK, scored_blocks
@@ -160,7 +159,7 @@ def rank_part(
 def query_vectors(queries: Sequence[Query], inference: Inference) -> torch.Tensor:
     """Compose queries: [Q, D]."""
     references = [query.reference for query in queries]
-    return inference.queries(references, [normalise(query.text) for query in queries])
+    return inference.queries(references, [query.text for query in queries])
 
 
 def columns_of(

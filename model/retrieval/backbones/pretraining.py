@@ -20,7 +20,7 @@ from hsfiq.drawn import generator as drawn_generator
 from hsfiq.drawn.captions import describe
 from hsfiq.model.checkpoints import checkpoint as checkpoints
 from hsfiq.model.checkpoints.checkpoint import BEST
-from hsfiq.model.data.texts import normalise
+from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.recipes.system_recipe import Stage
 from hsfiq.model.retrieval.backbones.tiny import TinyQFormer, TinyTowers

@@ -32,6 +32,7 @@ TOKEN_STD = 0.02
 class BiBlip4cir(System):
     name = "bi-blip4cir"
     backbone: DirectedTowers
+    recipe: BiBlip4cirRecipe
 
     def __init__(self, backbone: DirectedTowers, recipe: BiBlip4cirRecipe) -> None:
         super().__init__(backbone)

@@ -24,6 +24,7 @@ from hsfiq.model.retrieval.systems.system import System
 class Clip4cir(System):
     name = "clip4cir"
     backbone: TwoTowers
+    recipe: Clip4cirRecipe
 
     def __init__(self, backbone: TwoTowers, recipe: Clip4cirRecipe) -> None:
         super().__init__(backbone)

@@ -22,6 +22,7 @@ from hsfiq.model.retrieval.systems.system import System
 class CovrBlip(System):
     name = "covr-blip"
     backbone: CrossAttention
+    recipe: CovrBlipRecipe
 
     def __init__(self, backbone: CrossAttention, recipe: CovrBlipRecipe) -> None:
         super().__init__(backbone)

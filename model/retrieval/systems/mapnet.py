@@ -37,6 +37,7 @@ from hsfiq.model.scorer.scorer import all_relevance
 class Mapnet(System):
     name = "mapnet"
     backbone: QFormer
+    recipe: MapnetRecipe
 
     def __init__(self, backbone: QFormer, recipe: MapnetRecipe) -> None:
         super().__init__(backbone)

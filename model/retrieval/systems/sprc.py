@@ -27,6 +27,7 @@ PROMPT_STD = 0.02
 class Sprc(System):
     name = "sprc"
     backbone: QFormer
+    recipe: SprcRecipe
 
     def __init__(self, backbone: QFormer, recipe: SprcRecipe) -> None:
         super().__init__(backbone)

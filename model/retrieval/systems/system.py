@@ -15,8 +15,11 @@ from torch import Tensor, nn
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import Checkpoint
 from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.encoders.text_cleaning import normalise
+from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.retrieval.backbones.protocol import Backbone
 from hsfiq.model.retrieval.systems.batch import Batch, Losses
+from hsfiq.text import decode
 
 FROZEN = "frozen"
 """The part of an imported checkpoint with the weights that image tokens depend on."""
@@ -26,6 +29,7 @@ class System(nn.Module, ABC):
     """A retriever whose frozen image tokens are its backbone's."""
 
     name: str
+    recipe: SystemRecipe
 
     def __init__(self, backbone: Backbone) -> None:
         super().__init__()
@@ -37,6 +41,12 @@ class System(nn.Module, ABC):
     @abstractmethod
     def begin(self, stage: int) -> None:
         """Prepare a stage, counted from 1: what requires gradients, and what composes."""
+
+    def clean_text(self, text: str) -> str:
+        """The text as the recipe says: as it is, or as LAVIS cleans it."""
+        if self.recipe.text == "as-is":
+            return decode(text)
+        return normalise(text, self.recipe.max_words)
 
     @abstractmethod
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:

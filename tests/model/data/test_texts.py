@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsfiq.model.data.texts import mining_text, normalise, training_text
+from hsfiq.model.data.texts import mining_text, training_text
+from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.recipes.values import CaptionRule
 
 PAIR = ("is Red, with DOTS.", "Has no collar? ")

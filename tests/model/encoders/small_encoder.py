@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.features.cache import CacheReport, FeatureCache
 from hsfiq.model.features.tokens import EncodedTokens
 
@@ -48,6 +49,9 @@ class SmallEncoder(nn.Module):
         return torch.stack(
             [(self.patch @ image_patches).T.contiguous() for image_patches in patches]
         )
+
+    def clean_text(self, text: str) -> str:
+        return normalise(text)
 
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         lengths = torch.tensor([float(len(text)) for text in texts])  # [B]

@@ -17,8 +17,9 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.data import datasets
 from hsfiq.model.data.datasets import draw_dataset, draw_pictures, drawn_parts, drawn_size
 from hsfiq.model.data.parts import with_files
-from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.data.texts import mining_text
 from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query, SystemLists
 from hsfiq.model.evaluation.cirqrs import CirqrsAt, cirqrs_at, images_of_lists
 from hsfiq.model.evaluation.drawn import Catalogue, catalogue_of

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from hsfiq.model.data.texts import mining_text, normalise, training_text
+from hsfiq.model.data.texts import mining_text, training_text
 from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.negatives.redefinition import Definition, defined_at, from_tensors, rule_at
 from hsfiq.model.negatives.rules import NegativeRule

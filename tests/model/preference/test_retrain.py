@@ -15,7 +15,7 @@ import torch
 
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.data.texts import normalise
+from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.preference.answers import ReleaseAnswers, read_answers
 from hsfiq.model.preference.inputs import draw_negative, without_held_out

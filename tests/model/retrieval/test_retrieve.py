@@ -13,7 +13,6 @@ from PIL import Image
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.data.datasets import draw_dataset, drawn_size
-from hsfiq.model.data.texts import normalise
 from hsfiq.model.encoders.protocol import Retriever
 from hsfiq.model.evaluation.benchmarks import Benchmark
 from hsfiq.model.evaluation.drawn import Catalogue
@@ -65,7 +64,7 @@ def slow_lists(
         gallery = {image: retriever.gallery(tokens(image))[0] for image in images}
         for query in part.queries:
             reference = blank if halves == "text" else tokens(query.reference)
-            text = "" if halves == "image" else normalise(query.text)
+            text = "" if halves == "image" else retriever.clean_text(query.text)
             vector = retriever.compose(reference, [text])[0]
             candidates = [image for image in images if keep or image != query.reference]
             scores = {image: (gallery[image] @ vector).max().item() for image in candidates}

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.data.texts import mining_text, normalise
+from hsfiq.model.data.texts import mining_text
 from hsfiq.model.data.triplets import Example, TrainingData
+from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.features.tokens import EncodedTokens
 from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.runtime.diagnosis import Diverged
