@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -45,4 +46,6 @@ def test_gradio_looks_for_no_queued_events(app: FastAPI) -> None:
             while tasks_of_queues():
                 await asyncio.sleep(0.01)
 
-    asyncio.run(asyncio.wait_for(serve(), 30))
+    # In a thread of its own: the browser of other tests keeps an event loop running in this one.
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        thread.submit(lambda: asyncio.run(serve())).result()

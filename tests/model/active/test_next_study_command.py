@@ -23,6 +23,7 @@ from hsfiq.model.active.uncertainty import uncertainty
 from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL
 from hsfiq.model.release_scores.encoded_images import encode_images
 from hsfiq.model.release_scores.set_scores import score_sets
+from hsfiq.model.retrieval.loading import retriever_of
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
@@ -60,7 +61,7 @@ def test_a_sample_without_dropout_is_the_sets_score(answered: Answered) -> None:
     loaded = load_scorer(answered.init, None, CPU)
     sets = read_sets(answered.release)[:40]
     files = {path.stem: path for path in answered.pictures.iterdir()}
-    inference, encoded = encode_images(loaded, files, answered.cache, CPU, Callback())
+    inference, encoded = encode_images(retriever_of(loaded), files, answered.cache, CPU, Callback())
     possible = [
         PossibleSet(released_set.reference, released_set.text, released_set.images)
         for released_set in sets
@@ -78,7 +79,7 @@ def test_dropout_keeps_the_score_on_average(answered: Answered) -> None:
         for released_set in read_sets(answered.release)
     ]
     files = {path.stem: path for path in answered.pictures.iterdir()}
-    inference, _ = encode_images(loaded, files, answered.cache, CPU, Callback())
+    inference, _ = encode_images(retriever_of(loaded), files, answered.cache, CPU, Callback())
     drawing = torch.Generator().manual_seed(1)
     sampled = opinions(sets, drawing, loaded.recipe.pooling, inference)
     plain = opinions(sets, None, loaded.recipe.pooling, inference)[0]
