@@ -23,7 +23,8 @@ from hsfiq.collect import participants
 from hsfiq.collect.protocol import CheckPayload, QuestionView, SubmitPayload, View
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Pair, Question, Response, RetrievedSet, Study
-from hsfiq.demo.study import DrawnQuery, store_queries
+from hsfiq.demo.lists import DrawnQuery, ruled_lists
+from hsfiq.demo.study import store_queries
 from hsfiq.drawn import catalogue, corpus, draw_split, generator
 from hsfiq.drawn.pictures import write_images
 from hsfiq.simulate.participant import sum_of
@@ -68,7 +69,8 @@ def make_study(
     )
     database = place.database()
     with database.writing() as session:
-        keys = store_queries(session, place.folder, garments, queries, seed)
+        lists = ruled_lists(garments, queries, seed)
+        keys = store_queries(session, place.folder, garments, queries, lists)
         study = draw_study(session, config, keys)
         people = participants.invite(session, study.id, n_people, now=datetime.now(UTC))
         tokens = [person.token for person in people]

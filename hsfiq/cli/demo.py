@@ -17,6 +17,7 @@ from hsfiq.errors import UnreadableInput
 if TYPE_CHECKING:
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Study
+    from hsfiq.demo.lists import Rank
     from hsfiq.drawn.triplets import Split
 
 FOLDER, FULL_FOLDER = Path("hsfiq-demo"), Path("hsfiq-demo-full")
@@ -52,6 +53,13 @@ def demo(
         bool,
         typer.Option("--simulated", help="Serve a study for `hsfiq simulate`, not for people."),
     ] = False,
+    systems: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Compare these trained systems: each folder in DIR is a run of hsfiq train.",
+        ),
+    ] = None,
     full: Annotated[
         bool,
         typer.Option(
@@ -83,6 +91,7 @@ def demo(
                 "--answers": answers is not None,
                 "--simulated": simulated,
                 "--participants": participants is not None,
+                "--systems": systems is not None,
                 "--split": chosen != SPLIT,
             }
         )
@@ -96,9 +105,9 @@ def demo(
         raise UnreadableInput("--participants", "cannot be used with --answers", "leave one out")
     folder = folder or FOLDER
     if answers is not None:
-        write(ctx, folder, answers, seed, chosen)
+        write(ctx, folder, answers, seed, chosen, systems)
     else:
-        serve(ctx, folder, port, seed, participants, simulated=simulated)
+        serve(ctx, folder, port, seed, participants, systems, simulated=simulated)
 
 
 def chosen_split(name: str) -> Split:
@@ -137,7 +146,19 @@ def open_folder(ctx: typer.Context, folder: Path) -> tuple[Database, Study | Non
         return database, find_study(session)
 
 
-def write(ctx: typer.Context, folder: Path, answers: int, seed: int, split: Split) -> None:
+def rank_with(systems: Path | None, folder: Path) -> Rank | None:
+    """How the study's lists are made: by trained systems, if they are named."""
+    if systems is None:
+        return None
+    from hsfiq.cli.demo_systems import ranked_by
+    from hsfiq.demo.folder import FEATURE_FOLDER, IMAGE_FOLDER
+
+    return ranked_by(systems, folder / IMAGE_FOLDER, folder / FEATURE_FOLDER)
+
+
+def write(
+    ctx: typer.Context, folder: Path, answers: int, seed: int, split: Split, systems: Path | None
+) -> None:
     """Write a study that simulated annotators have answered."""
     from hsfiq.demo.folder import database_url
 
@@ -146,7 +167,8 @@ def write(ctx: typer.Context, folder: Path, answers: int, seed: int, split: Spli
     database, study = open_folder(ctx, folder)
     if study is not None:
         raise UnreadableInput(str(folder), "holds a demo already", "name another with --dir")
-    make_answered_study(database, folder, answers, seed, progress("annotators"), split)
+    rank = rank_with(systems, folder)
+    make_answered_study(database, folder, answers, seed, progress("annotators"), split, rank)
     url = database_url(folder)
     typer.echo(f"{url}: {answers:,} answers by simulated annotators (seed {seed})")
 
@@ -157,6 +179,7 @@ def serve(
     port: int,
     seed: int,
     participants: int | None,
+    systems: Path | None,
     *,
     simulated: bool,
 ) -> None:
@@ -179,11 +202,19 @@ def serve(
             f"the study in {folder} has its size already",
             "leave it out, or name another --dir",
         )
+    if study is not None and systems is not None:
+        raise UnreadableInput(
+            "--systems",
+            f"the study in {folder} has its lists already",
+            "leave it out, or name another --dir",
+        )
+    rank = rank_with(systems, folder)
     app.listening(HOST, port).close()  # fails before the catalogue is drawn if the port is taken
     if study is None:
         typer.echo("drawing the catalogue ...", err=True)
         n_participants = participants or SERVED_PARTICIPANTS
-        make_study(database, folder, served_design(seed), n_participants, simulated=simulated)
+        design = served_design(seed)
+        make_study(database, folder, design, n_participants, simulated=simulated, rank=rank)
     url = database_url(folder)
     typer.echo(f"the demo is at http://{HOST}:{port} (its database is {url}); Ctrl-C stops it")
     app.serve(database, host=HOST, port=port)

@@ -1,10 +1,10 @@
-"""The demo's folder: its database and its images."""
+"""The demo's folder: its database, its images and their features."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-DATABASE_FILE, IMAGE_FOLDER = "hsfiq.db", "images"
+DATABASE_FILE, IMAGE_FOLDER, FEATURE_FOLDER = "hsfiq.db", "images", "features"
 
 
 def database_url(folder: Path) -> str:

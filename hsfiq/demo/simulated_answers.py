@@ -18,6 +18,7 @@ from hsfiq.collect.responses import submit
 from hsfiq.collect.steps import load_question, mark_served, shown_sets, steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant, RetrievedSet
+from hsfiq.demo.lists import Rank
 from hsfiq.demo.study import SPLIT, find_study, make_study
 from hsfiq.drawn import (
     DrawnTriplet,
@@ -44,6 +45,7 @@ def make_answered_study(
     seed: int,
     track: Track = iter,
     split: Split = SPLIT,
+    rank: Rank | None = None,
 ) -> None:
     """Make a closed study with exactly `n_answers` answers by simulated annotators.
 
@@ -53,7 +55,9 @@ def make_answered_study(
     design = Design(seed=seed)
     size = design.questions_per_form * design.forms_per_participant
     n_participants = ceil(n_answers / size)
-    triplets = make_study(database, folder, design, n_participants, simulated=True, split=split)
+    triplets = make_study(
+        database, folder, design, n_participants, simulated=True, split=split, rank=rank
+    )
     annotators = draw_annotators(generator(seed, "annotators"), n_participants)
     with database.writing() as session:
         study = find_study(session)

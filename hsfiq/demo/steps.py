@@ -7,13 +7,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hsfiq.demo.folder import DATABASE_FILE, IMAGE_FOLDER, sqlite_url
+from hsfiq.demo.folder import DATABASE_FILE, FEATURE_FOLDER, IMAGE_FOLDER, sqlite_url
 
 STUDY = "drawn"
 METRICS = ("recall@5", "before", "after")
 """The analysed metrics; `before` and `after` are the scores of the two scorers."""
 
-REPORT, SERVER_LOG = "report", "server.log"
+REPORT, SERVER_LOG, SYSTEMS = "report", "server.log", "systems"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class Sizes:
     """How much the loop computes.
 
     Attributes:
+        systems: the retrieval systems that are trained and compared.
+        system_training: options of their training.
         participants: simulated annotators, with 20 questions each.
         limit: approximate number of triplets of the first training; retraining mixes them in.
         training: settings of the first training's recipe, as KEY=VALUE.
@@ -28,6 +30,8 @@ class Sizes:
         next_pairs: pairs of the follow-up study.
     """
 
+    systems: tuple[str, ...]
+    system_training: tuple[str, ...]
     participants: int
     limit: int
     training: tuple[str, ...]
@@ -36,7 +40,13 @@ class Sizes:
 
 
 STANDARD = Sizes(
-    participants=48, limit=6000, training=("epochs=10",), retraining=("mix=3",), next_pairs=240
+    systems=("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet"),
+    system_training=(),
+    participants=48,
+    limit=6000,
+    training=("epochs=10",),
+    retraining=("mix=3",),
+    next_pairs=240,
 )
 """Takes some minutes on two cores; enough answers for a useful interval."""
 
@@ -70,15 +80,16 @@ class Step:
 
 
 def loop_steps(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
-    """Return the steps, from training the first scorer to designing the follow-up study."""
+    """Return the steps, from training the systems to designing the follow-up study."""
     scorer, retrained = folder / "scorer", folder / "retrained"
     release, report = folder / "release", folder / REPORT
     database = ("--database", sqlite_url(folder / DATABASE_FILE))
-    features = ("--cache", str(folder / "features"))
+    features = ("--cache", str(folder / FEATURE_FOLDER))
     images = ("--images", str(folder / IMAGE_FOLDER))
     drawn = ("--data", "drawn", "--limit", str(sizes.limit))
     participants = ("--participants", str(sizes.participants))
     return [
+        *(train_system(name, folder, seed, sizes) for name in sizes.systems),
         Step(
             "Train a first scorer",
             "A scorer says how well an image fits a reference image and a text. This one is "
@@ -90,11 +101,12 @@ def loop_steps(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
         ),
         Step(
             "Serve a study",
-            "Four systems of different quality have answered queries on which the scorer was not "
+            "The systems rank a catalogue for queries on which neither they nor the scorer were "
             "trained; a question shows the retrieved sets of two of them. The server's output goes "
             f"to {folder / SERVER_LOG}.",
             (
                 *("demo", "--simulated", *participants, "--dir", str(folder)),
+                *(("--systems", str(folder / SYSTEMS)) if sizes.systems else ()),
                 *("--port", str(port), "--seed", str(seed)),
             ),
             serves=True,
@@ -167,6 +179,27 @@ def loop_steps(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
             ),
         ),
     ]
+
+
+def train_system(name: str, folder: Path, seed: int, sizes: Sizes) -> Step:
+    """The step that trains one retrieval system, in miniature."""
+    is_first = name == sizes.systems[0]
+    why = (
+        "A retrieval system ranks images for a reference image and a text. This is a small version "
+        "of a published one, trained for about a minute on fewer triplets than there are: the "
+        "systems differ in their number, so that they also differ in quality. The small backbone "
+        "that takes the place of CLIP, BLIP or BLIP-2 is pre-trained once."
+    )
+    return Step(
+        f"Train the retrieval system {name}",
+        why if is_first else "Another system, with its own losses and its own number of triplets.",
+        (
+            *("train", f"{name}-fashioniq", "--data", "drawn"),
+            *("--out", str(folder / SYSTEMS / name), "--images", str(folder / "catalogue")),
+            *("--cache", str(folder / FEATURE_FOLDER), *sizes.system_training),
+            *settings(f"seed={seed}"),
+        ),
+    )
 
 
 def settings(*values: str) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Final
@@ -14,15 +13,16 @@ from sqlalchemy.orm import Session
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.demo.folder import IMAGE_FOLDER
-from hsfiq.drawn import SYSTEMS, DrawnTriplet, Garment, catalogue, corpus, draw_split, generator
+from hsfiq.demo.lists import DrawnQuery, Rank, shipped_or_ruled
+from hsfiq.drawn import DrawnTriplet, Garment, catalogue, corpus, draw_split, generator
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
 from hsfiq.drawn.pictures import write_images
 from hsfiq.drawn.triplets import Split
-from hsfiq.ids import REVERSED
 from hsfiq.importing.datasets import dataset_named, import_source
 from hsfiq.importing.queries import QueryFinder
 from hsfiq.importing.runs import import_runs
 from hsfiq.readers.sources import Source
+from hsfiq.records import RankedList
 from hsfiq.study.config import Design, Presentation, Queries, StudyConfig
 from hsfiq.study.design import draw_study
 
@@ -39,18 +39,6 @@ TITLE, SIMULATED_TITLE = (
 
 SERVED_PARTICIPANTS = 12
 """The default number of participants of the study that `hsfiq demo` serves."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnQuery:
-    """A triplet of the catalogue, with its captions in one of the two orders."""
-
-    triplet: DrawnTriplet
-    is_reversed: bool
-
-    @property
-    def query_id(self) -> str:
-        return self.triplet.external_id + (REVERSED if self.is_reversed else "")
 
 
 def find_study(session: Session) -> Study | None:
@@ -82,10 +70,12 @@ def make_study(
     *,
     simulated: bool,
     split: Split = SPLIT,
+    rank: Rank | None = None,
 ) -> dict[int, DrawnTriplet]:
     """Draw the catalogue, its images and a study; return each query's triplet, by database key.
 
     The queries' triplets are of the `split`; `test` has combinations of attributes not in training.
+    `rank` gives the lists, for garments whose images are drawn; None for `shipped_or_ruled`.
 
     Raises:
         CatalogueTooSmall: the catalogue has too few triplets.
@@ -94,8 +84,9 @@ def make_study(
     garments = draw_catalogue(design.seed, per_category)
     queries = draw_queries(design.seed, garments, per_category, split)
     write_images(garments, folder / IMAGE_FOLDER)
+    lists = (rank or shipped_or_ruled(design.seed))(garments, queries)
     with database.writing() as session:
-        keys = store_queries(session, folder, garments, queries, design.seed)
+        keys = store_queries(session, folder, garments, queries, lists)
         config = StudyConfig(
             study=Presentation(name=NAME, title=SIMULATED_TITLE if simulated else TITLE),
             design=design,
@@ -125,11 +116,10 @@ def store_queries(
     folder: Path,
     garments: Sequence[Garment],
     queries: Sequence[DrawnQuery],
-    seed: int,
+    lists: Sequence[RankedList],
 ) -> list[int]:
-    """Import the triplets and the four systems' lists; return the queries' database keys."""
+    """Import the triplets and the systems' lists; return the queries' database keys."""
     dataset = dataset_named(session, NAME, folder / IMAGE_FOLDER)
-    lists = []
     for category in CATEGORIES:
         candidates = corpus(garments, category)
         of_category = [query for query in queries if query.triplet.category == category]
@@ -140,11 +130,6 @@ def store_queries(
             triplets=tuple(query.triplet.record() for query in of_category),
         )
         import_source(session, dataset, source)
-        lists += [
-            (str(folder), system.rank(query.triplet, candidates, seed, query_id=query.query_id))
-            for query in of_category
-            for system in SYSTEMS
-        ]
-    import_runs(session, dataset, lists)
+    import_runs(session, dataset, [(str(folder), ranked) for ranked in lists])
     finder = QueryFinder(session, dataset)
     return [finder.by_id(query.query_id, str(folder)) for query in queries]

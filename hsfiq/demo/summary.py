@@ -12,6 +12,7 @@ OUTPUTS = (
     ("hsfiq.db", "the study with all answers, and the follow-up study"),
     ("release", "the answers as a release"),
     ("release.scores", "the two scorers' scores of its sets"),
+    ("systems", "the retrieval systems"),
     ("scorer", "the first scorer"),
     ("retrained", "the retrained scorer"),
     (f"{REPORT}/report.html", "the report"),

@@ -69,7 +69,7 @@ BI_BLIP4CIR_RECIPES: Final = (
 )
 
 DRAWN_BI_BLIP4CIR: Final[dict[str, Any]] = {
-    "triplets": 500,
+    "triplets": 350,
     "epochs": (8, 8),
     "batch": (128, 64),
     "lr": (1e-3, 1e-3),

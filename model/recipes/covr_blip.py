@@ -53,7 +53,7 @@ COVR_BLIP_RECIPES: Final = (
 )
 
 DRAWN_COVR_BLIP: Final[dict[str, Any]] = {
-    "triplets": 2000,
+    "triplets": 1600,
     "epochs": (10,),
     "batch": (32,),
     "lr": (1e-3,),

@@ -15,6 +15,7 @@ from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
 from hsfiq.demo.folder import IMAGE_FOLDER
+from hsfiq.demo.lists import ruled_lists
 from hsfiq.demo.study import draw_catalogue, draw_queries, store_queries
 from hsfiq.drawn.pictures import write_images
 from hsfiq.releases import Filters, Release, build
@@ -58,7 +59,7 @@ class Catalogue:
         queries = draw_queries(SEED, garments, PER_CATEGORY)
         write_images(garments, folder / IMAGE_FOLDER)
         with database.writing() as session:
-            store_queries(session, folder, garments, queries, SEED)
+            store_queries(session, folder, garments, queries, ruled_lists(garments, queries, SEED))
         server = ThreadServer(place, database, build_app(database))
         server.start()
         return cls(folder, place, server, database)

@@ -24,7 +24,7 @@ from hsfiq.demo import processes
 from hsfiq.demo.folder import database_url
 from hsfiq.demo.loop import run_loop
 from hsfiq.demo.processes import Server, run_to_end
-from hsfiq.demo.steps import Sizes, Step, address_of, loop_steps
+from hsfiq.demo.steps import SYSTEMS, Sizes, Step, address_of, loop_steps
 from hsfiq.demo.study import make_study, served_design
 from hsfiq.signals import Signals
 from tests.processes import Fork, become_command, run_command_line
@@ -33,6 +33,8 @@ SEED = 1
 PARTICIPANTS, QUESTIONS = 3, 8
 write, warn = typer.echo, partial(typer.echo, err=True)
 TINY = Sizes(
+    systems=("clip4cir",),
+    system_training=("--limit", "20", "--set", "epochs=1,1"),
     participants=PARTICIPANTS,
     limit=20,
     training=("epochs=2", "n_def=1"),
@@ -56,13 +58,18 @@ def make_small_study(folder: Path) -> None:
 
 def small_loop(folder: Path, port: int) -> list[Step]:
     """Return the loop's steps; the server uses the small study that the folder holds."""
-    option = ("--participants", str(PARTICIPANTS))
+    options = ("--participants", str(PARTICIPANTS), "--systems", str(folder / SYSTEMS))
     return [
-        replace(step, words=tuple(word for word in step.words if word not in option))
+        replace(step, words=tuple(word for word in step.words if word not in options))
         if step.serves
         else step
         for step in loop_steps(folder, port, SEED, TINY)
     ]
+
+
+def serving(steps: Sequence[Step]) -> list[Step]:
+    """The steps that serve the study and let annotators answer it."""
+    return [step for step in steps if step.serves or step.is_served]
 
 
 ENDS_SLOWLY = """
@@ -108,7 +115,7 @@ def run_small_loop() -> None:
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
     steps = small_loop(folder, port)
     if sys.argv[3:] == ["slowly"]:
-        served, answered = steps[1:3]
+        served, answered = serving(steps)
         steps = [served, replace(answered, words=(*answered.words, "--speed", "600"))]
     forking = SimpleNamespace(Popen=fork_step, TimeoutExpired=subprocess.TimeoutExpired)
     with patch.object(processes, "subprocess", forking):

@@ -38,7 +38,7 @@ from tests.whole_loop.small_loop import (
 @pytest.mark.usefixtures("patient")
 def test_a_killed_server_is_noticed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder, port = tmp_path / "demo", free_port()
-    steps = loop_steps(folder, port, SEED, replace(TINY, participants=4))
+    steps = loop_steps(folder, port, SEED, replace(TINY, systems=(), participants=4))
     with Server(address_of(port), folder / "server.log", Signals()) as server:
         start_server(steps[1], "2 of 9", server, warn)
         assert server._process is not None
@@ -61,7 +61,7 @@ def test_another_program_at_the_address_is_detected(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     port = free_port()
-    steps = loop_steps(tmp_path / "demo", port, SEED, TINY)
+    steps = loop_steps(tmp_path / "demo", port, SEED, replace(TINY, systems=()))
     other_program = subprocess.Popen(
         [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"],
         cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

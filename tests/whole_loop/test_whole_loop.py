@@ -32,6 +32,7 @@ from tests.whole_loop.small_loop import (
     is_alive,
     make_small_study,
     run_small_loop,
+    serving,
     small_loop,
     warn,
     write,
@@ -220,7 +221,7 @@ def test_a_server_that_does_not_start_says_why(
     small_run: SmallRun, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     port = free_port()
-    steps = loop_steps(small_run.folder, port, SEED, TINY)[1:3]
+    steps = serving(loop_steps(small_run.folder, port, SEED, TINY))
     with Server(address_of(port), tmp_path / "server.log", Signals()) as server:
         with pytest.raises(StepFailed) as failure:
             run_steps(steps, server, Signals(), write, warn)
