@@ -53,15 +53,14 @@ def lists_of(
     queries: Sequence[DrawnQuery],
 ) -> list[RankedList]:
     """Every system's lists, without the reference, on the CPU."""
-    import torch
-
     from hsfiq.model.evaluation.rankings.scorer_lists import rank_with_scorer
+    from hsfiq.model.runtime.distributed import device_of
     from hsfiq.model.training.callbacks import Callback
 
     benchmark = benchmark_of(garments, queries)
     lists = []
     for of_system in systems:
-        ranked = rank_with_scorer(benchmark, of_system, torch.device("cpu"), Callback())
+        ranked = rank_with_scorer(benchmark, of_system, device_of("cpu"), Callback())
         for name, answers in ranked.answers.items():
             lists += [
                 RankedList(query_id, ranked.loaded.system, images, ranked.scores[name][query_id])
