@@ -89,7 +89,9 @@ class TopK:
             self._best[place] = joined.topk(min(self._k, joined.shape[1]), dim=1).values
             return
         # An equal score does not replace one of an earlier column, so most rows need no sorting.
-        rows = (scores.amax(dim=1) > scores_of(before[:, -1])).nonzero().squeeze(1)  # [r]
+        has_better = scores.amax(dim=1) > scores_of(before[:, -1])  # [b]
+        # A slice copies nothing.
+        rows = slice(None) if has_better.all() else has_better.nonzero().squeeze(1)  # [r]
         joined = torch.cat([before[rows], keys_of(scores[rows], columns)], dim=1)  # [r, k + n]
         before[rows] = joined.topk(self._k, dim=1).values
 
