@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 import hsfiq.demo
-from benchmarks.trained_systems import FOLDER, SYSTEMS, Workshop
+from benchmarks.trained_systems import FOLDER, SYSTEMS, TrainedSystems
 from hsfiq.atomic_files import write_whole
 from hsfiq.cli.demo_systems import lists_of
 from hsfiq.demo.lists import FILE, DrawnQuery, queries_sha256
@@ -38,7 +38,7 @@ SEED, K = 0, 5
 
 def main() -> None:
     torch.set_num_threads(1)
-    content = shipped(Workshop(FOLDER, 0, None, {}))
+    content = shipped(TrainedSystems(FOLDER, 0, None, {}))
     path = Path(hsfiq.demo.__path__[0]) / FILE
     write_whole(path, as_json(content).encode())
     print(f"{path}: sets of {len(content['systems'])} systems for {len(content['sets'])} queries")
@@ -51,12 +51,15 @@ def served_queries() -> tuple[tuple[Garment, ...], list[DrawnQuery]]:
     return garments, draw_queries(SEED, garments, per_category)
 
 
-def shipped(workshop: Workshop) -> dict[str, Any]:
+def shipped(trained_systems: TrainedSystems) -> dict[str, Any]:
     """The file's content; the systems are trained if they are not yet."""
     garments, queries = served_queries()
-    draw_pictures(garments, workshop.pictures)
-    runs = {name: workshop.trained(name).run for name in SYSTEMS}
-    paths = [ScorerPaths(run, workshop.pictures, cache=workshop.cache) for run in runs.values()]
+    draw_pictures(garments, trained_systems.pictures)
+    runs = {name: trained_systems.trained(name).run for name in SYSTEMS}
+    paths = [
+        ScorerPaths(run, trained_systems.pictures, cache=trained_systems.cache)
+        for run in runs.values()
+    ]
     sets: dict[str, list[Sequence[str]]] = defaultdict(list)
     for ranked in lists_of(paths, garments, queries):
         sets[ranked.query_id].append(ranked.images[:K])
@@ -67,7 +70,7 @@ def shipped(workshop: Workshop) -> dict[str, Any]:
         "queries_sha256": queries_sha256(garments, queries),
         "systems": [
             {
-                "recipe": workshop.recipe(name).to_json(),
+                "recipe": trained_systems.recipe(name).to_json(),
                 "checkpoint_sha256": checkpoints.read(run).sha256,
             }
             for name, run in runs.items()

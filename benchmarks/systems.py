@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from benchmarks.trained_systems import CPU, FOLDER, SYSTEMS, Workshop
+from benchmarks.trained_systems import CPU, FOLDER, SYSTEMS, TrainedSystems
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.systems.davidson import strengths_and_side
 from hsfiq.analysis.systems.rank_ranges import rank_ranges
@@ -80,7 +80,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
 def measure(seed: int, plan: Plan, folder: Path) -> dict[str, Any]:
     """Every seed's figures for each split, and their means."""
     by_seed = [
-        measure_seed(Workshop(folder, number, plan.limit, plan.changes), plan.annotators)
+        measure_seed(TrainedSystems(folder, number, plan.limit, plan.changes), plan.annotators)
         for number in range(seed, seed + plan.seeds)
     ]
     return {
@@ -119,28 +119,33 @@ def summary(split: Split, by_seed: Sequence[Mapping[str, Any]]) -> list[dict[str
     return rows
 
 
-def measure_seed(workshop: Workshop, annotators: int) -> dict[str, Any]:
+def measure_seed(trained_systems: TrainedSystems, annotators: int) -> dict[str, Any]:
     """Train the five systems of one seed, and compare them on both splits."""
-    runs = {name: workshop.trained(name) for name in SYSTEMS}
+    runs = {name: trained_systems.trained(name) for name in SYSTEMS}
     paths = {
-        name: ScorerPaths(trained.run, workshop.pictures, cache=workshop.cache)
+        name: ScorerPaths(trained.run, trained_systems.pictures, cache=trained_systems.cache)
         for name, trained in runs.items()
     }
     return {
-        "seed": workshop.seed,
+        "seed": trained_systems.seed,
         "seconds": {
             name: {"training": trained.training, "pretraining": trained.pretraining}
             for name, trained in runs.items()
         },
-        "splits": {split: measure_split(workshop, split, paths, annotators) for split in SPLITS},
+        "splits": {
+            split: measure_split(trained_systems, split, paths, annotators) for split in SPLITS
+        },
     }
 
 
 def measure_split(
-    workshop: Workshop, split: Split, paths: Mapping[SystemName, ScorerPaths], annotators: int
+    trained_systems: TrainedSystems,
+    split: Split,
+    paths: Mapping[SystemName, ScorerPaths],
+    annotators: int,
 ) -> dict[str, Any]:
     """Recall, and what simulated annotators prefer."""
-    benchmark = drawn(workshop.catalogue, split)
+    benchmark = drawn(trained_systems.catalogue, split)
     queries = {query.query_id: query for part in benchmark.parts for query in part.queries}
     lists: dict[str, Lists] = {}
     for name, of_system in paths.items():
@@ -155,10 +160,10 @@ def measure_split(
         }
         for name, ranked in lists.items()
     }
-    triplets = {each.external_id: each for each in workshop.catalogue.triplets}
+    triplets = {each.external_id: each for each in trained_systems.catalogue.triplets}
     asked = [triplets[query_id] for query_id in queries]
-    rows = answered(workshop.seed, split, asked, lists, annotators)
-    return {"n_queries": len(queries), **compared(rows, recall, workshop.seed)}
+    rows = answered(trained_systems.seed, split, asked, lists, annotators)
+    return {"n_queries": len(queries), **compared(rows, recall, trained_systems.seed)}
 
 
 def answered(

@@ -42,7 +42,7 @@ def drawn_recipe(system: SystemName, seed: int, changes: Mapping[str, str]) -> S
 
 
 @dataclass(frozen=True)
-class Workshop:
+class TrainedSystems:
     """One seed's catalogue with its pictures, features, and pre-trained and trained weights.
 
     Attributes:
@@ -90,11 +90,11 @@ class Workshop:
         record = run / "seconds.json"
         if not record.is_file():
             print(f"training {system}, seed {self.seed} ...", file=sys.stderr)
-            watch = Watch()
+            time = TrainingTime()
             train_system(
-                recipe, self.data, run, ScorerPaths(cache=self.cache), Distributed(CPU), watch
+                recipe, self.data, run, ScorerPaths(cache=self.cache), Distributed(CPU), time
             )
-            write_whole(record, json.dumps(watch.seconds()).encode())
+            write_whole(record, json.dumps(time.seconds()).encode())
         return Trained(run, **json.loads(record.read_bytes()))
 
 
@@ -111,7 +111,7 @@ class Trained:
     pretraining: float
 
 
-class Watch(Callback):
+class TrainingTime(Callback):
     """Measures the CPU seconds of pre-training and training."""
 
     def __init__(self) -> None:
