@@ -17,6 +17,7 @@ from hsfiq.model.evaluation.rankings.index import (
 from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer
 from hsfiq.model.evaluation.rankings.scorer_lists import columns_of, query_vectors
 from hsfiq.model.evaluation.rankings.top_k import TopK, scored_blocks
+from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.release_scores.set_scores import indexed
 from hsfiq.model.runtime.seeds import generator
 from hsfiq.model.scorer.inference import Inference
@@ -54,13 +55,12 @@ def rank_part_by_index(
     chosen = torch.randperm(len(queries), generator=generator(SEED, "checked"))[:CHECKED]  # [C]
     excluded = references[chosen] if without_reference else None
     exact = TopK(len(chosen), depth, excluded)
-    index = Index(*sample_of(images, prepared.inference), SEED)
+    pooling = prepared.loaded.recipe.pooling
+    index = Index(*sample_of(images, prepared.inference, pooling), SEED)
     first = 0
     for chunk in prepared.inference.galleries(images):
-        index.add(chunk)
-        for block in scored_blocks(
-            vectors[chosen.to(vectors.device)], [chunk], prepared.loaded.recipe.pooling
-        ):
+        index.add(searched(chunk, pooling))
+        for block in scored_blocks(vectors[chosen.to(vectors.device)], [chunk], pooling):
             exact.add(block._replace(first=first))
         first += len(chunk)
     found = index.search(vectors, depth + without_reference, probes)
@@ -84,11 +84,18 @@ def rank_part_by_index(
     return IndexLists(SystemLists(lists, {}), scores, recall_at(expected, checked), len(chosen))
 
 
-def sample_of(images: tuple[str, ...], inference: Inference) -> tuple[Tensor, int]:
+def searched(images: Tensor, pooling: Pooling) -> Tensor:
+    """The vectors whose best is an image's score: [n, L, D] -> [n, L, D], or [n, 1, D] of means."""
+    return images.mean(dim=1, keepdim=True) if pooling == "mean" else images
+
+
+def sample_of(
+    images: tuple[str, ...], inference: Inference, pooling: Pooling
+) -> tuple[Tensor, int]:
     """Vectors [n, D] of images drawn from the corpus, and the number of centres to find."""
-    n_vectors = inference.gallery(images[:1]).shape[1]
+    n_vectors = searched(inference.gallery(images[:1]), pooling).shape[1]
     n_centres = centres_for(len(images) * n_vectors)
     n_images = -(-n_centres * TRAINING_PER_CENTRE // n_vectors)
     order = torch.randperm(len(images), generator=generator(SEED, "centres"))[:n_images]
     sample = inference.gallery([images[i] for i in order.tolist()])  # [n, L, D]
-    return sample.flatten(0, 1).cpu(), n_centres
+    return searched(sample, pooling).flatten(0, 1).cpu(), n_centres

@@ -98,7 +98,7 @@ def retrieve(request: Request, callback: Callback) -> dict[str, Any]:
         **index_json(request, recalls),
         "missing": prepared.missing_json(),
         "notes": list(prepared.missing_notes()),
-        "memory_mb": memory_mb(benchmark, request.depth, prepared),
+        "memory_mb": memory_mb(benchmark, request, prepared),
     }
 
 
@@ -211,15 +211,19 @@ def index_json(request: Request, recalls: Mapping[str, Any]) -> dict[str, Any]:
     return {"index": {"probes": request.probes, "recall": dict(recalls)}}
 
 
-def memory_mb(benchmark: Benchmark, depth: int, prepared: PreparedScorer) -> float:
+def memory_mb(benchmark: Benchmark, request: Request, prepared: PreparedScorer) -> float:
     """A bound on what ranking holds besides the model and one batch of images, in MB.
 
     The best images so far of every query, the query vectors, and one chunk of the corpus with its
-    scores for `QUERIES` queries.
+    scores for `QUERIES` queries; with an index, also the vectors of the corpus and of the sample.
     """
     first = next(image for part in benchmark.parts for image in part.corpus.images or ())
     n_vectors, dim = prepared.inference.gallery([first]).shape[1:]
+    depth = request.depth
     n_queries = max(len(part.queries) for part in benchmark.parts)
     numbers = n_queries * (dim + 2 * depth) + CHUNK * n_vectors * (dim + QUERIES)
     numbers += 4 * QUERIES * (depth + CHUNK)
+    if request.probes is not None:
+        n_images = max(len(part.corpus.images or ()) for part in benchmark.parts)
+        numbers += 2 * n_images * n_vectors * dim
     return round(numbers * 4 / 1e6, 1)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hsfiq.model.evaluation.rankings.index import Index, best_images, centres_for, recall_at
+from hsfiq.model.evaluation.rankings.index_lists import searched
 from hsfiq.model.evaluation.rankings.top_k import Ranked, TopK, scored_blocks
 
 N, L, D, Q, K = 400, 3, 8, 20, 10
@@ -67,6 +68,19 @@ def test_an_image_counts_once_by_its_best_vector() -> None:
     ranked = best_images(scores, rows, n_vectors=2, k=4)
     assert ranked.columns.tolist() == [[2, 0, 3, -1]]
     torch.testing.assert_close(ranked.scores, torch.tensor([[0.9, 0.8, 0.7, -torch.inf]]))
+
+
+def test_images_whose_vectors_are_averaged_are_searched_by_their_mean(
+    queries: Tensor, gallery: Tensor
+) -> None:
+    means = searched(gallery, "mean")  # [N, 1, D]
+    index = Index(means.flatten(0, 1), 16, seed=0)
+    index.add(means)
+    top = TopK(Q, K)
+    for block in scored_blocks(queries, [gallery], "mean"):
+        top.add(block)
+    assert index.search(queries, K, probes=16).columns.equal(top.ranked().columns)
+    assert searched(gallery, "max") is gallery
 
 
 def test_recall_by_hand() -> None:
