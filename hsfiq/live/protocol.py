@@ -1,0 +1,189 @@
+"""The messages of a live retriever, version 1, and the interface that every ranker has.
+
+docs/live-retriever.md describes them with an example of each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Annotated, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hsfiq.errors import HsfiqError
+
+VERSION = 1
+
+LONGEST_TEXT = 2_000
+"""Characters of a turn's text."""
+
+LONGEST_ID = 400
+"""Characters of an image id."""
+
+History = Literal["mean", "last", "rocchio"]
+"""How the turns of a search make its query vector; docs/live-retriever.md has the formulas."""
+
+ImageId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
+Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Request(BaseModel):
+    """What a client sends: exact types, no unknown keys."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class Reply(BaseModel):
+    """What a server sends: exact types; keys that this version does not know are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class Turn(Request):
+    """A composed query: the reference, and the text about it.
+
+    `shown` is the list that answered this turn; the next turn's reference was chosen from it.
+    """
+
+    reference: ImageId
+    text: Text
+    shown: tuple[ImageId, ...] = ()
+
+
+class Search(Request):
+    """A search so far. `exclude` are no candidates; `targets` are images whose ranks are wanted."""
+
+    turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
+    exclude: tuple[ImageId, ...] = ()
+    targets: tuple[ImageId, ...] = ()
+
+
+class RankRequest(Request):
+    searches: Annotated[tuple[Search, ...], Field(min_length=1)]
+    history: History = "mean"
+    k: Annotated[int, Field(ge=1)]
+
+
+class ComposedQuery(Request):
+    reference: ImageId
+    text: Text
+
+
+class ComposeRequest(Request):
+    queries: Annotated[tuple[ComposedQuery, ...], Field(min_length=1)]
+
+
+class Corpus(Reply):
+    """The candidates. `sha256` is of their ids in order, each followed by a newline, in UTF-8."""
+
+    name: str
+    size: Annotated[int, Field(ge=1)]
+    sha256: Sha256
+
+
+class SystemDescription(Reply):
+    """`version` changes whenever answers may change; ours is the sha256 of the checkpoint."""
+
+    protocol: Literal[1]
+    name: Annotated[str, Field(min_length=1)]
+    version: Annotated[str, Field(min_length=1)]
+    corpus: Corpus
+    histories: Annotated[tuple[History, ...], Field(min_length=1)]
+    max_k: Annotated[int, Field(ge=1)]
+    max_batch: Annotated[int, Field(ge=1)]
+
+
+class CorpusReply(Reply):
+    image_ids: tuple[ImageId, ...]
+
+
+class TargetRank(Reply):
+    """The place of an image among all candidates of a search.
+
+    `rank` counts from 1: images scored above it, those of its score earlier in the corpus, plus 1.
+    `ties` counts the other images of its score.
+    """
+
+    image_id: ImageId
+    rank: Annotated[int, Field(ge=1)]
+    ties: Annotated[int, Field(ge=0)]
+
+
+class RankedList(Reply):
+    """The answer to a search: the best images, best first, and the ranks that were asked for."""
+
+    image_ids: tuple[ImageId, ...]
+    scores: tuple[float, ...]
+    targets: tuple[TargetRank, ...] = ()
+
+
+class RankReply(Reply):
+    """`version` and `corpus_sha256` say what ranked; `seconds` is the server's own time."""
+
+    lists: tuple[RankedList, ...]
+    version: str
+    corpus_sha256: Sha256
+    seconds: Annotated[float, Field(ge=0)]
+
+
+class ComposeReply(Reply):
+    vectors: tuple[tuple[float, ...], ...]
+
+
+class Problem(Reply):
+    """Where in the request, what is wrong, and how to fix it."""
+
+    where: str
+    what: str
+    remedy: str = ""
+
+
+class ErrorReply(Reply):
+    error: Problem
+
+
+class RetrieverUnavailable(HsfiqError):
+    """No usable answer now: down, slow, still loading, or an answer that breaks the protocol.
+
+    `retry_after` is the server's wish, in seconds.
+    """
+
+    exit_code = 1
+
+    def __init__(self, where: str, what: str, remedy: str = "", *, retry_after: float = 0) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.retry_after = retry_after
+
+
+class RetrieverRefused(HsfiqError):
+    """A request that the retriever does not accept; `status` is that of HTTP."""
+
+    def __init__(self, where: str, what: str, remedy: str = "", *, status: int = 422) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.status = status
+
+
+class Ranker(Protocol):
+    """Ranks a corpus for searches: in this process, or over HTTP.
+
+    Every method raises `RetrieverUnavailable` or `RetrieverRefused`.
+    """
+
+    def system(self) -> SystemDescription: ...
+
+    def corpus(self) -> tuple[str, ...]:
+        """The candidates, in the order that decides between equal scores."""
+        ...
+
+    def rank(self, searches: Sequence[Search], history: History, k: int) -> list[RankedList]:
+        """The best k candidates of each search; fewer where fewer are left."""
+        ...
+
+
+def corpus_sha256(image_ids: Iterable[str]) -> str:
+    digest = sha256()
+    for image_id in image_ids:
+        digest.update(f"{image_id}\n".encode())
+    return digest.hexdigest()
