@@ -127,6 +127,11 @@ class Place:
             raise self.wrong(f"expected an integer, found {kind(self.value)}")
         return self.value
 
+    def truth(self) -> bool:
+        if not isinstance(self.value, bool):
+            raise self.wrong(f"expected true or false, found {kind(self.value)}")
+        return self.value
+
     def number(self) -> float:
         """A finite number that fits in a float."""
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
