@@ -251,7 +251,7 @@ class Reversed(nn.Module):
 
 def lists_of(retriever: Retriever, data: TrainingData, tokens: TokenSource) -> Lists:
     """The goals of the validation queries, and their ranks among all images of their category."""
-    inference = Inference(retriever, tokens, Distributed(CPU), torch.float32)
+    inference = Inference(retriever, tokens, Distributed(CPU))
     by_corpus = ranks(data, inference, "max", without_reference=False)
     rows = [row for rows in rows_by_pool(data.val).values() for row in rows]
     values = [float(rank) for part in by_corpus.values() for rank in part]

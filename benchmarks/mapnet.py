@@ -173,7 +173,7 @@ def evaluated(data: TrainingData, checkpoint: Path, cache: Path, seconds: float)
     loaded = load_retriever(checkpoint, None, CPU)
     tokens = FeatureCache.open(cache, loaded.frozen_encoder)
     tokens.fill(data.images, device=CPU)
-    inference = Inference(loaded.retriever, tokens, Distributed(CPU), torch.float32)
+    inference = Inference(loaded.retriever, tokens, Distributed(CPU))
     by_corpus = ranks(data, inference, loaded.recipe.pooling, without_reference=False)
     rows = [row for rows in rows_by_pool(data.val).values() for row in rows]
     return Trained(

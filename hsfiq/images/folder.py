@@ -114,4 +114,13 @@ def stems(name: str) -> tuple[str, ...]:
 def usual_folder(folder: Path) -> Path | None:
     """The usual image folder within a dataset's folder, None if there is none."""
     names = ("images", "image_data", "img_raw", "cirr/img_raw", "COCO2017_unlabeled/unlabeled2017")
-    return next((folder / name for name in names if (folder / name).is_dir()), None)
+    named = next((folder / name for name in names if (folder / name).is_dir()), None)
+    if named is None:
+        return next(filter(has_cirr_layout, (folder, folder.absolute().parent)), None)
+    return named
+
+
+def has_cirr_layout(folder: Path) -> bool:
+    """Whether CIRR's images are in train/, dev/ and test1/ beside cirr/, as CLIP4Cir has them."""
+    has_images = any((folder / split).is_dir() for split in ("train", "dev", "test1"))
+    return has_images and (folder / "cirr" / "captions").is_dir()

@@ -2,8 +2,9 @@
 
 Padding is CLIP4Cir's TargetPad, as in both papers' code: an image whose sides have a ratio of
 `pad_ratio` or more gets bars of zeros on its short side until the ratio is about that. As there,
-they are added before the conversion to RGB: black, except a palette's first colour (mode P) and
-white in mode CMYK, where zero means no ink. CoVR-BLIP squeezes images to a square instead.
+images are converted to RGB last: bars are black, except a palette's first colour (mode P) and white
+in mode CMYK, where zero means no ink; and Pillow resizes modes P and 1 to the nearest pixel.
+CoVR-BLIP squeezes images to a square instead.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Preprocessing:
     def _square(self, image: Image.Image) -> Image.Image:
         if self.squeeze:
             return to_rgb(image).resize((self.size, self.size), Image.Resampling.BICUBIC)
-        return crop_to_square(to_rgb(target_pad(image, self.pad_ratio)), self.size)
+        return to_rgb(crop_to_square(target_pad(image, self.pad_ratio), self.size))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -16,7 +16,7 @@ from hsfiq.model.encoders.protocol import FrozenEncoder
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 """The dtypes that tokens may be stored in."""
 
-_VERSION = 1
+_VERSION = 2
 """Increase it when the same settings give other pixels or other files."""
 
 
@@ -56,6 +56,11 @@ class Layout:
             "encoder": self.encoder,
             "frozen_id": self.frozen_id,
             "preprocessing": asdict(self.preprocessing),
-            "dtype": str(self.dtype).removeprefix("torch."),
+            "dtype": dtype_name(self.dtype),
             "tokens_shape": list(self.shape),
         }
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """`float16` of `torch.float16`."""
+    return str(dtype).removeprefix("torch.")

@@ -33,16 +33,14 @@ class HeldOutScores:
     ranks: dict[str, Tensor]  # by corpus; empty without triplets
 
 
-def score_held_out(
-    inputs: Inputs, loaded: Loaded, inference: Inference, dtype: torch.dtype
-) -> HeldOutScores:
+def score_held_out(inputs: Inputs, loaded: Loaded, inference: Inference) -> HeldOutScores:
     """Score what the report needs; `inference` is of the questions' images."""
     target_ranks: dict[str, Tensor] = {}
     if inputs.triplets is not None:
         distributed = Distributed(loaded.scorer.encoder.temperature.device)
         target_ranks = ranks(
             inputs.triplets.data,
-            Inference(loaded.scorer.encoder, inputs.triplets.tokens, distributed, dtype),
+            Inference(loaded.scorer.encoder, inputs.triplets.tokens, distributed),
             loaded.recipe.pooling,
             without_reference=loaded.recipe.dataset == "cirr",
         )

@@ -30,8 +30,9 @@ from hsfiq.model.preference.model_card import earlier_release_notes, model_card
 from hsfiq.model.preference.report import report_agreement, report_retrieval, score_held_out
 from hsfiq.model.preference.settings import NAME, Settings
 from hsfiq.model.preference.training_loop import Retrained, Retraining
-from hsfiq.model.release_scores.encoded_images import inference_dtype
+from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.scorer.inference import precision
 from hsfiq.model.scorer.loading import Loaded, load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scorer.scorer import trained_parameters
@@ -69,7 +70,6 @@ def retrain(
     weights = {question.participant: 1.0 for question in inputs.train}
     if settings.reliability == "on":
         weights = reliability_weights(inputs.train, dropped_contradictions(release))
-    dtype = inference_dtype(loaded.recipe, device)
     retraining = Retraining(
         loaded.scorer,
         loaded.recipe,
@@ -78,12 +78,12 @@ def retrain(
         answer_tensors(inputs.train, weights),
         inputs.tokens,
         Distributed(device),
-        dtype,
+        training_dtype(loaded.recipe, device),
         inputs.triplets,
     )
-    before = score_held_out(inputs, loaded, retraining.inference, dtype)
+    before = score_held_out(inputs, loaded, retraining.inference)
     retrained = retraining.train()
-    after = score_held_out(inputs, loaded, retraining.inference, dtype)
+    after = score_held_out(inputs, loaded, retraining.inference)
     report = {
         "simulated": bool(answers.about.get("simulated", False)),
         "notes": earlier_release_notes(provenance),
@@ -95,6 +95,13 @@ def retrain(
         **report_retrieval(loaded.recipe, before, after, settings.seed),
     }
     return write(out, provenance, loaded, retrained, report)
+
+
+def training_dtype(recipe: Recipe, device: torch.device) -> torch.dtype:
+    """The dtype that the scorer was trained in; fp32 for fp16 on a CPU, which lacks it."""
+    if recipe.precision == "fp16" and device.type == "cpu":
+        return torch.float32
+    return precision(recipe.precision, device)
 
 
 def provenance_of(

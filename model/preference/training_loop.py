@@ -76,7 +76,7 @@ class Retraining:
         self.optimizer = Optimizer(
             self.parameters, optimisation, optimisation.weight_decay, distributed.device, dtype
         )
-        self.inference = Inference(scorer.encoder, tokens, distributed, dtype)
+        self.inference = Inference(scorer.encoder, tokens, distributed)
 
     def train(self) -> Retrained:
         """Train for all epochs; raise `Diverged` if a loss or a weight is not finite."""

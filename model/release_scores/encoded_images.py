@@ -14,11 +14,9 @@ from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.images.folder import ImageFolder, usual_folder
 from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.recipes.recipe import Recipe
-from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.retrieval.loading import LoadedRetriever
 from hsfiq.model.runtime.distributed import Distributed
-from hsfiq.model.scorer.inference import Inference, precision
+from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.releases.reader import ReleasedSet
 
@@ -36,16 +34,8 @@ def encode_images(
     """
     tokens = FeatureCache.open(cache, loaded.frozen_encoder)
     report = tokens.fill(files, device=device, on_progress=callback.caching)
-    dtype = inference_dtype(loaded.recipe, device)
-    inference = Inference(loaded.retriever, tokens, Distributed(device), dtype)
+    inference = Inference(loaded.retriever, tokens, Distributed(device))
     return inference, files.keys() - report.unreadable.keys()
-
-
-def inference_dtype(recipe: Recipe | SystemRecipe, device: torch.device) -> torch.dtype:
-    """The dtype of the training's arithmetic; fp32 for fp16 on a CPU, which lacks it."""
-    if recipe.precision == "fp16" and device.type == "cpu":
-        return torch.float32
-    return precision(recipe.precision, device)
 
 
 @contextmanager

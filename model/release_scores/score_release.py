@@ -19,6 +19,8 @@ from hsfiq import __version__
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import sha256_of
 from hsfiq.model.checkpoints.lineage import trained_on
+from hsfiq.model.features.cache import TOKENS_DTYPE
+from hsfiq.model.features.layout import dtype_name
 from hsfiq.model.release_scores.encoded_images import encode_images, images_of_release
 from hsfiq.model.release_scores.score_files import (
     are_complete,
@@ -37,8 +39,12 @@ from hsfiq.text import first_few
 
 VERSIONS = ("hsfiq", "torch")
 """Keys of a provenance for the versions of programs."""
+PRECISION = "precision"
+"""Key of a provenance for the dtypes of the computation and of the stored image tokens."""
 TRAINED_ON = "trained_on"
 """Key of a provenance for the releases that the scorer was retrained on."""
+LATER_KEYS = (PRECISION, TRAINED_ON)
+"""Keys that earlier versions did not record."""
 
 
 def score_release(
@@ -66,9 +72,9 @@ def score_release(
                 "holds the scores of another scorer, or of another release",
                 "choose another --name, or --force",
             )
-        # Earlier versions did not record the releases of a retraining; score those again.
-        same_releases = before.get(TRAINED_ON) == provenance.get(TRAINED_ON)
-        if same_releases and not before.get("missing_images") and are_complete(folder, before):
+        # What was scored by an earlier version is scored again.
+        is_recorded = all(before.get(key) == provenance.get(key) for key in LATER_KEYS)
+        if is_recorded and not before.get("missing_images") and are_complete(folder, before):
             return before
     with images_of_release(sets, release, paths.images) as files:
         inference, available = encode_images(loaded, files, paths.cache, device, callback)
@@ -100,6 +106,7 @@ def provenance_of(name: str, release: Path, loaded: LoadedRetriever) -> dict[str
             "encoder": loaded.checkpoint.about["encoder"],
             "preprocessing": asdict(loaded.retriever.preprocessing),
             "text": "as LAVIS' blip_caption",
+            PRECISION: {"vectors": dtype_name(torch.float32), "tokens": dtype_name(TOKENS_DTYPE)},
             "hsfiq": __version__,
             "torch": torch.__version__,
         }
@@ -108,7 +115,8 @@ def provenance_of(name: str, release: Path, loaded: LoadedRetriever) -> dict[str
 
 def is_same(provenance: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """Whether scorer and release are the same; the versions of programs may differ."""
-    ignored = (*VERSIONS, TRAINED_ON)  # earlier versions did not record the latter
+    unrecorded = [key for key in LATER_KEYS if key not in before]
+    ignored = (*VERSIONS, *unrecorded)
     return all(before.get(key) == value for key, value in provenance.items() if key not in ignored)
 
 

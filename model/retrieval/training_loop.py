@@ -60,7 +60,7 @@ class StageTrainer:
             if parameter.requires_grad
         }
         self.dtype = precision(recipe.precision, device)
-        self.inference = Inference(system, tokens, Distributed(device), self.dtype)
+        self.inference = Inference(system, tokens, Distributed(device))
         self.optimizer = Optimizer(
             self.parameters,
             recipe,

@@ -35,16 +35,18 @@ class Scorer(nn.Module):
         Takes B normalised texts, and tokens [B, P, W] of the references, targets and negatives.
 
         Returns:
-            [B] margins (s(target) - s(negative)) / temperature: the log odds that the target is
-            preferred (Bradley-Terry; CIRQRS eq. 2, QuRe eq. 2).
+            [B] margins (s(target) - s(negative)) / temperature in fp32: the log odds that the
+            target is preferred (Bradley-Terry; CIRQRS eq. 2, QuRe eq. 2).
         """
         queries = self.encoder.compose(references, texts)  # [B, D]
         with torch.autocast(targets.device.type, enabled=False):  # on a CPU it cannot join fp16
             candidates = torch.cat([targets, negatives])  # [2B, P, W]
         images = self.encoder.gallery(candidates)  # [2B, L, D]
-        scores = paired_relevance(queries.repeat(2, 1), images, self.pooling)  # [2B]
-        positive, negative = scores.chunk(2)  # [B] each
-        margins: Tensor = (positive - negative) / self.encoder.temperature  # [B]
+        # Cosines lie close together: in bf16, one margin in twenty would be exactly 0.
+        with torch.autocast(targets.device.type, enabled=False):
+            scores = paired_relevance(queries.float().repeat(2, 1), images.float(), self.pooling)
+            positive, negative = scores.chunk(2)  # [B] each
+            margins: Tensor = (positive - negative) / self.encoder.temperature.float()  # [B]
         return margins
 
 

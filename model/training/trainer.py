@@ -90,7 +90,7 @@ class Trainer:
         self.folder, self.distributed, self.callbacks = folder, distributed, callbacks
         self.parameters = trained_parameters(scorer)
         self.dtype = precision(recipe.precision, distributed.device)
-        self.inference = Inference(scorer.encoder, tokens, distributed, self.dtype)
+        self.inference = Inference(scorer.encoder, tokens, distributed)
         self.optimizer = Optimizer(
             self.parameters, recipe, recipe.weight_decay, distributed.device, self.dtype
         )
@@ -206,7 +206,7 @@ class Trainer:
         for i, part in enumerate(parts):
             with self.gradient_exchange(is_last=i == len(parts) - 1):
                 margins = self.margins(self.module, part)  # [b]
-                losses = bradley_terry_loss(margins.float()) * part.weight  # [b]
+                losses = bradley_terry_loss(margins) * part.weight  # [b]
                 # DistributedDataParallel takes the mean over processes; the loss is their sum.
                 self.optimizer.backward(losses.sum() * self.distributed.size)
             correct = (margins > 0).sum() * part.weight

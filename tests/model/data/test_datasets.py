@@ -16,6 +16,7 @@ from hsfiq.drawn import Garment, garment_of
 from hsfiq.drawn.garments import CatalogueTooSmall
 from hsfiq.drawn.triplets import target_split
 from hsfiq.errors import UnreadableInput
+from hsfiq.images.folder import usual_folder
 from hsfiq.model.data.datasets import cirr, draw_dataset, drawn, fashioniq
 from hsfiq.model.data.parts import Part, available_part
 from hsfiq.model.data.triplets import Example, Incomplete, TrainingData, missing_lines, missing_text
@@ -237,6 +238,18 @@ def test_cirr(cirr_folder: Path) -> None:
     assert data.corpora == {"cirr": ("v", "w", "x")}
     assert data.images["w"] == cirr_folder / "img_raw" / "val" / "w.png"
     assert cirr(cirr_folder, None, "targets").pools == {"cirr": ("b", "c")}
+
+
+def test_images_of_cirr_beside_its_captions(cirr_folder: Path, tmp_path: Path) -> None:
+    """`train/` and `dev/` beside `cirr/`, as CLIP4Cir has them; either folder may be named."""
+    pictures = cirr_folder / "img_raw"
+    (pictures / "train").rename(tmp_path / "train")
+    (pictures / "val").rename(tmp_path / "dev")
+    pictures.rmdir()
+    for folder in (tmp_path, cirr_folder):
+        assert cirr(folder, None, "corpus").images["w"] == tmp_path / "dev" / "w.png"
+    (cirr_folder / "captions").rename(cirr_folder / "other")
+    assert usual_folder(tmp_path) is None
 
 
 # ----------------------------------------------------------------------------- the drawn catalogue

@@ -135,7 +135,8 @@ def test_every_mode_and_size_becomes_normalised_pixels(mode: str, size: tuple[in
 
     pixels = preprocessing(image)
 
-    square = np.array(crop_to_square(target_pad(image, 1.25).convert("RGB"), 16))
+    # In the order of the published code: pad, resize, crop, convert.
+    square = np.array(crop_to_square(target_pad(image, 1.25), 16).convert("RGB"))
     literal = torch.from_numpy(square).permute(2, 0, 1).to(torch.float32).div(255)
     literal = literal.sub(torch.tensor(CLIP_MEAN)[:, None, None])
     literal = literal.div(torch.tensor(CLIP_STD)[:, None, None])

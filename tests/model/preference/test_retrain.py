@@ -153,7 +153,7 @@ def test_report_equals_the_scores_of_the_checkpoints(answered: Answered, out: Pa
     figures = {figure["name"]: figure for figure in report_of(out)["held_out"]["figures"]}
     for moment, path in (("before", answered.init), ("after", out)):
         scorer = load_scorer(path, None, CPU).scorer
-        inference = Inference(scorer.encoder, tokens, ONE_PROCESS, torch.float32)
+        inference = Inference(scorer.encoder, tokens, ONE_PROCESS)
         sets = set_scores(questions, scorer, inference)
         right = [
             0.5 if first == second else float((first > second) == (question.preferred == 1))

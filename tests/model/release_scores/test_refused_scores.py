@@ -145,6 +145,25 @@ def test_trained_in_fp16_and_scored_on_a_cpu(
     assert set_scores(tmp_path / "hp.scores") == set_scores(scored)
 
 
+def test_scores_of_unknown_precision_are_computed_again(
+    loop: Loop, scored: Path, release: Path, tmp_path: Path
+) -> None:
+    """Earlier versions computed in the training's precision, and did not record which."""
+    folder = shutil.copytree(scored, tmp_path / "hp.scores")
+    edit(folder / "cirqrs.json", lambda about: about.pop("precision"))
+    assert score(loop, release, "--images", loop.pictures).code == 0
+    assert files_below(folder) == files_below(scored)
+
+
+def test_scores_of_another_precision_are_other_scores(
+    loop: Loop, scored: Path, release: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(scored, tmp_path / "hp.scores")
+    edit(folder / "cirqrs.json", lambda about: about["precision"].update(vectors="bfloat16"))
+    refused = score(loop, release, "--images", loop.pictures)
+    assert_refused(refused, "holds the scores of another scorer, or of another release")
+
+
 def test_a_release_without_sets(loop: Loop, release: Path) -> None:
     pq.write_table(pq.read_table(release / "sets.parquet").slice(0, 0), release / "sets.parquet")
     command = score(loop, release, "--images", loop.pictures)

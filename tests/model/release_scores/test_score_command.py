@@ -103,6 +103,7 @@ def test_the_provenance_is_recorded(loop: Loop, scored: Path) -> None:
     for key in ("recipe", "data", "encoder", "preprocessing"):
         assert provenance[key] == checkpoint.about[key]
     assert "trained_on" not in provenance
+    assert provenance["precision"] == {"vectors": "float32", "tokens": "float16"}
     assert (provenance["hsfiq"], provenance["torch"]) == (__version__, torch.__version__)
     assert provenance["release"] == {
         "name": "hp",

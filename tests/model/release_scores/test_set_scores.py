@@ -89,7 +89,7 @@ def test_scores_equal_those_of_one_image_at_a_time(
         ReleasedSet(f"s{n}", "q", reference, text, tuple(dict.fromkeys(members)))
         for n, (reference, text, members) in enumerate(drawn_sets)
     ]
-    inference = Inference(SmallEncoder(), cache, Distributed(CPU), torch.float32)
+    inference = Inference(SmallEncoder(), cache, Distributed(CPU))
     fast, reference = (
         score_sets(sets, available, pooling, inference),
         reference_scores(sets, available, pooling, cache),

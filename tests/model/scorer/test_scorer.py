@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
 from typing import get_args
 
 import pytest
@@ -113,6 +115,30 @@ def test_tokens_of_another_precision() -> None:
         with autocast(torch.device("cpu"), dtype):
             margins = Scorer(encoder, "max")(tokens, ["a"] * 4, tokens.flip(0), tokens)
         assert margins.isfinite().all()
+
+
+def test_margins_keep_fp32_in_mixed_precision() -> None:
+    """Cosines near 0.65 over 0.07: computed in bf16, 4,096 margins had 49 distinct values."""
+    generator = torch.Generator().manual_seed(0)
+    near = torch.tensor([0.65, (1 - 0.65**2) ** 0.5])
+    images = F.normalize(near + 0.01 * torch.randn(8192, 2, generator=generator), dim=-1)
+
+    class Vectors(SmallEncoder):
+        def compose(self, tokens: torch.Tensor, texts: Sequence[str]) -> torch.Tensor:
+            assert len(texts) == len(tokens)
+            return torch.tensor([[1.0, 0.0]]).expand(len(tokens), -1)
+
+        def gallery(self, tokens: torch.Tensor) -> torch.Tensor:
+            return tokens
+
+    scorer = Scorer(Vectors(), "max")
+    targets, negatives = images[:, None].chunk(2)
+    forward = partial(scorer, targets, [""] * 4096, targets, negatives)
+    with torch.no_grad(), autocast(torch.device("cpu"), torch.bfloat16):
+        margins = forward()
+    assert margins.dtype == torch.float32
+    assert margins.equal(forward())
+    assert len(margins.unique()) > 4000
 
 
 # ------------------------------------------------------------------------------------- the weights

@@ -42,7 +42,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
 
 def inference_of(data: TrainingData, encoder: SmallEncoder) -> Inference:
     tokens = EncodedTokens(encoder, data.images, torch.float32, CPU)
-    return Inference(encoder, tokens, ONE_PROCESS, torch.float32)
+    return Inference(encoder, tokens, ONE_PROCESS)
 
 
 @torch.no_grad()
