@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from fastapi.testclient import TestClient
 from playwright.sync_api import expect
@@ -13,6 +15,8 @@ from hsfiq.collect.participants import invite
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.tables import Participant
 from hsfiq.study.config import Translation
+from hsfiq.study.languages.standard import LANGUAGES, leaves, standard_texts
+from hsfiq.study.languages.tags import preferred
 from tests.annotate.page_requests import answer_body, stored
 from tests.annotate.question_page import OpenPage, expect_step, press
 from tests.annotate.served_studies import Place, ThreadServer, begin, make_study
@@ -144,3 +148,36 @@ def test_changing_the_language_keeps_what_was_entered(place: Place, open_page: O
     assert (row.score_1, row.score_2, row.preferred, row.language) == (4, 2, 1, "ar")
     server.stop()
     database.close()
+
+
+def gaps(value: object) -> object:
+    """The structure of texts: keys, lengths of lists, and placeholders."""
+    if isinstance(value, dict):
+        return {key: gaps(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [gaps(part) for part in value]
+    return sorted(set(re.findall(r"\{\w+\}", str(value))))
+
+
+def test_every_language_has_every_text() -> None:
+    assert LANGUAGES == ("en", "ko")
+    assert gaps(standard_texts("ko")) == gaps(standard_texts("en"))
+    for language in LANGUAGES:
+        assert all(str(text).strip() for _, text in leaves(standard_texts(language)))
+
+
+def test_the_anchors_are_those_of_the_papers() -> None:
+    assert standard_texts("en")["page"]["anchors"] == [
+        "Does not match at all",
+        "Does not match",
+        "Matches to an average degree",
+        "Matches",
+        "Matches very well",
+    ]
+
+
+@pytest.mark.parametrize(("accepted", "language"), [
+    ("", "en"), ("ko-KR,ko;q=0.9,en;q=0.8", "ko"), ("de, EN-gb;q=0.5, ko;q=0.1", "en"), ("*", "en"),
+])  # fmt: skip
+def test_an_unknown_browser_gets_its_own_language(accepted: str, language: str) -> None:
+    assert preferred(accepted, LANGUAGES) == language

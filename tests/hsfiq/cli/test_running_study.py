@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from sqlalchemy import select
 
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Message, Study
-from tests.hsfiq.cli.test_study_commands import (
-    CONFIG,
-    output_of,
-    owners_folder,  # noqa: F401 (a fixture that every test here uses)
-)
+from tests.hsfiq.cli.owner_commands import CONFIG, output_of
 from tests.hsfiq.samples import hsfiq
 from tests.studies import Seat
+
+pytestmark = pytest.mark.usefixtures("owners_folder")
 
 
 def test_study_edit_corrects_texts_and_shows_the_versions(database: Database) -> None:

@@ -1,4 +1,4 @@
-"""`hsfiq study` and `hsfiq participant`: their output and their effect."""
+"""`hsfiq study`: its output and its effect."""
 
 from __future__ import annotations
 
@@ -8,75 +8,18 @@ import re
 import stat
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import CheckAnswer, Dataset, Form, Participant, Question, Response, Study
-from tests.hsfiq.samples import HPFIQ, CommandResult, hsfiq, on_sqlite
-from tests.studies import GOOD, NOW, SHOWN, SKIP, SMALL, Seat, make_queries
+from hsfiq.db.tables import Form, Participant, Question, Study
+from tests.hsfiq.cli.owner_commands import CONFIG, complaint, count, output_of, seats, the_study
+from tests.hsfiq.samples import HPFIQ, hsfiq, on_sqlite
+from tests.studies import GOOD, SHOWN, SKIP, SMALL
 
-CONFIG = """\
-[study]
-name = "autumn"
-title = "Which shop understood you?"
-guidelines = "guidelines.md"
-
-[design]
-k = 2
-questions_per_form = 2
-
-[queries]
-dataset = "small"
-"""
-
-
-@pytest.fixture(autouse=True)
-def owners_folder(
-    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A folder with a study's file, a database with queries, and images that are not empty."""
-    folder = tmp_path / "owner"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
-    make_queries(database)
-    (tmp_path / "images").mkdir()
-    for number in range(8):
-        (tmp_path / "images" / f"image-{number}.png").write_bytes(b"not decoded here")
-    with database.writing() as session:
-        session.execute(update(Dataset).values(image_root=str(tmp_path / "images")))
-    Path("study.toml").write_text(CONFIG, encoding="utf-8")
-    Path("guidelines.md").write_text("# Look twice", encoding="utf-8")
-
-
-def output_of(*arguments: str | Path) -> str:
-    """The output of a command that succeeds without warnings."""
-    command = hsfiq(*arguments)
-    assert (command.code, command.err) == (0, "")
-    return command.out
-
-
-def complaint(command: CommandResult, code: int = 2) -> str:
-    """The error line of a refused command."""
-    assert (command.code, command.out) == (code, "")
-    assert command.err.startswith("hsfiq: ")
-    assert command.err.count("\n") == 1
-    return command.err.removeprefix("hsfiq: ").rstrip("\n")
-
-
-def the_study(database: Database) -> Study:
-    with database.reading() as session:
-        return session.scalars(select(Study)).one()
-
-
-def count(database: Database, table: type) -> int:
-    with database.reading() as session:
-        return session.scalar(select(func.count()).select_from(table)) or 0
+pytestmark = pytest.mark.usefixtures("owners_folder")
 
 
 # -------------------------------------------------------------------------------------- creating
@@ -343,206 +286,6 @@ def test_a_link_to_a_file_is_not_followed() -> None:
     Path("invitations.csv").symlink_to("elsewhere.csv")
     complaint(hsfiq("study", "invite", "--count", "1"))
     assert not Path("elsewhere.csv").exists()
-
-
-# ---------------------------------------------------------------------------------- participants
-
-
-def seats(database: Database, number: int) -> list[Seat]:
-    output_of("study", "create", "study.toml")
-    study = the_study(database)
-    return [Seat.taken(database, study.id) for _ in range(number)]
-
-
-@on_sqlite
-def test_abandoned_questions_are_reassigned(database: Database) -> None:
-    first, second = seats(database, 2)
-    second.answer_all()
-    first.submit(first.question_ids[0])
-    assert output_of("study", "assign", "p1") == (
-        "study autumn: the next participant gets the questions that p1 has not answered\n"
-    )
-    assert Seat.taken(database, the_study(database).id).standing().total == 3
-    assert complaint(hsfiq("study", "assign", "p9")) == "study autumn has no participant 'p9'"
-
-
-@on_sqlite
-def test_participants_are_listed(database: Database) -> None:
-    output_of("study", "create", "study.toml")
-    assert output_of("participant", "list") == "no participant yet\n"
-    seat = Seat.taken(database, the_study(database).id)
-    seat.answer_until(4)
-    assert output_of("participant", "list").startswith("p1: active, 3 of 4 answered")
-    (row,) = json.loads(output_of("participant", "list", "--json"))["participants"]
-    assert (row["participant"], row["status"], row["answered"]) == ("p1", "active", 3)
-
-
-@on_sqlite
-@pytest.mark.parametrize(
-    ("command", "status"),
-    [
-        ("pause", "paused"),
-        ("exclude", "excluded"),
-        ("returned", "returned"),
-        ("screened-out", "screened-out"),
-    ],
-)
-def test_a_participants_status_can_be_changed_and_restored(
-    database: Database, command: str, status: str
-) -> None:
-    (seat,) = seats(database, 1)
-    assert output_of("participant", command, "p1") == f"participant p1: active -> {status}\n"
-    assert seat.participant().status == status
-    assert output_of("participant", "resume", "p1") == f"participant p1: {status} -> active\n"
-    assert "has no participant 'p2'" in complaint(hsfiq("participant", command, "p2"))
-
-
-def platform_participant(database: Database, external_id: str) -> str:
-    """Enrol somebody who came from Prolific; return their name."""
-    with database.writing() as session:
-        study = session.scalars(select(Study)).one()
-        person = participants.enrol(
-            session, study.id, now=NOW, source="prolific", external_id=external_id
-        )
-        return person.name
-
-
-def test_platform_ids_are_listed_and_accepted(database: Database) -> None:
-    seats(database, 1)
-    assert platform_participant(database, "5f8e0c1d") == "p2"
-    listed = output_of("participant", "list").splitlines()
-    assert [line.partition(":")[0] for line in listed] == ["p1", "p2 (5f8e0c1d)"]
-    rows = json.loads(output_of("participant", "list", "--json"))["participants"]
-    assert [row["platform_id"] for row in rows] == [None, "5f8e0c1d"]
-    for command, status in (("pause", "paused"), ("resume", "active"), ("returned", "returned")):
-        line = output_of("participant", command, "5f8e0c1d")
-        assert line.startswith("participant p2 (5f8e0c1d): ")
-        assert line.endswith(f"-> {status}\n")
-    assert "p2 (5f8e0c1d) has not" in output_of("study", "assign", "5f8e0c1d")
-    forgotten = output_of("participant", "forget", "5f8e0c1d", "--yes")
-    assert forgotten == "participant p2 (5f8e0c1d) of study autumn: 0 answers deleted\n"
-    assert "no participant '5f8e0c1d'" in complaint(hsfiq("participant", "pause", "5f8e0c1d"))
-
-
-@on_sqlite
-def test_a_name_that_is_another_participants_platform_id_is_ambiguous(database: Database) -> None:
-    (seat,) = seats(database, 1)
-    platform_participant(database, "p1")
-    for command in (["participant", "exclude"], ["participant", "forget", "--yes"]):
-        assert complaint(hsfiq(*command, "p1")) == (
-            "study autumn: 'p1' is a participant's name and the platform id of p2; "
-            "write name:p1 or id:p1"
-        )
-    assert seat.participant().status == "active"
-    assert output_of("participant", "pause", "id:p1") == "participant p2 (p1): active -> paused\n"
-    assert output_of("participant", "pause", "name:p1") == "participant p1: active -> paused\n"
-    assert "no participant 'id:p2'" in complaint(hsfiq("participant", "pause", "id:p2"))
-
-
-@on_sqlite
-def test_a_name_that_is_ones_own_platform_id_is_not_ambiguous(database: Database) -> None:
-    output_of("study", "create", "study.toml")
-    platform_participant(database, "p1")
-    assert output_of("participant", "pause", "p1") == "participant p1 (p1): active -> paused\n"
-
-
-# -------------------------------------------------------------------------------------- forgetting
-
-
-@on_sqlite
-@pytest.mark.parametrize("identified_by", ["token", "name"])
-def test_forgetting_names_the_releases_and_alters_none(
-    database: Database, identified_by: str
-) -> None:
-    for seat in seats(database, 2):
-        seat.answer_all()
-    output_of("export")
-    output_of("export", "--out", "elsewhere", "--release", "hs")
-    before = contents()
-    token = seat.participant().token
-    name = seat.participant().name
-    output = output_of(
-        "participant", "forget", token if identified_by == "token" else name, "--yes"
-    )
-    assert output.splitlines() == [
-        f"participant {name} of study autumn: 4 answers deleted",
-        f"releases/autumn-hp-1.0.0 still holds answers of {name}; it was not altered",
-        f"releases/autumn-hs-1.0.0 still holds answers of {name}; it was not altered",
-    ]
-    assert contents() == before
-    with database.reading() as session:
-        assert session.scalar(select(func.count(Response.id))) == 4
-        assert session.scalar(select(func.count(CheckAnswer.id))) == 1
-        assert participants.by_token(session, token) is None
-    repeated = json.loads(
-        output_of("participant", "forget", name, "--yes", "--json", "--releases", ".")
-    )
-    assert repeated == {
-        "participant": name, "study": "autumn", "deleted": 0, "erased": True,
-        "releases": ["elsewhere"],
-    }  # fmt: skip
-    assert "has no participant" in complaint(hsfiq("participant", "forget", token, "--yes"))
-
-
-def contents() -> dict[Path, bytes]:
-    return {
-        path: path.read_bytes()
-        for folder in ("releases", "elsewhere")
-        for path in Path(folder).rglob("*")
-        if path.is_file()
-    }
-
-
-@on_sqlite
-def test_a_release_that_dropped_the_answers_holds_them_too(database: Database) -> None:
-    first, second = seats(database, 2)
-    for seat in (first, second):
-        seat.submit(seat.question_ids[0])
-    first.set_status("excluded")
-    output_of("export", "--release", "hp")
-    lines = output_of("participant", "forget", "p1", "--yes").splitlines()
-    assert lines[1:] == ["releases/autumn-hp-1.0.0 still holds answers of p1; it was not altered"]
-
-
-@on_sqlite
-def test_a_participant_without_answers_is_in_no_release(database: Database) -> None:
-    seat, _ = seats(database, 2)
-    seat.submit(seat.question_ids[0])
-    output_of("export", "--release", "hp")
-    Path("releases/autumn-hp-1.0.0/preferences.jsonl").chmod(0o600)
-    assert output_of("participant", "forget", "p2", "--yes").splitlines() == [
-        "participant p2 of study autumn: 0 answers deleted"
-    ]
-
-
-@on_sqlite
-def test_broken_releases_do_not_stop_forgetting(database: Database) -> None:
-    (seat,) = seats(database, 1)
-    seat.answer_all()
-    output_of("export")
-    Path("releases/autumn-hp-1.0.0/preferences.jsonl").unlink()
-    Path("releases/autumn-hs-1.0.0/preferences.jsonl").write_bytes(b"\xff{")
-    Path("releases/other").mkdir()
-    assert "4 answers deleted" in output_of("participant", "forget", "p1", "--yes")
-
-
-@on_sqlite
-@pytest.mark.parametrize("answer", [False, True])
-def test_forgetting_asks_for_confirmation(
-    database: Database, monkeypatch: pytest.MonkeyPatch, *, answer: bool
-) -> None:
-    (seat,) = seats(database, 1)
-    seat.answer_all()
-
-    def confirm(question: str, **_: Any) -> bool:
-        assert question == "Delete all answers of p1?"
-        return answer
-
-    monkeypatch.setattr(typer, "confirm", confirm)
-    command = hsfiq("participant", "forget", "p1")
-    assert command.code == (0 if answer else 2)
-    assert count(database, Response) == (0 if answer else 4)
-    assert count(database, Question) == 8
 
 
 def test_the_file_has_the_design_of_small_studies() -> None:

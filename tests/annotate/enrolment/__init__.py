@@ -1,0 +1,1 @@
+"""How somebody becomes a participant, and stops being one."""

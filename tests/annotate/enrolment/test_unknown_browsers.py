@@ -1,0 +1,46 @@
+"""What a browser without a cookie may do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from tests.annotate.page_requests import KEY
+
+
+def test_every_other_route_refuses_an_unknown_browser(
+    app: FastAPI, new_browser: TestClient
+) -> None:
+    public = {"/", "/enrol", "/start", "/start/{token}", "/healthz"}
+    routes = {(method, route.path) for route in app.routes for method in route.methods}  # type: ignore[attr-defined]
+    closed = [(method, path) for method, path in routes if path not in public]
+    assert {path for _, path in closed} == {
+        "/image/{token}", "/image/{token}/full", "/question", "/question/{number}", "/submit",
+        "/check", "/consent", "/practice", "/continue", "/opening", "/messages-seen",
+        "/questionnaire", "/language",
+    }  # fmt: skip
+    assert new_browser.post("/continue", data={"participant": 1}).status_code == 401
+    closed.remove(("POST", "/continue"))
+    bodies: dict[str, Any] = {
+        "/submit": {
+            "assignment": "x",
+            "submit_key": KEY,
+            "skip": True,
+            "images": {"reference": "shown", "sets": [["shown"], ["shown"]]},
+        },
+        "/check": {"assignment": "x", "given": "1"},
+        "/consent": {"agrees": True},
+        "/practice": {},
+        "/messages-seen": {"messages": [1]},
+        "/language": {"language": "en", "number": None},
+        "/questionnaire": {"assignment": "x", "answers": {}},
+    }
+    for method, path in closed:
+        address = path.replace("{number}", "1")
+        for token in ("practice-1", "0" * 32):
+            answer = new_browser.request(
+                method, address.replace("{token}", token), json=bodies.get(path)
+            )
+            assert answer.status_code == 401, (method, path)
