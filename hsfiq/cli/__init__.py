@@ -31,6 +31,7 @@ from hsfiq.cli import (
     retrieve,
     score,
     serve,
+    sessions,
     show,
     simulate,
     study,
@@ -56,6 +57,7 @@ app.add_typer(participant.app, name="participant")
 app.add_typer(owner.app, name="owner")
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(retrieve.app, name="retrieve")
+app.add_typer(sessions.app, name="sessions")
 app.add_typer(weights.app, name="weights")
 demo.register(app)
 serve.register(app)

@@ -1,0 +1,1 @@
+"""Measures of sessions: searches over several rounds, of simulators and of people."""

@@ -1,0 +1,163 @@
+"""Figures of each round: means over sessions with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hsfiq.analysis.arrays import BoolArray, FloatArray
+from hsfiq.analysis.counts import count_text
+from hsfiq.analysis.json_values import UNDEFINED
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.spread import RATE, Bounds
+from hsfiq.analysis.sessions.ranks import RankRange, SystemSessions
+from hsfiq.analysis.sessions.rules import Rules
+
+UNKNOWN = "the rank of {sessions} is not recorded"
+ONE_ROUND = "needs two rounds or more"
+NO_VALUE = "no value to average"
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """What sessions contribute to the figures of T rounds.
+
+    Attributes:
+        values: (S, T).
+        included: (S, T), which sessions count.
+        known: (S, T), where the value is known; an included value that is not makes the figure of
+            its round undefined.
+        bounds: the range of the values, if they have one.
+        is_median: whether sessions' median is the figure, not their mean.
+        reason: why no session is included, where that is so.
+    """
+
+    values: FloatArray
+    included: BoolArray
+    known: BoolArray
+    bounds: Bounds | None = None
+    is_median: bool = False
+    reason: str = NO_VALUE
+
+    def why_undefined(self, number: int) -> str | None:
+        """Why the figure of a round, from 0, is undefined; None if it is defined."""
+        included = self.included[:, number]
+        if not included.any():
+            return self.reason
+        n_unknown = int((included & ~self.known[:, number]).sum())
+        return UNKNOWN.format(sessions=count_text(n_unknown, "session")) if n_unknown else None
+
+
+def rank_figures(system: SystemSessions, rules: Rules) -> dict[str, Values]:
+    """What the figures of ranks average, by their names in JSON."""
+    current, best = system.current(rules.after_stop), system.best()
+    figures = {}
+    for k in rules.ks:
+        figures[f"hits@{k}"] = share_within(best, k)
+    for k in rules.ks:
+        figures[f"recall@{k}"] = share_within(current, k)
+    for name, ranks in (("current", current), ("best", best)):
+        parts = (np.where(ranks.is_known, ranks.low, 1), ranks.is_included, ranks.is_known)
+        figures[f"mean_rank_{name}"] = Values(*parts)
+        figures[f"median_rank_{name}"] = Values(*parts, is_median=True)
+        figures[f"mean_log_rank_{name}"] = Values(np.log(parts[0]), *parts[1:])
+    figures["bri"] = best_log_rank_integral(best)
+    return figures
+
+
+def share_within(ranks: RankRange, k: int) -> Values:
+    values, known = ranks.within(k)
+    return Values(values, ranks.is_included, known, RATE)
+
+
+def best_log_rank_integral(best: RankRange) -> Values:
+    """BRI of each session (PlugIR, ACL 2024): the mean of ln b over the rounds, trapezoidal."""
+    log_rank = np.log(np.where(best.is_known, best.low, 1))
+    included = best.is_included[:, :1]
+    known: BoolArray = np.logical_and.reduce(best.is_known, axis=1, keepdims=True)
+    if log_rank.shape[1] == 1:
+        return Values(log_rank, np.zeros_like(included), known, reason=ONE_ROUND)
+    between = (log_rank[:, 1:] + log_rank[:, :-1]) / 2
+    return Values(between.mean(axis=1, keepdims=True), included, known)
+
+
+def estimates_of(
+    rows: pd.DataFrame, figures: dict[str, Values], bootstrap: Bootstrap
+) -> dict[str, tuple[Estimate, ...]]:
+    """The estimate of each round, with an interval."""
+    statistics = statistics_of(rows, figures, bootstrap)
+    return {
+        name: tuple(
+            estimate_of(rows, values, number, statistics[name][:, number], bootstrap)
+            for number in range(values.values.shape[1])
+        )
+        for name, values in figures.items()
+    }
+
+
+def statistics_of(
+    rows: pd.DataFrame, figures: dict[str, Values], bootstrap: Bootstrap
+) -> dict[str, FloatArray]:
+    """Each figure of the sessions and of their resamples, (length, T); unknown values count."""
+    means = {name: values for name, values in figures.items() if not values.is_median}
+    counted = [np.where(values.included, values.values, 0) for values in means.values()]
+    resampled = bootstrap.ratios(
+        rows, np.hstack(counted), np.hstack([values.included for values in means.values()])
+    )
+    ends = np.cumsum([values.shape[1] for values in counted])
+    statistics = dict(zip(means, np.split(resampled, ends[:-1], axis=1), strict=True))
+    medians = {name: values for name, values in figures.items() if values.is_median}
+    return statistics | resampled_medians(rows, medians, bootstrap)
+
+
+def estimate_of(
+    rows: pd.DataFrame, values: Values, number: int, statistics: FloatArray, bootstrap: Bootstrap
+) -> Estimate:
+    """The estimate of one round, from its resamples, (length,)."""
+    included = values.included[:, number]
+    reason = values.why_undefined(number)
+    if reason is not None:
+        return Estimate(UNDEFINED, int((included & values.known[:, number]).sum()), None, reason)
+    interval = bootstrap.interval(statistics, rows, included, values.bounds)
+    return Estimate(float(statistics[0]), int(included.sum()), interval)
+
+
+def resampled_medians(
+    rows: pd.DataFrame, figures: dict[str, Values], bootstrap: Bootstrap
+) -> dict[str, FloatArray]:
+    """The medians of each round, (length, T)."""
+    columns = [
+        (values.values[:, number], values.included[:, number])
+        for values in figures.values()
+        for number in range(values.values.shape[1])
+    ]
+    if not columns:
+        return {}
+    blocks = [
+        np.stack([weighted_medians(*column, weights) for column in columns], axis=1)
+        for weights in bootstrap.weights(rows)
+    ]
+    ends = np.cumsum([values.values.shape[1] for values in figures.values()])
+    parts: Sequence[FloatArray] = np.split(np.concatenate(blocks), ends[:-1], axis=1)
+    return dict(zip(figures, parts, strict=True))
+
+
+def weighted_medians(values: FloatArray, included: BoolArray, weights: FloatArray) -> FloatArray:
+    """The median of the included of (S,) values, each counted as often as (b, S) weights say.
+
+    Of an even number of values it is the mean of the middle two; NaN for none.
+    """
+    chosen = np.flatnonzero(included)
+    order = chosen[np.argsort(values[chosen], kind="stable")]
+    if not len(order):
+        return np.full(len(weights), np.nan)
+    up_to = np.cumsum(weights[:, order], axis=1)  # how many values come up to each one
+    total = up_to[:, -1]
+    sorted_values = values[order]
+    lower = sorted_values[np.minimum((up_to < (total / 2)[:, None]).sum(axis=1), len(order) - 1)]
+    upper = sorted_values[np.minimum((up_to <= (total / 2)[:, None]).sum(axis=1), len(order) - 1)]
+    return np.where(total > 0, (lower + upper) / 2, np.nan)

@@ -1,0 +1,182 @@
+"""Measuring sessions: every figure of every system, and differences between systems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from hsfiq.analysis.counts import count_text
+from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.json_values import JsonRecord, json_value
+from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap
+from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.sessions.conduct import conduct_figures, stop_reasons
+from hsfiq.analysis.sessions.differences import Differences, differences
+from hsfiq.analysis.sessions.figures import estimates_of, rank_figures
+from hsfiq.analysis.sessions.ranks import ROUND_COLUMNS, SESSION_COLUMNS, SystemSessions
+from hsfiq.analysis.sessions.rules import Rules, allowed_ks
+from hsfiq.analysis.sessions.survival import RoundsToSuccess, rounds_to_success
+
+OF_SESSIONS = ("bri", "repeats", "repeated_texts")
+"""Figures of whole sessions; all others have one value a round."""
+
+
+@dataclass(frozen=True)
+class SystemMeasures(JsonRecord):
+    """The figures of one system's sessions, by their names in JSON."""
+
+    n_sessions: int
+    n_queries: int
+    n_rounds: int
+    stops: dict[str, int]
+    by_round: dict[str, tuple[Estimate, ...]]
+    of_sessions: dict[str, Estimate]
+    success: dict[str, RoundsToSuccess]
+
+    def to_json(self) -> dict[str, object]:
+        """One object; a figure of rounds is a list with one value a round."""
+        values = dict(vars(self))
+        groups = [values.pop(name) for name in ("by_round", "of_sessions", "success")]
+        figures = {name: json_value(each) for group in groups for name, each in group.items()}
+        return {**values, **figures}
+
+
+@dataclass(frozen=True)
+class SessionAnalysis(JsonRecord):
+    """All systems' figures by one set of rules; `differences` are those to the first system.
+
+    `simulated` is true if simulators or simulated participants gave texts.
+    """
+
+    simulated: bool
+    rules: Rules
+    n_clusters: int
+    unit: str
+    systems: dict[str, SystemMeasures]
+    differences: dict[str, Differences]
+    notes: tuple[str, ...]
+
+
+def measure(
+    sessions: pd.DataFrame,
+    rounds: pd.DataFrame,
+    rules: Rules,
+    triplets: pd.Series[str] | None = None,
+    *,
+    n_resamples: int = DEFAULT_RESAMPLES,
+    seed: int = 0,
+    simulated: bool = False,
+    notes: Sequence[str] = (),
+) -> SessionAnalysis:
+    """Measure the sessions of each system, on the same resamples.
+
+    Args:
+        sessions: one row a session, with `ranks.SESSION_COLUMNS`.
+        rounds: one row a round, with `ranks.ROUND_COLUMNS`.
+        rules: without `ks`, those that no session's stop censors.
+        triplets: the triplet of each query_id; queries of one triplet are one cluster.
+        n_resamples, seed: of the bootstrap.
+        simulated: whether simulators or simulated participants gave texts.
+        notes: what the caller has to say about the sessions.
+
+    Raises:
+        AnalysisError: there is no session, or a stop censors a wanted K.
+    """
+    if not len(sessions):
+        raise AnalysisError("sessions", "there are none")
+    stop_at = sessions["stop_at"].max()
+    rules = replace(rules, ks=allowed_ks(rules.ks, None if pd.isna(stop_at) else int(stop_at)))
+    bootstrap = bootstrap_of(sessions, triplets, n_resamples, seed)
+    systems = {
+        str(name): SystemSessions.of(
+            own.reset_index(drop=True), rounds[rounds["system"] == name], rules
+        )
+        for name, own in sessions.groupby("system", sort=False)
+    }
+    return SessionAnalysis(
+        simulated,
+        rules,
+        bootstrap.n_clusters_of(None),
+        bootstrap.unit.replace("-", " x "),
+        {name: measure_system(system, rules, bootstrap) for name, system in systems.items()},
+        differences(systems, rules, bootstrap),
+        (
+            *notes,
+            *(note for name, each in systems.items() for note in stop_notes(name, each, rules)),
+        ),
+    )
+
+
+def measure_rows(
+    sessions: Sequence[Mapping[str, object]],
+    rounds: Sequence[Mapping[str, object]],
+    rules: Rules,
+    triplets: Mapping[str, str],
+    *,
+    n_resamples: int = DEFAULT_RESAMPLES,
+    seed: int = 0,
+    simulated: bool = False,
+    notes: Sequence[str] = (),
+) -> SessionAnalysis:
+    """As `measure`, of rows in place of tables; what a row lacks is unknown."""
+    texts = dict.fromkeys(("participant_id", "stop_reason"), "str")
+    return measure(
+        pd.DataFrame(sessions, columns=list(SESSION_COLUMNS)).astype(texts),
+        pd.DataFrame(rounds, columns=list(ROUND_COLUMNS)),
+        rules,
+        pd.Series(triplets, dtype=str),
+        n_resamples=n_resamples,
+        seed=seed,
+        simulated=simulated,
+        notes=notes,
+    )
+
+
+def bootstrap_of(
+    sessions: pd.DataFrame, triplets: pd.Series[str] | None, n_resamples: int, seed: int
+) -> Bootstrap:
+    """Resamples of triplets; of participants, too, where people searched."""
+    simulated = sessions["participant_id"].isna()
+    own = sessions["system"] + "/" + sessions["session_id"]  # a simulator has no other sessions
+    return Bootstrap.of_rows(
+        sessions.assign(participant_id=sessions["participant_id"].where(~simulated, own)),
+        triplets,
+        unit="triplet" if simulated.all() else None,
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+
+
+def measure_system(system: SystemSessions, rules: Rules, bootstrap: Bootstrap) -> SystemMeasures:
+    rows, least = system.sessions, rules.ks[0]
+    figures = rank_figures(system, rules) | conduct_figures(system, least)
+    estimates = estimates_of(rows, figures, bootstrap)
+    whole = {*OF_SESSIONS, f"repeats_without_hit@{least}"}
+    return SystemMeasures(
+        n_sessions=len(rows),
+        n_queries=rows["query_id"].nunique(),
+        n_rounds=system.n_rounds,
+        stops=stop_reasons(rows),
+        by_round={name: each for name, each in estimates.items() if name not in whole},
+        of_sessions={name: each[0] for name, each in estimates.items() if name in whole},
+        success={
+            f"rounds_to_success@{k}": rounds_to_success(rows, system.played, k, bootstrap)
+            for k in rules.ks
+        },
+    )
+
+
+def stop_notes(name: str, system: SystemSessions, rules: Rules) -> list[str]:
+    """What must be said about searches that participants ended."""
+    found = system.sessions["stop_reason"].isin(["found", "found-other"]).to_numpy()
+    by_rule = system.sessions["stop_at"].notna().to_numpy()
+    least = rules.ks[0]
+    hits = system.best().within(least)[0][:, -1] > 0
+    n = int((found & ~by_rule & ~hits).sum())
+    text = (
+        f"{name}: {count_text(n, 'session')} ended when the participant chose an image, with the "
+        f"target not among the first {least}: Hits@{least} of later rounds is a lower bound"
+    )
+    return [text] if n else []

@@ -1,0 +1,92 @@
+"""`hsfiq sessions`: playing and measuring searches over several rounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from hsfiq.cli.analyze import require_report
+from hsfiq.cli.common import JsonOption, print_result, requires
+
+app = typer.Typer(help="Searches over several rounds: play and measure them.", no_args_is_help=True)
+
+
+@app.command(epilog="Example: hsfiq sessions measure sprc.jsonl clip4cir.jsonl --k 1 --k 10")
+def measure(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Sessions as JSON lines, of any systems."),
+    ],
+    k: Annotated[
+        list[int] | None,
+        typer.Option(metavar="K", min=1, help="Hits@K and Recall@K; by default 1, 5, 10, 50."),
+    ] = None,
+    after_stop: Annotated[
+        Literal["carry", "drop"],
+        typer.Option(help="After a session's end: its last list stays, or it is left out."),
+    ] = "carry",
+    ties: Annotated[
+        Literal["corpus", "expected"],
+        typer.Option(help="Ranks among equal scores: in the corpus' order, or as expected."),
+    ] = "corpus",
+    preset: Annotated[
+        Literal["fisd"] | None,
+        typer.Option(help="FISD's K and rounds; notes say where sessions were played otherwise."),
+    ] = None,
+    by_category: Annotated[
+        bool, typer.Option("--by-category", help="Measure each category apart.")
+    ] = False,
+    resamples: Annotated[
+        int, typer.Option(min=1, help="The number of resamples for the intervals.")
+    ] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Also write report.html, figures, tables and results.json."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing report in that folder.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Hits, recall and ranks by round, rounds to success, repeats and words.
+
+    With several systems, the differences to the first one on the same queries.
+    """
+    with requires("analysis"):
+        from hsfiq.analysis.reports.text.sessions import session_text
+        from hsfiq.analysis.sessions.measure import measure_rows
+        from hsfiq.analysis.sessions.rules import FISD, Rules
+    from hsfiq.report_folder import require_free, write_report
+    from hsfiq.sessions import files as session_files
+    from hsfiq.sessions import fisd
+    from hsfiq.sessions.tables import tables_of
+
+    require_report(report, {"--force": force})
+    if report is not None:
+        require_free(report, force=force)
+    sessions = [session for path in files for session in session_files.read(path)]
+    tables = tables_of(sessions, by_category=by_category)
+    preset_rules = FISD if preset == "fisd" else Rules()
+    rules = replace(preset_rules, ks=tuple(k or preset_rules.ks), after_stop=after_stop, ties=ties)
+    result = measure_rows(
+        tables.sessions,
+        tables.rounds,
+        rules,
+        tables.triplets,
+        n_resamples=resamples,
+        seed=seed,
+        simulated=tables.simulated,
+        notes=[*tables.notes, *(fisd.deviations(sessions) if preset == "fisd" else [])],
+    )
+    if report is not None:
+        with requires("analysis"):
+            from hsfiq.analysis.reports.session_report import session_report
+        write_report(session_report(result), report, force=force)
+        typer.echo(f"{report / 'report.html'}: written", err=True)
+    print_result(result.to_json(), session_text(result), as_json=as_json)
