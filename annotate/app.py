@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import closing, suppress
 from functools import partial
 from typing import Annotated
@@ -54,7 +53,8 @@ from hsfiq.collect.protocol import (
 )
 from hsfiq.db.checkpoints import regular_checkpoints
 from hsfiq.db.engine import Database
-from hsfiq.errors import InvalidRecord, Refused, UnreadableInput
+from hsfiq.errors import InvalidRecord, Refused
+from hsfiq.http_server import listening, server_settings, stop
 from hsfiq.signals import Signals
 from hsfiq.study.languages.standard import standard_texts
 
@@ -90,10 +90,7 @@ def plain_app(services: Services) -> FastAPI:
 
 
 def serve(database: Database, host: str = "127.0.0.1", port: int = 7860) -> None:
-    """Serve the app until a signal stops it, then close the database; meanwhile make thumbnails.
-
-    No access log: it would contain addresses.
-    """
+    """Serve the app until a signal stops it, then close the database; meanwhile make thumbnails."""
     with (
         suppress(KeyboardInterrupt),
         Signals() as signals,
@@ -106,40 +103,6 @@ def serve(database: Database, host: str = "127.0.0.1", port: int = 7860) -> None
         signals.call(partial(stop, server))
         with warming(database, services.images.copies):
             server.run(sockets=[listener])
-
-
-def stop(server: uvicorn.Server) -> None:
-    """End the server after the requests that it is answering."""
-    server.should_exit = True
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that is bound to the address, before anything else starts, or `UnreadableInput`."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Only with the protocol given does asyncio set TCP_NODELAY, which sends small replies at once.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise UnreadableInput(
-            f"{host}:{port}", f"cannot be used ({error.strerror})", "choose another --port"
-        ) from error
-    return listener
-
-
-def server_settings(app: FastAPI, host: str, port: int) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        ws="none",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=2,  # a page that stays open must not delay the end
-    )
 
 
 def error_response(request: Request, error: Exception) -> Response:

@@ -29,6 +29,7 @@ from hsfiq.cli import (
     participant,
     power,
     retrieve,
+    retrieve_live,
     score,
     serve,
     sessions,
@@ -69,6 +70,7 @@ simulate.register(app)
 power.register(app)
 show.register(app)
 evaluate_judged.register(evaluate.app)
+retrieve_live.register(retrieve.app)
 
 
 def show_version(wanted: bool) -> None:

@@ -189,6 +189,7 @@ def serve(
     with requires("annotate"):
         from hsfiq.annotate import app
         from hsfiq.demo.study import SERVED_PARTICIPANTS, make_study, served_design
+        from hsfiq.http_server import listening
     database, study = open_folder(ctx, folder)
     if study is not None and (study.origin == "simulated") != simulated:
         raise UnreadableInput(
@@ -209,7 +210,7 @@ def serve(
             "leave it out, or name another --dir",
         )
     rank = rank_with(systems, folder)
-    app.listening(HOST, port).close()  # fails before the catalogue is drawn if the port is taken
+    listening(HOST, port).close()  # fails before the catalogue is drawn if the port is taken
     if study is None:
         typer.echo("drawing the catalogue ...", err=True)
         n_participants = participants or SERVED_PARTICIPANTS
@@ -261,5 +262,6 @@ def require_ready(folder: Path, port: int, seed: int) -> None:
     with requires("analysis"):
         import_module("hsfiq.analysis.reports.report")
     with requires("annotate"):
-        from hsfiq.annotate import app
-    app.listening(HOST, port).close()
+        import_module("hsfiq.annotate.app")
+        from hsfiq.http_server import listening
+    listening(HOST, port).close()

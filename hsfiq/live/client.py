@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
@@ -25,6 +25,7 @@ from hsfiq.live.protocol import (
     RetrieverUnavailable,
     Search,
     SystemDescription,
+    first_error,
 )
 
 R = TypeVar("R", bound=BaseModel)
@@ -53,10 +54,12 @@ class LiveRetriever:
             UnreadableInput: an address that is not http or https.
         """
         self.url = checked_url(url)
+        self.has_token = bool(token)
         self._max_batch: int | None = None
         self._http = httpx.Client(
             base_url=self.url,
-            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            headers={"Content-Type": "application/json"}
+            | ({"Authorization": f"Bearer {token}"} if token else {}),
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
             trust_env=False,  # a proxy of the environment would get the token and the texts
         )
@@ -128,11 +131,16 @@ class LiveRetriever:
         try:
             return reply.model_validate_json(response.content)
         except ValidationError as error:
-            raise self._broken(path, first_problem(error)) from error
+            raise self._broken(path, ": ".join(first_error(error))) from error
 
-    def request(self, method: str, path: str, content: str | bytes | None = None) -> httpx.Response:
-        """Send a request of any content, and repeat it once if the connection fails."""
-        headers = {} if content is None else {"Content-Type": "application/json"}
+    def request(
+        self,
+        method: str,
+        path: str,
+        content: str | bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """Send any request, and repeat it once if the connection fails."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return self._http.request(method, path, content=content, headers=headers)
@@ -188,13 +196,6 @@ def retry_after(response: httpx.Response) -> float:
         return max(float(response.headers.get("Retry-After", "")), 0.0)
     except ValueError:
         return 0.0
-
-
-def first_problem(error: ValidationError) -> str:
-    """A validation's first error, as `place: message`."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"])) or "body"
-    return f"{place}: {first['msg']}"
 
 
 def contradictions(request: RankRequest, reply: RankReply) -> Iterator[str]:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hsfiq.errors import HsfiqError
 
-VERSION = 1
+M = TypeVar("M", bound=BaseModel)
+
+VERSION: Literal[1] = 1
 
 LONGEST_TEXT = 2_000
 """Characters of a turn's text."""
@@ -187,3 +189,19 @@ def corpus_sha256(image_ids: Iterable[str]) -> str:
     for image_id in image_ids:
         digest.update(f"{image_id}\n".encode())
     return digest.hexdigest()
+
+
+def read_request(kind: type[M], body: bytes) -> M:
+    """The message in a request's body; `RetrieverRefused` with 400 if it is no JSON, or 422."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        where, what = first_error(error)
+        status = 400 if error.errors()[0]["type"] == "json_invalid" else 422
+        raise RetrieverRefused(where, what, status=status) from error
+
+
+def first_error(error: ValidationError) -> tuple[str, str]:
+    """The place of a message's first error, and what is wrong."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return ".".join(map(str, first["loc"])) or "body", first["msg"]

@@ -25,11 +25,11 @@ from fastapi.testclient import TestClient
 from PIL import Image as Picture
 from PIL import ImageDraw
 
-from hsfiq.annotate.app import server_settings
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Dataset, Image, Query, RankedList, System, Triplet
+from hsfiq.http_server import server_settings
 from hsfiq.study.config import (
     Checks,
     Design,

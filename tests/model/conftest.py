@@ -1,8 +1,9 @@
-"""Fixtures of the training tests: data drawn once, and one thread."""
+"""Fixtures of the training tests: data drawn once, a small CLIP4CIR, and one thread."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.scorer.loading import new_scorer
 from tests.model.preference.helpers import Answered, make_answered
-from tests.model.training.helpers import CPU, SMALL, Drawn
+from tests.model.retrieval.helpers import train
+from tests.model.training.helpers import CPU, SMALL, Drawn, Recorder
 
 
 @pytest.fixture
@@ -47,3 +49,20 @@ def answered(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Answered
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 80)
         return make_answered(tmp_path_factory.mktemp("answered"), drawn)
+
+
+@pytest.fixture(scope="session")
+def losses() -> list[float]:
+    """The losses of `clip4cir`, by step."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def clip4cir(drawn: Drawn, losses: list[float], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was not interrupted."""
+    torch.set_num_threads(1)
+    recorder = Recorder()
+    out = tmp_path_factory.mktemp("clip4cir") / "run"
+    train(drawn, out, callback=recorder)
+    losses.extend(recorder.losses)
+    return out

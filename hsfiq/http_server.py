@@ -1,0 +1,45 @@
+"""Serving an app with uvicorn on an address that is free."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import uvicorn
+
+from hsfiq.errors import UnreadableInput
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that is bound to the address, before anything else starts, or `UnreadableInput`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Only with the protocol given does asyncio set TCP_NODELAY, which sends small replies at once.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise UnreadableInput(
+            f"{host}:{port}", f"cannot be used ({error.strerror})", "choose another --port"
+        ) from error
+    return listener
+
+
+def server_settings(app: Any, host: str, port: int) -> uvicorn.Config:
+    """Without an access log, which would contain addresses. `app` is an ASGI application."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,  # a page that stays open must not delay the end
+    )
+
+
+def stop(server: uvicorn.Server) -> None:
+    """End the server after the requests that it is answering."""
+    server.should_exit = True

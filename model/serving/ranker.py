@@ -1,0 +1,235 @@
+"""The `Ranker` of a retrieval system or a scorer: it holds the corpus' vectors in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import get_args
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.live.protocol import (
+    VERSION,
+    ComposedQuery,
+    Corpus,
+    History,
+    RankedList,
+    RetrieverRefused,
+    Search,
+    SystemDescription,
+    TargetRank,
+    corpus_sha256,
+)
+from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer, prepare_scorer
+from hsfiq.model.evaluation.rankings.top_k import keys_of
+from hsfiq.model.release_scores.set_scores import indexed
+from hsfiq.model.scorer.inference import CHUNK
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.scorer.ranks import require_finite
+from hsfiq.model.scorer.scorer import relevance
+from hsfiq.model.serving.histories import Feedback, search_vector
+from hsfiq.model.training.callbacks import Callback
+
+MAX_K = 1_000
+"""Images of the longest list."""
+
+MAX_BATCH = 64
+"""Searches of a request, unless the server is told otherwise."""
+
+HISTORIES: tuple[History, ...] = get_args(History)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The images to search in: their name as a corpus, their ids in order, and their folder."""
+
+    name: str
+    image_ids: tuple[str, ...]
+    folder: Path
+
+
+class CorpusRanker:
+    """Ranks one corpus. Threads may share it: they compute one after another.
+
+    It keeps N x L x D numbers of 4 bytes: N images with L vectors of D numbers each.
+    """
+
+    def __init__(
+        self,
+        prepared: PreparedScorer,
+        corpus_name: str,
+        image_ids: Sequence[str],
+        max_batch: int = MAX_BATCH,
+    ) -> None:
+        """Compute the vectors of the corpus, whose images are all available."""
+        loaded = prepared.loaded
+        self._image_ids = tuple(image_ids)
+        self._column = indexed(self._image_ids)
+        self._inference = prepared.inference
+        self._pooling = loaded.recipe.pooling
+        self._gallery = torch.cat(list(prepared.inference.galleries(self._image_ids)))  # [N, L, D]
+        self._lock = Lock()
+        self._system = SystemDescription(
+            protocol=VERSION,
+            name=loaded.system,
+            version=loaded.checkpoint.sha256,
+            corpus=Corpus(
+                name=corpus_name,
+                size=len(self._image_ids),
+                sha256=corpus_sha256(self._image_ids),
+            ),
+            histories=HISTORIES,
+            max_k=min(len(self._image_ids), MAX_K),
+            max_batch=max_batch,
+        )
+
+    def system(self) -> SystemDescription:
+        return self._system
+
+    def corpus(self) -> tuple[str, ...]:
+        return self._image_ids
+
+    def rank(self, searches: Sequence[Search], history: History, k: int) -> list[RankedList]:
+        if k > self._system.max_k:
+            raise RetrieverRefused("k", f"{k} is more than {self._system.max_k}", "ask for fewer")
+        lists: list[RankedList] = []
+        size = self._system.max_batch
+        for start in range(0, len(searches), size):
+            lists += self._rank_batch(searches[start : start + size], start, history, k)
+        return lists
+
+    def compose(self, queries: Sequence[ComposedQuery]) -> list[tuple[float, ...]]:
+        """The composed vector of each query, of length 1."""
+        for place, query in enumerate(queries):
+            self._require(f"queries.{place}.reference", query.reference)
+        with self._lock:
+            vectors = self._inference.queries(
+                [query.reference for query in queries], [query.text for query in queries]
+            )  # [Q, D]
+        return [tuple(vector) for vector in vectors.tolist()]
+
+    def _rank_batch(
+        self, searches: Sequence[Search], first: int, history: History, k: int
+    ) -> list[RankedList]:
+        for place, search in enumerate(searches, first):
+            self._check(f"searches.{place}", search)
+        with self._lock:
+            vectors = self._search_vectors(searches, history)  # [S, D]
+            scores = relevance(vectors, self._gallery, self._pooling, chunk=CHUNK)  # [S, N]
+        require_finite(scores)
+        columns = torch.arange(scores.shape[1], device=scores.device)  # [N]
+        excluded = torch.zeros_like(scores, dtype=torch.bool)  # [S, N]
+        for row, search in enumerate(searches):
+            excluded[row, self._columns(search.exclude)] = True
+        keys = keys_of(scores.masked_fill(excluded, -torch.inf), columns)  # [S, N]
+        best = keys.topk(k, dim=1).indices  # [S, k]
+        n_candidates = (~excluded).sum(dim=1).tolist()
+        return [
+            RankedList(
+                image_ids=tuple(self._image_ids[column] for column in row_best[:n].tolist()),
+                scores=tuple(row_scores[row_best[:n]].tolist()),
+                targets=self._target_ranks(search.targets, row_scores, ~row_excluded),
+            )
+            for search, row_scores, row_best, row_excluded, n in zip(
+                searches, scores, best, excluded, n_candidates, strict=True
+            )
+        ]
+
+    def _target_ranks(
+        self, targets: Sequence[str], scores: Tensor, is_candidate: Tensor
+    ) -> tuple[TargetRank, ...]:
+        """The targets' places among the candidates, with scores and candidates [N]."""
+        ranks = []
+        for target in targets:
+            column = self._column[target]
+            same = (scores == scores[column]) & is_candidate
+            n_above = ((scores > scores[column]) & is_candidate).sum() + same[:column].sum()
+            ranks.append(
+                TargetRank(image_id=target, rank=int(n_above) + 1, ties=int(same.sum()) - 1)
+            )
+        return tuple(ranks)
+
+    def _search_vectors(self, searches: Sequence[Search], history: History) -> Tensor:
+        """The vectors of the searches: [S, D]. Queries that they share are composed once."""
+        asked = [search.turns if history != "last" else search.turns[-1:] for search in searches]
+        pairs = dict.fromkeys((turn.reference, turn.text) for turns in asked for turn in turns)
+        vectors = self._inference.queries(
+            [reference for reference, _ in pairs], [text for _, text in pairs]
+        )  # [Q, D]
+        composed = dict(zip(pairs, vectors, strict=True))
+        return torch.stack(
+            [
+                search_vector(
+                    [
+                        Feedback(
+                            composed[turn.reference, turn.text],
+                            self._image_vector(turn.reference),
+                            self._mean_of_others(before.shown if before else (), turn.reference),
+                        )
+                        for before, turn in zip((None, *turns), turns, strict=False)
+                    ],
+                    history,
+                )
+                for turns in asked
+            ]
+        )
+
+    def _image_vector(self, image_id: str) -> Tensor:
+        """One vector of an image, [D], of length 1: the mean of its L."""
+        return F.normalize(self._gallery[self._column[image_id]].mean(dim=0), dim=0)
+
+    def _mean_of_others(self, shown: Sequence[str], chosen: str) -> Tensor | None:
+        others = [self._image_vector(image_id) for image_id in shown if image_id != chosen]
+        return torch.stack(others).mean(dim=0) if others else None
+
+    def _columns(self, image_ids: Sequence[str]) -> list[int]:
+        """The columns of the images that are in the corpus."""
+        return [self._column[image_id] for image_id in image_ids if image_id in self._column]
+
+    def _check(self, where: str, search: Search) -> None:
+        for place, turn in enumerate(search.turns):
+            self._require(f"{where}.turns.{place}.reference", turn.reference)
+            for image_id in turn.shown:
+                self._require(f"{where}.turns.{place}.shown", image_id)
+        for image_id in search.targets:
+            self._require(f"{where}.targets", image_id)
+            if image_id in search.exclude:
+                raise RetrieverRefused(
+                    f"{where}.targets", f"{image_id!r} is excluded too", "leave out one of them"
+                )
+
+    def _require(self, where: str, image_id: str) -> None:
+        if image_id not in self._column:
+            raise RetrieverRefused(
+                where,
+                f"{image_id!r} is not one of the {len(self._image_ids):,} images",
+                "GET /v1/corpus lists them",
+            )
+
+
+def load_ranker(
+    paths: ScorerPaths,
+    candidates: Candidates,
+    device: torch.device,
+    callback: Callback,
+    max_batch: int = MAX_BATCH,
+) -> tuple[CorpusRanker, list[str]]:
+    """A checkpoint's ranker over the candidates that can be read, and the others' ids.
+
+    Raises:
+        UnreadableInput: a checkpoint that cannot be used, or no image that can be read.
+    """
+    prepared = prepare_scorer(paths, candidates.image_ids, device, callback, allow_missing=True)
+    available = tuple(image for image in candidates.image_ids if image in prepared.available)
+    if not available:
+        raise UnreadableInput(
+            str(candidates.folder),
+            f"holds none of the {len(candidates.image_ids):,} images, or none that can be read",
+            "name the folder of the images with --images",
+        )
+    return CorpusRanker(prepared, candidates.name, available, max_batch), prepared.missing

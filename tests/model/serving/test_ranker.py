@@ -1,0 +1,166 @@
+"""The ranker against its twin: one image at a time, scores sorted, weights written out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from hsfiq.live.protocol import (
+    ComposedQuery,
+    History,
+    RetrieverRefused,
+    Search,
+    TargetRank,
+    Turn,
+    corpus_sha256,
+)
+from hsfiq.model.features.images import open_image
+from hsfiq.model.retrieval.loading import load_retriever
+from hsfiq.model.serving.ranker import HISTORIES, CorpusRanker
+from tests.model.training.helpers import CPU
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+Vector = NDArray[np.float64]
+
+
+class Twin:
+    """Vectors of one image or query at a time."""
+
+    def __init__(self, checkpoint: Path, images: Path) -> None:
+        self.retriever = load_retriever(checkpoint, None, CPU).retriever
+        self.retriever.train(mode=False)
+        self.images = images
+
+    @torch.no_grad()
+    def tokens(self, image: str) -> torch.Tensor:
+        with open_image(self.images / f"{image}.jpg") as opened:
+            pixels = self.retriever.preprocessing(opened).unsqueeze(0)
+        return self.retriever.image_tokens(pixels).half().float()  # as the cache keeps them
+
+    @torch.no_grad()
+    def image(self, image: str) -> Vector:
+        return self.retriever.gallery(self.tokens(image))[0].double().numpy()  # [L, D]
+
+    @torch.no_grad()
+    def query(self, turn: Turn) -> Vector:
+        text = self.retriever.clean_text(turn.text)
+        return self.retriever.compose(self.tokens(turn.reference), [text])[0].double().numpy()
+
+    def search(self, search: Search, history: History) -> Vector:
+        queries = [self.query(turn) for turn in search.turns]
+        if history == "mean":
+            return unit(np.mean(queries, axis=0))
+        if history == "last":
+            return queries[-1]
+        vector = queries[0]
+        for i in range(1, len(queries)):
+            chosen = search.turns[i].reference
+            others = [image for image in search.turns[i - 1].shown if image != chosen]
+            vector = vector + 0.44 * queries[i] + 0.08 * unit(self.image(chosen).mean(axis=0))
+            if others:
+                away = np.mean([unit(self.image(each).mean(axis=0)) for each in others], axis=0)
+                vector = vector - 0.29 * away
+            vector = unit(vector)
+        return vector
+
+
+def unit(vector: Vector) -> Vector:
+    return vector / np.linalg.norm(vector)
+
+
+@pytest.fixture(scope="module")
+def twin(clip4cir: Path, served_images: Path) -> Twin:
+    return Twin(clip4cir, served_images)
+
+
+@pytest.fixture(scope="module")
+def search(ranker: CorpusRanker) -> Search:
+    """Three turns; the last image before is chosen, and then one that had not been shown."""
+    ids = ranker.corpus()
+    return Search(
+        turns=(
+            Turn(reference=ids[3], text="is red with long sleeves", shown=ids[6:11]),
+            Turn(reference=ids[10], text="has no print", shown=ids[11:13]),
+            Turn(reference=ids[20], text="is a bit darker"),
+        ),
+        exclude=(ids[3], ids[10], "no candidate anyway"),
+        targets=(ids[7], "a-copy", ids[5], "z-copy", ids[0]),
+    )
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_lists_and_ranks_are_the_twins(
+    ranker: CorpusRanker, twin: Twin, search: Search, history: History
+) -> None:
+    vector = twin.search(search, history)
+    candidates = [image for image in ranker.corpus() if image not in search.exclude]
+    scores = {image: round(float((twin.image(image) @ vector).max()), 5) for image in candidates}
+    order = sorted(candidates, key=lambda image: -scores[image])  # stable: the corpus' order
+
+    (ranked,) = ranker.rank([search], history, ranker.system().max_k)
+    assert ranked.image_ids == tuple(order)
+    np.testing.assert_allclose(ranked.scores, [scores[image] for image in order], atol=2e-5)
+    assert ranked.targets == tuple(
+        TargetRank(
+            image_id=target,
+            rank=order.index(target) + 1,
+            ties=sum(scores[image] == scores[target] for image in candidates) - 1,
+        )
+        for target in search.targets
+    )
+    assert {target.ties for target in ranked.targets} >= {0, 2}  # two copies of one picture
+
+
+def test_searches_of_different_lengths_are_ranked_together(
+    ranker: CorpusRanker, search: Search
+) -> None:
+    alone = search.model_copy(update={"turns": search.turns[2:]})
+    searches = [search, alone, search, alone, search]  # more than a request may hold
+    for history in HISTORIES:
+        expected = [ranker.rank([each], history, 5)[0].image_ids for each in searches]
+        lists = ranker.rank(searches, history, 5)
+        assert [ranked.image_ids for ranked in lists] == expected
+
+
+def test_no_list_is_longer_than_the_candidates(ranker: CorpusRanker, search: Search) -> None:
+    few = search.model_copy(update={"exclude": ranker.corpus()[2:], "targets": ()})
+    (ranked,) = ranker.rank([few], "mean", 5)
+    assert set(ranked.image_ids) == set(ranker.corpus()[:2])
+
+
+def test_the_description_names_checkpoint_and_corpus(ranker: CorpusRanker, twin: Twin) -> None:
+    system = ranker.system()
+    assert (system.name, system.corpus.size) == ("clip4cir", 32)
+    assert system.corpus.sha256 == corpus_sha256(ranker.corpus())
+    assert len(system.version) == 64
+
+
+def test_composed_vectors_are_the_twins(ranker: CorpusRanker, twin: Twin, search: Search) -> None:
+    queries = [ComposedQuery(reference=turn.reference, text=turn.text) for turn in search.turns]
+    expected = [twin.query(turn) for turn in search.turns]
+    np.testing.assert_allclose(ranker.compose(queries), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"targets": ("nowhere",)}, "searches.1.targets"),
+        ({"exclude": ("a-copy",), "targets": ("a-copy",)}, "searches.1.targets"),
+        ({"turns": (Turn(reference="nowhere", text=""),)}, "searches.1.turns.0.reference"),
+        (
+            {"turns": (Turn(reference="a-copy", text="", shown=("nowhere",)),)},
+            "searches.1.turns.0.shown",
+        ),
+    ],
+)
+def test_unusable_searches_are_refused(
+    ranker: CorpusRanker, search: Search, change: dict[str, object], where: str
+) -> None:
+    with pytest.raises(RetrieverRefused) as caught:
+        ranker.rank([search, search.model_copy(update=change)], "mean", 3)
+    assert caught.value.where == where
