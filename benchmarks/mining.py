@@ -33,6 +33,7 @@ PART, SCORED_PART = 1500, 600
 EPOCHS = 6
 CHUNK = 100
 LATENT = 48
+TEMPERATURE = 0.07
 VECTORS, DIMENSIONS = 32, 256
 """An image's vectors in BLIP-2."""
 
@@ -121,7 +122,16 @@ def with_scoring(
     )
     targets, uniforms = torch.randint(images, (part,), generator=generator), uniforms[:part]
     seconds, _ = timed(
-        lambda: draw_negatives(queried, gallery, targets, PUBLISHED, uniforms, "max", chunk=CHUNK)
+        lambda: draw_negatives(
+            queried,
+            gallery,
+            targets,
+            PUBLISHED,
+            uniforms,
+            "max",
+            chunk=CHUNK,
+            temperature=TEMPERATURE,
+        )
     )
     return {
         "case": f"{PUBLISHED.strategy}, with scoring",
@@ -138,6 +148,7 @@ def draw_in_chunks(scores: Tensor, targets: Tensor, rule: NegativeRule, uniforms
             targets[start : start + CHUNK],
             rule,
             uniforms[start : start + CHUNK],
+            TEMPERATURE,
         )
         for start in range(0, len(scores), CHUNK)
     ]
@@ -145,6 +156,7 @@ def draw_in_chunks(scores: Tensor, targets: Tensor, rule: NegativeRule, uniforms
         torch.cat([part.columns for part in parts]),
         torch.cat([part.sizes for part in parts]),
         torch.cat([part.fell_back for part in parts]),
+        None,
     )
 
 

@@ -97,6 +97,13 @@ class TrainingBar(Callback):
             f"epoch {line['epoch']}: negatives are {line['rule']}; "
             f"{line['mean_size']:.1f} per query on average{fell_back}"
         )
+        hardness = definition.hardness
+        if hardness is not None and hardness.is_easier_than_random:
+            self._echo(
+                f"warning: epoch {line['epoch']}: the negatives are easier than random images "
+                f"(mean gradient weight {hardness.mean_weight:.3f}, of random images "
+                f"{hardness.random_weight:.3f}); see Hardness of negatives in docs/scorer/how-to.md"
+            )
 
     def stepped(self, step: Step) -> None:
         if self._means is None:

@@ -13,7 +13,9 @@ _STEEPEST = 4
 """Drops tried before sorting all of them: enough for nearly every query."""
 
 
-def between_drops(scores: Tensor, target_scores: Tensor, *, apart: int) -> Tensor:
+def between_drops(
+    scores: Tensor, target_scores: Tensor, *, apart: int, within: int | None = None
+) -> Tensor:
     """The images between two steep drops below the target: [B, N] bool.
 
     Scores are [B, N] and finite, the targets' [B, 1]. A row is empty if no two drops qualify.
@@ -22,13 +24,17 @@ def between_drops(scores: Tensor, target_scores: Tensor, *, apart: int) -> Tenso
     the target to the first below it does not count (QuRe eq. 6). Drops are ordered from the
     steepest on, equal ones by rank. The set lies between the first two successive drops whose
     places differ by more than `apart`: 0 is the paper's rule, the two steepest; the authors' code
-    has 1. A drop of zero does not bound a set.
+    has 1. A drop of zero does not bound a set. With `within`, only drops among so many images below
+    the target count.
     """
     costs = -scores  # [B, N]
     _sort(costs)  # best first
     first = torch.searchsorted(costs, -target_scores, right=True)  # [B, 1], first below the target
     # Raise the target and everything above it to the first score below it: no drop there counts.
     costs.clamp_(min=costs.gather(1, first.clamp(max=costs.shape[1] - 1)))
+    if within is not None:  # lower the others to the last of these: no drop there counts
+        last = (first + within - 1).clamp(max=costs.shape[1] - 1)  # [B, 1]
+        costs.clamp_(max=costs.gather(1, last))
     drops = costs[:, 1:] - costs[:, :-1]  # [B, N - 1]
     upper, lower = _pair(drops, apart)  # [B, 1] each
     best = (-costs.gather(1, upper + 1)).masked_fill(upper == lower, -torch.inf)  # [B, 1]

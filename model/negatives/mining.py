@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hsfiq.model.negatives.hardness import hardness_of
 from hsfiq.model.negatives.rules import NegativeRule, negative_mask, require_pool
 from hsfiq.model.recipes.values import Pooling
 from hsfiq.model.scorer.ranks import require_columns
@@ -27,6 +28,7 @@ class Drawn:
     columns: Tensor  # [Q, T] int32
     sizes: Tensor  # [Q] int32, of the sets (QuRe Figure 5 plots their mean)
     fell_back: Tensor  # [Q] bool, whether the strategy gave no set
+    hardness: Tensor | None  # [Q, 5] of the first negatives; None if nothing was scored
 
 
 def draw_negatives(
@@ -38,6 +40,7 @@ def draw_negatives(
     pooling: Pooling,
     *,
     chunk: int,
+    temperature: float,
 ) -> Drawn:
     """Score the pool for each query, define the sets and draw; raises as `negative_mask`.
 
@@ -49,6 +52,7 @@ def draw_negatives(
         uniforms: [Q, T] in [0, 1). With several processes, draw them for all queries from one
             generator and give each process the rows of its queries.
         chunk: how many queries and images to score at a time.
+        temperature: the scorer's, by which margins are divided.
     """
     if rule.strategy == "corpus":
         return draw_from_corpus(len(gallery), targets, uniforms)
@@ -61,6 +65,7 @@ def draw_negatives(
             targets[start : start + chunk],
             rule,
             uniforms[start : start + chunk],
+            temperature,
         )
         for start in starts
     )
@@ -75,7 +80,7 @@ def _scored(queries: Tensor, gallery: Tensor, pooling: Pooling, chunk: int) -> T
 
 
 def draw_from_scores(
-    scores: Tensor, targets: Tensor, rule: NegativeRule, uniforms: Tensor
+    scores: Tensor, targets: Tensor, rule: NegativeRule, uniforms: Tensor, temperature: float
 ) -> Drawn:
     """Define the sets by scores [B, N] and draw from them."""
     mask, fell_back = negative_mask(scores, targets, rule)
@@ -85,7 +90,8 @@ def draw_from_scores(
     sizes = bounds.diff()  # [B]
     picks = _picks(sizes, uniforms.to(sizes.device))  # [B, T]
     columns = members[bounds[:-1, None] + picks] % mask.shape[1]  # [B, T]
-    return _drawn(columns, sizes, fell_back)
+    hardness = hardness_of(scores, targets, columns[:, 0], temperature)  # [B, 5]
+    return Drawn(columns.int().cpu(), sizes.int().cpu(), fell_back.cpu(), hardness.cpu())
 
 
 def draw_from_corpus(n_images: int, targets: Tensor, uniforms: Tensor) -> Drawn:
@@ -95,7 +101,8 @@ def draw_from_corpus(n_images: int, targets: Tensor, uniforms: Tensor) -> Drawn:
     sizes = torch.full_like(targets, n_images - 1)  # [B]
     picks = _picks(sizes, uniforms.to(targets.device))  # [B, T]
     columns = picks + (picks >= targets.unsqueeze(1))  # [B, T]
-    return _drawn(columns, sizes, torch.zeros_like(targets, dtype=torch.bool))
+    fell_back = torch.zeros(len(targets), dtype=torch.bool)  # [B]
+    return Drawn(columns.int().cpu(), sizes.int().cpu(), fell_back, None)
 
 
 def _picks(sizes: Tensor, uniforms: Tensor) -> Tensor:
@@ -124,12 +131,8 @@ def _members(mask: Tensor) -> Tensor:
     return mask.flatten().nonzero().squeeze(1)
 
 
-def _drawn(columns: Tensor, sizes: Tensor, fell_back: Tensor) -> Drawn:
-    return Drawn(columns.int().cpu(), sizes.int().cpu(), fell_back.cpu())
-
-
 def _concatenated(parts: Iterable[Drawn]) -> Drawn:
-    columns, sizes, fell_back = zip(
-        *((part.columns, part.sizes, part.fell_back) for part in parts), strict=True
+    columns, sizes, fell_back, hardness = zip(
+        *((part.columns, part.sizes, part.fell_back, part.hardness) for part in parts), strict=True
     )
-    return Drawn(torch.cat(columns), torch.cat(sizes), torch.cat(fell_back))
+    return Drawn(*map(torch.cat, (columns, sizes, fell_back, hardness)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hsfiq.model.data.texts import mining_text
 from hsfiq.model.data.triplets import TrainingData, rows_by_pool
+from hsfiq.model.negatives.hardness import COLUMNS, Hardness, summary
 from hsfiq.model.negatives.mining import Drawn, draw_from_corpus, draw_negatives
 from hsfiq.model.negatives.rules import NegativeRule
 from hsfiq.model.recipes.recipe import Recipe
@@ -35,6 +36,8 @@ class Definition:
     sizes: Tensor  # [Q] int32, of the sets
     n_fell_back: int
     """Queries for which the strategy gave no set."""
+    hardness: Hardness | None = None
+    """None of the whole pool, for which nothing is scored."""
 
     def tensors(self) -> dict[str, Tensor]:
         return {"negatives.columns": self.columns, "negatives.sizes": self.sizes}
@@ -51,17 +54,20 @@ class Definition:
             "largest": int(sizes.max()),
             "n_queries": len(sizes),
             "n_fell_back": self.n_fell_back,
+            "hardness": None if self.hardness is None else asdict(self.hardness),
         }
 
 
 def from_tensors(tensors: Mapping[str, Tensor], line: Mapping[str, Any]) -> Definition:
     """The definition that a checkpoint kept: its tensors and the history's line."""
+    hardness = line.get("hardness")  # earlier versions did not measure it
     return Definition(
         epoch=line["epoch"],
         rule=line["rule"],
         columns=tensors["negatives.columns"],
         sizes=tensors["negatives.sizes"],
         n_fell_back=line["n_fell_back"],
+        hardness=None if hardness is None else Hardness(**hardness),
     )
 
 
@@ -84,7 +90,12 @@ def defined_at(recipe: Recipe, epoch: int) -> int:
 
 
 def define(
-    data: TrainingData, recipe: Recipe, epoch: int, inference: Inference, distributed: Distributed
+    data: TrainingData,
+    recipe: Recipe,
+    epoch: int,
+    inference: Inference,
+    temperature: float,
+    distributed: Distributed,
 ) -> Definition:
     """Define every query's negative set with the current scorer, and draw from it."""
     rule = rule_at(recipe, epoch)
@@ -95,17 +106,30 @@ def define(
     columns = torch.zeros(n, period, dtype=torch.int32)  # [Q, T]
     sizes = torch.zeros(n, dtype=torch.int32)  # [Q]
     fell_back = torch.zeros(n, dtype=torch.int32)  # [Q]
+    hardness = torch.zeros(n, len(COLUMNS))  # [Q, 5]
     for pool, pool_rows in rows_by_pool(data.train).items():
         rows = torch.tensor(pool_rows)  # [q]
         uniform = uniforms[distributed.share(rows)]
-        drawn = draw(data, pool, pool_rows, rule, uniform, recipe, inference, distributed)
+        drawn = draw(
+            data, pool, pool_rows, rule, uniform, recipe, inference, temperature, distributed
+        )
         for whole, part in (
             (columns, drawn.columns),
             (sizes, drawn.sizes),
             (fell_back, drawn.fell_back.int()),
+            (hardness, drawn.hardness),
         ):
-            whole[rows] = distributed.gather(part.to(device), len(rows)).cpu()
-    return Definition(epoch, str(rule), columns, sizes, int(fell_back.sum()))
+            if part is not None:
+                whole[rows] = distributed.gather(part.to(device), len(rows)).cpu()
+    is_scored = rule.strategy != "corpus"
+    return Definition(
+        epoch,
+        str(rule),
+        columns,
+        sizes,
+        int(fell_back.sum()),
+        summary(hardness) if is_scored else None,
+    )
 
 
 def draw(
@@ -116,6 +140,7 @@ def draw(
     uniforms: Tensor,
     recipe: Recipe,
     inference: Inference,
+    temperature: float,
     distributed: Distributed,
 ) -> Drawn:
     """Draw negatives for this process's share of a pool's queries; `uniforms` are the share's."""
@@ -139,4 +164,5 @@ def draw(
         uniforms,
         recipe.pooling,
         chunk=CHUNK,
+        temperature=temperature,
     )

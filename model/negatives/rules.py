@@ -30,6 +30,8 @@ DESCRIPTIONS: Final[dict[Strategy, str]] = {
     "qure": "those between the two steepest score drops below the target",
     "qure-code": "those between the first two score drops below the target, from the steepest on,"
     " that are more than {threshold} apart",
+    "qure-bounded": "those between the two steepest score drops among the {k} best scored below the"
+    " target",
 }
 
 
@@ -39,8 +41,9 @@ class NegativeRule:
 
     Attributes:
         strategy: see `DESCRIPTIONS`; `after-target` is from QuRe 5.4, `cirqrs` from CIRQRS eq. 6
-            and section 5.1, `qure` from QuRe eq. 5-7, `qure-code` from its authors' code.
-        k: how many, for the strategies in `SIZED`.
+            and section 5.1, `qure` from QuRe eq. 5-7, `qure-code` from its authors' code;
+            `qure-bounded` is hsfiq's own.
+        k: how many images, for the strategies in `SIZED`.
         threshold: for `qure-code`: drops are taken from the steepest on, in pairs of neighbours in
             that order, until a pair lies more than `threshold` places apart (published: 1).
 
@@ -121,9 +124,9 @@ def _defined(scores: Tensor, targets: Tensor, rule: NegativeRule) -> Tensor:
     if rule.strategy == "top-k":
         return _best(scores, _others(scores, targets), rule.k or 0)
     target_scores = scores.gather(1, targets.unsqueeze(1))  # [B, 1]
-    if rule.strategy in SIZED:
+    if rule.strategy in {"after-target", "cirqrs"}:
         return _best(scores, scores < target_scores, rule.k or 0)
-    return between_drops(scores, target_scores, apart=rule.threshold or 0)
+    return between_drops(scores, target_scores, apart=rule.threshold or 0, within=rule.k)
 
 
 def _others(scores: Tensor, targets: Tensor) -> Tensor:

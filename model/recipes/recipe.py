@@ -38,7 +38,8 @@ class Recipe(RecipeBase):
             gradient scaler, and fp32 on a CPU.
         strategy: how negative sets are defined, after the warm-up on the whole pool.
         n_def: periods that the epochs are divided into; each but the first redefines the sets.
-        n_neg: the first size of a set, for the strategies in `SIZED`.
+        n_neg: the first size of a set, for the strategies in `SIZED`; of `qure-bounded`, how many
+            images below the target its drops lie among.
         threshold: of `qure-code`: its two drops are more than this many places apart.
         pool: which images can be negatives.
         captions: how two captions become one text in training.
@@ -105,7 +106,7 @@ class Recipe(RecipeBase):
         if self.batch % self.accumulate:
             yield f"a batch of {self.batch} has no {self.accumulate} equal parts (accumulate)"
         if self.strategy in SIZED and self.n_neg is None:
-            yield f"strategy {self.strategy} needs n_neg, the size of a negative set"
+            yield f"strategy {self.strategy} needs n_neg, a number of images"
 
 
 RETRAINING: Final = "preference"

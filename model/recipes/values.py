@@ -21,11 +21,11 @@ EncoderName = Literal["blip2-vitL", "blip2-vitg", "blip2-hf", "tiny"]
 Pooling = Literal["max", "mean"]
 """How an image's score comes from those of its L vectors."""
 
-Strategy = Literal["corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code"]
+Strategy = Literal["corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code", "qure-bounded"]
 """How negative sets are defined (`hsfiq.model.negatives.rules`)."""
 
-SIZED: Final = ("top-k", "after-target", "cirqrs")
-"""The strategies whose sets have a size that the recipe gives."""
+SIZED: Final = ("top-k", "after-target", "cirqrs", "qure-bounded")
+"""The strategies that take a number of images from the recipe."""
 
 PoolRule = Literal["targets", "corpus"]
 """Which images can be a training triplet's negatives: the targets of its category's training

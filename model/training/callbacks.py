@@ -90,6 +90,8 @@ class TensorBoard(Callback):
         line = definition.to_json()
         for key in ("mean_size", "median_size", "n_fell_back"):
             self._add(f"negatives/{key}", line[key], self._step + 1)
+        for key, value in (line["hardness"] or {}).items():
+            self._add(f"negatives/{key}", value, self._step + 1)
 
     def stepped(self, step: Step) -> None:
         self._step += 1

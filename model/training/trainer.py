@@ -143,7 +143,12 @@ class Trainer:
         """The negatives that an epoch draws from; redefined at the start of a period."""
         if self.definition is None or self.definition.epoch != defined_at(self.recipe, epoch):
             self.definition = define(
-                self.data, self.recipe, epoch, self.inference, self.distributed
+                self.data,
+                self.recipe,
+                epoch,
+                self.inference,
+                self.scorer.encoder.temperature.item(),
+                self.distributed,
             )
             self.progress.definitions.append(self.definition.to_json())
             for callback in self.callbacks:

@@ -27,6 +27,9 @@ def negatives(scores: Scores, target: int, rule: NegativeRule) -> tuple[set[int]
         candidates = below[: rule.k]
     elif rule.strategy == "qure":
         candidates = paper_qure(scores, target)
+    elif rule.strategy == "qure-bounded":
+        near = [i for i in range(len(scores)) if i not in below[rule.k :]]
+        candidates = [near[i] for i in paper_qure([scores[i] for i in near], near.index(target))]
     else:
         assert rule.threshold is not None
         candidates = published_qure(scores, below, rule.threshold)

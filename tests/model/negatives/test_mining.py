@@ -18,6 +18,7 @@ from hsfiq.model.recipes.values import Pooling
 from tests.model.negatives import reference_negatives
 
 Batch = tuple[torch.Tensor, torch.Tensor]
+TAU = 0.07
 
 FEW = st.integers(0, 4).map(float)
 SOME = st.integers(0, 40).map(lambda i: i / 8)
@@ -43,6 +44,7 @@ def rules() -> st.SearchStrategy[NegativeRule]:
         sizes.map(lambda k: NegativeRule("after-target", k=k)),
         sizes.map(lambda k: NegativeRule("cirqrs", k=k)),
         st.integers(1, 4).map(lambda threshold: NegativeRule("qure-code", threshold=threshold)),
+        sizes.map(lambda k: NegativeRule("qure-bounded", k=k)),
     )
 
 
@@ -112,6 +114,19 @@ def test_neighbouring_steepest_drops_satisfy_the_paper_but_not_its_code() -> Non
     code, _ = negative_mask(scores, target, NegativeRule("qure-code", threshold=1))
     assert paper[0].nonzero().flatten().tolist() == [2]
     assert code[0].nonzero().flatten().tolist() == [2, 3, 4]
+
+
+def test_bounded_drops_are_near_the_target() -> None:
+    """The steepest drops lie at the end; among the four images below the target they do not."""
+    scores, target = torch.tensor([[9.0, 8, 7, 5, 4.5, 4, 3.9, 1, -5]]), torch.tensor([0])
+    for rule, expected in (
+        (NegativeRule("qure"), {7}),
+        (NegativeRule("qure-bounded", k=4), {2}),
+        (NegativeRule("qure-bounded", k=99), {7}),
+    ):
+        mask, fell_back = negative_mask(scores, target, rule)
+        assert set(mask[0].nonzero().flatten().tolist()) == expected
+        assert not fell_back.any()
 
 
 def test_all_decreasing_drops_are_examined() -> None:
@@ -196,13 +211,13 @@ def uniforms(queries: int, draws: int, seed: int = 0) -> torch.Tensor:
 
 
 @settings(deadline=None)
-@given(batches(), rules(), st.integers(0, 30), st.integers(0, 5))
+@given(batches(), rules(), st.integers(1, 30), st.integers(0, 5))
 def test_draws_equal_the_reference(
     batch: Batch, rule: NegativeRule, epochs: int, seed: int
 ) -> None:
     scores, targets = batch
     u = uniforms(len(targets), epochs, seed)
-    drawn = draw_from_scores(scores, targets, rule, u)
+    drawn = draw_from_scores(scores, targets, rule, u, TAU)
     for row, target in enumerate(targets.tolist()):
         members, fell_back = reference_negatives.negatives(list(scores[row].numpy()), target, rule)
         assert drawn.columns[row].tolist() == reference_negatives.draws(
@@ -241,12 +256,14 @@ def test_draws_depend_neither_on_chunks_nor_on_shares(strategy: str) -> None:
     targets = torch.randint(0, 31, (23,), generator=generator)
     rule = NegativeRule(strategy, k=None if strategy in ("corpus", "qure") else 5)  # type: ignore[arg-type]
     u = uniforms(23, 7)
-    complete = draw_negatives(queries, gallery, targets, rule, u, "max", chunk=100)
+    complete = draw_negatives(queries, gallery, targets, rule, u, "max", chunk=100, temperature=TAU)
     for chunk in (1, 4, 23):
-        chunked = draw_negatives(queries, gallery, targets, rule, u, "max", chunk=chunk)
+        chunked = draw_negatives(
+            queries, gallery, targets, rule, u, "max", chunk=chunk, temperature=TAU
+        )
         assert equal_draws(chunked, complete)
     shares = [
-        draw_negatives(queries[s], gallery, targets[s], rule, u[s], "max", chunk=4)
+        draw_negatives(queries[s], gallery, targets[s], rule, u[s], "max", chunk=4, temperature=TAU)
         for s in (slice(None, None, 2), slice(1, None, 2))
     ]
     for start, share in enumerate(shares):
@@ -271,6 +288,7 @@ def test_shares_of_real_vectors_give_the_same_draws(pooling: Pooling) -> None:
             u[share],
             pooling,
             chunk=32,
+            temperature=TAU,
         )
 
     complete = drawn(slice(None))
@@ -290,6 +308,7 @@ def test_a_share_without_queries_draws_nothing() -> None:
         uniforms(0, 3),
         "max",
         chunk=2,
+        temperature=TAU,
     )
     assert drawn.columns.shape == (0, 3)
     assert drawn.sizes.shape == drawn.fell_back.shape == (0,)
@@ -299,10 +318,14 @@ def test_drawing_from_the_corpus_needs_no_scores() -> None:
     # Vectors that are no numbers would be refused if anything were scored.
     broken = torch.full((4, 2, 3), torch.nan)
     arguments = (broken[:, 0], broken, torch.arange(4))
-    drawn = draw_negatives(*arguments, NegativeRule("corpus"), uniforms(4, 3), "max", chunk=2)
+    drawn = draw_negatives(
+        *arguments, NegativeRule("corpus"), uniforms(4, 3), "max", chunk=2, temperature=TAU
+    )
     assert drawn.sizes.tolist() == [3, 3, 3, 3]
     with pytest.raises(UnreadableInput, match="not a number"):
-        draw_negatives(*arguments, NegativeRule("qure"), uniforms(4, 3), "max", chunk=2)
+        draw_negatives(
+            *arguments, NegativeRule("qure"), uniforms(4, 3), "max", chunk=2, temperature=TAU
+        )
 
 
 def test_a_target_outside_the_pool_is_named_in_every_chunk() -> None:
@@ -310,7 +333,14 @@ def test_a_target_outside_the_pool_is_named_in_every_chunk() -> None:
     for rule in (NegativeRule("corpus"), NegativeRule("qure")):
         with pytest.raises(UnreadableInput, match="query 2: its target is not in the pool"):
             draw_negatives(
-                vectors, torch.ones(4, 1, 2), targets, rule, uniforms(3, 1), "max", chunk=1
+                vectors,
+                torch.ones(4, 1, 2),
+                targets,
+                rule,
+                uniforms(3, 1),
+                "max",
+                chunk=1,
+                temperature=TAU,
             )
 
 

@@ -13,6 +13,7 @@ from hsfiq.model.data.texts import mining_text, training_text
 from hsfiq.model.encoders.protocol import Encoder
 from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.negatives.hardness import Hardness
 from hsfiq.model.negatives.redefinition import Definition, defined_at, from_tensors, rule_at
 from hsfiq.model.negatives.rules import NegativeRule
 from hsfiq.model.recipes.recipe import RECIPES, Recipe, recipe
@@ -217,11 +218,13 @@ def test_an_epoch_trains_each_triplet_once_with_its_draw(
 
 def test_a_checkpoint_keeps_a_definition() -> None:
     columns, sizes = torch.tensor([[3, 1], [0, 2]], dtype=torch.int32), torch.tensor([4, 2])
-    definition = Definition(6, str(NegativeRule("qure")), columns, sizes.int(), 1)
+    hardness = Hardness(3, 1.5, 0.25, 0.1, 0.2, -0.5)
+    definition = Definition(6, str(NegativeRule("qure")), columns, sizes.int(), 1, hardness)
     reloaded = from_tensors(definition.tensors(), definition.to_json())
     assert (reloaded.epoch, reloaded.rule, reloaded.n_fell_back) == (6, DROPS, 1)
     assert reloaded.columns.equal(columns)
     assert reloaded.sizes.equal(sizes.int())
+    assert reloaded.hardness == hardness
 
 
 @pytest.mark.parametrize("name", RECIPES)
