@@ -30,8 +30,16 @@ def examples_of(source: Source, pool: str) -> tuple[Example, ...]:
                 f"triplet {triplet.external_id} has no target",
                 "training and validation need a target for each triplet",
             )
+        members = source.image_sets.get(triplet.external_id, ())
         examples.append(
-            Example(triplet.external_id, triplet.reference, triplet.target, triplet.captions, pool)
+            Example(
+                triplet.external_id,
+                triplet.reference,
+                triplet.target,
+                triplet.captions,
+                pool,
+                subset=tuple(image for image in members if image != triplet.reference),
+            )
         )
     return tuple(examples)
 

@@ -25,6 +25,7 @@ class Example:
     target: str
     captions: tuple[str, ...]
     pool: str
+    subset: tuple[str, ...] = ()  # CIRR: the other five images of its image set
 
 
 @dataclass(frozen=True, slots=True)

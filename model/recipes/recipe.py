@@ -44,7 +44,8 @@ class Recipe(RecipeBase):
         pool: which images can be negatives.
         captions: how two captions become one text in training.
         pooling: how an image's score comes from those of its vectors.
-        val_recall: the ks of the recall@k whose mean over the corpora selects the best epoch.
+        val_recall: the ks of the recall@k whose mean over the corpora selects the best epoch;
+            on CIRR with Recall_subset@1.
 
     Raises:
         UnreadableInput: a value out of range, or one that contradicts another.

@@ -87,7 +87,8 @@ class SystemRecipe(RecipeBase):
         text: how a text is cleaned: `lavis` makes it lower case and leaves out punctuation.
         max_words: the most words of a text that is cleaned so.
         pool: as in `Recipe`; it only decides which images are read.
-        val_recall: the ks of the recall@k whose mean over the corpora selects the best epoch.
+        val_recall: the ks of the recall@k whose mean over the corpora selects the best epoch;
+            on CIRR with Recall_subset@1.
 
     Raises:
         UnreadableInput: a value out of range, or stages that do not agree in number.

@@ -136,6 +136,9 @@ def identity(
 
 def content_sha256(data: TrainingData) -> str:
     triplets = [asdict(triplet) for triplet in data.train + data.val]
+    for triplet in triplets:
+        if not triplet["subset"]:  # as before there were subsets, so that runs can be resumed
+            del triplet["subset"]
     content = json.dumps([triplets, data.pools, data.corpora])
     return sha256(content.encode()).hexdigest()
 

@@ -104,6 +104,29 @@ def test_recall_is_the_mean_over_corpora_and_ks(data: TrainingData) -> None:
         )
 
 
+def test_cirr_selects_by_its_subsets_too(data: TrainingData) -> None:
+    """CIRR's summary is (R@5 + Recall_subset@1) / 2; the sets may miss images."""
+    encoder = SmallEncoder()
+    val = tuple(
+        replace(example, subset=(*data.corpora[example.pool][i % 3 :: 3], "gone", example.target))
+        if i % 4
+        else example
+        for i, example in enumerate(data.val)
+    )
+    recipe = replace(SMALL, dataset="cirr", val_recall=(5,))
+    values = validate(replace(data, val=val), recipe, inference_of(data, encoder))
+
+    hits = []
+    for example in filter(lambda example: example.subset, val):
+        members = tuple(i for i in data.corpora[example.pool] if i in example.subset)
+        among_set = TrainingData("", (), (example,), {}, {example.pool: members}, data.images)
+        place = literal_rank(among_set, encoder, example, "max", without_reference=False)
+        hits.append(place == 1)
+    assert 0 < sum(hits) < len(hits) < len(val)
+    assert values["recall_subset@1"] == pytest.approx(sum(hits) / len(hits))
+    assert values["mean"] == pytest.approx((values["recall@5"] + values["recall_subset@1"]) / 2)
+
+
 def test_cirr_ranks_without_the_reference_and_others_with_it(data: TrainingData) -> None:
     inference = inference_of(data, SmallEncoder())
     kept = ranks(data, inference, "max", without_reference=False)
