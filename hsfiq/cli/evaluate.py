@@ -106,6 +106,12 @@ def circo(
     split: Annotated[
         str, typer.Option(metavar="NAME", help="val; files for the server of test are checked.")
     ] = "val",
+    prompt: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT", help="What a scorer reads; QuRe: 'a photo of $ that {caption}'."
+        ),
+    ] = "{caption}",
     submission: SubmissionOption = None,
     scorer: ScorerOption = None,
     images: ImagesOption = None,
@@ -115,7 +121,9 @@ def circo(
     """The mAP@5/10/25/50 over all ground truths, and Recall@5/10/25/50 of the single target."""
     from hsfiq.model.evaluation import benchmarks
 
-    benchmark = benchmarks.circo(existing_folder(data), split)
+    if scorer is None and prompt != benchmarks.CAPTION:
+        raise UnreadableInput("--prompt", "needs --scorer", "name that too, or leave it out")
+    benchmark = benchmarks.circo(existing_folder(data), split, prompt)
     report(benchmark, data, run, scorer, images, options, submission)
 
 

@@ -40,6 +40,9 @@ PUBLISHED: dict[tuple[str, str], tuple[int, int]] = {
 }
 """Triplets and split images of the published files, by part and split."""
 
+CAPTION = "{caption}"
+"""The place of the caption in a prompt."""
+
 PUBLISHED_CIRCO = {"val": 220, "test": 800}
 
 COCO = "COCO 2017 unlabeled"
@@ -97,6 +100,7 @@ class Benchmark:
     keeps_reference: bool  # whether the reference image is a candidate (not in CIRR)
     captions: CaptionOrder | None = None  # FashionIQ
     subset: str | None = None  # the file, with its label, of the chosen queries
+    prompt: str | None = None  # CIRCO: what was written around the captions, at `CAPTION`
 
     @property
     def withholds_targets(self) -> bool:
@@ -199,18 +203,22 @@ def with_image_set(source: Source, triplet: Triplet, known: set[str]) -> Query:
     )
 
 
-def circo(folder: Path, split: str = "val") -> Benchmark:
-    """Read CIRCO. The reference is a candidate, and the text is the caption alone.
+def circo(folder: Path, split: str = "val", prompt: str = CAPTION) -> Benchmark:
+    """Read CIRCO. The reference is a candidate.
 
     `folder` holds `<split>.json` or `annotations/`; COCO's list of images may be below it. `test`
-    has no targets.
+    has no targets. A text is the prompt with the caption in place of `CAPTION`.
     """
+    if CAPTION not in prompt:
+        raise UnreadableInput(
+            "--prompt", f"{prompt!r} has no place for the caption", f"write {CAPTION} there"
+        )
     source = circo_files.read(folder, split)
     queries = tuple(
         Query(
             query_id=entry.query_id,
             reference=entry.reference,
-            text=entry.caption,
+            text=prompt.replace(CAPTION, entry.caption),
             target=entry.target,
             truths=entry.truths,
             aspects=entry.aspects,
@@ -219,7 +227,8 @@ def circo(folder: Path, split: str = "val") -> Benchmark:
     )
     require_candidates(source.images, queries)
     part = Part("circo", checked(queries, source.path), Corpus(COCO, source.images))
-    return Benchmark("circo", split, (part,), keeps_reference=True)
+    written = None if prompt == CAPTION else prompt
+    return Benchmark("circo", split, (part,), keeps_reference=True, prompt=written)
 
 
 def require_candidates(images: Sequence[str] | None, queries: Sequence[Query]) -> None:

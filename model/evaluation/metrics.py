@@ -78,6 +78,8 @@ class Evaluation:
         result: dict[str, Any] = {"benchmark": self.benchmark.name, "split": self.benchmark.split}
         if self.benchmark.captions is not None:
             result["captions"] = self.benchmark.captions
+        if self.benchmark.prompt is not None:
+            result["prompt"] = self.benchmark.prompt
         if self.benchmark.subset is not None:
             result["subset"] = self.benchmark.subset
         result |= self.overall.to_json()

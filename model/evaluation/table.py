@@ -22,7 +22,8 @@ def to_table(evaluation: Evaluation, system: str) -> str:
     benchmark = evaluation.benchmark
     order = f", captions {benchmark.captions}" if benchmark.captions else ""
     subset = f", subset {benchmark.subset}" if benchmark.subset else ""
-    lines = [f"{TITLES[benchmark.name]} {benchmark.split}{order}{subset}: {system}"]
+    prompt = f", texts {benchmark.prompt!r}" if benchmark.prompt else ""
+    lines = [f"{TITLES[benchmark.name]} {benchmark.split}{order}{prompt}{subset}: {system}"]
     columns = list(evaluation.parts)
     if len(columns) > 1:
         columns.append(evaluation.overall)

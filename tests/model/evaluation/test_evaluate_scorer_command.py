@@ -13,6 +13,7 @@ import torch
 
 from hsfiq.model.checkpoints.checkpoint import read
 from hsfiq.model.data.datasets import CATALOGUE
+from hsfiq.model.encoders.tiny import Tiny
 from tests.model.encoders.small_encoder import draw_image
 from tests.model.evaluation.helpers import (
     DRESSES,
@@ -166,6 +167,28 @@ def test_circo_finds_image_files_with_padded_names(
     own_figures = figures(hsfiq(*command, *ranked, "--out", tmp_path / "run.jsonl"))
     run_figures = figures(hsfiq(*command, "--run", tmp_path / "run.jsonl"))
     assert without_keys(own_figures, "scorer", "out") == without_keys(run_figures, "run")
+
+
+def test_the_prompt_of_circo_is_part_of_the_text(
+    ranked: list[str | Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_circo(tmp_path / "circo")
+    pictures(data / "COCO2017_unlabeled" / "unlabeled2017", (f"{200 + i:012d}" for i in range(100)))
+    texts: list[str] = []
+    clean_text = Tiny.clean_text
+
+    def recorded(encoder: Tiny, text: str) -> str:
+        texts.append(text)
+        return clean_text(encoder, text)
+
+    monkeypatch.setattr(Tiny, "clean_text", recorded)
+    command = ("evaluate", "circo", "--data", data, "--json")
+    prompted = (*command, "--prompt", "a photo of $ that {caption}")
+    assert figures(hsfiq(*prompted, *ranked))["prompt"] == "a photo of $ that {caption}"
+    assert texts
+    assert all(text.startswith("a photo of $ that ") for text in texts)
+    assert "needs --scorer" in refusal(hsfiq(*prompted, "--run", tmp_path / "run.jsonl"))
+    assert "write {caption} there" in refusal(hsfiq(*command, "--prompt", "a photo", *ranked))
 
 
 def test_circo_without_the_list_of_candidates_cannot_be_ranked(
