@@ -21,6 +21,7 @@ NAMES = (
     "bootstrap",
     "coverage",
     "retrieve",
+    "live",
     "permutation",
     "system-strengths",
     "systems",

@@ -101,9 +101,11 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
 
 @contextmanager
 def evaluating(retriever: Retriever) -> Iterator[None]:
-    was_training = retriever.training
+    if not retriever.training:  # changing the mode of every module takes longer than a query
+        yield
+        return
     retriever.train(mode=False)
     try:
         yield
     finally:
-        retriever.train(was_training)
+        retriever.train()

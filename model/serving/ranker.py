@@ -68,6 +68,7 @@ class CorpusRanker:
     ) -> None:
         """Compute the vectors of the corpus, whose images are all available."""
         loaded = prepared.loaded
+        loaded.retriever.train(mode=False)
         self._image_ids = tuple(image_ids)
         self._column = indexed(self._image_ids)
         self._inference = prepared.inference
