@@ -12,6 +12,7 @@ import multiprocessing
 import random
 import statistics
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from multiprocessing.connection import Connection
@@ -51,7 +52,7 @@ class RandomTokens:
         generator = torch.Generator().manual_seed(seed)
         self._tokens = torch.randn(n, *shape, generator=generator).half()
 
-    def tokens(self, image_ids: list[str]) -> Tensor:
+    def tokens(self, image_ids: Sequence[str]) -> Tensor:
         return self._tokens[[int(image_id) for image_id in image_ids]].float()
 
 
@@ -96,6 +97,7 @@ def serve_random(connection: Connection, seed: int) -> None:
     )
     ranker = CorpusRanker(prepared, "random", image_ids)
     with closing(listening("127.0.0.1", 0)) as listener:
+        listener.listen()
         connection.send(f"http://127.0.0.1:{listener.getsockname()[1]}")
         serve(ranker, listener, None)
 
@@ -103,7 +105,7 @@ def serve_random(connection: Connection, seed: int) -> None:
 def ask(url: str, seed: int, pause: float, requests: int) -> dict[str, Any]:
     """Ten people who each send so many requests."""
     with LiveRetriever(url) as retriever, ThreadPoolExecutor(PEOPLE) as people:
-        wait_until_ready(retriever)
+        warm_up(retriever)
         generators = [random.Random(seed * PEOPLE + i) for i in range(PEOPLE)]
         times = people.map(lambda rng: person(retriever, rng, pause, requests), generators)
         seconds = sorted(second for each in times for second in each)
@@ -134,8 +136,8 @@ def person(
     return seconds
 
 
-def wait_until_ready(retriever: LiveRetriever) -> None:
-    """The address is bound before the server listens; the first requests are slower."""
+def warm_up(retriever: LiveRetriever) -> None:
+    """The first requests are slower."""
     search = Search(turns=(Turn(reference="0", text="is red"),))
     for _ in range(5):
         retriever.rank([search], "mean", K)

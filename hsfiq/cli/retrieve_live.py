@@ -105,6 +105,7 @@ def serve(
         if missing:
             n = f"{len(missing):,} of {len(candidates.image_ids):,} images"
             warn([f"{n} are missing or unreadable and left out ({first_few(missing)})"])
+        listener.listen()  # from now on connections wait instead of being refused
         system, port = ranker.system(), listener.getsockname()[1]
         typer.echo(
             f"serving {system.name} ({system.version[:12]}) on {system.corpus.size:,} images at "
