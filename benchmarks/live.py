@@ -82,7 +82,6 @@ def run(seed: int, full: bool) -> dict[str, Any]:
 
 
 def serve_random(connection: Connection, seed: int) -> None:
-    torch.set_num_threads(1)  # as `hsfiq retrieve serve` does
     recipe = system_on_drawn(system_recipe(f"{SYSTEM}-fashioniq"))
     system = new_system(recipe, None)
     system.train(mode=False)

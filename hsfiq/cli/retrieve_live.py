@@ -88,8 +88,6 @@ def serve(
     with requires("live"):
         from hsfiq.http_server import listening
     with requires("model"):
-        import torch
-
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.runtime.distributed import device_of
         from hsfiq.model.serving.ranker import load_ranker
@@ -111,8 +109,7 @@ def serve(
             f"serving {system.name} ({system.version[:12]}) on {system.corpus.size:,} images at "
             f"http://{options.host}:{port}; Ctrl-C stops it"
         )
-        torch.set_num_threads(options.threads)
-        answer(ranker, listener, token)
+        answer(ranker, listener, token, options.threads)
 
 
 def candidates_of(checkpoint: Path, images: str, options: ServeOptions) -> Candidates:
