@@ -32,6 +32,7 @@ from hsfiq.model.release_scores.score_release import score_release
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.job import TrainingJob
 from hsfiq.model.training.run import run
 
 SPLITS: tuple[Split, ...] = ("val", "test")
@@ -168,7 +169,8 @@ def train(folder: Path, trial: Trial) -> Trained:
     size = datasets.drawn_size(trial.limit)
     data = datasets.drawn(folder / PICTURES, settings.seed, *size, settings.pool)
     out = folder / "runs" / f"{trial.name}-{trial.seed}"
-    run(settings, data, out, ScorerPaths(cache=cache), Distributed(CPU), Callback())
+    paths = ScorerPaths(cache=cache)
+    run(settings, TrainingJob(data, out, paths, Distributed(CPU), Callback()))
     for split in SPLITS:
         score(study_folder(folder, trial.seed, split), out, cache, trial.name)
     catalogue = Catalogue(*datasets.draw_dataset(settings.seed, *size))

@@ -47,6 +47,7 @@ from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.job import TrainingJob
 from hsfiq.model.training.run import tokens_of
 from hsfiq.model.training.validation import ranks
 
@@ -207,7 +208,7 @@ def train(trial: Trial, folders: Folders) -> Trained:
     started = time.process_time()
     data, out = catalogue(folders), folders.runs / f"{trial.name}-{trial.recipe.seed}"
     paths = ScorerPaths(cache=folders.cache)
-    train_system(trial.recipe, data, out, paths, Distributed(CPU), Callback())
+    train_system(trial.recipe, TrainingJob(data, out, paths, Distributed(CPU), Callback()))
     last = len(trial.recipe.stages)
     stage_folders = [out / f"stage-{number}" for number in range(1, last)] + [out]
     lists = [

@@ -39,6 +39,7 @@ from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.job import TrainingJob
 from hsfiq.model.training.validation import ranks
 
 CPU = torch.device("cpu")
@@ -165,7 +166,8 @@ def train(folder: Path, trial: Trial) -> Trained:
     data = datasets.drawn(folder / f"pictures-{trial.seed}", recipe.seed, *size, recipe.pool)
     cache = folder / f"cache-{trial.seed}"
     out = folder / f"{trial.system}-{trial.row}-{trial.seed}".replace(" ", "_").replace(":", "")
-    train_system(recipe, data, out, ScorerPaths(cache=cache), Distributed(CPU), Callback())
+    paths = ScorerPaths(cache=cache)
+    train_system(recipe, TrainingJob(data, out, paths, Distributed(CPU), Callback()))
     return evaluated(data, out / "last.json", cache, process_time() - start)
 
 

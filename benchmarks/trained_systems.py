@@ -27,6 +27,7 @@ from hsfiq.model.retrieval.training_run import train_system
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.job import TrainingJob
 
 SYSTEMS: tuple[SystemName, ...] = ("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet")
 FOLDER = Path("runs/systems")
@@ -91,9 +92,8 @@ class TrainedSystems:
         if not record.is_file():
             print(f"training {system}, seed {self.seed} ...", file=sys.stderr)
             time = TrainingTime()
-            train_system(
-                recipe, self.data, run, ScorerPaths(cache=self.cache), Distributed(CPU), time
-            )
+            paths = ScorerPaths(cache=self.cache)
+            train_system(recipe, TrainingJob(self.data, run, paths, Distributed(CPU), time))
             write_whole(record, json.dumps(time.seconds()).encode())
         return Trained(run, **json.loads(record.read_bytes()))
 

@@ -42,8 +42,9 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def options_of(group: type) -> list[Parameter]:
-    """A field without a default is a required option."""
+    """A group's own fields, then those of its base; a field without a default is required."""
     hints = get_type_hints(group, include_extras=True)
+    own = vars(group)["__annotations__"]
     return [
         Parameter(
             field.name,
@@ -51,5 +52,5 @@ def options_of(group: type) -> list[Parameter]:
             default=Parameter.empty if field.default is MISSING else field.default,
             annotation=hints[field.name],
         )
-        for field in fields(group)
+        for field in sorted(fields(group), key=lambda field: field.name not in own)
     ]

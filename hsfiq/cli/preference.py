@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from hsfiq.cli.common import existing_folder, print_result, requires
-from hsfiq.cli.scorer_options import ScorerOptions
+from hsfiq.cli.train_options import TrainOptions
 from hsfiq.errors import UnreadableInput
 
 NAME = "preference"
-DRAWN = "drawn"
 
 
-def retrain_scorer(
-    release: Path | None,
-    init: Path | None,
-    out: Path,
-    data: str | None,
-    images: Path | None,
-    values: Mapping[str, str],
-    limit: int | None,
-    options: ScorerOptions,
-    *,
-    no_cache: bool,
-    as_json: bool,
-) -> None:
+def retrain_scorer(options: TrainOptions) -> None:
     """Retrain, and print the report; refuse missing options, and those of other recipes."""
-    if no_cache:
+    if options.no_cache:
         raise UnreadableInput("--no-cache", f"cannot be used with {NAME}", "leave it out")
-    release, init = required(release, "--release"), required(init, "--init")
+    release, init = required(options.release, "--release"), required(options.init, "--init")
     existing_folder(release)
-    folder = None if data in (None, DRAWN) else existing_folder(Path(str(data)))
+    folder = options.folder
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UnreadableInput("torchrun", f"{NAME} trains in one process", "start hsfiq alone")
     with requires("model"):
@@ -49,16 +35,16 @@ def retrain_scorer(
 
     checkpoint = checkpoints.read(init)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
-    settings = Settings.for_encoder(recipe.encoder).with_values(values)
-    paths, device = options.paths(init, images), device_of(options.device)
+    settings = Settings.for_encoder(recipe.encoder).with_values(options.values)
+    paths, device = options.paths(init, options.images), device_of(options.device)
     triplets = None
-    if data is not None:
-        pictures = out / CATALOGUE if folder is None else images
-        triplets = read_training_data(recipe, folder, pictures, limit)
+    if options.data is not None:
+        pictures = options.out / CATALOGUE if folder is None else options.images
+        triplets = read_training_data(recipe, folder, pictures, options.limit)
     with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
-        retrained = retrain(release, out, paths, settings, triplets, device, bar)
+        retrained = retrain(release, options.out, paths, settings, triplets, device, bar)
     result = summary(retrained)
-    print_result(result, as_text(result), as_json=as_json)
+    print_result(result, as_text(result), as_json=options.as_json)
 
 
 def required(path: Path | None, option: str) -> Path:

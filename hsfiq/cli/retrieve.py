@@ -17,7 +17,6 @@ from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.model.evaluation.benchmarks import Benchmark
-    from hsfiq.model.evaluation.rankings.retrieve import Halves
 
 app = typer.Typer(
     help="Write a retrieval system's ranked lists, for import runs and evaluate.",
@@ -31,6 +30,17 @@ SYSTEMS = ("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet")
 
 @dataclass(frozen=True, kw_only=True)
 class RetrieveOptions(ScorerOptions):
+    checkpoint: Annotated[
+        Path,
+        typer.Option(metavar="CKPT", help="A run's folder, or its best.json or last.json."),
+    ]
+    data: Annotated[
+        str, typer.Option(metavar="DIR|drawn", help="A dataset's folder, or the catalogue.")
+    ]
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="The run, as JSONL; a stopped one goes on.")
+    ]
+    images: Annotated[Path | None, images_option("in --data's folder")] = None
     dataset: Annotated[
         Literal["fashioniq", "cirr", "circo"] | None,
         typer.Option(help="Of --data; else the one that CKPT was trained for."),
@@ -67,18 +77,12 @@ class RetrieveOptions(ScorerOptions):
     as_json: JsonOption = False
 
 
-def retrieve(
-    system: str | None,
-    checkpoint: Path,
-    data: str,
-    out: Path,
-    images: Path | None,
-    options: RetrieveOptions,
-) -> None:
-    if out.exists():
-        raise UnreadableInput(str(out), "exists already", "name another file with --out")
-    existing_folder(out.parent)
-    folder = None if data == DRAWN else existing_folder(Path(data))
+def retrieve(system: str | None, options: RetrieveOptions) -> None:
+    """Write the lists of a system, or of a scorer if None."""
+    if options.out.exists():
+        raise UnreadableInput(str(options.out), "exists already", "name another file with --out")
+    existing_folder(options.out.parent)
+    folder = None if options.data == DRAWN else existing_folder(Path(options.data))
     if options.probes is not None:
         with requires("index"):
             import faiss  # noqa: F401 -- only whether it is installed
@@ -91,39 +95,44 @@ def retrieve(
 
     notes: tuple[str, ...] = ()
     if folder is None:
-        if options.split not in ("val", "test"):
-            raise UnreadableInput("--split", "drawn has val and test", "choose one of them")
-        split: Literal["val", "test"] = "test" if options.split == "test" else "val"
-        benchmark, root, notes = drawn_for_scorer(split, checkpoint, images)
+        split = drawn_split(options.split)
+        benchmark, root, notes = drawn_for_scorer(split, options.checkpoint, options.images)
     else:
-        benchmark, root = benchmark_of(folder, checkpoint, options), images or image_root(folder)
+        benchmark, root = benchmark_of(folder, options), options.images or image_root(folder)
     if options.drop_reference:
         benchmark = replace(benchmark, keeps_reference=False)
-    halves: Halves = options.query
+    request = Request(
+        benchmark,
+        options.paths(options.checkpoint, root),
+        device_of(options.device),
+        options.out,
+        system,
+        options.k,
+        options.query,
+        options.allow_missing,
+        options.probes,
+    )
     with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
-        request = Request(
-            benchmark,
-            options.paths(checkpoint, root),
-            device_of(options.device),
-            out,
-            system,
-            options.k,
-            halves,
-            options.allow_missing,
-            options.probes,
-        )
         result = write_lists(request, bar)
     result["notes"] += notes
     print_result(result, as_text(result), as_json=options.as_json)
 
 
-def benchmark_of(folder: Path, checkpoint: Path, options: RetrieveOptions) -> Benchmark:
+def drawn_split(name: str) -> Literal["val", "test"]:
+    if name == "val":
+        return "val"
+    if name == "test":
+        return "test"
+    raise UnreadableInput("--split", "drawn has val and test", "choose one of them")
+
+
+def benchmark_of(folder: Path, options: RetrieveOptions) -> Benchmark:
     """The benchmark in a folder: of the dataset that is named, or else the checkpoint's."""
     from hsfiq.model.checkpoints.checkpoint import read
     from hsfiq.model.evaluation import benchmarks
     from hsfiq.model.retrieval.loading import recipe_of
 
-    dataset = options.dataset or recipe_of(read(checkpoint)).dataset
+    dataset = options.dataset or recipe_of(read(options.checkpoint)).dataset
     if dataset == "fashioniq":
         return benchmarks.fashioniq(folder, (), options.split, options.corpus, options.captions)
     if dataset == "cirr":
@@ -131,7 +140,9 @@ def benchmark_of(folder: Path, checkpoint: Path, options: RetrieveOptions) -> Be
     if dataset == "circo":
         return benchmarks.circo(folder, options.split)
     raise UnreadableInput(
-        str(checkpoint), "was trained on the drawn catalogue", "use --data drawn, or --dataset"
+        str(options.checkpoint),
+        "was trained on the drawn catalogue",
+        "use --data drawn, or --dataset",
     )
 
 
@@ -153,22 +164,8 @@ def as_text(result: dict[str, Any]) -> str:
 def command_for(system: str | None) -> Callable[..., None]:
     """The command that ranks with one system, or with a scorer."""
 
-    def command(
-        checkpoint: Annotated[
-            Path,
-            typer.Option(metavar="CKPT", help="A run's folder, or its best.json or last.json."),
-        ],
-        data: Annotated[
-            str, typer.Option(metavar="DIR|drawn", help="A dataset's folder, or the catalogue.")
-        ],
-        out: Annotated[
-            Path, typer.Option(metavar="FILE", help="The run, as JSONL; a stopped one goes on.")
-        ],
-        images: Annotated[Path | None, images_option("in --data's folder")] = None,
-        *,
-        options: RetrieveOptions,
-    ) -> None:
-        retrieve(system, checkpoint, data, out, images, options)
+    def command(*, options: RetrieveOptions) -> None:
+        retrieve(system, options)
 
     name = system or SCORER
     command.__doc__ = f"Rank with {name}." if system else "Rank with a trained scorer."

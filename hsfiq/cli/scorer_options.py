@@ -1,4 +1,4 @@
-"""The options that every command with a scorer takes."""
+"""The options that every command with a scorer or a retrieval system takes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def images_option(otherwise: str) -> OptionInfo:
 class ScorerOptions:
     weights: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="BLIP-2's published files; else $HSFIQ_WEIGHTS."),
+        typer.Option(
+            metavar="DIR",
+            help="The published files of BLIP-2, BLIP or CLIP; else $HSFIQ_WEIGHTS.",
+        ),
     ] = None
     cache: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE.")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.blip2_architectures import Architecture, Vit
+from hsfiq.model.encoders.blip2_architectures import Architecture
 
 LAVIS_STORE = "https://storage.googleapis.com/sfr-vision-language-research/LAVIS/models/BLIP2"
 BERT_STORE = "https://huggingface.co/bert-base-uncased/resolve/main"
@@ -125,9 +125,9 @@ def require_shapes(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor], 
             raise UnreadableInput(str(file), f"{name} is {shapes}", "it is of another model")
 
 
-def frozen_id(vit: Vit, weights: Mapping[str, Tensor]) -> str:
-    """The sha256 of an image encoder's settings and weights (float32, by LAVIS' names)."""
-    digest = sha256(repr(vit).encode())
+def frozen_id(settings: object, weights: Mapping[str, Tensor]) -> str:
+    """The sha256 of an image encoder's settings, as `repr` writes them, and of its weights."""
+    digest = sha256(repr(settings).encode())
     for name, weight in sorted(weights.items()):
         digest.update(name.encode())
         digest.update(weight.cpu().contiguous().numpy().data)

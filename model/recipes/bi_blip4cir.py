@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
-from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.recipes.system_recipe import SystemRecipe, drawn_stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +70,7 @@ BI_BLIP4CIR_RECIPES: Final = (
 
 DRAWN_BI_BLIP4CIR: Final[dict[str, Any]] = {
     "triplets": 350,
-    "epochs": (8, 8),
-    "batch": (128, 64),
-    "lr": (1e-3, 1e-3),
-    "schedule": ("one-cycle", "one-cycle"),
-    "schedule_epochs": (None, None),
-    "weight_decay": (0.01, 0.01),
+    **drawn_stages(epochs=(8, 8), batch=(128, 64)),
     "proj_lr": None,
     "projection": 256,
     "hidden": 512,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.recipes.system_recipe import SystemRecipe, drawn_stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +54,5 @@ COVR_BLIP_RECIPES: Final = (
 
 DRAWN_COVR_BLIP: Final[dict[str, Any]] = {
     "triplets": 1600,
-    "epochs": (10,),
-    "batch": (32,),
-    "lr": (1e-3,),
-    "schedule": ("one-cycle",),
-    "schedule_epochs": (None,),
-    "weight_decay": (0.01,),
+    **drawn_stages(epochs=(10,), batch=(32,)),
 }

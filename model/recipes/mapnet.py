@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.recipes.qformer import QFORMER_CIRR, QFORMER_TRAINING
+from hsfiq.model.recipes.system_recipe import SystemRecipe, drawn_stages
 
 Proximity = Literal["cosine-distance", "euclidean", "printed"]
 Marginals = Literal["both", "samples"]
@@ -54,21 +55,9 @@ _FASHIONIQ = MapnetRecipe(
     dataset="fashioniq",
     system="mapnet",
     backbone="blip2-vitL",
-    size=224,
-    pad_ratio=1.25,
     epochs=(50,),
     batch=(32,),
-    lr=(2e-5,),
-    schedule=("one-cycle",),
-    schedule_epochs=(None,),
-    weight_decay=(0.05,),
-    warmup=0.05,
-    start_divisor=100.0,
-    betas=(0.9, 0.98),
-    eps=1e-7,
-    temperature=0.07,
-    seed=0,
-    val_recall=(10, 50),
+    **QFORMER_TRAINING,
     n_queries=32,
 )
 
@@ -77,21 +66,12 @@ MAPNET_RECIPES: Final = (
     replace(
         _FASHIONIQ,
         name="mapnet-cirr",
-        dataset="cirr",
-        lr=(1e-5,),
-        warmup=0.02,
-        start_divisor=25.0,
-        val_recall=(5,),
+        **QFORMER_CIRR,
     ),
 )
 
 DRAWN_MAPNET: Final[dict[str, Any]] = {
     "triplets": 4500,
-    "epochs": (8,),
-    "batch": (64,),
-    "lr": (1e-3,),
-    "schedule": ("one-cycle",),
-    "schedule_epochs": (None,),
-    "weight_decay": (0.01,),
+    **drawn_stages(epochs=(8,), batch=(64,)),
     "n_queries": 8,
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.recipes.qformer import QFORMER_CIRR, QFORMER_TRAINING
+from hsfiq.model.recipes.system_recipe import SystemRecipe, drawn_stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,21 +29,9 @@ _FASHIONIQ = SprcRecipe(
     dataset="fashioniq",
     system="sprc",
     backbone="blip2-vitg",
-    size=224,
-    pad_ratio=1.25,
     epochs=(30,),
     batch=(128,),
-    lr=(2e-5,),
-    schedule=("one-cycle",),
-    schedule_epochs=(None,),
-    weight_decay=(0.05,),
-    warmup=0.05,
-    start_divisor=100.0,
-    betas=(0.9, 0.98),
-    eps=1e-7,
-    temperature=0.07,
-    seed=0,
-    val_recall=(10, 50),
+    **QFORMER_TRAINING,
     regularisation=1.0,
     alignment=1.0,
 )
@@ -52,13 +41,9 @@ SPRC_RECIPES: Final = (
     replace(
         _FASHIONIQ,
         name="sprc-cirr",
-        dataset="cirr",
+        **QFORMER_CIRR,
         epochs=(50,),
-        lr=(1e-5,),
         schedule_epochs=(80,),
-        warmup=0.02,
-        start_divisor=25.0,
-        val_recall=(5,),
         regularisation=0.4,
         alignment=0.4,
     ),
@@ -66,12 +51,7 @@ SPRC_RECIPES: Final = (
 
 DRAWN_SPRC: Final[dict[str, Any]] = {
     "triplets": 2500,
-    "epochs": (8,),
-    "batch": (64,),
-    "lr": (1e-3,),
-    "schedule": ("one-cycle",),
-    "schedule_epochs": (None,),
-    "weight_decay": (0.01,),
+    **drawn_stages(epochs=(8,), batch=(64,)),
     "temperature_kind": "fixed",
 }
 """At the learning rate that random weights need, a learned temperature falls within an epoch."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.recipes.base import RecipeBase
@@ -23,6 +23,19 @@ Schedule = Literal["constant", "cosine", "one-cycle"]
 
 STAGED = ("epochs", "batch", "lr", "schedule", "schedule_epochs", "weight_decay")
 """The settings of every system with one value for each stage."""
+
+
+def drawn_stages(epochs: tuple[int, ...], batch: tuple[int, ...]) -> dict[str, Any]:
+    """`STAGED` for training a small backbone on the drawn catalogue."""
+    n = len(epochs)
+    return {
+        "epochs": epochs,
+        "batch": batch,
+        "lr": (1e-3,) * n,
+        "schedule": ("one-cycle",) * n,
+        "schedule_epochs": (None,) * n,
+        "weight_decay": (0.01,) * n,
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,62 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Any, Final
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.recipes.bi_blip4cir import BI_BLIP4CIR_RECIPES, DRAWN_BI_BLIP4CIR
+from hsfiq.model.recipes.clip4cir import CLIP4CIR_RECIPES, DRAWN_CLIP4CIR
 from hsfiq.model.recipes.covr_blip import COVR_BLIP_RECIPES, DRAWN_COVR_BLIP
 from hsfiq.model.recipes.mapnet import DRAWN_MAPNET, MAPNET_RECIPES
 from hsfiq.model.recipes.sprc import DRAWN_SPRC, SPRC_RECIPES
 from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.recipes.values import known_names
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clip4cirRecipe(SystemRecipe):
-    """CLIP4CIR's (Baldrati et al., CVPR 2022 and TOMM 2023).
-
-    Attributes:
-        tuned: what stage I trains: both encoders (2023) or the text encoder alone (2022).
-        projection: the width of the Combiner's two projections.
-        hidden: the width of its hidden layers.
-        dropout: in the Combiner.
-    """
-
-    tuned: Literal["both", "text"] = "both"
-    projection: int
-    hidden: int
-    dropout: float = 0.5
-
-
-_CLIP4CIR = Clip4cirRecipe(
-    name="clip4cir-fashioniq",
-    dataset="fashioniq",
-    system="clip4cir",
-    backbone="clip-rn50x4",
-    size=288,
-    pad_ratio=1.25,
-    epochs=(100, 300),
-    batch=(128, 4096),
-    lr=(2e-6, 2e-5),
-    schedule=("constant", "constant"),
-    schedule_epochs=(None, None),
-    weight_decay=(0.01, 0.0),
-    eps=1e-7,
-    temperature=0.01,
-    seed=0,
-    text="as-is",
-    val_recall=(10, 50),
-    projection=2560,
-    hidden=5120,
-)
-
 SYSTEM_RECIPES: Final[dict[str, SystemRecipe]] = {
     stated.name: stated
     for stated in (
-        _CLIP4CIR,
-        replace(_CLIP4CIR, name="clip4cir-cirr", dataset="cirr", val_recall=(5,)),
+        *CLIP4CIR_RECIPES,
         *BI_BLIP4CIR_RECIPES,
         *COVR_BLIP_RECIPES,
         *SPRC_RECIPES,
@@ -87,17 +47,7 @@ of 0.01 is too sharp for weights that are almost random.
 """
 
 DRAWN_SYSTEMS: Final[dict[str, dict[str, Any]]] = {
-    "clip4cir": {
-        "triplets": 150,
-        "epochs": (8, 15),
-        "batch": (128, 128),
-        "lr": (1e-3, 1e-3),
-        "schedule": ("one-cycle", "one-cycle"),
-        "schedule_epochs": (None, None),
-        "weight_decay": (0.01, 0.01),
-        "projection": 512,
-        "hidden": 1024,
-    },
+    "clip4cir": DRAWN_CLIP4CIR,
     "bi-blip4cir": DRAWN_BI_BLIP4CIR,
     "covr-blip": DRAWN_COVR_BLIP,
     "sprc": DRAWN_SPRC,

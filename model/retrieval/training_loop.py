@@ -25,12 +25,10 @@ from hsfiq.model.runtime.prefetch import prefetched
 from hsfiq.model.runtime.seeds import generator, seed_for
 from hsfiq.model.scorer.inference import Inference, autocast, precision
 from hsfiq.model.training.callbacks import Callback, Step
+from hsfiq.model.training.job import SAVE_EVERY
 from hsfiq.model.training.optimizer import Optimizer
 from hsfiq.model.training.run_folder import Progress, RunFolder
 from hsfiq.model.training.validation import validate
-
-SAVE_EVERY = 600.0
-"""Seconds after which a checkpoint is written within an epoch too."""
 
 
 class StageTrainer:
@@ -46,14 +44,14 @@ class StageTrainer:
         callbacks: Sequence[Callback],
         save_every: float = SAVE_EVERY,
     ) -> None:
-        """Start a stage of a system on `device`, or resume the one in `folder`.
+        """Start the stage that the system has begun, on `device`, or resume the one in `folder`.
 
         UnreadableInput if the folder holds another run, or a broken checkpoint.
         """
         self.system, self.stage, self.data, self.recipe = system, stage, data, recipe
         self.tokens, self.folder, self.device = tokens, folder, device
         self.callbacks = callbacks
-        system.begin(stage.number)
+        system.before_training()
         self.parameters = {
             name: parameter
             for name, parameter in system.named_parameters()

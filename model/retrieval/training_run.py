@@ -20,12 +20,12 @@ from hsfiq.model.retrieval.backbones.tiny import TinyQFormer, TinyTowers
 from hsfiq.model.retrieval.loading import with_frozen_weights
 from hsfiq.model.retrieval.systems.registry import new_system
 from hsfiq.model.retrieval.systems.system import System
-from hsfiq.model.retrieval.training_loop import SAVE_EVERY, StageTrainer
+from hsfiq.model.retrieval.training_loop import StageTrainer
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.seeds import generator
 from hsfiq.model.scorer.inference import precision
-from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback, TensorBoard
+from hsfiq.model.training.job import TrainingJob
 from hsfiq.model.training.run import ABOUT, identity, tokens_of, write_missing
 from hsfiq.model.training.run_folder import RunFolder
 
@@ -33,84 +33,87 @@ BACKBONES = "backbones"
 """The folder of pre-trained small backbones, in the cache."""
 
 
-def train_system(
-    recipe: SystemRecipe,
-    data: TrainingData,
-    out: Path,
-    paths: ScorerPaths,
-    distributed: Distributed,
-    callback: Callback,
-    *,
-    cached: bool = True,
-    save_every: float = SAVE_EVERY,
-) -> Checkpoint:
-    """Train, or resume the run in the folder (left alone if ended); return the best checkpoint.
+def train_system(recipe: SystemRecipe, job: TrainingJob) -> Checkpoint:
+    """Train a system, or resume its run; return the best checkpoint.
 
     Each stage starts from the best epoch of the one before; the last stage's checkpoint is in
-    `out`, the others' in `out/stage-N`. UnreadableInput if the folder holds another run; Diverged
-    if the loss is not finite.
-
-    Args:
-        paths: of a checkpoint to start from, published weights and the feature cache.
-        cached: use the feature cache; else the frozen image encoder runs at every step.
-        save_every: seconds after which a checkpoint is written within an epoch too.
+    `job.out`, the others' in `stage-N` there. UnreadableInput if the folder holds another run;
+    Diverged if the loss is not finite.
     """
+    refuse_processes(recipe, job.distributed)
+    device = job.distributed.device
+    precision(recipe.precision, device)  # refuse it before hours of caching
+    initial = None if job.paths.checkpoint is None else checkpoints.read(job.paths.checkpoint)
+    if initial is None:
+        system = new_system(recipe, job.paths.weights)
+    else:
+        system = with_frozen_weights(initial, recipe, job.paths.weights)
+    tokens, data = tokens_of(job.data, system.backbone, job.cache, job.distributed, job.callback)
+    if initial is not None:
+        system.load(initial)
+    elif isinstance(system.backbone, TinyTowers | TinyQFormer):
+        kept = job.paths.cache / BACKBONES
+        pretrain_on(data, system.backbone, tokens, kept, recipe, job.callback)
+    system.to(device)
+    write_missing(data, job.out)
+    same = identity(recipe, data, system.backbone, initial.sha256 if initial else None)
+    job = replace(job, data=with_fewer_triplets(data, recipe))
+    for stage in recipe.stages:
+        is_last = stage == recipe.stages[-1]
+        path = job.out if is_last else job.out / f"stage-{stage.number}"
+        job.callback.stage(stage.number, len(recipe.stages))
+        folder = RunFolder(path, {**same, "stage": stage.number}, ABOUT)
+        train_stage(system, stage, recipe, job, tokens, folder)
+        best = checkpoints.read(path)
+        system.load(best)
+    return best
+
+
+def refuse_processes(recipe: SystemRecipe, distributed: Distributed) -> None:
     if distributed.size > 1:
         raise UnreadableInput(
             "torchrun",
             f"{recipe.system} trains in one process: a batch's targets are its negatives",
             "start hsfiq train without torchrun",
         )
-    device = distributed.device
-    precision(recipe.precision, device)  # refuse it before hours of caching
-    checkpoint = None if paths.checkpoint is None else checkpoints.read(paths.checkpoint)
-    if checkpoint is None:
-        system = new_system(recipe, paths.weights)
-    else:
-        system = with_frozen_weights(checkpoint, recipe, paths.weights)
-    cache = paths.cache if cached else None
-    tokens, data = tokens_of(data, system.backbone, cache, distributed, callback)
-    init_sha256 = None
-    if checkpoint is not None:
-        system.load(checkpoint)
-        init_sha256 = checkpoint.sha256
-    elif isinstance(system.backbone, TinyTowers | TinyQFormer):
-        pretrain_on(data, system.backbone, tokens, paths.cache / BACKBONES, recipe, callback)
-    system.to(device)
-    write_missing(data, out)
-    same = identity(recipe, data, system.backbone, init_sha256)
-    data = with_fewer_triplets(data, recipe)
-    for stage in recipe.stages:
-        is_last = stage == recipe.stages[-1]
-        path = out if is_last else out / f"stage-{stage.number}"
-        callback.stage(stage.number, len(recipe.stages))
-        folder = RunFolder(path, {**same, "stage": stage.number}, ABOUT)
-        train_stage(system, stage, data, recipe, tokens, folder, device, callback, save_every)
-        best = checkpoints.read(path)
-        system.load(best)
-    return best
 
 
 def train_stage(
     system: System,
     stage: Stage,
-    data: TrainingData,
     recipe: SystemRecipe,
+    job: TrainingJob,
     tokens: TokenSource,
     folder: RunFolder,
-    device: torch.device,
-    callback: Callback,
-    save_every: float,
 ) -> None:
-    callbacks = (callback, TensorBoard(folder.path / "tensorboard"))
+    """Train one stage; `tokens` are the backbone's."""
+    system.begin(stage.number)
+    callbacks = (job.callback, TensorBoard(folder.path / "tensorboard"))
     trainer = StageTrainer(
-        system, stage, data, recipe, tokens, folder, device, callbacks, save_every
+        system,
+        stage,
+        job.data,
+        recipe,
+        stage_tokens(system, job, tokens),
+        folder,
+        job.distributed.device,
+        callbacks,
+        job.save_every,
     )
     try:
         trainer.train()
     finally:
         for each in callbacks:
             each.close()
+
+
+def stage_tokens(system: System, job: TrainingJob, tokens: TokenSource) -> TokenSource:
+    """The tokens that the stage which has begun trains on."""
+    encoder = system.training_encoder()
+    if encoder is system.backbone:
+        return tokens
+    system.eval()
+    return tokens_of(job.data, encoder, job.cache, job.distributed, job.callback)[0]
 
 
 def pretrain_on(

@@ -26,35 +26,20 @@ from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import precision
 from hsfiq.model.scorer.loading import load_parameters, new_scorer
-from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback, TensorBoard
+from hsfiq.model.training.job import TrainingJob
 from hsfiq.model.training.run_folder import RunFolder
-from hsfiq.model.training.trainer import SAVE_EVERY, Trainer
+from hsfiq.model.training.trainer import Trainer
 
 ABOUT = {"hsfiq": __version__, "torch": torch.__version__}
 
 
-def run(
-    recipe: Recipe,
-    data: TrainingData,
-    out: Path,
-    paths: ScorerPaths,
-    distributed: Distributed,
-    callback: Callback,
-    *,
-    cached: bool = True,
-    save_every: float = SAVE_EVERY,
-) -> Checkpoint:
-    """Train, or resume the run in the folder (left alone if ended); return the best checkpoint.
+def run(recipe: Recipe, job: TrainingJob) -> Checkpoint:
+    """Train a scorer, or resume its run; return the best checkpoint.
 
     UnreadableInput if the folder holds another run; Diverged if the loss is not finite.
-
-    Args:
-        paths: of a checkpoint to start from, BLIP-2's weights and the feature cache.
-        callback: called in the first process only, except for `caching` and `unreadable`.
-        cached: use the feature cache; else the image encoder runs at every step.
-        save_every: seconds after which a checkpoint is written within an epoch too.
     """
+    out, paths, distributed = job.out, job.paths, job.distributed
     precision(recipe.precision, distributed.device)  # refuse it before hours of caching
     scorer = new_scorer(recipe, paths.weights)
     about: dict[str, Any] = dict(ABOUT)
@@ -65,14 +50,13 @@ def run(
         load_parameters(checkpoint, scorer)
         init_sha256 = checkpoint.sha256
     scorer.to(distributed.device)
-    cache = paths.cache if cached else None
-    tokens, data = tokens_of(data, scorer.encoder, cache, distributed, callback)
+    tokens, data = tokens_of(job.data, scorer.encoder, job.cache, distributed, job.callback)
     folder = RunFolder(out, identity(recipe, data, scorer.encoder, init_sha256), about)
     callbacks: Sequence[Callback] = ()
     if distributed.is_first:
-        callbacks = (callback, TensorBoard(out / "tensorboard"))
+        callbacks = (job.callback, TensorBoard(out / "tensorboard"))
     # This refuses another run's folder, before anything is written into it.
-    trainer = Trainer(scorer, data, recipe, tokens, folder, distributed, callbacks, save_every)
+    trainer = Trainer(scorer, data, recipe, tokens, folder, distributed, callbacks, job.save_every)
     if distributed.is_first:
         write_missing(data, out)
     try:

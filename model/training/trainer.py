@@ -32,12 +32,10 @@ from hsfiq.model.scorer.inference import Inference, autocast, precision
 from hsfiq.model.scorer.loading import load_parameters
 from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, trained_parameters
 from hsfiq.model.training.callbacks import Callback, Step
+from hsfiq.model.training.job import SAVE_EVERY
 from hsfiq.model.training.optimizer import Optimizer
 from hsfiq.model.training.run_folder import Progress, RunFolder
 from hsfiq.model.training.validation import validate
-
-SAVE_EVERY = 600.0
-"""Seconds after which a checkpoint is written within an epoch too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ def test_a_systems_gradients_and_weights(
     monkeypatch.setattr(lavis_encoder, "load", lambda *_: blip2)
     system = new_system(system_recipe(name).with_values({"size": "42"}), weights)
     system.begin(1)
+    system.before_training()
     tokens = system.image_tokens(pixels)
     batch = Batch(TEXTS, TEXTS, TEXTS, references=tokens, targets=tokens.flip(0))
     sum(system.losses(batch).terms.values()).backward()  # type: ignore[union-attr]

@@ -7,7 +7,6 @@ is imported only when a model is built.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from hsfiq.model.encoders.blip2_weights import BERT_STORE, BERT_VOCABULARY, read_words
+from hsfiq.model.encoders.blip2_weights import BERT_STORE, BERT_VOCABULARY, frozen_id, read_words
 from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.retrieval.backbones.blip_sizes import SIZES, BlipSizes
 from hsfiq.model.retrieval.backbones.initial_weights import draw_weights
@@ -73,11 +72,8 @@ class Blip(nn.Module):
 
     def frozen_id(self) -> str:
         if self._frozen_id is None:
-            digest = sha256(f"{self._sizes} {self.tokens_shape}".encode())
-            for name, weight in sorted(self.image.encoder.state_dict().items()):
-                digest.update(name.encode())
-                digest.update(weight.cpu().contiguous().numpy().data)
-            self._frozen_id = digest.hexdigest()
+            settings = (self._sizes, self.tokens_shape)
+            self._frozen_id = frozen_id(settings, self.image.encoder.state_dict())
         return self._frozen_id
 
     @torch.no_grad()

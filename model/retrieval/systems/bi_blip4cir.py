@@ -21,7 +21,7 @@ from hsfiq.model.retrieval.backbones.protocol import DirectedTowers
 from hsfiq.model.retrieval.losses import contrastive
 from hsfiq.model.retrieval.systems.batch import Batch, Losses
 from hsfiq.model.retrieval.systems.combiner import Combiner
-from hsfiq.model.retrieval.systems.system import System
+from hsfiq.model.retrieval.systems.system import TwoTowerSystem
 
 Direction = Literal["forward", "backward"]
 
@@ -29,14 +29,13 @@ TOKEN_STD = 0.02
 """Of a new token's embedding, as BERT draws its own."""
 
 
-class BiBlip4cir(System):
+class BiBlip4cir(TwoTowerSystem):
     name = "bi-blip4cir"
     backbone: DirectedTowers
     recipe: BiBlip4cirRecipe
 
     def __init__(self, backbone: DirectedTowers, recipe: BiBlip4cirRecipe) -> None:
-        super().__init__(backbone)
-        self.recipe = recipe
+        super().__init__(backbone, recipe)
         self.combiner = Combiner(backbone.dim, recipe.projection, recipe.hidden, recipe.dropout)
         self.directions = Directions(backbone.text_width, recipe.direction)
 
@@ -51,20 +50,17 @@ class BiBlip4cir(System):
         return {"backbone.text.proj.": self.recipe.proj_lr}
 
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
-        images = self.backbone.image_vectors(tokens)  # [B, D]
+        images = self.image_vectors(tokens)  # [B, D]
         return self.combine(images, self.words(texts, "forward"))  # [B, D]
 
     def compose_reversed(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """Compose targets with texts read backwards: [B, P, W] and B texts -> [B, D], length 1."""
-        targets = self.as_sources(self.backbone.image_vectors(tokens))  # [B, D]
+        targets = self.as_sources(self.image_vectors(tokens))  # [B, D]
         return self.combine(targets, self.words(texts, "backward"))  # [B, D]
 
-    def gallery(self, tokens: Tensor) -> Tensor:
-        return F.normalize(self.backbone.image_vectors(tokens), dim=1).unsqueeze(1)  # [B, 1, D]
-
     def losses(self, batch: Batch) -> Losses:
-        references = self.backbone.image_vectors(batch.references)  # [B, D]
-        targets = self.backbone.image_vectors(batch.targets)  # [B, D]
+        references = self.image_vectors(batch.references)  # [B, D]
+        targets = self.image_vectors(batch.targets)  # [B, D]
         queries = self.combine(references, self.words(batch.texts, "forward"))  # [B, D]
         logits = queries @ F.normalize(targets, dim=1).T / self.recipe.temperature  # [B, B]
         terms = {"forward": contrastive(logits)}

@@ -13,22 +13,22 @@ from collections.abc import Sequence
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
-from hsfiq.model.recipes.systems import Clip4cirRecipe
+from hsfiq.model.encoders.protocol import FrozenEncoder
+from hsfiq.model.recipes.clip4cir import Clip4cirRecipe
 from hsfiq.model.retrieval.backbones.protocol import TwoTowers
 from hsfiq.model.retrieval.losses import contrastive
 from hsfiq.model.retrieval.systems.batch import Batch, Losses
 from hsfiq.model.retrieval.systems.combiner import Combiner
-from hsfiq.model.retrieval.systems.system import System
+from hsfiq.model.retrieval.systems.frozen_images import ImageVectors
+from hsfiq.model.retrieval.systems.system import TwoTowerSystem
 
 
-class Clip4cir(System):
+class Clip4cir(TwoTowerSystem):
     name = "clip4cir"
-    backbone: TwoTowers
     recipe: Clip4cirRecipe
 
     def __init__(self, backbone: TwoTowers, recipe: Clip4cirRecipe) -> None:
-        super().__init__(backbone)
-        self.recipe = recipe
+        super().__init__(backbone, recipe)
         self.combiner = Combiner(backbone.dim, recipe.projection, recipe.hidden, recipe.dropout)
 
     def begin(self, stage: int) -> None:
@@ -40,16 +40,22 @@ class Clip4cir(System):
         else:
             self.train_only([self.backbone.image, self.backbone.text])
 
+    def training_encoder(self) -> FrozenEncoder:
+        trains_images = self.stage == 1 and self.recipe.tuned == "both"
+        return self.backbone if trains_images else ImageVectors(self.backbone)
+
+    def image_vectors(self, tokens: Tensor) -> Tensor:
+        if tokens.shape[1:] == (1, self.backbone.dim):  # those of `ImageVectors`
+            return tokens[:, 0].float()  # [B, D]
+        return super().image_vectors(tokens)
+
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
-        images = self.backbone.image_vectors(tokens)  # [B, D]
+        images = self.image_vectors(tokens)  # [B, D]
         words = self.backbone.text_vectors(texts)  # [B, D]
         if self.stage == 2:
             combined: Tensor = self.combiner(images, words)
             return combined  # [B, D]
         return F.normalize(images + words, dim=1)  # [B, D]
-
-    def gallery(self, tokens: Tensor) -> Tensor:
-        return F.normalize(self.backbone.image_vectors(tokens), dim=1).unsqueeze(1)  # [B, 1, D]
 
     def losses(self, batch: Batch) -> Losses:
         queries = self.compose(batch.references, batch.texts)  # [B, D]

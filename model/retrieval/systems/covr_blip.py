@@ -16,17 +16,13 @@ from hsfiq.model.recipes.covr_blip import CovrBlipRecipe
 from hsfiq.model.retrieval.backbones.protocol import CrossAttention
 from hsfiq.model.retrieval.losses import contrastive, hn_nce
 from hsfiq.model.retrieval.systems.batch import Batch, Losses
-from hsfiq.model.retrieval.systems.system import System
+from hsfiq.model.retrieval.systems.system import TwoTowerSystem
 
 
-class CovrBlip(System):
+class CovrBlip(TwoTowerSystem):
     name = "covr-blip"
     backbone: CrossAttention
     recipe: CovrBlipRecipe
-
-    def __init__(self, backbone: CrossAttention, recipe: CovrBlipRecipe) -> None:
-        super().__init__(backbone)
-        self.recipe = recipe
 
     def begin(self, stage: int) -> None:
         self.stage = stage
@@ -34,9 +30,6 @@ class CovrBlip(System):
 
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         return F.normalize(self.backbone.fused_vectors(tokens, texts), dim=1)  # [B, D]
-
-    def gallery(self, tokens: Tensor) -> Tensor:
-        return F.normalize(self.backbone.image_vectors(tokens), dim=1).unsqueeze(1)  # [B, 1, D]
 
     def losses(self, batch: Batch) -> Losses:
         queries = self.compose(batch.references, batch.texts)  # [B, D]

@@ -24,7 +24,7 @@ from hsfiq.model.recipes.mapnet import MapnetRecipe, Proximity
 from hsfiq.model.retrieval.backbones.protocol import QFormer
 from hsfiq.model.retrieval.losses import contrastive
 from hsfiq.model.retrieval.systems.batch import Batch, Losses
-from hsfiq.model.retrieval.systems.system import System
+from hsfiq.model.retrieval.systems.system import QFormerSystem, projected
 from hsfiq.model.retrieval.transport import (
     gaussian_kernel,
     squared_distances,
@@ -34,24 +34,21 @@ from hsfiq.model.retrieval.transport import (
 from hsfiq.model.scorer.scorer import all_relevance
 
 
-class Mapnet(System):
+class Mapnet(QFormerSystem):
     name = "mapnet"
-    backbone: QFormer
     recipe: MapnetRecipe
 
     def __init__(self, backbone: QFormer, recipe: MapnetRecipe) -> None:
-        super().__init__(backbone)
+        super().__init__(backbone, recipe)
         if recipe.n_queries > backbone.n_queries:
             raise UnreadableInput(
                 f"n_queries={recipe.n_queries}",
                 f"backbone {recipe.backbone} has {backbone.n_queries} query tokens",
                 f"set n_queries={backbone.n_queries} or fewer",
             )
-        self.recipe = recipe
+        self._at_start: tuple[QFormer, ...] = ()
 
-    def begin(self, stage: int) -> None:
-        self.stage = stage
-        self.train_all()
+    def before_training(self) -> None:
         needed = self.recipe.rp_weight > 0 and self.recipe.neighbours == "start"
         # In a tuple, because its weights are not this module's: no checkpoint holds them.
         self._at_start = (self.frozen_copy(),) if needed else ()
@@ -66,15 +63,12 @@ class Mapnet(System):
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         return pooled_query(self.query_vectors(tokens, texts))  # [B, D]
 
-    def gallery(self, tokens: Tensor) -> Tensor:
-        return image_vectors(self.backbone, tokens)  # [B, L, D]
-
     def query_vectors(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """Each query token's vector of length 1: F^q, [B, P, W] -> [B, N_Q, D]."""
         queries = self.backbone.query_tokens[: self.recipe.n_queries]  # [N_Q, H]
         states = self.backbone.read_both(queries.expand(len(tokens), -1, -1), tokens, texts)
-        projected: Tensor = self.backbone.text_proj(states)  # [B, N_Q, D]
-        return F.normalize(projected.float(), dim=-1)
+        vectors: Tensor = self.backbone.text_proj(states)  # [B, N_Q, D]
+        return F.normalize(vectors.float(), dim=-1)
 
     def losses(self, batch: Batch) -> Losses:
         settings = self.recipe
@@ -116,18 +110,12 @@ class Mapnet(System):
     def squared_neighbours(self, batch: Batch) -> Tensor:
         """The squared distances of the targets' vectors that W compares: [B, B]."""
         (backbone,) = self._at_start or (self.backbone,)
-        vectors = pooled_query(image_vectors(backbone, batch.targets))  # [B, D]
+        vectors = pooled_query(projected(backbone, batch.targets))  # [B, D]
         return squared_distances(vectors, vectors)
 
 
 LEAST_SIMILARITY = 1e-6
 """Of opposite vectors, whose logarithm would be infinite."""
-
-
-def image_vectors(backbone: QFormer, tokens: Tensor) -> Tensor:
-    """F^t: [B, P, W] -> [B, L, D], each of length 1."""
-    projected: Tensor = backbone.vision_proj(backbone.read_image(tokens))  # [B, L, D]
-    return F.normalize(projected.float(), dim=-1)
 
 
 def proximity_loss(

@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 
 from hsfiq.model.recipes.bi_blip4cir import BiBlip4cirRecipe
+from hsfiq.model.recipes.clip4cir import Clip4cirRecipe
 from hsfiq.model.recipes.covr_blip import CovrBlipRecipe
 from hsfiq.model.recipes.mapnet import MapnetRecipe
 from hsfiq.model.recipes.sprc import SprcRecipe
 from hsfiq.model.recipes.system_recipe import SystemRecipe
-from hsfiq.model.recipes.systems import Clip4cirRecipe
 from hsfiq.model.retrieval.backbones.registry import (
     build_cross_attention,
     build_directed_towers,

@@ -17,27 +17,24 @@ from hsfiq.model.recipes.sprc import SprcRecipe
 from hsfiq.model.retrieval.backbones.protocol import QFormer
 from hsfiq.model.retrieval.losses import contrastive
 from hsfiq.model.retrieval.systems.batch import Batch, Losses
-from hsfiq.model.retrieval.systems.system import System
+from hsfiq.model.retrieval.systems.system import QFormerSystem
 from hsfiq.model.scorer.scorer import all_relevance
 
 PROMPT_STD = 0.02
 """Of the first values of the free prompt tokens, as BLIP-2 draws its query tokens."""
 
 
-class Sprc(System):
+class Sprc(QFormerSystem):
     name = "sprc"
-    backbone: QFormer
     recipe: SprcRecipe
 
     def __init__(self, backbone: QFormer, recipe: SprcRecipe) -> None:
-        super().__init__(backbone)
-        self.recipe = recipe
+        super().__init__(backbone, recipe)
         self.prompts = nn.Parameter(PROMPT_STD * torch.randn(backbone.query_tokens.shape))  # [Q, H]
         self.temperature = nn.Parameter(torch.tensor(recipe.temperature))
 
     def begin(self, stage: int) -> None:
-        self.stage = stage
-        self.train_all()
+        super().begin(stage)
         self.temperature.requires_grad_(self.recipe.temperature_kind == "learned")
 
     def loss_temperature(self) -> float:
@@ -46,10 +43,6 @@ class Sprc(System):
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         fused = self.fuse(tokens, texts)  # [B, Q, H]
         return self.sentences(fused, texts, text_first=False)  # [B, D]
-
-    def gallery(self, tokens: Tensor) -> Tensor:
-        projected: Tensor = self.backbone.vision_proj(self.backbone.read_image(tokens))  # [B, Q, D]
-        return F.normalize(projected.float(), dim=-1)
 
     def losses(self, batch: Batch) -> Losses:
         fused = self.fuse(batch.references, batch.texts)  # [B, Q, H]

@@ -1,4 +1,4 @@
-"""The base of the retrieval systems.
+"""The bases of the retrieval systems: of all, of those on two towers, of those on a Q-Former.
 
 A system is a retriever (`hsfiq.model.encoders.protocol.Retriever`) on a backbone, trained in one or
 two stages.
@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 -- the usual name
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import Checkpoint
 from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.encoders.protocol import FrozenEncoder
 from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.recipes.system_recipe import SystemRecipe
-from hsfiq.model.retrieval.backbones.protocol import Backbone
+from hsfiq.model.retrieval.backbones.protocol import Backbone, QFormer, TwoTowers
 from hsfiq.model.retrieval.systems.batch import Batch, Losses
 from hsfiq.text import decode
 
@@ -31,9 +33,10 @@ class System(nn.Module, ABC):
     name: str
     recipe: SystemRecipe
 
-    def __init__(self, backbone: Backbone) -> None:
+    def __init__(self, backbone: Backbone, recipe: SystemRecipe) -> None:
         super().__init__()
         self.backbone = backbone
+        self.recipe = recipe
         self.preprocessing: Preprocessing = backbone.preprocessing
         self.tokens_shape: tuple[int, int] = backbone.tokens_shape
         self.stage = 1
@@ -41,6 +44,13 @@ class System(nn.Module, ABC):
     @abstractmethod
     def begin(self, stage: int) -> None:
         """Prepare a stage, counted from 1: what requires gradients, and what composes."""
+
+    def before_training(self) -> None:
+        """Keep what a stage's losses need of the weights that it starts from."""
+
+    def training_encoder(self) -> FrozenEncoder:
+        """Whose tokens the stage trains on: the backbone's, or vectors if these are frozen too."""
+        return self.backbone
 
     def clean_text(self, text: str) -> str:
         """The text as the recipe says: as it is, or as LAVIS cleans it."""
@@ -130,3 +140,35 @@ class System(nn.Module, ABC):
 
     def _stored_names(self) -> set[str]:
         return {name for name in self.state_dict() if not self.is_frozen(name)}
+
+
+class TwoTowerSystem(System):
+    """An image is its vector: L is 1."""
+
+    backbone: TwoTowers
+
+    def image_vectors(self, tokens: Tensor) -> Tensor:
+        """[B, P, W] -> [B, D], not normalised."""
+        return self.backbone.image_vectors(tokens)
+
+    def gallery(self, tokens: Tensor) -> Tensor:
+        return F.normalize(self.image_vectors(tokens), dim=1).unsqueeze(1)  # [B, 1, D]
+
+
+class QFormerSystem(System):
+    """An image is what each query token reads in it: L is Q. Its one stage trains everything."""
+
+    backbone: QFormer
+
+    def begin(self, stage: int) -> None:
+        self.stage = stage
+        self.train_all()
+
+    def gallery(self, tokens: Tensor) -> Tensor:
+        return projected(self.backbone, tokens)  # [B, Q, D]
+
+
+def projected(backbone: QFormer, tokens: Tensor) -> Tensor:
+    """The vectors of images: [B, P, W] -> [B, Q, D], each of length 1."""
+    vectors: Tensor = backbone.vision_proj(backbone.read_image(tokens))  # [B, Q, D]
+    return F.normalize(vectors.float(), dim=-1)

@@ -22,6 +22,7 @@ from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scorer.scorer import Scorer, relevance, trained_parameters
 from hsfiq.model.training.callbacks import Step
+from hsfiq.model.training.job import TrainingJob
 from hsfiq.model.training.run import run
 from tests.model.encoders.lavis_reference import Reference, references
 from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, Recorder, hsfiq, options
@@ -229,7 +230,8 @@ def test_the_encoder_is_trained_stopped_and_resumed(
 
     def train(name: str, recorder: Recorder) -> Path:
         paths = ScorerPaths(weights=converted, cache=tmp_path / "cache")
-        run(recipe, data, tmp_path / name, paths, ONE_PROCESS, recorder, save_every=0)
+        job = TrainingJob(data, tmp_path / name, paths, ONE_PROCESS, recorder, save_every=0)
+        run(recipe, job)
         return tmp_path / name
 
     uninterrupted, resumed = Recorder(), Recorder()

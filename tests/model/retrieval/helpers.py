@@ -11,6 +11,7 @@ from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
 from hsfiq.model.retrieval.training_run import train_system
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback, Step
+from hsfiq.model.training.job import TrainingJob
 from tests.model.training.helpers import ONE_PROCESS, Drawn, Recorder
 
 SMALL = replace(
@@ -51,15 +52,12 @@ def train(
     callback: Callback | None = None,
     *,
     init: Path | None = None,
+    cached: bool = True,
     save_every: float = 600,
 ) -> Checkpoint:
     """Run a recipe to its end in this process."""
-    return train_system(
-        recipe,
-        drawn.data,
-        out,
-        ScorerPaths(init, cache=drawn.cache),
-        ONE_PROCESS,
-        callback or Callback(),
-        save_every=save_every,
+    paths = ScorerPaths(init, cache=drawn.cache)
+    job = TrainingJob(
+        drawn.data, out, paths, ONE_PROCESS, callback or Callback(), cached, save_every
     )
+    return train_system(recipe, job)

@@ -11,8 +11,11 @@ import torch
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import read
 from hsfiq.model.encoders.text_cleaning import normalise
+from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.retrieval.systems import clip4cir as clip4cir_module
+from hsfiq.model.retrieval.systems.clip4cir import Clip4cir
 from hsfiq.model.retrieval.systems.registry import new_system
 from hsfiq.model.retrieval.training_loop import StageTrainer
 from hsfiq.model.retrieval.training_run import with_fewer_triplets
@@ -20,9 +23,10 @@ from hsfiq.model.runtime.diagnosis import Diverged
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.job import TrainingJob
 from hsfiq.model.training.run_folder import RunFolder
 from tests.model.retrieval.helpers import SMALL, StopAt, Stopped, train, train_system
-from tests.model.training.helpers import CPU, Drawn, files_below
+from tests.model.training.helpers import CPU, Drawn, Recorder, files_below
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -81,6 +85,26 @@ def test_a_stage_trains_its_own_parameters_alone(drawn: Drawn, clip4cir: Path) -
         assert second[name].equal(first[name]) != is_combiner
 
 
+def test_a_stage_with_frozen_images_trains_on_their_vectors(
+    drawn: Drawn, clip4cir: Path, tokens: TokenSource, losses: list[float], tmp_path: Path
+) -> None:
+    recorder = Recorder()
+    train(drawn, tmp_path / "uncached", callback=recorder, cached=False)
+    assert recorder.losses == pytest.approx(losses, rel=1e-3)
+    system = load_retriever(clip4cir, None, CPU).retriever
+    assert isinstance(system, Clip4cir)
+    vectors = system.training_encoder()
+    assert vectors.tokens_shape == (1, system.backbone.dim)
+    images = list(drawn.data.images)[:4]
+    cache = FeatureCache.open(drawn.cache, vectors)
+    cache.fill({image: drawn.data.images[image] for image in images}, device=CPU)
+    system.eval()
+    with torch.no_grad():
+        slow = system.compose(tokens.tokens(images), ["is red"] * 4)
+        fast = system.compose(cache.tokens(images), ["is red"] * 4)
+    torch.testing.assert_close(fast, slow, atol=2e-3, rtol=0)
+
+
 def test_texts_of_the_two_directions_are_drawn_apart(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path
 ) -> None:
@@ -128,7 +152,10 @@ def test_fewer_triplets_are_drawn_from_the_seed(drawn: Drawn) -> None:
 
 def test_several_processes_are_refused(drawn: Drawn, tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match="clip4cir trains in one process"):
-        train_system(SMALL, drawn.data, tmp_path, ScorerPaths(), Distributed(CPU, 0, 2), Callback())
+        train_system(
+            SMALL,
+            TrainingJob(drawn.data, tmp_path, ScorerPaths(), Distributed(CPU, 0, 2), Callback()),
+        )
 
 
 def test_training_starts_from_another_checkpoint(
@@ -141,6 +168,7 @@ def test_training_starts_from_another_checkpoint(
 
 def stage_trainer(drawn: Drawn, tokens: TokenSource, folder: Path) -> StageTrainer:
     system = new_system(SMALL, None)
+    system.begin(1)
     run = RunFolder(folder, {}, {})
     return StageTrainer(
         system, SMALL.stages[0], drawn.data, SMALL, tokens, run, torch.device("cpu"), ()

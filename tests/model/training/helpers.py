@@ -29,6 +29,7 @@ from hsfiq.model.recipes.recipe import Recipe, on_drawn, recipe
 from hsfiq.model.runtime.distributed import Distributed, join_processes
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback, Step
+from hsfiq.model.training.job import TrainingJob
 from hsfiq.model.training.run import run
 from tests.processes import forkserver_context
 
@@ -106,9 +107,7 @@ def train(
     recorder = Recorder()
     paths = ScorerPaths(init, cache=drawn.cache)
     data = data or drawn.data
-    best = run(
-        recipe, data, out, paths, ONE_PROCESS, recorder, cached=cached, save_every=save_every
-    )
+    best = run(recipe, TrainingJob(data, out, paths, ONE_PROCESS, recorder, cached, save_every))
     return FinishedRun(out, best, recorder)
 
 
@@ -194,7 +193,8 @@ def train_shared(
     """One process's part of several runs, each in its own folder."""
     recorders = {name: Recorder() for name in recipes}
     for name, run_recipe in recipes.items():
-        run(run_recipe, data, out / name, ScorerPaths(cache=cache), distributed, recorders[name])
+        paths = ScorerPaths(cache=cache)
+        run(run_recipe, TrainingJob(data, out / name, paths, distributed, recorders[name]))
     return recorders
 
 
@@ -227,7 +227,11 @@ def train_until_killed(
 ) -> None:
     torch.set_num_threads(1)
     paths = ScorerPaths(cache=drawn.cache)
-    run(recipe, drawn.data, out, paths, ONE_PROCESS, Killer(method, nth), save_every=save_every)
+    killer = Killer(method, nth)
+    run(
+        recipe,
+        TrainingJob(drawn.data, out, paths, ONE_PROCESS, killer, save_every=save_every),
+    )
 
 
 def is_killed(function: Callable[..., None], *args: Any) -> bool:

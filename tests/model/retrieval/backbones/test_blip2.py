@@ -122,6 +122,7 @@ def test_low_precision_is_close(blip2: Blip2, tokens: Tensor, texts: list[str]) 
 def small_system(name: str, weights: Path) -> System:
     system = new_system(system_recipe(name).with_values(SIZE), weights).eval()
     system.begin(1)
+    system.before_training()
     return system
 
 

@@ -17,6 +17,7 @@ def small_system(name: str, **values: str) -> System:
     """The recipe's system on the small backbone, its first stage begun."""
     system = new_system(system_on_drawn(system_recipe(name)).with_values(values), None).eval()
     system.begin(1)
+    system.before_training()
     return system
 
 
