@@ -23,6 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+DatasetName = Literal["fashioniq", "cirr", "circo"]
 DRAWN = "drawn"
 SCORER = "scorer"
 SYSTEMS = ("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet")
@@ -42,7 +43,7 @@ class RetrieveOptions(ScorerOptions):
     ]
     images: Annotated[Path | None, images_option("in --data's folder")] = None
     dataset: Annotated[
-        Literal["fashioniq", "cirr", "circo"] | None,
+        DatasetName | None,
         typer.Option(help="Of --data; else the one that CKPT was trained for."),
     ] = None
     split: Annotated[str, typer.Option(metavar="NAME", help="The dataset's split.")] = "val"
@@ -98,7 +99,9 @@ def retrieve(system: str | None, options: RetrieveOptions) -> None:
         split = drawn_split(options.split)
         benchmark, root, notes = drawn_for_scorer(split, options.checkpoint, options.images)
     else:
-        benchmark, root = benchmark_of(folder, options), options.images or image_root(folder)
+        chosen = (options.dataset, options.split, options.corpus, options.captions)
+        benchmark = benchmark_of(folder, options.checkpoint, *chosen)
+        root = options.images or image_root(folder)
     if options.drop_reference:
         benchmark = replace(benchmark, keeps_reference=False)
     request = Request(
@@ -126,21 +129,28 @@ def drawn_split(name: str) -> Literal["val", "test"]:
     raise UnreadableInput("--split", "drawn has val and test", "choose one of them")
 
 
-def benchmark_of(folder: Path, options: RetrieveOptions) -> Benchmark:
+def benchmark_of(
+    folder: Path,
+    checkpoint: Path,
+    dataset: DatasetName | None = None,
+    split: str = "val",
+    corpus: Literal["split", "union"] = "split",
+    captions: Literal["forward", "reversed", "both"] = "forward",
+) -> Benchmark:
     """The benchmark in a folder: of the dataset that is named, or else the checkpoint's."""
     from hsfiq.model.checkpoints.checkpoint import read
     from hsfiq.model.evaluation import benchmarks
     from hsfiq.model.retrieval.loading import recipe_of
 
-    dataset = options.dataset or recipe_of(read(options.checkpoint)).dataset
+    dataset = dataset or recipe_of(read(checkpoint)).dataset
     if dataset == "fashioniq":
-        return benchmarks.fashioniq(folder, (), options.split, options.corpus, options.captions)
+        return benchmarks.fashioniq(folder, (), split, corpus, captions)
     if dataset == "cirr":
-        return benchmarks.cirr(folder, options.split)
+        return benchmarks.cirr(folder, split)
     if dataset == "circo":
-        return benchmarks.circo(folder, options.split)
+        return benchmarks.circo(folder, split)
     raise UnreadableInput(
-        str(options.checkpoint),
+        str(checkpoint),
         "was trained on the drawn catalogue",
         "use --data drawn, or --dataset",
     )

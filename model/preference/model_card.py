@@ -1,11 +1,13 @@
-"""A retraining in words: MODEL_CARD.md, and the summary on the terminal."""
+"""A retraining in words: its model card, and the summary on the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from hsfiq.model.checkpoints.lineage import EARLIER_RELEASES
+from hsfiq.model.checkpoints.model_card import write_card
 
 SIMULATED = (
     "The answers come from simulated annotators: nothing here says what people would answer."
@@ -42,54 +44,48 @@ def earlier_release_notes(provenance: Mapping[str, Any]) -> list[str]:
     return [note]
 
 
-def model_card(
-    provenance: Mapping[str, Any], fitted: Mapping[str, Any], report: Mapping[str, Any]
-) -> str:
-    """The text of MODEL_CARD.md; `fitted` is as in `answer_model.json`."""
+def write_retraining_card(
+    folder: Path,
+    provenance: Mapping[str, Any],
+    fitted: Mapping[str, Any],
+    report: Mapping[str, Any],
+) -> None:
+    """Write the card; `fitted` is as in `answer_model.json`."""
     release, recipe = provenance["release"], provenance["recipe"]
     name = f"{release.get('name')} {release.get('version')}"
     settings = ", ".join(
         f"{key} {value}" for key, value in provenance["preference"].items() if key != "name"
     )
     bias = fitted["after"]["side_bias"]
-    text = [
-        "---",
-        "library_name: hsfiq",
-        "tags: [composed-image-retrieval, relevance-score, preference]",
-        "---",
-        "",
-        f"# A scorer retrained on the answers of {name}",
-        "",
-        (
-            "It scores how relevant an image is to a reference image and a text. Encoder "
-            f"`{recipe['encoder']}`, first trained by `{recipe['name']}`, then by `preference` on "
-            f"{report['n_train']:,} answers."
-        ),
-        "",
-        *([SIMULATED, ""] if report["simulated"] else []),
-        "## Before and after, on the held-out part",
-        "",
-        *[line for note in report["notes"] for line in (note, "")],
-        *figure_table(report),
-        "",
-        HOW_TO_READ,
-        "",
-        "## Provenance",
-        "",
-        f"- started from: sha256 `{provenance['init_sha256']}`",
-        f"- release: {name}, content sha256 `{release.get('content_sha256')}`",
-        f"- settings: {settings}",
-        (
-            f"- side bias: {rounded(bias['value'])} logits for set 1 (standard error "
-            f"{rounded(bias['se'])}); offsets and thresholds are in `answer_model.json`"
-        ),
-        "",
-        "## Limits",
-        "",
-        LIMITS,
-        "",
-    ]
-    return "\n".join(text)
+    introduction = (
+        f"It scores how relevant an image is to a reference image and a text. Encoder "
+        f"`{recipe['encoder']}`, first trained by `{recipe['name']}`, then by `preference` on "
+        f"{report['n_train']:,} answers."
+    )
+    write_card(
+        folder,
+        f"A scorer retrained on the answers of {name}",
+        [introduction, *([SIMULATED] if report["simulated"] else [])],
+        {
+            "Before and after, on the held-out part": [
+                *[line for note in report["notes"] for line in (note, "")],
+                *figure_table(report),
+                "",
+                HOW_TO_READ,
+            ],
+            "Provenance": [
+                f"- started from: sha256 `{provenance['init_sha256']}`",
+                f"- release: {name}, content sha256 `{release.get('content_sha256')}`",
+                f"- settings: {settings}",
+                (
+                    f"- side bias: {rounded(bias['value'])} logits for set 1 (standard error "
+                    f"{rounded(bias['se'])}); offsets and thresholds are in `answer_model.json`"
+                ),
+            ],
+            "Limits": [LIMITS],
+        },
+        tags=("relevance-score", "preference"),
+    )
 
 
 def figure_table(report: Mapping[str, Any]) -> Iterator[str]:

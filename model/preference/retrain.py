@@ -26,7 +26,7 @@ from hsfiq.model.preference.answers import (
     reliability_weights,
 )
 from hsfiq.model.preference.inputs import prepare_inputs
-from hsfiq.model.preference.model_card import earlier_release_notes, model_card
+from hsfiq.model.preference.model_card import earlier_release_notes, write_retraining_card
 from hsfiq.model.preference.report import report_agreement, report_retrieval, score_held_out
 from hsfiq.model.preference.settings import NAME, Settings
 from hsfiq.model.preference.training_loop import Retrained, Retraining
@@ -39,7 +39,7 @@ from hsfiq.model.scorer.scorer import trained_parameters
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.model.training.run import ABOUT, content_sha256, jsonable
 
-REPORT, CARD = "report.json", "MODEL_CARD.md"
+REPORT = "report.json"
 
 
 def retrain(
@@ -155,7 +155,7 @@ def write(
         out.mkdir(parents=True, exist_ok=True)
         write_whole(out / ANSWER_MODEL, to_json(fitted))
         write_whole(out / REPORT, to_json(report))
-        write_whole(out / CARD, model_card(provenance, fitted, report).encode())
+        write_retraining_card(out, provenance, fitted, report)
     parts = {"scorer": trained_parameters(loaded.scorer)}
     return checkpoints.save(out, LAST, {**provenance, **ABOUT}, parts)
 

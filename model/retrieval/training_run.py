@@ -18,6 +18,7 @@ from hsfiq.model.recipes.system_recipe import Stage, SystemRecipe
 from hsfiq.model.retrieval.backbones.pretraining import load_pretrained
 from hsfiq.model.retrieval.backbones.tiny import TinyQFormer, TinyTowers
 from hsfiq.model.retrieval.loading import with_frozen_weights
+from hsfiq.model.retrieval.system_card import write_system_card
 from hsfiq.model.retrieval.systems.registry import new_system
 from hsfiq.model.retrieval.systems.system import System
 from hsfiq.model.retrieval.training_loop import StageTrainer
@@ -65,6 +66,7 @@ def train_system(recipe: SystemRecipe, job: TrainingJob) -> Checkpoint:
         folder = RunFolder(path, {**same, "stage": stage.number}, ABOUT)
         train_stage(system, stage, recipe, job, tokens, folder)
         best = checkpoints.read(path)
+        write_system_card(best)
         system.load(best)
     return best
 

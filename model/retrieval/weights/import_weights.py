@@ -19,6 +19,7 @@ from hsfiq.model.checkpoints.checkpoint import Checkpoint
 from hsfiq.model.encoders.hf.convert_weights import atomic_folder, require_new
 from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.recipes.systems import system_recipe
+from hsfiq.model.retrieval.system_card import write_system_card
 from hsfiq.model.retrieval.systems.registry import new_system
 from hsfiq.model.retrieval.systems.sprc import Sprc
 from hsfiq.model.retrieval.systems.system import FROZEN, System
@@ -52,12 +53,8 @@ def import_weights(
     if not isinstance(system, Sprc):
         parts[FROZEN] = system.frozen_weights()
     with atomic_folder(out) as draft:
-        saved = checkpoints.save(
-            draft,
-            checkpoints.BEST,
-            about(system, recipe, files),
-            parts,
-        )
+        saved = checkpoints.save(draft, checkpoints.BEST, about(system, recipe, files), parts)
+        write_system_card(saved)
     return Checkpoint(out / saved.path.name, saved.about)
 
 

@@ -100,9 +100,9 @@ def test_report_notes_earlier_releases(
         "triplets or participants in an earlier release: drawn-hp 1.0.0 (content sha256 "
         f"{first['content_sha256'][:12]})."
     )
-    assert (retrained_twice / "MODEL_CARD.md").read_text().count(f"\n\n{note}\n\n| figure") == 1
+    assert (retrained_twice / "README.md").read_text().count(f"\n\n{note}\n\n| figure") == 1
     assert report_of(out)["notes"] == []
-    assert "earlier release" not in (out / "MODEL_CARD.md").read_text()
+    assert "earlier release" not in (out / "README.md").read_text()
 
 
 def test_same_answers_again_give_no_note(answered: Answered, out: Path, tmp_path: Path) -> None:

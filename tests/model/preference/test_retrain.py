@@ -139,7 +139,7 @@ def test_files_that_a_retraining_writes(answered: Answered, out: Path) -> None:
     )
     fitted = json.loads((out / "answer_model.json").read_text())["after"]
     assert len(fitted["offsets"]) == 3
-    card = (out / "MODEL_CARD.md").read_text()
+    card = (out / "README.md").read_text()
     assert init.sha256 in card
     assert "simulated" in card
 
