@@ -142,12 +142,12 @@ def benchmark_of(
     from hsfiq.model.evaluation import benchmarks
     from hsfiq.model.retrieval.loading import recipe_of
 
-    dataset = dataset or recipe_of(read(checkpoint)).dataset
-    if dataset == "fashioniq":
+    chosen = dataset or recipe_of(read(checkpoint)).dataset
+    if chosen == "fashioniq":
         return benchmarks.fashioniq(folder, (), split, corpus, captions)
-    if dataset == "cirr":
+    if chosen == "cirr":
         return benchmarks.cirr(folder, split)
-    if dataset == "circo":
+    if chosen == "circo":
         return benchmarks.circo(folder, split)
     raise UnreadableInput(
         str(checkpoint),

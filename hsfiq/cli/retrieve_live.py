@@ -13,7 +13,7 @@ import typer
 from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires, warn
 from hsfiq.cli.images import image_root
 from hsfiq.cli.option_groups import with_option_groups
-from hsfiq.cli.retrieve import DRAWN, RetrieveOptions, benchmark_of
+from hsfiq.cli.retrieve import DRAWN, benchmark_of
 from hsfiq.cli.scorer_options import ScorerOptions
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.text import first_few
@@ -124,7 +124,7 @@ def candidates_of(checkpoint: Path, images: str, options: ServeOptions) -> Candi
     folder = existing_folder(Path(images))
     if options.corpus == "all":
         return folder_candidates(folder)
-    benchmark = benchmark_of(folder, checkpoint, RetrieveOptions())
+    benchmark = benchmark_of(folder, checkpoint)
     return benchmark_candidates(benchmark, options.corpus, image_root(folder))
 
 

@@ -75,7 +75,11 @@ def import_(
     ] = None,
     weights_folder: Annotated[
         Path | None,
-        typer.Option("--weights", metavar="DIR", help="The folder with the tokenizer's file."),
+        typer.Option(
+            "--weights",
+            metavar="DIR",
+            help="The folder with the tokenizer's file, or, for SPRC, BLIP-2; else $HSFIQ_WEIGHTS.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -32,8 +32,8 @@ def new_system(recipe: SystemRecipe, weights: Path | None, start: Start = "publi
     """The system before training, on a pre-trained backbone; new weights follow from the seed.
 
     `weights` is the folder of the backbones' published files; the usual one if None. `start` says
-    which of its weights the backbone takes from them, in case a checkpoint has the others. The
-    small backbone's weights are drawn too.
+    which of its weights CLIP or BLIP takes from them, in case a checkpoint has the others; BLIP-2
+    takes all. The small backbone's weights are drawn too.
     """
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed_for(recipe.seed, "weights"))

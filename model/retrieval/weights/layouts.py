@@ -42,11 +42,17 @@ LAYOUTS = (
         hint="add Bi-BLIP4CIR's text encoder (tuned_blip_*.pt) and BLIP's model_base.pth",
     ),
     Layout("covr-blip", ("model",)),
-    # BLIP4CIR, from SPN4CIR's repository: it composes as CoVR-BLIP does, and pads images.
+    # BLIP4CIR, from SPN4CIR's repository (blip4cir/ at 7edaf9f): it composes as CoVR-BLIP does, but
+    # pads images, reads texts as they are, and was trained on one of four texts.
     Layout(
         "covr-blip",
         ("BLIP_Retrieval",),
-        changes={"backbone": "blip-base", "pad_ratio": 1.25},
+        changes={
+            "backbone": "blip-base",
+            "pad_ratio": 1.25,
+            "text": "as-is",
+            "captions": "four-way",
+        },
     ),
     Layout("sprc", ("Blip2QformerCirAlignPrompt",), changes={"backbone": "blip2-hf"}),
 )

@@ -17,8 +17,9 @@ from hsfiq.model.retrieval.weights.blip_names import blip_tensors
 from hsfiq.model.retrieval.weights.clip_names import clip_tensors
 
 Start = Literal["published", "frozen", "empty"]
-"""What a backbone's weights are before training or loading: all published ones; the frozen ones
-alone, because a checkpoint has the others; or none, because a checkpoint has all."""
+"""What the weights of CLIP or BLIP are before training or loading: all published ones; the frozen
+ones alone, because a checkpoint has the others; or none, because a checkpoint has all. BLIP-2
+always has all published ones: no checkpoint holds its image encoder."""
 
 HUB = "https://huggingface.co"
 BLIP_STORE = "https://storage.googleapis.com/sfr-vision-language-research/BLIP/models"

@@ -18,6 +18,9 @@ from hsfiq.model.retrieval.weights.checks import REMEDY, matched, require_like
 
 PROMPTS, TEMPERATURE = "prompt_tokens", "temp"
 
+CLIP_NORM = "visual_encoder.ln_pre.weight"
+"""Of CLIP's ViT alone, which the files with `vitl` in their names hold."""
+
 _HF = "encoder.hf."
 
 
@@ -26,6 +29,13 @@ def fill_sprc(system: Sprc, published: Mapping[str, Tensor], file: Path) -> None
 
     UnreadableInput, as `matched`, and for another image encoder.
     """
+    if CLIP_NORM in published:
+        raise UnreadableInput(
+            str(file),
+            "is SPRC on CLIP's ViT-L, an image encoder that transformers' BLIP-2 lacks",
+            "take the file on ViT-g (sprc_fiq.pt, sprc_cirr.pt), or train sprc-fashioniq or "
+            "sprc-cirr with --set backbone=blip2-vitL",
+        )
     missing = [name for name in (PROMPTS, TEMPERATURE) if name not in published]
     if missing:
         raise UnreadableInput(str(file), f"lacks {missing[0]}", REMEDY)

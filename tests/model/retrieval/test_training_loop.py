@@ -13,7 +13,9 @@ from hsfiq.model.checkpoints.checkpoint import read
 from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.recipes.systems import SYSTEM_RECIPES
 from hsfiq.model.retrieval.loading import load_retriever
+from hsfiq.model.retrieval.system_card import PAPERS, VARIANTS
 from hsfiq.model.retrieval.systems import clip4cir as clip4cir_module
 from hsfiq.model.retrieval.systems.clip4cir import Clip4cir
 from hsfiq.model.retrieval.systems.registry import new_system
@@ -67,6 +69,25 @@ def test_a_finished_run_is_left_alone(drawn: Drawn, clip4cir: Path) -> None:
     before = files_below(clip4cir)
     train(drawn, clip4cir)
     assert files_below(clip4cir) == before
+
+
+def test_the_card_says_what_was_trained_on_what(clip4cir: Path) -> None:
+    card = (clip4cir / "README.md").read_text()
+    best = read(clip4cir)
+    assert "\ntags: [composed-image-retrieval, clip4cir, drawn]\n" in card
+    assert "drawn garments" in card
+    assert "no human judgement, and no simulated one" in card
+    assert "- trained on 60 of 60 training triplets of drawn" in card
+    assert f"| recall@5 | {best.about['progress']['epochs'][-1]['val']['recall@5']:.4f} |" in card
+    assert "- `backbone`: tiny instead of clip-rn50x4" in card
+    assert "stage 1 of 2" in (clip4cir / "stage-1" / "README.md").read_text()
+
+
+def test_every_system_has_its_paper_and_variants() -> None:
+    for recipe in SYSTEM_RECIPES.values():
+        assert recipe.system in PAPERS
+        assert set(VARIANTS[recipe.system]) <= set(recipe.kinds())
+    assert "in the spirit of MAPNet" in PAPERS["mapnet"]
 
 
 def test_another_run_in_the_folder_is_refused(drawn: Drawn, clip4cir: Path) -> None:

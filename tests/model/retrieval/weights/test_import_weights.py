@@ -16,7 +16,12 @@ from torch.nn import functional as F  # noqa: N812 -- the usual name
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model.checkpoints.checkpoint import read
+from hsfiq.model.data.datasets import draw_dataset, drawn_size
 from hsfiq.model.encoders.blip2_weights import BERT_VOCABULARY
+from hsfiq.model.evaluation.drawn import Catalogue
+from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
+from hsfiq.model.evaluation.rankings.retrieve import Request, retrieve
 from hsfiq.model.recipes import systems
 from hsfiq.model.recipes.systems import system_recipe
 from hsfiq.model.retrieval.backbones.blip import Blip, BlipCrossAttention
@@ -27,11 +32,15 @@ from hsfiq.model.retrieval.backbones.clip.text import TextSizes
 from hsfiq.model.retrieval.backbones.clip.words import MERGES_FILE
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.retrieval.systems.combiner import Combiner
+from hsfiq.model.retrieval.training_run import train_system
 from hsfiq.model.retrieval.weights import published_files
 from hsfiq.model.retrieval.weights.blip_names import blip_tensors
 from hsfiq.model.retrieval.weights.import_weights import backbone_tensors, import_weights
 from hsfiq.model.retrieval.weights.layouts import LAYOUTS, dataset_of, layout_of
 from hsfiq.model.retrieval.weights.published_files import Known, PublishedFile, read_published
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.job import TrainingJob
 from tests.in_process import run_command
 from tests.model.retrieval.backbones.blip_reference import (
     BlipReference,
@@ -43,8 +52,7 @@ from tests.model.retrieval.backbones.clip_reference import (
     ClipReference,
     read_clip_reference,
 )
-
-CPU = torch.device("cpu")
+from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +139,39 @@ def test_with_a_combiner_queries_are_its_own(
     query = system.compose(system.image_tokens(clip.pixels), clip.about["texts"][:3])
     expected = trained(clip.image, clip.text[:3])
     torch.testing.assert_close(query, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_an_imported_checkpoint_is_trained_further_and_ranks(
+    clip: ClipReference, weights: Path, drawn: Drawn, tmp_path: Path
+) -> None:
+    file = published(tmp_path / "tuned_clip_best.pt", "CLIP", clip.weights)
+    initial = import_weights([file], tmp_path / "init", dataset="fashioniq", weights=weights)
+    recipe = replace(
+        system_recipe("clip4cir-fashioniq"), epochs=(1, 1), batch=(32, 32), val_recall=(1, 5)
+    )
+    paths = ScorerPaths(initial.path.parent, drawn.pictures, weights, drawn.cache)
+    job = TrainingJob(drawn.data, tmp_path / "run", paths, ONE_PROCESS, Callback())
+    trained = train_system(recipe, job)
+    assert trained.about["init_sha256"] == initial.sha256 != trained.sha256
+    tuned = read(tmp_path / "run" / "stage-1").tensors("scorer")
+    before = initial.tensors("scorer")
+    moved = {name.split(".")[1] for name in before if not tuned[name].equal(before[name])}
+    assert moved == {"image", "text"}
+    benchmark = drawn_benchmark(Catalogue(*draw_dataset(7, *drawn_size(60))), "val")
+    paths = replace(paths, checkpoint=tmp_path / "run")
+    result = retrieve(Request(benchmark, paths, CPU, tmp_path / "run.jsonl"), Callback())
+    assert (result["system"], result["n_lists"]) == ("clip4cir", 36)
+
+
+def test_the_card_names_the_files(clip: ClipReference, weights: Path, tmp_path: Path) -> None:
+    file = published(tmp_path / "tuned_clip_best.pt", "CLIP", clip.weights)
+    saved = import_weights([file], tmp_path / "out", dataset="fashioniq", weights=weights)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "tags: [composed-image-retrieval, clip4cir, fashioniq]" in card
+    digest = sha1(file.read_bytes()).hexdigest()
+    assert f"- `tuned_clip_best.pt`, SHA-1 `{digest}`: not a known file" in card
+    assert "- variant `tuned`: both" in card
+    assert f"weights: sha256 `{saved.sha256}`" in card
 
 
 def test_the_command_names_each_file(clip: ClipReference, weights: Path, tmp_path: Path) -> None:
@@ -267,6 +308,8 @@ def test_covr_blip_ranks_as_blips_code_with_untuned_images(
     system = load_retriever(out, blip_weights, CPU).retriever
     system.train(mode=False)
     assert system.preprocessing.squeeze == squeeze
+    # SPN4CIR's code cleans no text; CoVR's makes it lower case and leaves punctuation out.
+    assert (system.clean_text("Is red.") == "Is red.") == (key == "BLIP_Retrieval")
     tokens = system.image_tokens(blip.pixels)
     query = system.compose(tokens[[0, 1, 0]], blip.about["texts"])
     expected = F.normalize(blip.outputs["fused"], dim=1)
