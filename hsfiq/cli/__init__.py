@@ -21,6 +21,7 @@ from hsfiq.cli import (
     db,
     demo,
     evaluate,
+    evaluate_fisd,
     evaluate_judged,
     export,
     images,
@@ -70,6 +71,7 @@ simulate.register(app)
 power.register(app)
 show.register(app)
 evaluate_judged.register(evaluate.app)
+evaluate_fisd.register(evaluate.app, images.app)
 retrieve_live.register(retrieve.app)
 
 

@@ -21,7 +21,7 @@ Rgb = tuple[int, int, int]
 SIZE = FRAME
 """Width and height of a picture in pixels: 360 x 480."""
 
-_JPEG_QUALITY = 88
+JPEG_QUALITY = 88
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +132,4 @@ def write_images(garments: Iterable[Garment], folder: Path, size: tuple[int, int
     folder.mkdir(parents=True, exist_ok=True)
     for garment in garments:
         path = folder / f"{garment.image_id}.jpg"
-        draw(garment, size).save(path, format="JPEG", quality=_JPEG_QUALITY)
+        draw(garment, size).save(path, format="JPEG", quality=JPEG_QUALITY)

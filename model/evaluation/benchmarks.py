@@ -14,10 +14,11 @@ from hsfiq.model.data.triplets import distinct
 from hsfiq.readers import circo as circo_files
 from hsfiq.readers import cirr as cirr_files
 from hsfiq.readers import fashioniq as fashioniq_files
+from hsfiq.readers import fisd as fisd_files
 from hsfiq.readers.sources import Source
 from hsfiq.records import Triplet
 
-BenchmarkName = Literal["fashioniq", "cirr", "circo", "drawn"]
+BenchmarkName = Literal["fashioniq", "cirr", "circo", "fisd", "drawn"]
 CaptionOrder = Literal["forward", "reversed", "both"]
 """How FashionIQ's two captions are joined: in order, reversed, or one query for each order."""
 CorpusRule = Literal["split", "union"]
@@ -28,8 +29,12 @@ TITLES: dict[BenchmarkName, str] = {
     "fashioniq": "FashionIQ",
     "cirr": "CIRR",
     "circo": "CIRCO",
+    "fisd": "FISD",
     "drawn": "the drawn catalogue",
 }
+
+DEPTH = 50
+"""Images of a scorer's list: the largest k of any benchmark."""
 
 PUBLISHED: dict[tuple[str, str], tuple[int, int]] = {
     ("dress", "val"): (2017, 3817),
@@ -57,6 +62,7 @@ class Query:
     subset: tuple[str, ...] = ()  # CIRR: the other five images of the set, in the file's order
     truths: tuple[str, ...] = ()  # CIRCO: all ground truths, the target first
     aspects: tuple[str, ...] = ()  # CIRCO: the semantic aspects of the text
+    hard_negatives: tuple[str, ...] = ()  # FISD
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +235,32 @@ def circo(folder: Path, split: str = "val", prompt: str = CAPTION) -> Benchmark:
     part = Part("circo", checked(queries, source.path), Corpus(COCO, source.images))
     written = None if prompt == CAPTION else prompt
     return Benchmark("circo", split, (part,), keeps_reference=True, prompt=written)
+
+
+def fisd(folder: Path) -> Benchmark:
+    """Read FISD's aspects, one part for each: its candidates are the images of its triplets.
+
+    A query's id is `<aspect>.<id>`. The reference is a candidate; `evaluation.fisd` also gives
+    the figures without it.
+    """
+    parts = tuple(
+        Part(
+            aspect,
+            tuple(
+                Query(
+                    query_id=f"{aspect}.{triplet.triplet_id}",
+                    reference=triplet.reference,
+                    text=triplet.caption,
+                    target=triplet.target,
+                    hard_negatives=triplet.hard_negatives,
+                )
+                for triplet in triplets
+            ),
+            Corpus("aspect", tuple(image for triplet in triplets for image in triplet.images)),
+        )
+        for aspect, triplets in fisd_files.read(folder).items()
+    )
+    return Benchmark("fisd", "test", parts, keeps_reference=True)
 
 
 def require_candidates(images: Sequence[str] | None, queries: Sequence[Query]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.evaluation.benchmarks import Benchmark, SystemLists, comparability_notes
+from hsfiq.model.evaluation.benchmarks import DEPTH, Benchmark, SystemLists, comparability_notes
 from hsfiq.model.evaluation.composition.report import (
     NO_COMPOSITION,
     CompositionRequest,
@@ -172,13 +172,18 @@ def report_figures(
 
 
 def system_of_scorer(
-    benchmark: Benchmark, scorer: ScorerRequest, *, allow_missing: bool
+    benchmark: Benchmark, scorer: ScorerRequest, *, allow_missing: bool, depth: int = DEPTH
 ) -> RankedSystem:
     """Rank with the scorer, and write its lists if that is requested."""
     from hsfiq.model.evaluation.rankings.scorer_lists import rank_with_scorer, write_run  # noqa: PLC0415
 
     ranked = rank_with_scorer(
-        benchmark, scorer.paths, scorer.device, scorer.callback, allow_missing=allow_missing
+        benchmark,
+        scorer.paths,
+        scorer.device,
+        scorer.callback,
+        depth=depth,
+        allow_missing=allow_missing,
     )
     if scorer.out is not None:
         write_run(scorer.out, ranked, ranked.loaded.system)

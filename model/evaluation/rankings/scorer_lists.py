@@ -12,7 +12,7 @@ import torch
 
 from hsfiq.atomic_files import explained_write_errors, write_whole
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.evaluation.benchmarks import Benchmark, Part, Query, SystemLists
+from hsfiq.model.evaluation.benchmarks import DEPTH, Benchmark, Part, Query, SystemLists
 from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer, prepare_scorer
 from hsfiq.model.evaluation.rankings.top_k import SelectedScores, TopK, scored_blocks
 from hsfiq.model.release_scores.set_scores import indexed
@@ -20,9 +20,6 @@ from hsfiq.model.retrieval.loading import LoadedRetriever
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
-
-DEPTH = 50
-"""Images of a list: the largest k of any benchmark."""
 
 
 @dataclass(frozen=True, slots=True)
