@@ -12,12 +12,12 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
 from hsfiq.readers.files import read_text
-from hsfiq.readers.toml_lines import enclosing, lines_of_keys
 from hsfiq.study.config import Presentation, StudyConfig, Translation
 from hsfiq.study.languages.files import read_language_file
 from hsfiq.study.languages.standard import LANGUAGES
 from hsfiq.study.languages.tags import is_tag
 from hsfiq.study.validation.config_errors import config_errors
+from hsfiq.study.validation.toml_lines import enclosing, lines_of_keys
 
 T = TypeVar("T")
 TextsT = TypeVar("TextsT", Presentation, Translation)

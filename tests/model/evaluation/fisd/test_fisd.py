@@ -61,9 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def triplets_of(folder: Path) -> dict[str, list[dict[str, str]]]:
     return {
-        aspect: [
-            json.loads(line) for line in (folder / f"{aspect}.jsonl").read_text().splitlines()
-        ]
+        aspect: [json.loads(line) for line in (folder / f"{aspect}.jsonl").read_text().splitlines()]
         for aspect in ASPECTS
     }
 
