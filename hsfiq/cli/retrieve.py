@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 
@@ -139,21 +139,32 @@ def benchmark_of(
 ) -> Benchmark:
     """The benchmark in a folder: of the dataset that is named, or else the checkpoint's."""
     from hsfiq.model.checkpoints.checkpoint import read
-    from hsfiq.model.evaluation import benchmarks
     from hsfiq.model.retrieval.loading import recipe_of
 
     chosen = dataset or recipe_of(read(checkpoint)).dataset
-    if chosen == "fashioniq":
+    if chosen not in get_args(DatasetName):
+        raise UnreadableInput(
+            str(checkpoint),
+            "was trained on the drawn catalogue",
+            "use --data drawn, or --dataset",
+        )
+    return named_benchmark(cast("DatasetName", chosen), folder, split, corpus, captions)
+
+
+def named_benchmark(
+    dataset: DatasetName,
+    folder: Path,
+    split: str,
+    corpus: Literal["split", "union"],
+    captions: Literal["forward", "reversed", "both"] = "forward",
+) -> Benchmark:
+    from hsfiq.model.evaluation import benchmarks
+
+    if dataset == "fashioniq":
         return benchmarks.fashioniq(folder, (), split, corpus, captions)
-    if chosen == "cirr":
+    if dataset == "cirr":
         return benchmarks.cirr(folder, split)
-    if chosen == "circo":
-        return benchmarks.circo(folder, split)
-    raise UnreadableInput(
-        str(checkpoint),
-        "was trained on the drawn catalogue",
-        "use --data drawn, or --dataset",
-    )
+    return benchmarks.circo(folder, split)
 
 
 def as_text(result: dict[str, Any]) -> str:

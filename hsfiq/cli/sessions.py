@@ -8,10 +8,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from hsfiq.cli import sessions_play
 from hsfiq.cli.analyze import require_report
 from hsfiq.cli.common import JsonOption, print_result, requires
 
 app = typer.Typer(help="Searches over several rounds: play and measure them.", no_args_is_help=True)
+
+sessions_play.register(app)
 
 
 @app.command(epilog="Example: hsfiq sessions measure sprc.jsonl clip4cir.jsonl --k 1 --k 10")

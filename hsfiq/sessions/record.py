@@ -105,6 +105,7 @@ class Session:
         chooser: which image of a list the next text is about.
         category: the dataset's category or subset.
         targets: the images that are searched for, the first one being the dataset's target.
+        excluded: images that are no candidates in any round.
         stop_at: a session ends when the rank is this or better; none if it goes on.
         max_rounds: the number of rounds after which a session ends.
         is_simulated: a simulated participant of a study gave the answers.
@@ -125,6 +126,7 @@ class Session:
     category: str | None = None
     seed: int | None = None
     targets: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
     stop_at: int | None = None
     max_rounds: int | None = None
     stop: Stop | None = None

@@ -1,0 +1,316 @@
+"""What `hsfiq sessions play` plays: rankers with their queries, and who asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from hsfiq.cli.common import existing_folder, requires
+from hsfiq.cli.images import image_root
+from hsfiq.cli.retrieve import (
+    DRAWN,
+    DatasetName,
+    benchmark_of,
+    drawn_split,
+    named_benchmark,
+)
+from hsfiq.cli.retrieve_live import TokenFileOption, read_token
+from hsfiq.cli.scorer_options import ScorerOptions, images_option
+from hsfiq.errors import UnreadableInput
+
+if TYPE_CHECKING:
+    from hsfiq.images.folder import ImageFolder
+    from hsfiq.model.evaluation.benchmarks import Benchmark
+    from hsfiq.sessions.play import Query, User
+    from hsfiq.sessions.playing import Part
+    from hsfiq.sessions.record import Session
+    from hsfiq.sessions.simulators.simulated_user import Simulator
+
+SimulatorName = Literal["drawn-full", "drawn-brief", "same-text", "scripted", "llm", "captioner"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(ScorerOptions):
+    """Which queries are played in which corpus."""
+
+    dataset: Annotated[
+        DatasetName | None,
+        typer.Option(help="Of --data; else the one that CKPT was trained for."),
+    ] = None
+    split: Annotated[str, typer.Option(metavar="NAME", help="The dataset's split.")] = "val"
+    corpus: Annotated[
+        Literal["split", "union"],
+        typer.Option(help="FashionIQ: the whole split file, or references and targets alone."),
+    ] = "split"
+    images: Annotated[Path | None, images_option("in --data's folder")] = None
+    drop_reference: Annotated[
+        bool, typer.Option("--drop-reference", help="A query's reference is no candidate.")
+    ] = False
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only the first queries of each part.")
+    ] = None
+    token_file: TokenFileOption = None
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="To wait for a system at a URL.")
+    ] = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatorOptions:
+    """What some simulators need."""
+
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="scripted: CIRCLED, Multi-turn FashionIQ, or sessions as JSON lines.",
+        ),
+    ] = None
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="llm: OpenAI-compatible; else $OPENAI_BASE_URL."),
+    ] = None
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="llm: the model that writes the texts.")
+    ] = None
+    describing_model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="llm: describes images; else --model.")
+    ] = None
+    prompt: Annotated[
+        str, typer.Option(metavar="NAME", help="llm: fashioniq, cirr, pair, or a .toml file.")
+    ] = "fashioniq"
+    parallel: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="llm: requests at the same time.")
+    ] = 4
+    answers: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="llm: keeps answers; else ~/.cache/hsfiq/answers."),
+    ] = None
+    captioner: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:NAME", help="captioner: an object of yours."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The parts that are played, and where their images are."""
+
+    parts: tuple[Part, ...]
+    images: Path | None
+
+
+# ------------------------------------------------------------------------------ rankers and queries
+
+
+def sources_of(
+    system: str,
+    data: str | None,
+    options: SourceOptions,
+    script: Sequence[Session] | None,
+    stack: ExitStack,
+) -> Sources:
+    """The rankers of a checkpoint or of a URL, with the queries of the data or of a script."""
+    if system.startswith(("http://", "https://")):
+        return live_sources(system, data, options, script, stack)
+    if data is None:
+        raise UnreadableInput("--data", "is missing", "a checkpoint needs images to search in")
+    return checkpoint_sources(Path(system), data, options, script)
+
+
+def live_sources(
+    url: str,
+    data: str | None,
+    options: SourceOptions,
+    script: Sequence[Session] | None,
+    stack: ExitStack,
+) -> Sources:
+    from hsfiq.live.client import LiveRetriever
+    from hsfiq.sessions.playing import Part
+    from hsfiq.sessions.simulators.scripted import script_queries
+
+    token = read_token(options.token_file) if options.token_file else None
+    ranker = stack.enter_context(LiveRetriever(url, token, options.timeout))
+    if script is not None:
+        return Sources((Part(ranker, tuple(script_queries(script))),), options.images)
+    if data is None:
+        raise UnreadableInput("--data", "is missing", "name a dataset's folder, or drawn")
+    benchmark = drawn_benchmark(options) if data == DRAWN else named(Path(data), options)
+    queries = tuple(query for own in queries_of(benchmark, options) for query in own)
+    images = options.images or (None if data == DRAWN else Path(data))
+    return Sources((Part(ranker, queries),), images)
+
+
+def checkpoint_sources(
+    checkpoint: Path, data: str, options: SourceOptions, script: Sequence[Session] | None
+) -> Sources:
+    folder = None if data == DRAWN else existing_folder(Path(data))
+    with requires("model"):
+        from hsfiq.cli.training_bar import TrainingBar
+        from hsfiq.model.evaluation.drawn import drawn_for_scorer
+        from hsfiq.model.runtime.distributed import device_of
+        from hsfiq.model.serving.part_rankers import part_rankers
+    from hsfiq.sessions.playing import Part
+
+    if folder is None:
+        benchmark, images, _ = drawn_for_scorer(
+            drawn_split(options.split), checkpoint, options.images
+        )
+    else:
+        benchmark = benchmark_of(folder, checkpoint, options.dataset, options.split, options.corpus)
+        images = options.images or image_root(folder)
+    queries = queries_of(benchmark, options) if script is None else scripted(benchmark, script)
+    paths = options.paths(checkpoint, images)
+    with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
+        rankers = part_rankers(paths, benchmark, device_of(options.device), bar)
+    parts = zip(rankers, queries, strict=True)
+    return Sources(tuple(Part(ranker, own) for ranker, own in parts if own), images)
+
+
+def drawn_benchmark(options: SourceOptions) -> Benchmark:
+    """The catalogue that training draws unless it is told otherwise."""
+    with requires("model"):
+        from hsfiq.model.evaluation.drawn import catalogue_of, drawn
+    from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
+
+    recipe = system_on_drawn(system_recipe("clip4cir-fashioniq"))
+    return drawn(catalogue_of(recipe, {}), drawn_split(options.split))
+
+
+def named(folder: Path, options: SourceOptions) -> Benchmark:
+    if options.dataset is None:
+        raise UnreadableInput("--dataset", "is missing", "name the dataset in --data")
+    return named_benchmark(options.dataset, existing_folder(folder), options.split, options.corpus)
+
+
+def queries_of(benchmark: Benchmark, options: SourceOptions) -> list[tuple[Query, ...]]:
+    """The queries of each part; CIRR's references are no candidates."""
+    from hsfiq.sessions.play import Query
+
+    drops_reference = options.drop_reference or not benchmark.keeps_reference
+    return [
+        tuple(
+            Query(
+                query_id=query.query_id,
+                reference=query.reference,
+                text=query.text,
+                targets=query.truths or ((query.target,) if query.target else ()),
+                excluded=(query.reference,) if drops_reference else (),
+                category=part.name,
+            )
+            for query in part.queries[: options.limit]
+        )
+        for part in benchmark.parts
+    ]
+
+
+def scripted(benchmark: Benchmark, script: Sequence[Session]) -> list[tuple[Query, ...]]:
+    """The sessions of a script by the first part whose corpus holds all of their images.
+
+    Raises:
+        UnreadableInput: no corpus holds those of a session.
+    """
+    from hsfiq.sessions.simulators.scripted import images_of, script_queries
+
+    corpora = [frozenset(part.corpus.images or ()) for part in benchmark.parts]
+    queries: list[list[Query]] = [[] for _ in corpora]
+    for session, query in zip(script, script_queries(script), strict=True):
+        needed = images_of(session)
+        place = next((n for n, known in enumerate(corpora) if needed <= known), None)
+        if place is None:
+            first = min(needed, key=lambda image: any(image in known for known in corpora))
+            raise UnreadableInput(
+                f"session {session.session_id}",
+                f"{first} and its other images are in no corpus of {benchmark.name}",
+                "choose the --split of the script, or serve its images and name the URL",
+            )
+        queries[place].append(query)
+    return [tuple(own) for own in queries]
+
+
+# ----------------------------------------------------------------------------------------- who asks
+
+
+def read_script(name: SimulatorName, path: Path | None) -> tuple[Session, ...] | None:
+    """The sessions of `--script`, which `scripted` needs and no other simulator takes."""
+    if (name == "scripted") != (path is not None):
+        wants = "needs --script FILE" if path is None else "takes no --script"
+        raise UnreadableInput("--simulator", f"{name} {wants}", "see hsfiq sessions play --help")
+    if path is None:
+        return None
+    from hsfiq.sessions import scripts
+
+    return scripts.read(path)
+
+
+def user_of(
+    name: SimulatorName, choose: str, options: SimulatorOptions, images: Path | None, data: str
+) -> tuple[User, int]:
+    """The simulated user that the options name, and how many images it must be shown.
+
+    Raises:
+        UnreadableInput: an option is missing, or needs other data.
+    """
+    from hsfiq.sessions.choosers import chooser_of
+    from hsfiq.sessions.simulators.drawn import attribute_distance
+    from hsfiq.sessions.simulators.simulated_user import SimulatedUser
+
+    is_drawn = data == DRAWN
+    if name in ("drawn-full", "drawn-brief") and not is_drawn:
+        raise UnreadableInput(
+            "--simulator", f"{name} knows drawn garments alone", "use it with --data drawn"
+        )
+    chooser, least_shown = chooser_of(choose, attribute_distance if is_drawn else None)
+    return SimulatedUser(simulator_of(name, options, images), chooser, choose), least_shown
+
+
+def simulator_of(name: SimulatorName, options: SimulatorOptions, images: Path | None) -> Simulator:
+    from hsfiq.sessions.simulators.captioner import CaptionerSimulator, load_captioner
+    from hsfiq.sessions.simulators.drawn import DrawnSimulator, SameText
+
+    if name == "same-text":
+        return SameText()
+    if name == "captioner":
+        if options.captioner is None:
+            raise UnreadableInput("--captioner", "is missing", "name MODULE:NAME")
+        captioner = load_captioner(options.captioner)
+        return CaptionerSimulator(captioner, options.captioner, image_folder(images))
+    if name == "llm":
+        return language_model(options, image_folder(images))
+    return DrawnSimulator("full" if name == "drawn-full" else "brief")
+
+
+def language_model(options: SimulatorOptions, images: ImageFolder) -> Simulator:
+    with requires("llm"):
+        from hsfiq.sessions.simulators.endpoint import Endpoint
+    from hsfiq.sessions.simulators.llm import LanguageModel
+    from hsfiq.sessions.simulators.prompts import read_prompt
+
+    url = options.endpoint or os.environ.get("OPENAI_BASE_URL")
+    if not url:
+        raise UnreadableInput("--endpoint", "is missing", "such as http://127.0.0.1:8000/v1")
+    if options.model is None:
+        raise UnreadableInput("--model", "is missing", "name a model of the endpoint")
+    answers = options.answers or Path.home() / ".cache" / "hsfiq" / "answers"
+    return LanguageModel(
+        Endpoint(url, os.environ.get("OPENAI_API_KEY"), answers),
+        read_prompt(options.prompt),
+        images,
+        options.model,
+        options.describing_model,
+        options.parallel,
+    )
+
+
+def image_folder(folder: Path | None) -> ImageFolder:
+    from hsfiq.images.folder import ImageFolder
+
+    if folder is None:
+        raise UnreadableInput("--images", "is missing", "name the folder of the images")
+    return ImageFolder(existing_folder(folder))

@@ -1,0 +1,1 @@
+"""Simulators: who gives the texts of a session."""
