@@ -25,6 +25,7 @@ NAMES = (
     "permutation",
     "system-strengths",
     "systems",
+    "fisd-drawn",
     "reliability",
     "ablation",
     "loop-learns",
