@@ -23,7 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-DatasetName = Literal["fashioniq", "cirr", "circo"]
+DatasetName = Literal["fashioniq", "cirr", "circo", "fisd"]
 DRAWN = "drawn"
 SCORER = "scorer"
 SYSTEMS = ("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet")
@@ -164,6 +164,8 @@ def named_benchmark(
         return benchmarks.fashioniq(folder, (), split, corpus, captions)
     if dataset == "cirr":
         return benchmarks.cirr(folder, split)
+    if dataset == "fisd":
+        return benchmarks.fisd(folder)
     return benchmarks.circo(folder, split)
 
 

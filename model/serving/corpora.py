@@ -38,4 +38,5 @@ def benchmark_candidates(benchmark: Benchmark, rule: Rule, folder: Path) -> Cand
         raise UnreadableInput(
             f"{benchmark.name} {benchmark.split}", "its candidates are not known", "--corpus all"
         )
-    return Candidates(f"{benchmark.name} {benchmark.split} {rule}", images, folder)
+    part = rule if rule == "all" else f"{benchmark.split} {rule}"
+    return Candidates(f"{benchmark.name} {part}", images, folder)
