@@ -23,15 +23,26 @@ from hsfiq.model.data.triplets import TrainingData
 from hsfiq.model.evaluation.drawn import Catalogue
 from hsfiq.model.recipes.system_recipe import SystemName, SystemRecipe
 from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
-from hsfiq.model.retrieval.training_run import train_system
+from hsfiq.model.retrieval.backbones.tiny import TinyQFormer, TinyTowers
+from hsfiq.model.retrieval.systems.registry import new_system
+from hsfiq.model.retrieval.training_run import BACKBONES, pretrain_on, train_system
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.model.training.job import TrainingJob
+from hsfiq.model.training.run import tokens_of
 
 SYSTEMS: tuple[SystemName, ...] = ("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet")
 FOLDER = Path("runs/systems")
 CPU = torch.device("cpu")
+
+
+def prepare_backbone(recipe: SystemRecipe, data: TrainingData, cache: Path) -> None:
+    """Keep the images' features and the pre-trained small backbone in a cache, if not done yet."""
+    backbone = new_system(recipe, None).backbone
+    assert isinstance(backbone, TinyTowers | TinyQFormer)
+    tokens, data = tokens_of(data, backbone, cache, Distributed(CPU), Callback())
+    pretrain_on(data, backbone, tokens, cache / BACKBONES, recipe, Callback())
 
 
 def drawn_recipe(system: SystemName, seed: int, changes: Mapping[str, str]) -> SystemRecipe:

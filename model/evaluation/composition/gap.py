@@ -150,7 +150,7 @@ def gaps_of(means: Mapping[str, float]) -> dict[str, float]:
         first, at, k = name.partition("@")
         if first == "both" and {f"text@{k}", f"image@{k}"} <= means.keys():
             gaps[f"gap@{k}"] = both - max(means[f"text@{k}"], means[f"image@{k}"])
-        alone = [f"{NDCG}_{one}{at}{k}" for one in INPUTS[1:]]
-        if first == f"{NDCG}_both" and both > 0 and all(each in means for each in alone):
-            gaps[f"composition_gap{at}{k}"] = 1 - max(means[each] for each in alone) / both
+        alone = [f"{NDCG}_{half}{at}{k}" for half in ("text", "image")]
+        if first == f"{NDCG}_both" and both > 0 and means.keys() >= set(alone):
+            gaps[f"composition_gap{at}{k}"] = 1 - max(means[key] for key in alone) / both
     return gaps

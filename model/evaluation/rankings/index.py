@@ -1,8 +1,8 @@
-"""An index for corpora that are too large to score every image for every query.
+"""An index for corpora in which scoring every image for every query takes too long.
 
-It is faiss' inverted file (Jegou et al., PAMI 2011): vectors are grouped around centres, and a
-query is compared with the groups of the nearest centres alone. So it can miss images, and
-`recall_at` says how many of the exact lists it found.
+This is faiss' inverted file (Jegou et al., PAMI 2011): each vector belongs to the group of its
+nearest centre, and a query is compared with the groups of its nearest centres alone. So images can
+be missed; `recall_at` is the share of the exact lists that the index returned.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch import Tensor
 from hsfiq.model.evaluation.rankings.top_k import Ranked
 
 TRAINING_PER_CENTRE = 40
-"""Vectors for each centre that faiss' clustering wants at least."""
+"""Sampled vectors for each centre; with fewer, faiss' clustering warns."""
 
 
 class Index:
-    """The vectors of a corpus, held in memory: N x L x D numbers of 4 bytes."""
+    """Holds the vectors of a corpus of N images in memory: N x L x D numbers of 4 bytes."""
 
     def __init__(self, sample: Tensor, n_centres: int, seed: int) -> None:
-        """Find the centres from a sample [n, D] of the corpus; `n_centres` is n at most."""
+        """Find `n_centres` centres, or n if that is less, from n vectors [n, D] of the corpus."""
         import faiss  # noqa: PLC0415 -- an extra, which takes a while to load
 
         self.n_centres = min(n_centres, len(sample))
@@ -41,34 +41,35 @@ class Index:
         self._n_vectors = 1
 
     def add(self, images: Tensor) -> None:
-        """Add the next images of the corpus: [n, L, D]."""
+        """Add the vectors of the next images, in the order of the corpus: [n, L, D]."""
         self._n_vectors = images.shape[1]
         self._index.add(images.flatten(0, 1).float().cpu().numpy())
         self._n_images += len(images)
 
     def search(self, queries: Tensor, k: int, probes: int) -> Ranked:
-        """The best k images of each query [Q, D] in its nearest `probes` groups.
+        """The k images with the highest scores in each query's `probes` nearest groups.
 
-        Equal scores are in the order of the corpus. A query whose groups hold fewer images has
-        columns of -1 and scores of -infinity at the end.
+        Queries [Q, D] -> columns and scores [Q, k], k being N at most. Equal scores are in the
+        order of the corpus. If the groups hold fewer images, columns are -1 and scores -infinity
+        at the end.
         """
         self._index.nprobe = min(probes, self.n_centres)
-        n_found = min(k, self._n_images) * self._n_vectors
-        scores, rows = self._index.search(queries.float().cpu().numpy(), n_found)
-        return best_images(
-            torch.from_numpy(scores), torch.from_numpy(rows), self._n_vectors, min(k, n_found)
-        )
+        k = min(k, self._n_images)
+        vectors = queries.float().cpu().numpy()  # [Q, D]
+        # The k best images are among the k L best vectors.
+        scores, rows = self._index.search(vectors, k * self._n_vectors)  # [Q, k L] each
+        return best_images(torch.from_numpy(scores), torch.from_numpy(rows), self._n_vectors, k)
 
 
 def centres_for(n_vectors: int) -> int:
-    """The number of centres that faiss' guide suggests for so many vectors: 4 sqrt(N)."""
+    """4 sqrt(n): the number of centres that faiss' guide suggests for n vectors."""
     return max(int(4 * math.sqrt(n_vectors)), 1)
 
 
 def best_images(scores: Tensor, rows: Tensor, n_vectors: int, k: int) -> Ranked:
-    """Each image once, by its best vector: scores and rows of vectors [Q, M] -> [Q, k].
+    """Images by their best vectors: scores and rows of M vectors [Q, M] -> [Q, k].
 
-    Rows are -1 where nothing was found.
+    A vector's row is its image's column times L plus its place there; -1 stands for no vector.
     """
     columns = rows.div(n_vectors, rounding_mode="floor")  # [Q, M], -1 stays -1
     kept_columns = torch.full((len(rows), k), -1, dtype=torch.int64)
@@ -87,8 +88,10 @@ def best_images(scores: Tensor, rows: Tensor, n_vectors: int, k: int) -> Ranked:
 
 
 def recall_at(exact: Iterable[set[int]], approximate: Iterable[set[int]]) -> float:
-    """The mean share of each exact list's images that the approximate list has."""
+    """The mean over queries of the share of the exact list that the approximate list has."""
     shares = [
-        len(one & other) / len(one) for one, other in zip(exact, approximate, strict=True) if one
+        len(best & listed) / len(best)
+        for best, listed in zip(exact, approximate, strict=True)
+        if best
     ]
     return sum(shares) / len(shares) if shares else math.nan

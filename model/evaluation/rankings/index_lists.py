@@ -33,7 +33,7 @@ class IndexLists:
     answers: SystemLists
     scores: dict[str, tuple[float, ...]]
     recall: float
-    """The mean share of the exact lists' images that the index found, for `n_checked` queries."""
+    """The mean share of the exact lists that the index returned, for `n_checked` queries."""
     n_checked: int
 
 
@@ -63,13 +63,13 @@ def rank_part_by_index(
         for block in scored_blocks(vectors[chosen.to(vectors.device)], [chunk], pooling):
             exact.add(block._replace(first=first))
         first += len(chunk)
-    found = index.search(vectors, depth + without_reference, probes)
+    nearest = index.search(vectors, depth + without_reference, probes)
     lists, scores = {}, {}
     for query, reference, columns, row_scores in zip(
         queries,
         references.tolist(),
-        found.columns.tolist(),
-        found.scores.tolist(),
+        nearest.columns.tolist(),
+        nearest.scores.tolist(),
         strict=True,
     ):
         kept = [

@@ -34,8 +34,8 @@ def test_lookup_equals_map(wanted: list[str], known: list[str]) -> None:
     expected = tables["rows"]["query_id"].map(values)
     by_category = values.set_axis(pd.Index(coded["values"]["query_id"]))
     for each in (values, by_category):
-        found = looked_up(coded["rows"]["query_id"], each)
-        pd.testing.assert_series_equal(found, expected, check_names=False, check_dtype=False)
+        values = looked_up(coded["rows"]["query_id"], each)
+        pd.testing.assert_series_equal(values, expected, check_names=False, check_dtype=False)
 
 
 @few
@@ -45,8 +45,8 @@ def test_is_among_equals_isin(wanted: list[str], others: list[str]) -> None:
     coded = as_categories(tables)
     expected = tables["rows"]["query_id"].isin(tables["others"]["query_id"])
     for each in (tables["others"]["query_id"], coded["others"]["query_id"]):
-        found = is_among(coded["rows"]["query_id"], each)
-        assert found.tolist() == expected.tolist()
+        among = is_among(coded["rows"]["query_id"], each)
+        assert among.tolist() == expected.tolist()
 
 
 @few
@@ -59,9 +59,9 @@ def test_places_are_those_of_an_index(wanted: list[str], known: list[str]) -> No
 def test_null_has_no_value() -> None:
     table = pd.DataFrame({"system": ["a", None, "b"]}, dtype=object)
     coded = as_categories({"sets": table})["sets"]["system"]
-    found = looked_up(coded, pd.Series([1, 2], index=["a", "b"]))
-    assert found.isna().tolist() == [False, True, False]
-    assert found[[0, 2]].tolist() == [1, 2]
+    values = looked_up(coded, pd.Series([1, 2], index=["a", "b"]))
+    assert values.isna().tolist() == [False, True, False]
+    assert values[[0, 2]].tolist() == [1, 2]
 
 
 @pytest.fixture(scope="module")
