@@ -241,7 +241,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         database = open_database(database_url(Path(folder)))
         make_study(database, Path(folder), served_design(0), 12, simulated=False)
-        chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+        names = ("chromium-headless-shell", "chromium", "chromium-browser")
+        chromium = next(filter(None, map(shutil.which, names)), None)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         with served(database) as address:
             for language in LANGUAGES:

@@ -53,7 +53,7 @@ def train(
 
 def train_recipe(name: str, options: TrainOptions) -> None:
     """Train by one of the papers' recipes."""
-    recipe, changes = chosen_recipe(name, required_data(name, options), options.values)
+    recipe, changed = chosen_recipe(name, required_data(name, options), options.values)
     folder = options.folder
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
@@ -70,8 +70,8 @@ def train_recipe(name: str, options: TrainOptions) -> None:
         echo: Callable[[str], None] = (
             partial(typer.echo, err=True) if distributed.is_first else lambda _: None
         )
-        for line in changes:
-            echo(line)
+        if changed is not None:
+            echo(changed)
         pictures = options.images or (options.out / CATALOGUE if folder is None else None)
         with distributed.first_process_first():  # it draws the catalogue's pictures
             triplets = read_training_data(recipe, folder, pictures, options.limit)
@@ -102,30 +102,27 @@ def required_data(recipe: str, options: TrainOptions) -> str:
 
 def chosen_recipe(
     name: str, data: str, values: Mapping[str, str]
-) -> tuple[Recipe | SystemRecipe, list[str]]:
-    """The recipe with the given values, and a line for each value that the catalogue changes."""
+) -> tuple[Recipe | SystemRecipe, str | None]:
+    """The recipe with the given values, and a line on what the catalogue changes in it."""
     from hsfiq.model.recipes.recipe import on_drawn, recipe
     from hsfiq.model.recipes.systems import SYSTEM_RECIPES, system_on_drawn
 
     if name in SYSTEM_RECIPES:
         system = SYSTEM_RECIPES[name]
         if data != DRAWN:
-            return system.with_values(values), []
+            return system.with_values(values), None
         system_chosen = system_on_drawn(system).with_values(values)
-        return system_chosen, lines_of(system.changes(system_chosen))
+        return system_chosen, line_of(system.changes(system_chosen))
     stated = recipe(name, SYSTEM_RECIPES)
     if data != DRAWN:
-        return stated.with_values(values), []
+        return stated.with_values(values), None
     chosen = on_drawn(stated).with_values(values)
-    return chosen, lines_of(stated.changes(chosen))
+    return chosen, line_of(stated.changes(chosen))
 
 
-def lines_of(changes: Mapping[str, tuple[str, str]]) -> list[str]:
-    return [
-        f"on the drawn catalogue {key} is {new} instead of {old}"
-        for key, (old, new) in changes.items()
-        if key != "dataset"
-    ]
+def line_of(changes: Mapping[str, tuple[str, str]]) -> str:
+    settings = [f"{key}={here}" for key, (_, here) in changes.items() if key != "dataset"]
+    return f"on the drawn catalogue, in place of the published values: {' '.join(settings)}"
 
 
 def summary(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -148,7 +145,7 @@ def summary(checkpoint: Checkpoint) -> dict[str, Any]:
 def as_text(result: dict[str, Any]) -> str:
     recalls = ", ".join(f"{k} {v:.4f}" for k, v in result["val"].items() if k != "mean")
     return (
-        f"best epoch {result['epoch']}: loss {result['loss']:.4f}, accuracy of pairs "
+        f"best epoch {result['epoch']}: loss {result['loss']:.4f}, training accuracy "
         f"{result['accuracy']:.4f}, {recalls} (n = {result['n_val']:,})\n"
         f"checkpoint {result['checkpoint']}, sha256 {result['sha256'][:12]}\n"
         f"next: {next_command(result)}"

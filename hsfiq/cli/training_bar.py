@@ -30,7 +30,7 @@ NAMED = 5
 
 
 class TrainingBar(Callback):
-    """Shows the loss, the accuracy of pairs, the size of the negative sets and the time left."""
+    """Shows the loss, the training accuracy, the size of the negative sets and the time left."""
 
     def __init__(self, echo: Callable[[str], None], *, is_visible: bool = True) -> None:
         """`echo` prints a line that stays."""
@@ -123,7 +123,7 @@ class TrainingBar(Callback):
     def ended(self, epoch: dict[str, Any]) -> None:
         recalls = ", ".join(f"{k} {v:.4f}" for k, v in epoch["val"].items() if k != "mean")
         self._echo(
-            f"epoch {epoch['epoch']}: loss {epoch['loss']:.4f}, accuracy of pairs "
+            f"epoch {epoch['epoch']}: loss {epoch['loss']:.4f}, training accuracy "
             f"{epoch['accuracy']:.4f}, {recalls}"
         )
 

@@ -74,13 +74,13 @@ def triplets_of(
             triplet = query.query_id.removesuffix(REVERSED)
             known.add(triplet)
             by_content[key_of(query.reference, query.text)].add(triplet)
-    found: set[str] = set()
+    chosen: set[str] = set()
     n_unknown = 0
     for each in labelled:
         own = named_by_id(benchmark, each, known) or named_by_content(each, by_content)
-        found |= own
+        chosen |= own
         n_unknown += not own
-    return frozenset(found), n_unknown
+    return frozenset(chosen), n_unknown
 
 
 def named_by_id(

@@ -36,12 +36,12 @@ SMALL = Plan(seeds=1, triplets=40, epochs=(1, 1), covr_epochs=1)
 
 def test_the_rows_are_those_of_table_3() -> None:
     recipes = {trial.name: trial.recipe for trial in planned(0, FULL)[: len(BI_BLIP4CIR)]}
-    found = {
+    settings = {
         name: (recipe.direction, recipe.negatives, recipe.alpha)
         for name, recipe in recipes.items()
         if isinstance(recipe, BiBlip4cirRecipe)
     }
-    assert found == {
+    assert settings == {
         "BLIP4CIR, no reversed loss": ("none", "targets", (0.0, 0.0)),
         "negatives are references": ("token", "references", (0.4, 0.5)),
         "token backwards alone": ("backward-token", "targets", (0.4, 0.5)),

@@ -86,7 +86,8 @@ def test_the_result_as_json(drawn: Drawn, tmp_path: Path) -> None:
         key: best[key] for key in ("epoch", "loss", "accuracy", "val")
     }
     lines = command.err.splitlines()
-    assert "on the drawn catalogue encoder is tiny instead of blip2-vitg" in lines
+    assert lines[0].startswith("on the drawn catalogue, in place of the published values: ")
+    assert "encoder=tiny " in lines[0]
     assert sum(line.startswith("epoch ") for line in lines) == 4 + 2  # and two definitions
     assert not any("\x1b" in line for line in lines)
 

@@ -144,19 +144,19 @@ def test_figures_and_intervals_equal_their_twins() -> None:
     k = 5
     shares = []
     for part in benchmark.parts:
-        found = [
+        hits = [
             {
                 name: query.target in getattr(answers, name)[part.name].lists[query.query_id][:k]
                 for name in ("both", "text", "image")
             }
             for query in part.queries
         ]
-        solved = [each["text"] or each["image"] for each in found]
+        solved = [each["text"] or each["image"] for each in hits]
         shares.append(
             (
-                sum(solved) / len(found),
-                sum(each["both"] and not one for each, one in zip(found, solved, strict=True))
-                / len(found),
+                sum(solved) / len(hits),
+                sum(each["both"] and not alone for each, alone in zip(hits, solved, strict=True))
+                / len(hits),
             )
         )
     assert figures[f"shortcut_solvable@{k}"].value == pytest.approx(np.mean([s[0] for s in shares]))

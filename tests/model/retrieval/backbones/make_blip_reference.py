@@ -93,12 +93,12 @@ def outputs(blip: Blip, pixels: Tensor) -> dict[str, Tensor]:
     """Image tokens, and vectors of images, texts, and texts that read image 0, 1, 0."""
     bert = tokenizer()
     tokens = blip.visual_encoder(pixels)
-    found = {"tokens": tokens, "image": blip.vision_proj(tokens[:, 0])}
+    computed = {"tokens": tokens, "image": blip.vision_proj(tokens[:, 0])}
     alone = bert(TEXTS, padding=True, truncation=True, max_length=77, return_tensors="pt")
     states = blip.text_encoder(
         alone.input_ids, attention_mask=alone.attention_mask, return_dict=True, mode="text"
     ).last_hidden_state
-    found["text"] = blip.text_proj(states[:, 0])
+    computed["text"] = blip.text_proj(states[:, 0])
     read = bert(TEXTS, padding=True, truncation=True, max_length=64, return_tensors="pt")
     read.input_ids[:, 0] = bert.additional_special_tokens_ids[0]
     references = tokens[torch.arange(len(TEXTS)) % N_IMAGES]
@@ -109,8 +109,8 @@ def outputs(blip: Blip, pixels: Tensor) -> dict[str, Tensor]:
         encoder_attention_mask=torch.ones(references.shape[:2], dtype=torch.long),
         return_dict=True,
     ).last_hidden_state
-    found["fused"] = blip.text_proj(states[:, 0])
-    return found
+    computed["fused"] = blip.text_proj(states[:, 0])
+    return computed
 
 
 def main() -> None:
@@ -127,7 +127,7 @@ def main() -> None:
         for name, tensor in blip.state_dict().items()
     }
     tensors["inputs/pixels"] = pixels
-    tensors |= {f"outputs/{name}": found for name, found in outputs(blip, pixels).items()}
+    tensors |= {f"outputs/{name}": value for name, value in outputs(blip, pixels).items()}
     path = FOLDER / "blip_small.safetensors"
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
     path.chmod(0o644)

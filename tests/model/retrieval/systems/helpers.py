@@ -36,6 +36,9 @@ def random_batch(seed: int = 0) -> Batch:
     )
 
 
+BATCH = random_batch()
+
+
 def begun(system: _System, stage: int) -> _System:
     """The system in a stage, without dropout, its image side large enough to matter."""
     system.begin(stage)

@@ -18,17 +18,15 @@ from hsfiq.model.retrieval.systems.batch import Batch
 from hsfiq.model.retrieval.systems.bi_blip4cir import BiBlip4cir, Direction, directed_text
 from hsfiq.model.retrieval.systems.registry import new_system
 from tests.model.retrieval.systems.helpers import (
+    BATCH,
     TEXTS,
     begun,
     has_dropout_on,
     losses_of_steps,
-    random_batch,
     trained_names,
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-BATCH = random_batch()
 
 
 def small(**values: Any) -> BiBlip4cirRecipe:

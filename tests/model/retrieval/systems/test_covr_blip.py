@@ -13,17 +13,15 @@ from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
 from hsfiq.model.retrieval.systems.covr_blip import CovrBlip
 from hsfiq.model.retrieval.systems.registry import new_system
 from tests.model.retrieval.systems.helpers import (
+    BATCH,
     TEXTS,
     begun,
     losses_of_steps,
-    random_batch,
     trained_names,
 )
 from tests.model.retrieval.test_losses import literal_hn_nce
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-BATCH = random_batch()
 
 
 def built(**values: Any) -> CovrBlip:

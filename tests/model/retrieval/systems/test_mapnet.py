@@ -12,7 +12,6 @@ from torch.nn.functional import normalize
 from hsfiq.model.recipes.mapnet import Proximity
 from hsfiq.model.retrieval.systems.batch import Batch
 from hsfiq.model.retrieval.systems.mapnet import Mapnet, proximity_loss
-from tests.model.retrieval.systems.helpers import random_batch
 from tests.model.retrieval.systems.qformer_systems import (
     backward,
     literal_contrastive,
@@ -22,11 +21,6 @@ from tests.model.retrieval.systems.qformer_systems import (
 from tests.model.retrieval.test_transport import literal_mmd, literal_plan, unit_vectors
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module")
-def batch() -> Batch:
-    return random_batch()
 
 
 def mapnet(**values: str) -> Mapnet:

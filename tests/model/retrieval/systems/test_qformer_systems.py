@@ -10,17 +10,12 @@ from torch import nn
 
 from hsfiq.model.recipes.systems import system_recipe
 from hsfiq.model.retrieval.systems.batch import Batch
-from tests.model.retrieval.systems.helpers import losses_of_steps, random_batch
+from tests.model.retrieval.systems.helpers import losses_of_steps
 from tests.model.retrieval.systems.qformer_systems import small_system
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 both = pytest.mark.parametrize("name", ["sprc-fashioniq", "mapnet-fashioniq"])
-
-
-@pytest.fixture(scope="module")
-def batch() -> Batch:
-    return random_batch()
 
 
 @both

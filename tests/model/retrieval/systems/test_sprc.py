@@ -7,7 +7,6 @@ import torch
 
 from hsfiq.model.retrieval.systems.batch import Batch
 from hsfiq.model.retrieval.systems.sprc import Sprc, alignment
-from tests.model.retrieval.systems.helpers import random_batch
 from tests.model.retrieval.systems.qformer_systems import (
     backward,
     literal_contrastive,
@@ -16,11 +15,6 @@ from tests.model.retrieval.systems.qformer_systems import (
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module")
-def batch() -> Batch:
-    return random_batch()
 
 
 def sprc(**values: str) -> Sprc:
