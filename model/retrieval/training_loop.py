@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from hsfiq.model.data.texts import training_text
-from hsfiq.model.data.triplets import Example, TrainingData
+from hsfiq.model.data.triplets import Example
 from hsfiq.model.features.tokens import TokenSource
-from hsfiq.model.recipes.system_recipe import Stage, SystemRecipe
+from hsfiq.model.recipes.system_recipe import Stage
 from hsfiq.model.retrieval.systems.batch import Batch, Losses
 from hsfiq.model.retrieval.systems.system import System
 from hsfiq.model.runtime.diagnosis import Diverged, require_finite
@@ -25,7 +25,7 @@ from hsfiq.model.runtime.prefetch import prefetched
 from hsfiq.model.runtime.seeds import generator, seed_for
 from hsfiq.model.scorer.inference import Inference, autocast, precision
 from hsfiq.model.training.callbacks import Callback, Step
-from hsfiq.model.training.job import SAVE_EVERY
+from hsfiq.model.training.job import TrainingJob
 from hsfiq.model.training.optimizer import Optimizer
 from hsfiq.model.training.run_folder import Progress, RunFolder
 from hsfiq.model.training.validation import validate
@@ -36,32 +36,29 @@ class StageTrainer:
         self,
         system: System,
         stage: Stage,
-        data: TrainingData,
-        recipe: SystemRecipe,
+        job: TrainingJob,
         tokens: TokenSource,
         folder: RunFolder,
-        device: torch.device,
         callbacks: Sequence[Callback],
-        save_every: float = SAVE_EVERY,
     ) -> None:
-        """Start the stage that the system has begun, on `device`, or resume the one in `folder`.
+        """Start the stage that the system has begun, or resume the one in `folder`.
 
         UnreadableInput if the folder holds another run, or a broken checkpoint.
         """
-        self.system, self.stage, self.data, self.recipe = system, stage, data, recipe
-        self.tokens, self.folder, self.device = tokens, folder, device
-        self.callbacks = callbacks
+        self.system, self.stage, self.recipe = system, stage, system.recipe
+        self.data, self.tokens, self.folder, self.callbacks = job.data, tokens, folder, callbacks
+        self.device = device = job.distributed.device
         system.before_training()
         self.parameters = {
             name: parameter
             for name, parameter in system.named_parameters()
             if parameter.requires_grad
         }
-        self.dtype = precision(recipe.precision, device)
+        self.dtype = precision(self.recipe.precision, device)
         self.inference = Inference(system, tokens, Distributed(device))
         self.optimizer = Optimizer(
             self.parameters,
-            recipe,
+            self.recipe,
             stage.weight_decay,
             device,
             self.dtype,
@@ -69,7 +66,7 @@ class StageTrainer:
         )
         self.progress = Progress()
         self.restore()
-        self.save_every, self.saved_at = save_every, monotonic()
+        self.save_every, self.saved_at = job.save_every, monotonic()
 
     @property
     def n_steps(self) -> int:

@@ -64,7 +64,7 @@ def train_system(recipe: SystemRecipe, job: TrainingJob) -> Checkpoint:
         path = job.out if is_last else job.out / f"stage-{stage.number}"
         job.callback.stage(stage.number, len(recipe.stages))
         folder = RunFolder(path, {**same, "stage": stage.number}, ABOUT)
-        train_stage(system, stage, recipe, job, tokens, folder)
+        train_stage(system, stage, job, tokens, folder)
         best = checkpoints.read(path)
         write_system_card(best)
         system.load(best)
@@ -81,27 +81,13 @@ def refuse_processes(recipe: SystemRecipe, distributed: Distributed) -> None:
 
 
 def train_stage(
-    system: System,
-    stage: Stage,
-    recipe: SystemRecipe,
-    job: TrainingJob,
-    tokens: TokenSource,
-    folder: RunFolder,
+    system: System, stage: Stage, job: TrainingJob, tokens: TokenSource, folder: RunFolder
 ) -> None:
     """Train one stage; `tokens` are the backbone's."""
     system.begin(stage.number)
+    own_tokens = stage_tokens(system, job, tokens)
     callbacks = (job.callback, TensorBoard(folder.path / "tensorboard"))
-    trainer = StageTrainer(
-        system,
-        stage,
-        job.data,
-        recipe,
-        stage_tokens(system, job, tokens),
-        folder,
-        job.distributed.device,
-        callbacks,
-        job.save_every,
-    )
+    trainer = StageTrainer(system, stage, job, own_tokens, folder, callbacks)
     try:
         trainer.train()
     finally:

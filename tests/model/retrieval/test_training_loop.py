@@ -28,7 +28,7 @@ from hsfiq.model.training.callbacks import Callback
 from hsfiq.model.training.job import TrainingJob
 from hsfiq.model.training.run_folder import RunFolder
 from tests.model.retrieval.helpers import SMALL, StopAt, Stopped, train, train_system
-from tests.model.training.helpers import CPU, Drawn, Recorder, files_below
+from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, Recorder, files_below
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -191,6 +191,5 @@ def stage_trainer(drawn: Drawn, tokens: TokenSource, folder: Path) -> StageTrain
     system = new_system(SMALL, None)
     system.begin(1)
     run = RunFolder(folder, {}, {})
-    return StageTrainer(
-        system, SMALL.stages[0], drawn.data, SMALL, tokens, run, torch.device("cpu"), ()
-    )
+    job = TrainingJob(drawn.data, folder, ScorerPaths(), ONE_PROCESS, Callback())
+    return StageTrainer(system, SMALL.stages[0], job, tokens, run, ())
