@@ -6,6 +6,7 @@ nothing that a test has changed. `make demo` and the wheel are tested with new i
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import multiprocessing
 import os
@@ -16,18 +17,26 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
 PRELOADED = {
-    "gradio": "hsfiq.annotate.app",
-    "torch": "hsfiq.model.training.run",
-    "pandas": "hsfiq.analysis.analyze",
+    "gradio": ["hsfiq.annotate.app"],
+    "torch": ["hsfiq.model.training.run", "torch._dynamo"],
+    "pandas": ["hsfiq.analysis.analyze"],
 }
-"""The modules that the server imports, by the library that each needs."""
+"""The modules that the server imports, by the library that each needs.
+
+torch._dynamo is what an optimiser's first step imports, for seconds.
+"""
 
 
 def forkserver_context() -> ForkServerContext:
     """The context of processes that fork from the server."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        [module for library, module in PRELOADED.items() if importlib.util.find_spec(library)]
+        [
+            module
+            for library, modules in PRELOADED.items()
+            if importlib.util.find_spec(library)
+            for module in modules
+        ]
     )
     return context
 
@@ -91,6 +100,7 @@ def _run(
     folder: Path,
     environment: dict[str, str],
 ) -> None:
+    gc.freeze()  # what the server has imported is not examined again
     os.setsid()
     become_command()
     with log.open("ab") as output:
